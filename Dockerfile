@@ -1,0 +1,27 @@
+# syntax=docker/dockerfile:1
+# Two stages: the first installs exactly what uv.lock names, the second holds Python, that and nothing else.
+FROM python:3.11-slim AS build
+ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_PROJECT_ENVIRONMENT=/opt/netgang UV_PYTHON_DOWNLOADS=never
+RUN pip install --no-cache-dir --disable-pip-version-check uv==0.13.8
+WORKDIR /src
+# Dependencies first: they change less often than the code, and stay in the cache.
+COPY pyproject.toml uv.lock ./
+RUN uv sync --frozen --no-dev --no-install-project
+COPY README.md LICENSE ./
+COPY scoring scoring
+COPY extender extender
+COPY testbed testbed
+COPY bench bench
+RUN uv sync --frozen --no-dev --no-editable
+
+FROM python:3.11-slim
+LABEL org.opencontainers.image.title="netgang" \
+      org.opencontainers.image.description="kube-scheduler extender: whole gangs, one zone, best measured network" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /opt/netgang /opt/netgang
+ENV PATH=/opt/netgang/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# A number, so that runAsNonRoot can be checked without reading /etc/passwd.
+USER 65532:65532
+EXPOSE 8888
+ENTRYPOINT ["netgang"]
+CMD ["serve"]

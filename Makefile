@@ -1,0 +1,52 @@
+# netgang: needs python3 (3.11 or newer), make and network on a fresh machine; Go only for the real control plane.
+SHELL := /bin/bash
+PYTHON ?= python3
+UV := .venv/bin/uv
+RUN := $(UV) run --frozen --no-sync
+UV_VERSION := 0.13.8
+VERSIONS ?= 1.36.3
+export UV_PROJECT_ENVIRONMENT := .venv
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run cluster fmt lint test e2e bench check clean
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: .venv/.synced ## make .venv with everything locked (the other targets call it)
+
+.venv/.synced: pyproject.toml uv.lock
+	@test -x .venv/bin/python || $(PYTHON) -m venv .venv
+	@test -x $(UV) || .venv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	$(UV) sync --frozen --quiet
+	@touch $@
+
+run: setup ## serve the paper's test bed on 127.0.0.1:8888 and print curl lines (no Go, no cluster)
+	$(RUN) netgang demo
+
+cluster: setup ## start a real control plane with netgang on it (needs Go; first time ≈ 5 min)
+	$(RUN) python -m testbed up
+
+fmt: setup ## format the code
+	$(RUN) ruff format . && $(RUN) ruff check --fix .
+
+lint: setup ## lint, types, import contracts
+	$(RUN) ruff format --check .
+	$(RUN) ruff check .
+	$(RUN) mypy
+	$(RUN) lint-imports
+
+test: setup ## unit, property and in-process tests, and the e2e core where Go is there
+	$(RUN) python -m pytest -n 2 --e2e=none
+	$(RUN) python -m pytest tests/e2e --e2e=core
+
+e2e: setup ## every test on the real control plane; VERSIONS=1.36.3,1.35.4,1.34.4 for others
+	$(RUN) python -m pytest tests/e2e --e2e=all --versions=$(VERSIONS)
+
+bench: setup ## measure speed beside peers, as JSON lines
+	$(RUN) python -m bench
+
+check: lint test ## what CI runs first
+
+clean: ## remove what the targets made in the tree (not the control plane's cache)
+	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out tests/e2e/artifacts

@@ -1,0 +1,134 @@
+"""The documents of netgang and their addresses.
+
+Rule: a view is asked at each request, on the event loop, and answers from memory with plain values; this module only
+writes them down. Documents are written by msgspec: a plan of 5,000 nodes must not stall the loop as a model would.
+/docs takes Swagger's page from a public CDN; /openapi.json needs no internet.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Annotated, Any, Protocol, TypeAlias
+
+import msgspec
+from fastapi import APIRouter, FastAPI, Path
+from pydantic import BaseModel
+from starlette.responses import Response
+from starlette.types import StatelessLifespan
+
+from extender.api.problems import PROBLEM_TYPE, Problem, answer_with_problems, problem_response
+from extender.telemetry import METRICS_CONTENT_TYPE, Telemetry
+
+Document: TypeAlias = Mapping[str, Any]
+"""A JSON object in plain values; mappings, frozen dataclasses, enums and tuples inside are fine, NaN becomes null."""
+Readiness: TypeAlias = tuple[bool, Sequence[str], Document]
+"""Ready or not, the reasons why not (sentences), and details for people."""
+
+_VERBS = """An extender for kube-scheduler: it starts distributed training jobs whole, in one zone, on the best network.
+
+kube-scheduler calls `POST /filter`, `POST /prioritize` and `POST /bind` with the types of
+`k8s.io/kube-scheduler/extender/v1`; these always answer 200 and say what is wrong in `Error`.
+The documents below are for people."""
+_NAME = Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": text, "content": {PROBLEM_TYPE: {}}}
+    for status, text in ((400, "The address is not one of ours"), (404, "Nothing of that name is known"))
+}
+
+
+class Views(Protocol):
+    """What the service shows. Each is cheap enough for the event loop, and changes nothing."""
+
+    def plan(self) -> Document:
+        """The current plan: admitted gangs with their nodes, waiting ones with their reasons, in queue order."""
+
+    def explain(self, namespace: str, name: str) -> Document | None:
+        """Why the gang or pod `name` is where it is; None if nothing of that name is known."""
+
+    def network(self) -> Document:
+        """The network as the planner sees it: values, ages, endpoints, problems of the sources."""
+
+    def readiness(self) -> Readiness:
+        """Whether this process can answer the verbs sensibly now."""
+
+
+class ReadinessDocument(BaseModel):
+    """Whether kube-scheduler should be sent here, why not, and the state of the parts."""
+
+    ready: bool
+    reasons: list[str]
+    detail: dict[str, Any]
+
+
+def create_documents_app(
+    views: Views,
+    telemetry: Telemetry,
+    *,
+    readiness: Callable[[], Readiness],
+    routers: Sequence[APIRouter] = (),
+    lifespan: StatelessLifespan[Any] | None = None,
+) -> FastAPI:
+    """Build the app that answers everything but the verbs; `routers` are added to it, `lifespan` runs around it."""
+    app = FastAPI(title="netgang", description=_VERBS, lifespan=lifespan, redoc_url=None)
+    answer_with_problems(app)
+    app.include_router(_probes(telemetry, readiness))
+    app.include_router(_documents(views))
+    for router in routers:
+        app.include_router(router)
+    return app
+
+
+def _probes(telemetry: Telemetry, readiness: Callable[[], Readiness]) -> APIRouter:
+    router = APIRouter(tags=["probes"])
+
+    @router.get("/healthz", summary="Alive: the event loop turns")
+    async def healthz() -> Response:
+        return Response("ok\n", media_type="text/plain")
+
+    @router.get("/readyz", summary="Ready to be asked by kube-scheduler", responses=_ready_responses())
+    async def readyz() -> Response:
+        ready, reasons, detail = readiness()
+        status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
+        return _json({"ready": ready, "reasons": list(reasons), "detail": detail}, status)
+
+    @router.get("/metrics", summary="Metrics in Prometheus' text format")
+    async def metrics() -> Response:
+        return Response(telemetry.exposition(), headers={"content-type": METRICS_CONTENT_TYPE})
+
+    return router
+
+
+def _documents(views: Views) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["documents"])
+
+    @router.get("/plan", summary="Who runs where, who waits for what")
+    async def plan() -> Response:
+        return _json(views.plan())
+
+    @router.get("/explain/{namespace}/{name}", summary="Why a gang or pod is where it is", responses=_PROBLEMS)
+    async def explain(namespace: Annotated[str, _NAME], name: Annotated[str, _NAME]) -> Response:
+        document = views.explain(namespace, name)
+        if document is None:
+            return problem_response(HTTPStatus.NOT_FOUND, f"no gang or pod {namespace}/{name} is known")
+        return _json(document)
+
+    @router.get("/network", summary="The network as the planner sees it")
+    async def network() -> Response:
+        return _json(views.network())
+
+    return router
+
+
+def _ready_responses() -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": ReadinessDocument} for status in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE)}
+
+
+def _json(document: Document, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    body = msgspec.json.encode(document, enc_hook=_plain)
+    return Response(body, status_code=status, media_type="application/json")
+
+
+def _plain(value: object) -> object:
+    """Mappings that are not dicts (read-only views) are written as objects; anything else unknown is a bug."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(f"a document holds a {type(value).__name__}")

@@ -1,0 +1,228 @@
+"""The composition root: the only place that names concrete adapters and puts the service together.
+
+`live` follows a cluster through its API server; `embedded` serves a saved one from memory. Both are the same service
+behind the same ports.
+"""
+
+import asyncio
+import gc
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from extender.app import create_app
+from extender.cache import ClusterCache
+from extender.clock import SystemClock
+from extender.clusterfile import ClusterFile, read_cluster
+from extender.controller.evictions import Evictions
+from extender.controller.nudges import Nudges
+from extender.convert import node_from_json, pod_from_json, pod_group_from_json
+from extender.embedded import EmbeddedCluster
+from extender.kube.client import KubeClient
+from extender.kube.credentials import load as load_credentials
+from extender.kube.reflector import Reflector
+from extender.network.file import MeshFileSource
+from extender.network.maddash import MaddashOptions, MaddashSource
+from extender.network.maddash_client import MaddashServer
+from extender.network.maddash_values import Wanted
+from extender.network.mapping import MappingConfig
+from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
+from extender.ports import Clock, ClusterApi
+from extender.service.binding import Binds, Effects, Limits
+from extender.service.health import NodeHealth
+from extender.service.housekeeping import Housekeeping
+from extender.service.learning import Learning
+from extender.service.offers import Offers
+from extender.service.parking import Parking
+from extender.service.planning import Planner
+from extender.service.verbs import Books, Verbs
+from extender.service.views import Views
+from extender.settings import FileSource, Settings
+from extender.telemetry import DecisionLog, Telemetry
+from scoring.ids import ResourceName
+
+NODES = "/api/v1/nodes"
+PODS = "/api/v1/pods"
+POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The parts of one running netgang."""
+
+    cache: ClusterCache
+    planner: Planner
+    binds: Binds
+    verbs: Verbs
+    views: Views
+    telemetry: Telemetry
+    app: ASGIApp
+    tasks: Mapping[str, Callable[[], Any]]
+    """name → coroutine function that runs until cancelled"""
+
+    async def run(self) -> None:
+        """Run everything behind the HTTP face until cancelled; the first task that fails ends all of them."""
+        async with asyncio.TaskGroup() as group:
+            for name, run in self.tasks.items():
+                group.create_task(run(), name=name)
+
+    async def shut_down(self) -> None:
+        """Answer every held call, so that connections can drain."""
+        await self.binds.shut_down()
+
+
+@asynccontextmanager
+async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Service]:
+    """The service over a cluster's API server. Errors: ConfigError for credentials that cannot be used."""
+    clock = clock or SystemClock()
+    rng = random.Random()  # noqa: S311 - jitter, nothing secret
+    async with AsyncExitStack() as stack:
+        api = await stack.enter_async_context(
+            KubeClient(load_credentials(settings.kubeconfig, clock=clock), clock=clock, rng=rng)
+        )
+        cache = empty_cache(settings)
+        follow = partial(Reflector, api, clock=clock, rng=rng)
+        to_node = partial(node_from_json, zone_label=settings.zone_label)
+        reflectors: dict[str, Reflector[Any]] = {
+            "nodes": follow(path=NODES, reduce=to_node, sink=cache.nodes),
+            "pods": follow(path=PODS, reduce=pod_from_json, sink=cache.pods),
+            "podgroups": follow(path=POD_GROUPS, reduce=pod_group_from_json, sink=cache.pod_groups),
+        }
+        yield _assemble(settings, cache, api, clock, rng, reflectors=reflectors)
+
+
+@asynccontextmanager
+async def embedded(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Service]:
+    """The service over the saved cluster `settings.snapshot`, in memory. Errors: ConfigError for a bad file."""
+    clock = clock or SystemClock()
+    if settings.snapshot is None:
+        raise ValueError("settings.snapshot is not set")
+    saved = read_cluster(settings.snapshot, zone_label=settings.zone_label)
+    cache = empty_cache(settings)
+    fill(cache, saved)
+    api = EmbeddedCluster(cache, saved.pods_json)
+    rng = random.Random()  # noqa: S311 - jitter, nothing secret
+    yield _assemble(settings, cache, api, clock, rng, reflectors={})
+
+
+def fill(cache: ClusterCache, saved: ClusterFile) -> None:
+    """Put a saved cluster into an empty cache."""
+    cache.nodes.replace(saved.nodes)
+    cache.pod_groups.replace(saved.pod_groups)
+    cache.pods.replace(saved.pods)
+
+
+def empty_cache(settings: Settings) -> ClusterCache:
+    """A cache that knows which pods are ours."""
+    managed = settings.managed_resource
+    return ClusterCache(
+        scheduler_names=frozenset(settings.scheduler_names),
+        managed_resource=ResourceName(managed) if managed is not None else None,
+    )
+
+
+def _assemble(
+    settings: Settings,
+    cache: ClusterCache,
+    api: ClusterApi,
+    clock: Clock,
+    rng: random.Random,
+    *,
+    reflectors: Mapping[str, Reflector[Any]],
+) -> Service:
+    telemetry = Telemetry()
+    log = DecisionLog(telemetry)
+    policy = settings.policy()
+    planner = Planner(cache, policy, clock, telemetry, log, interval_s=settings.plan_interval_ms / 1000.0)
+    health = NodeHealth(cache, clock, node_lost_s=settings.node_lost_s)
+    parking = Parking()
+    nudges = Nudges(cache, api, clock, telemetry)
+    binds = Binds(
+        cache,
+        api,
+        clock,
+        planner,
+        health,
+        telemetry,
+        log,
+        limits=Limits(settings.hold_limit_s, settings.commit_timeout_s, settings.max_held_binds),
+        effects=Effects(nudge=nudges.add, evict=lambda gang, uids: evictions.add(gang, uids)),
+    )
+    evictions = Evictions(cache, api, clock, telemetry, log, refused=binds.eviction_refused)
+    learning = Learning(
+        lambda member_class, node: cache.exclude(member_class, node, clock.now_s() + settings.exclusion_ttl_s),
+        sees_all_nodes=True,
+    )
+
+    def synced() -> bool:
+        return all(reflector.synced.is_set() for reflector in reflectors.values())
+
+    verbs = Verbs(cache, planner, binds, Books(Offers(), parking, learning), clock, log, synced=synced)
+    refresh = _network(settings, cache, clock, rng)
+    views = Views(
+        cache,
+        planner,
+        binds,
+        sync=lambda: {name: asdict(reflector.status()) for name, reflector in reflectors.items()},
+        network=(lambda: refresh.status()) if refresh is not None else lambda: None,
+    )
+    housekeeping = Housekeeping(cache, planner, binds, parking, nudges, health, clock)
+    planner.subscribe(housekeeping.plan_made)
+
+    def changed() -> None:
+        if synced():
+            planner.mark_dirty()
+
+    cache.on_change = changed
+
+    async def plan_once_synced() -> None:
+        for reflector in reflectors.values():
+            await reflector.synced.wait()
+        # What was read at start lives as long as the process: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        planner.replan()
+        await planner.run()
+
+    tasks: dict[str, Callable[[], Any]] = {f"follow {name}": r.run for name, r in reflectors.items()}
+    tasks |= {"plan": plan_once_synced, "nudge": nudges.run, "housekeeping": housekeeping.run}
+    if refresh is not None:
+        tasks["network"] = refresh.run
+    app = create_app(verbs, views, telemetry, max_body_bytes=settings.max_body_bytes)
+    return Service(cache, planner, binds, verbs, views, telemetry, app, tasks)
+
+
+def _network(settings: Settings, cache: ClusterCache, clock: Clock, rng: random.Random) -> NetworkRefresh | None:
+    network = settings.network
+    if not network.sources:
+        return None
+    mapping = MappingConfig(
+        table=network.endpoint_table(),
+        zones=network.zone_table(),
+        key=settings.endpoint_annotation,
+        automatic=network.match_names,
+    )
+    return NetworkRefresh(
+        [Polled(_source(one, number), one.interval_s) for number, one in enumerate(network.sources)],
+        RefreshOptions(reevaluate_s=network.refresh_s, mapping=mapping),
+        clock=clock,
+        nodes=lambda: cache.snapshot().table.nodes,
+        publish=cache.set_network,
+        jitter=rng.random,
+    )
+
+
+def _source(one: Any, number: int) -> MeshFileSource | MaddashSource:
+    """The adapter for one configured source; the first of a kind has the plain name, others a number."""
+    if isinstance(one, FileSource):
+        return MeshFileSource(one.path, name="file" if number == 0 else f"file-{number + 1}")
+    return MaddashSource(
+        MaddashServer(one.url, ca_file=one.ca_file, insecure=one.insecure),
+        MaddashOptions(wanted=Wanted(grids=one.grids.named())),
+        name="maddash" if number == 0 else f"maddash-{number + 1}",
+    )

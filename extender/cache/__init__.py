@@ -1,0 +1,9 @@
+"""The cluster in memory: one writer (`cluster`), fed by reflectors through sinks, read as immutable snapshots.
+
+Read `cluster` first; `nodes`, `pods`, `gangs`, `usage` and `decisions` are the parts it keeps equal to the API server.
+"""
+
+from extender.cache.cluster import CacheSizes, ClusterCache
+from extender.cache.sinks import Sink
+
+__all__ = ["CacheSizes", "ClusterCache", "Sink"]

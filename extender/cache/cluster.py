@@ -1,0 +1,412 @@
+"""The one writer of cluster state, and the snapshots that every decision is made from.
+
+Why: decisions read one immutable state at a time, so they never see half of a change, and a recorded one can be made
+again. Rule: the version grows only when something that can decide changed (a heartbeat, a resourceVersion or a foreign
+pod's label cannot); equal versions give the same snapshot object; what a snapshot holds is never written again.
+Reflectors write through the sinks, the service through the methods; all on one thread of control.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from extender.cache.decisions import Decisions
+from extender.cache.gangs import build_gang
+from extender.cache.nodes import Nodes
+from extender.cache.pods import PodChange, Pods, same_but_version
+from extender.cache.sinks import Sink
+from extender.cache.usage import Usage
+from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ResourceName
+from scoring.model import Gang, GangSource, MemberClass, Node, Pod, PodGroup
+from scoring.network import NetworkMatrix
+from scoring.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSizes:
+    """How much the cache holds, for metrics and /readyz."""
+
+    version: int
+    nodes: int
+    pods: int
+    pod_groups: int
+    gangs: int
+    """Own gangs, valid or not."""
+    assumed: int
+    commitments: int
+    excluded_pairs: int
+    backing_off: int
+
+
+class ClusterCache:
+    """Nodes, pods, PodGroups, network and decisions of now.
+
+    `on_change` is called after each change of `version`, at once and on the caller's stack: it must only take note.
+    """
+
+    def __init__(
+        self,
+        *,
+        scheduler_names: frozenset[str] = frozenset({"netgang"}),
+        managed_resource: ResourceName | None = None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.on_change = on_change
+        self._managed_resource = managed_resource
+        self._nodes = Nodes()
+        self._pods = Pods(scheduler_names=scheduler_names, managed_resource=managed_resource)
+        self._pod_groups: dict[GangSource, dict[GangKey, PodGroup]] = {
+            GangSource.POD_GROUP: {},
+            GangSource.NATIVE: {},
+            GangSource.ANNOTATION: {},
+        }
+        self._usage = Usage()
+        self._decisions = Decisions()
+        self._network = NetworkMatrix()
+        self._gangs: dict[GangKey, Gang] = {}
+        self._gangs_view: Mapping[GangKey, Gang] | None = None
+        self._stale_gangs: set[GangKey] = set()
+        self._version = 1
+        self._batches = 0
+        self._pending_change = False
+        self._snapshot: Snapshot | None = None
+
+    # -- sinks for reflectors -----------------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> Sink[Node]:
+        """Sink for v1.Node."""
+        return Sink(
+            self._put_node,
+            lambda key: self._drop_node(NodeName(key)),
+            lambda node: node.name,
+            lambda: self._nodes.by_name,
+            self,
+        )
+
+    @property
+    def pods(self) -> Sink[Pod]:
+        """Sink for v1.Pod."""
+        return Sink(self._put_pod, self._drop_pod, lambda pod: pod.key, lambda: self._pods.names, self)
+
+    @property
+    def pod_groups(self) -> Sink[PodGroup]:
+        """Sink for scheduling.x-k8s.io PodGroups."""
+        return self._pod_group_sink(GangSource.POD_GROUP)
+
+    @property
+    def native_pod_groups(self) -> Sink[PodGroup]:
+        """Sink for kube-scheduler's own scheduling.k8s.io PodGroups."""
+        return self._pod_group_sink(GangSource.NATIVE)
+
+    @property
+    def volcano_pod_groups(self) -> Sink[PodGroup]:
+        """Sink for scheduling.volcano.sh PodGroups."""
+        return self._pod_group_sink(GangSource.ANNOTATION)
+
+    # -- what the service adds ----------------------------------------------------------------------------------------
+
+    def assume(self, uid: PodUid, node: NodeName) -> None:
+        """Count a pod as bound: the API server confirmed its Binding, and the watch will show it soon.
+
+        Nothing happens when the pod is unknown (deleted already), finished, or shown as bound.
+        """
+        change = self._pods.assume(uid, node)
+        if change is not None and self._apply(change):
+            self.changed()
+
+    def set_network(self, matrix: NetworkMatrix) -> None:
+        """Use another network matrix from now on; the same version at the same moment changes nothing."""
+        known = self._network
+        self._network = matrix
+        if (known.version, known.evaluated_at_s) != (matrix.version, matrix.evaluated_at_s):
+            self.changed()
+
+    def set_commitment(self, gang: GangKey, assignment: Mapping[PodUid, NodeName]) -> None:
+        """Begin or replace a gang's commitment (S4). ValueError: one of the pods is committed in another gang.
+
+        Members that are bound, finished or going are left out now, and taken out when they become so; pods not seen
+        yet stay in. When nothing is left the commitment ends.
+        """
+        open_ones = {uid: node for uid, node in assignment.items() if _needs_node(self._pods.get(uid))}
+        self._note(self._decisions.commit(gang, open_ones))
+
+    def clear_commitment(self, gang: GangKey) -> None:
+        """End a gang's commitment: it lapsed or was taken back."""
+        self._note(self._decisions.commit(gang, {}))
+
+    def exclude(self, member_class: MemberClass, node: NodeName, until_s: float) -> None:
+        """Remember until `until_s` (Unix seconds) that `node` refused the class; forgotten when the node changes."""
+        self._note(self._decisions.exclude(member_class, node, until_s))
+
+    def back_off(self, gang: GangKey, until_s: float) -> None:
+        """Let the gang reserve nothing before `until_s` (Unix seconds); forgotten when its last pod goes."""
+        self._note(self._decisions.back_off(gang, until_s))
+
+    def clear_back_off(self, gang: GangKey) -> None:
+        """End a gang's back-off early: its pods changed (S5)."""
+        self._note(self._decisions.back_off(gang, None))
+
+    def expire(self, now_s: float) -> None:
+        """Forget exclusions and back-offs whose time has come; call it at `next_expiry_s` or more often."""
+        self._note(self._decisions.expire(now_s))
+
+    def next_expiry_s(self) -> float | None:
+        """The next moment at which `expire` changes something, in Unix seconds. Cost: O(exclusions)."""
+        return self._decisions.next_expiry_s()
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """Version that the next snapshot will have."""
+        return self._version
+
+    def snapshot(self) -> Snapshot:
+        """The state of now; the same object until something that can decide changes.
+
+        During `replace_in_steps` the state from before it. Cost after a pod event: copying `used` and the gangs'
+        dictionary; after a node event building the node table.
+        """
+        known = self._snapshot
+        if known is not None and (known.version == self._version or self._batches):
+            return known
+        table = self._nodes.table()
+        self._snapshot = Snapshot(
+            version=self._version,
+            table=table,
+            used=self._usage.matrix(table),
+            host_ports=self._usage.host_ports(),
+            gangs=self._own_gangs(),
+            commitments=self._decisions.commitments,
+            exclusions=self._decisions.exclusions,
+            backing_off_until_s=self._decisions.back_offs,
+            network=self._network,
+        )
+        return self._snapshot
+
+    def pod(self, uid: PodUid) -> Pod | None:
+        """The pod as the planner sees it (bound when assumed), `None` when it is not known."""
+        return self._pods.get(uid)
+
+    def pod_by_name(self, namespace: str | Namespace, name: str | PodName) -> Pod | None:
+        """The pod of that name."""
+        uid = self._pods.names.get(f"{namespace}/{name}")
+        return self._pods.get(uid) if uid is not None else None
+
+    def all_pods(self) -> Iterator[Pod]:
+        """Every pod, in no particular order; the cache must not change meanwhile."""
+        return iter(self._pods)
+
+    def job_pods(self, job: JobKey) -> tuple[Pod, ...]:
+        """Pods of a job, sorted by name."""
+        return self._pods.of_job(job)
+
+    def gang(self, key: GangKey) -> Gang | None:
+        """The gang as it is now, `None` when no own pod names it."""
+        self._renew_gangs({key} & self._stale_gangs)
+        return self._gangs.get(key)
+
+    def gang_of(self, uid: PodUid) -> Gang | None:
+        """The gang of a known pod, `None` for plain and unknown pods."""
+        pod = self._pods.get(uid)
+        return self.gang(pod.group.key) if pod is not None and pod.group is not None else None
+
+    def pod_group(self, key: GangKey, source: GangSource = GangSource.POD_GROUP) -> PodGroup | None:
+        """A PodGroup of one kind."""
+        return self._pod_groups.get(source, {}).get(key)
+
+    def node(self, name: NodeName) -> Node | None:
+        """The node, `None` when it is not known."""
+        return self._nodes.by_name.get(name)
+
+    def is_own(self, pod: Pod) -> bool:
+        """Whether netgang may gate, hold, patch or evict this pod, known or not (S1)."""
+        return self._pods.is_own(pod)
+
+    def planned_as(self, pod: Pod) -> Pod:
+        """A pod read from elsewhere as the planner is to see it: without the request that only marks it as ours."""
+        return self._pods.planned_as(pod)
+
+    def is_assumed(self, uid: PodUid) -> bool:
+        """Whether the pod counts as bound by our word alone, not yet by the watch."""
+        return uid in self._pods.assumed
+
+    def sizes(self) -> CacheSizes:
+        """How much is held. Cost: O(groups)."""
+        return CacheSizes(
+            version=self._version,
+            nodes=len(self._nodes),
+            pods=len(self._pods),
+            pod_groups=sum(len(groups) for groups in self._pod_groups.values()),
+            gangs=sum(1 for group in self._pods.groups.values() if group.own),
+            assumed=len(self._pods.assumed),
+            commitments=len(self._decisions.commitments),
+            excluded_pairs=sum(len(nodes) for nodes in self._decisions.exclusions.values()),
+            backing_off=len(self._decisions.back_offs),
+        )
+
+    def validate(self) -> None:
+        """Raise AssertionError if anything kept up to date differs from the same built from scratch (tests; O(all))."""
+        table = self._nodes.table()
+        claims = [(node, pod) for pod in self._pods if (node := self._pods.claim(pod)) is not None]
+        found = [*self._nodes.faults(), *self._pods.faults(), *self._usage.faults(claims, table)]
+        kept = self._own_gangs()
+        for key, group in self._pods.groups.items():
+            fresh = self._build(key) if group.own else None
+            if not _same_gang(kept.get(key), fresh):
+                found.append(f"gang {key} differs from its pods")
+        if kept.keys() - self._pods.groups.keys():
+            found.append("gangs without pods are kept")
+        found.extend(
+            f"the commitment of {commitment.gang} holds pods that need no node"
+            for commitment in self._decisions.commitments.values()
+            if not commitment.assignment or not all(_needs_node(self._pods.get(u)) for u in commitment.assignment)
+        )
+        if found:
+            raise AssertionError("; ".join(found))
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def _put_node(self, node: Node) -> bool:
+        if not self._nodes.put(node):
+            return False
+        self._decisions.forget_node(node.name)
+        return True
+
+    def _drop_node(self, name: NodeName) -> bool:
+        if not self._nodes.drop(name):
+            return False
+        self._decisions.forget_node(name)
+        return True
+
+    def _put_pod(self, pod: Pod) -> bool:
+        if self._pods.refresh(pod):
+            return False
+        same_name = self._pods.names.get(pod.key, pod.uid)
+        replaced = same_name != pod.uid and self._apply(self._pods.drop(same_name))
+        return self._apply(self._pods.put(pod)) or replaced
+
+    def _drop_pod(self, key: str) -> bool:
+        uid = self._pods.names.get(key)
+        return uid is not None and self._apply(self._pods.drop(uid))
+
+    def _apply(self, change: PodChange) -> bool:
+        """Carry a pod's change into room, gangs and commitments; whether it can decide anything."""
+        before, after = change.before, change.after
+        moved = change.left != change.entered or (
+            before is not None and after is not None and before.member_class != after.member_class
+        )
+        if moved and before is not None and change.left is not None:
+            self._usage.remove(change.left, before.uid, before.member_class)
+        if moved and after is not None and change.entered is not None:
+            self._usage.add(change.entered, after.uid, after.member_class)
+        decides = moved and (change.left is not None or change.entered is not None)
+        uid = after.uid if after is not None else before.uid if before is not None else PodUid("")
+        if after is None or not _needs_node(after):
+            decides = self._decisions.settle(uid) or decides
+        if before is None or after is None or not same_but_version(before, after):
+            for pod in (before, after):
+                if pod is not None and pod.group is not None:
+                    decides = self._touch_gang(pod.group.key) or decides
+        return decides
+
+    def _touch_gang(self, key: GangKey) -> bool:
+        """The gang is to be built again; whether it is, or was, one of ours."""
+        group = self._pods.groups.get(key)
+        ended = group is None and self._decisions.back_off(key, None)
+        if key not in self._gangs and (group is None or not group.own):
+            return ended
+        self._stale_gangs.add(key)
+        return True
+
+    def _put_pod_group(self, source: GangSource, group: PodGroup) -> bool:
+        groups = self._pod_groups[source]
+        if groups.get(group.key) == group:
+            return False
+        groups[group.key] = group
+        return self._touch_gang(group.key)
+
+    def _drop_pod_group(self, source: GangSource, key: GangKey) -> bool:
+        return self._pod_groups[source].pop(key, None) is not None and self._touch_gang(key)
+
+    def _pod_group_sink(self, source: GangSource) -> Sink[PodGroup]:
+        return Sink(
+            lambda group: self._put_pod_group(source, group),
+            lambda key: self._drop_pod_group(source, GangKey(key)),
+            lambda group: group.key,
+            lambda: self._pod_groups[source],
+            self,
+        )
+
+    def _own_gangs(self) -> Mapping[GangKey, Gang]:
+        """All own gangs, in a dictionary that is not written again; the same one if none changed."""
+        self._renew_gangs(self._stale_gangs)
+        if self._gangs_view is None:
+            self._gangs_view = dict(self._gangs)
+        return self._gangs_view
+
+    def _renew_gangs(self, keys: set[GangKey]) -> None:
+        for key in keys:
+            group = self._pods.groups.get(key)
+            if group is None or not group.own:
+                self._gangs.pop(key, None)
+            else:
+                self._gangs[key] = self._build(key)
+        if keys:
+            self._stale_gangs = self._stale_gangs - keys
+            self._gangs_view = None
+
+    def _build(self, key: GangKey) -> Gang:
+        return build_gang(
+            self._pods.members(key),
+            self._pod_groups,
+            is_own=self._pods.is_own,
+            managed_resource=self._managed_resource,
+        )
+
+    def _note(self, changed: bool) -> None:
+        if changed:
+            self.changed()
+
+    def changed(self) -> None:
+        """Something that can decide changed (for sinks)."""
+        if self._batches:
+            self._pending_change = True
+            return
+        self._version += 1
+        self.on_change()
+
+    def settle(self) -> None:
+        """Do now, in the middle of a long change, what the next snapshot would have to do (for sinks)."""
+        self._renew_gangs(self._stale_gangs)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Hold back snapshots, and gather all changes made inside into one (for sinks)."""
+        if not self._batches:
+            self.snapshot()
+        self._batches += 1
+        try:
+            yield
+        finally:
+            self._batches -= 1
+            if not self._batches and self._pending_change:
+                self._pending_change = False
+                self.changed()
+
+
+def _needs_node(pod: Pod | None) -> bool:
+    """Whether a commitment still has something to do for the pod; one that is not known yet may come."""
+    return pod is None or not (pod.node is not None or pod.terminal or pod.deleting)
+
+
+def _same_gang(one: Gang | None, other: Gang | None) -> bool:
+    """Whether two gangs are equal but for their members' resourceVersions."""
+    if one is None or other is None:
+        return one is other
+    return (
+        replace(one, members=()) == replace(other, members=())
+        and len(one.members) == len(other.members)
+        and all(same_but_version(a, b) for a, b in zip(one.members, other.members, strict=True))
+    )

@@ -1,0 +1,121 @@
+"""What the service has decided and learned: commitments, exclusions, back-offs.
+
+Why beside the cluster's own state: they are inputs of the next plan (S4, S5, S7), so they live and change under the
+same version. Rule: a commitment holds only members that still need a node; what expires does so only when the service
+says what time it is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import MemberClass
+from scoring.snapshot import Commitment
+
+
+class Decisions:
+    """Mutable; each method tells whether anything changed. Views handed out are never written again."""
+
+    def __init__(self) -> None:
+        self._commitments: dict[GangKey, Commitment] = {}
+        self._committed: dict[PodUid, GangKey] = {}
+        self._exclusions: dict[MemberClass, dict[NodeName, float]] = {}
+        self._excluded: Mapping[MemberClass, frozenset[NodeName]] = {}
+        self._back_offs: dict[GangKey, float] = {}
+
+    @property
+    def commitments(self) -> Mapping[GangKey, Commitment]:
+        """Gang → commitment, those with members left only."""
+        return self._commitments
+
+    @property
+    def exclusions(self) -> Mapping[MemberClass, frozenset[NodeName]]:
+        """Member class → nodes that refused it."""
+        return self._excluded
+
+    @property
+    def back_offs(self) -> Mapping[GangKey, float]:
+        """Gang → Unix seconds before which it may not reserve again."""
+        return self._back_offs
+
+    def commit(self, gang: GangKey, assignment: Mapping[PodUid, NodeName]) -> bool:
+        """Replace the gang's commitment; an empty assignment ends it. ValueError: a pod is another gang's."""
+        for uid in assignment:
+            if self._committed.get(uid, gang) != gang:
+                raise ValueError(f"pod {uid} is committed in gang {self._committed[uid]}, not in {gang}")
+        known = self._commitments.get(gang)
+        if dict(assignment) == (dict(known.assignment) if known is not None else {}):
+            return False
+        for uid in known.assignment if known is not None else ():
+            del self._committed[uid]
+        rest = {key: value for key, value in self._commitments.items() if key != gang}
+        if assignment:
+            rest[gang] = Commitment(gang, dict(assignment))
+            self._committed.update(dict.fromkeys(assignment, gang))
+        self._commitments = rest
+        return True
+
+    def settle(self, uid: PodUid) -> bool:
+        """A member needs no node any more (bound, finished, going or gone): take it out of its commitment."""
+        gang = self._committed.get(uid)
+        if gang is None:
+            return False
+        left = {u: node for u, node in self._commitments[gang].assignment.items() if u != uid}
+        return self.commit(gang, left)
+
+    def exclude(self, member_class: MemberClass, node: NodeName, until_s: float) -> bool:
+        """Remember that `node` refused the class; True when it was not excluded before."""
+        nodes = self._exclusions.setdefault(member_class, {})
+        new = node not in nodes
+        nodes[node] = max(until_s, nodes.get(node, until_s))
+        if new:
+            self._publish([member_class])
+        return new
+
+    def forget_node(self, node: NodeName) -> bool:
+        """A node changed or went: what it refused must be learned again (S7)."""
+        return self._drop_exclusions(lambda where, _: where == node)
+
+    def back_off(self, gang: GangKey, until_s: float | None) -> bool:
+        """Set, or with `None` end, the gang's back-off."""
+        if self._back_offs.get(gang) == until_s:
+            return False
+        rest = {key: value for key, value in self._back_offs.items() if key != gang}
+        if until_s is not None:
+            rest[gang] = until_s
+        self._back_offs = rest
+        return True
+
+    def expire(self, now_s: float) -> bool:
+        """Drop exclusions and back-offs whose time has come."""
+        expired = self._drop_exclusions(lambda _, until_s: until_s <= now_s)
+        rest = {gang: until_s for gang, until_s in self._back_offs.items() if until_s > now_s}
+        expired = expired or len(rest) < len(self._back_offs)
+        self._back_offs = rest
+        return expired
+
+    def next_expiry_s(self) -> float | None:
+        """When `expire` will next change anything, in Unix seconds; `None`: never."""
+        moments = [*self._back_offs.values(), *(s for nodes in self._exclusions.values() for s in nodes.values())]
+        return min(moments, default=None)
+
+    def _drop_exclusions(self, gone: Callable[[NodeName, float], bool]) -> bool:
+        touched: list[MemberClass] = []
+        for member_class, nodes in self._exclusions.items():
+            for node in [node for node, until_s in nodes.items() if gone(node, until_s)]:
+                del nodes[node]
+                touched.append(member_class)
+        self._publish(touched)
+        return bool(touched)
+
+    def _publish(self, touched: Sequence[MemberClass]) -> None:
+        if not touched:
+            return
+        fresh = dict(self._excluded)
+        for member_class in dict.fromkeys(touched):
+            nodes = self._exclusions[member_class]
+            if nodes:
+                fresh[member_class] = frozenset(nodes)
+            else:
+                del self._exclusions[member_class]
+                fresh.pop(member_class, None)
+        self._excluded = fresh

@@ -1,0 +1,146 @@
+"""One gang from its pods and PodGroups: size, order, and what is wrong with it.
+
+Rule: a contradiction is never resolved by a guess; it becomes a constant reason and a sentence that says what to change
+(DESIGN §3). Pods that are finished or being deleted are members still, but what they say no longer counts, so that a
+mended template works as soon as the first new pods exist.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scoring.ids import GangKey
+from scoring.model import Gang, GangSource, GroupRef, Pod, PodGroup, Role
+from scoring.reasons import Reason
+
+PodGroups = Mapping[GangSource, Mapping[GangKey, PodGroup]]
+"""kind → gang → its PodGroup; POD_GROUP is coscheduling's kind, NATIVE kube-scheduler's own, ANNOTATION Volcano's"""
+
+_ROLE_ORDER: Mapping[Role, int] = {Role.PS: 0, Role.CHIEF: 1, Role.WORKER: 2, Role.OTHER: 3}
+"""role → place among the members"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    reason: Reason
+    detail: str
+
+
+def build_gang(
+    members: Iterable[Pod], pod_groups: PodGroups, *, is_own: Callable[[Pod], bool], managed_resource: str | None = None
+) -> Gang:
+    """Put a gang together from all pods that name it (at least one). Cost: O(n log n)."""
+    ordered = tuple(sorted(members, key=_order))
+    telling = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)
+    first = _ref(telling[0])
+    group = _pod_group(first, pod_groups)
+    fault = _fault(telling, first, group) or _mixed(telling, is_own, managed_resource)
+    return Gang(
+        key=first.key,
+        source=first.source,
+        min_member=_min_member(telling, first, group),
+        members=ordered,
+        priority=max(pod.priority for pod in telling),
+        created_s=group.created_s if group is not None else min(pod.created_s for pod in ordered),
+        options=_options(telling),
+        problem=fault.reason if fault is not None else None,
+        problem_detail=fault.detail if fault is not None else "",
+        schedule_timeout_s=group.schedule_timeout_s if group is not None else None,
+        own=all(is_own(pod) for pod in telling),
+    )
+
+
+def _order(pod: Pod) -> tuple[int, bool, int, str]:
+    """Role, then index (none last), then name."""
+    return _ROLE_ORDER[pod.role], pod.index is None, pod.index or 0, pod.name
+
+
+def _ref(pod: Pod) -> GroupRef:
+    if pod.group is None:
+        raise ValueError(f"pod {pod.key} is a member of no gang")
+    return pod.group
+
+
+def _pod_group(ref: GroupRef, pod_groups: PodGroups) -> PodGroup | None:
+    """The PodGroup that belongs to the gang's source; an annotation may mean Volcano's or coscheduling's."""
+    match ref.source:
+        case GangSource.NATIVE | GangSource.POD_GROUP:
+            kinds: tuple[GangSource, ...] = (ref.source,)
+        case GangSource.ANNOTATION:
+            kinds = (GangSource.ANNOTATION, GangSource.POD_GROUP)
+        case GangSource.LABELS:
+            kinds = ()
+    for kind in kinds:
+        group = pod_groups.get(kind, {}).get(ref.key)
+        if group is not None:
+            return group
+    return None
+
+
+def _min_member(telling: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> int:
+    """What the PodGroup, else the labels say; without either all pods there are."""
+    told = group.min_member if group is not None else first.min_available
+    return told if told is not None and told > 0 else len(telling)
+
+
+def _fault(telling: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _Fault | None:
+    for pod in telling:
+        problem = _ref(pod).problem
+        if problem is not None:
+            return _Fault(Reason.INVALID_GROUP, f"pod {pod.key}: {problem}")
+    sources = _differing(telling, lambda pod: _ref(pod).source)
+    if sources:
+        return _Fault(Reason.INVALID_GROUP, f"the pods name their group in different ways: {sources}; use one of them")
+    if first.source is GangSource.NATIVE:
+        return None  # kube-scheduler itself gangs these, and says what is wrong with them
+    if group is not None:
+        if group.min_member < 1:
+            detail = f"PodGroup {group.key} has minMember {group.min_member}: it must be at least 1"
+            return _Fault(Reason.INVALID_GROUP, detail)
+        return None
+    if first.source is GangSource.POD_GROUP:
+        return _Fault(Reason.INVALID_GROUP, f"PodGroup {first.key} does not exist: create it, or remove the label")
+    minimums = _differing(telling, lambda pod: _ref(pod).min_available or "none")
+    if minimums:
+        return _Fault(Reason.INVALID_GROUP, f"the pods name different min-available: {minimums}; make them equal")
+    if first.min_available is None:
+        detail = f"PodGroup {first.key} does not exist, and no pod has annotation scheduling.k8s.io/group-min-member"
+        return _Fault(Reason.INVALID_GROUP, f"{detail}: create the one or add the other")
+    return None
+
+
+def _mixed(telling: Sequence[Pod], is_own: Callable[[Pod], bool], managed_resource: str | None) -> _Fault | None:
+    if telling[0].group is not None and telling[0].group.source is GangSource.NATIVE:
+        return None
+    names = _differing(telling, lambda pod: pod.scheduler_name)
+    if names:
+        return _Fault(Reason.MIXED_SCHEDULERS, f"spec.schedulerName differs: {names}; make them equal")
+    strangers = [str(pod.name) for pod in telling if not is_own(pod)]
+    if managed_resource is not None and 0 < len(strangers) < len(telling):
+        detail = f"some pods do not request {managed_resource}: {', '.join(strangers[:3])}; let all request it"
+        return _Fault(Reason.MIXED_SCHEDULERS, detail)
+    priorities = _differing(telling, lambda pod: pod.priority)
+    if priorities:
+        return _Fault(Reason.MIXED_PRIORITIES, f"spec.priority differs: {priorities}; use one priorityClassName")
+    return None
+
+
+def _differing(pods: Sequence[Pod], what: Callable[[Pod], object]) -> str:
+    """Name one pod for each differing value, or nothing when all agree.
+
+    Cost: O(n); values in the order of the members.
+    """
+    found: dict[object, str] = {}
+    for pod in pods:
+        found.setdefault(what(pod), pod.name)
+    return "" if len(found) < 2 else ", ".join(f"{value} ({name})" for value, name in found.items())
+
+
+def _options(telling: Sequence[Pod]) -> tuple[tuple[str, str], ...]:
+    """All members' annotations; where they differ the first member's counts (ps before chief before workers)."""
+    if all(pod.options is telling[0].options for pod in telling):
+        return telling[0].options
+    merged: dict[str, str] = {}
+    for pod in telling:
+        for name, value in pod.options:
+            merged.setdefault(name, value)
+    return tuple(sorted(merged.items()))

@@ -1,0 +1,220 @@
+"""The pods, as the planner sees them, with the ways to find them.
+
+Rule: a Binding that the API server confirmed counts as bound before the watch shows it (*assumed*); the assumption ends
+when the watch shows a node, or that the pod finished or went. In the managed-resource configuration the resource that
+marks our pods is taken out of their requests, because no node offers it and kube-scheduler ignores it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from operator import attrgetter
+
+from extender.convert import pinned_node
+from scoring.ids import GangKey, JobKey, NodeName, PodUid, ResourceName
+from scoring.model import GangSource, MemberClass, Pod
+from scoring.resources import Resources
+
+_DECIDING = attrgetter(*(name for name in Pod.__dataclass_fields__ if name != "resource_version"))
+"""Everything of a pod that can decide anything."""
+
+
+def same_but_version(one: Pod, other: Pod) -> bool:
+    """Whether two records differ in nothing but the resourceVersion."""
+    return bool(_DECIDING(one) == _DECIDING(other))
+
+
+@dataclass(slots=True)
+class Group:
+    """The pods that name one gang, and how many of them are ours."""
+
+    uids: set[PodUid] = field(default_factory=set)
+    own: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PodChange:
+    """What became of a pod: its record before and after, and the node whose room it gave up and takes now."""
+
+    before: Pod | None
+    after: Pod | None
+    left: NodeName | None
+    entered: NodeName | None
+
+
+class Pods:
+    """Every pod by uid, by name, by gang and by job."""
+
+    def __init__(self, *, scheduler_names: frozenset[str], managed_resource: ResourceName | None) -> None:
+        self._scheduler_names = scheduler_names
+        self._managed = managed_resource
+        self._by_uid: dict[PodUid, Pod] = {}
+        self._uid_of: dict[str, PodUid] = {}
+        self._groups: dict[GangKey, Group] = {}
+        self._jobs: dict[JobKey, set[PodUid]] = {}
+        self._assumed: dict[PodUid, NodeName] = {}
+        self._own: set[PodUid] = set()
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def __iter__(self) -> Iterator[Pod]:
+        return iter(self._by_uid.values())
+
+    @property
+    def names(self) -> Mapping[str, PodUid]:
+        """`namespace/name` → uid."""
+        return self._uid_of
+
+    @property
+    def assumed(self) -> Mapping[PodUid, NodeName]:
+        """Pods that are bound by our word alone → their node."""
+        return self._assumed
+
+    @property
+    def groups(self) -> Mapping[GangKey, Group]:
+        """Gang → who names it."""
+        return self._groups
+
+    def get(self, uid: PodUid) -> Pod | None:
+        """The pod, or `None`."""
+        return self._by_uid.get(uid)
+
+    def members(self, gang: GangKey) -> tuple[Pod, ...]:
+        """Pods that name the gang, in no particular order."""
+        group = self._groups.get(gang)
+        return tuple(self._by_uid[uid] for uid in group.uids) if group is not None else ()
+
+    def of_job(self, job: JobKey) -> tuple[Pod, ...]:
+        """Pods of the job, sorted by name."""
+        return tuple(sorted((self._by_uid[uid] for uid in self._jobs.get(job, ())), key=lambda pod: pod.name))
+
+    def is_own(self, pod: Pod) -> bool:
+        """Whether netgang may gate, hold, patch or evict the pod (S1); the pod need not be known."""
+        return pod.uid in self._own or self._judge(pod)
+
+    def planned_as(self, pod: Pod) -> Pod:
+        """The pod as the planner is to see it: without the request that only marks it as ours."""
+        if self._managed is None or not pod.requests.get(self._managed):
+            return pod
+        return replace(pod, member_class=_without(pod.member_class, self._managed))
+
+    def refresh(self, pod: Pod) -> bool:
+        """Take over a record that differs from the known one in nothing but the resourceVersion; whether it was one."""
+        known = self._by_uid.get(pod.uid)
+        if known is None or pod.uid in self._assumed or not same_but_version(known, pod):
+            return False
+        self._by_uid[pod.uid] = pod
+        return True
+
+    def put(self, pod: Pod) -> PodChange:
+        """Take over a record as watched."""
+        before = self._by_uid.get(pod.uid)
+        left = self.claim(before) if before is not None else None
+        own = self._judge(pod)
+        after = self.planned_as(pod)
+        if pod.uid in self._assumed:
+            if pod.node is not None or pod.terminal:
+                del self._assumed[pod.uid]
+            else:
+                after = replace(after, node=self._assumed[pod.uid])
+        self._keep(before, after, own=own)
+        return PodChange(before, after, left, self.claim(after))
+
+    def assume(self, uid: PodUid, node: NodeName) -> PodChange | None:
+        """Count the pod as bound to `node`; `None` when it is unknown, finished, or known to be bound already."""
+        before = self._by_uid.get(uid)
+        if before is None or before.node is not None or before.terminal:
+            return None
+        left = self.claim(before)
+        self._assumed[uid] = node
+        after = self._by_uid[uid] = replace(before, node=node)
+        return PodChange(before, after, left, node)
+
+    def drop(self, uid: PodUid) -> PodChange:
+        """Forget a known pod."""
+        before = self._by_uid[uid]
+        left = self.claim(before)
+        self._unfile(before)
+        del self._by_uid[uid], self._uid_of[before.key]
+        self._assumed.pop(uid, None)
+        return PodChange(before, None, left, None)
+
+    def claim(self, pod: Pod) -> NodeName | None:
+        """The node whose room the pod takes: its own, else the one it is nominated for or pinned to (S12).
+
+        Waiting members of own gangs take none yet: the planner itself gives them room.
+        """
+        if pod.terminal:
+            return None
+        if pod.node is not None or pod.deleting:
+            return pod.node
+        if pod.group is not None and pod.group.source is not GangSource.NATIVE and self.is_own(pod):
+            return None
+        if pod.nominated_node is not None:
+            return pod.nominated_node
+        pinned = pinned_node(pod.member_class.constraints)
+        return NodeName(pinned) if pinned is not None else None
+
+    def faults(self) -> list[str]:
+        """How the indexes differ from ones built from scratch (for tests)."""
+        groups: dict[GangKey, Group] = {}
+        jobs: dict[JobKey, set[PodUid]] = {}
+        for uid, pod in self._by_uid.items():
+            if pod.group is not None:
+                group = groups.setdefault(pod.group.key, Group())
+                group.uids.add(uid)
+                group.own += uid in self._own
+            if pod.job is not None:
+                jobs.setdefault(pod.job, set()).add(uid)
+        checks = {
+            "names": self._uid_of == {pod.key: uid for uid, pod in self._by_uid.items()},
+            "groups": self._groups == groups,
+            "jobs": self._jobs == jobs,
+            "own pods": self._own <= self._by_uid.keys(),
+            "assumed pods": all(self._by_uid[uid].node == node for uid, node in self._assumed.items()),
+        }
+        return [f"the index of {name} differs from the pods" for name, right in checks.items() if not right]
+
+    def _judge(self, pod: Pod) -> bool:
+        """Whether a record as watched is one of ours; a known record may have lost the request that says so."""
+        if pod.scheduler_name not in self._scheduler_names:
+            return False
+        return self._managed is None or pod.requests.get(self._managed) > 0
+
+    def _keep(self, before: Pod | None, after: Pod, *, own: bool) -> None:
+        self._by_uid[after.uid] = after
+        self._uid_of[after.key] = after.uid
+        if before is not None:
+            if before.group is after.group and before.job == after.job and own == (after.uid in self._own):
+                return
+            self._unfile(before)
+        if own:
+            self._own.add(after.uid)
+        if after.group is not None:
+            group = self._groups.setdefault(after.group.key, Group())
+            group.uids.add(after.uid)
+            group.own += own
+        if after.job is not None:
+            self._jobs.setdefault(after.job, set()).add(after.uid)
+
+    def _unfile(self, pod: Pod) -> None:
+        own = pod.uid in self._own
+        self._own.discard(pod.uid)
+        if pod.group is not None:
+            group = self._groups[pod.group.key]
+            group.uids.discard(pod.uid)
+            group.own -= own
+            if not group.uids:
+                del self._groups[pod.group.key]
+        if pod.job is not None:
+            self._jobs[pod.job].discard(pod.uid)
+            if not self._jobs[pod.job]:
+                del self._jobs[pod.job]
+
+
+@lru_cache(maxsize=16384)
+def _without(member_class: MemberClass, resource: ResourceName) -> MemberClass:
+    """The class without its request for one resource."""
+    requests = Resources.of((name, amount) for name, amount in member_class.requests if name != resource)
+    return replace(member_class, requests=requests)

@@ -1,0 +1,74 @@
+"""Where a reflector puts what it reads: one sink per watched kind.
+
+Rule: a sink's `replace` is a relist: everything that is not in it is gone. It counts as one change, and no snapshot
+shows half of it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Cluster(Protocol):
+    """What a sink tells its cluster."""
+
+    def changed(self) -> None:
+        """Something that can decide changed."""
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Hold back snapshots, and gather all changes made inside into one."""
+
+    def settle(self) -> None:
+        """Do now, in the middle of a long change, what the next snapshot would have to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sink(Generic[T]):
+    """Takes over records of one kind; `key` is `namespace/name`, for nodes the name."""
+
+    _put: Callable[[T], bool]
+    """Take over a record; whether it can decide anything new."""
+    _drop: Callable[[str], bool]
+    """Forget a record; whether that can decide anything new."""
+    _key: Callable[[T], str]
+    _known: Callable[[], Iterable[str]]
+    _cluster: Cluster
+
+    def upsert(self, item: T) -> None:
+        """Take over one record as watched. Cost: O(1) apart from the gang it touches."""
+        if self._put(item):
+            self._cluster.changed()
+
+    def delete(self, key: str) -> None:
+        """Forget one record; an unknown key changes nothing."""
+        if self._drop(key):
+            self._cluster.changed()
+
+    def replace(self, items: Sequence[T]) -> None:
+        """Take over a complete list in one go. Cost: O(n)."""
+        for _ in self.replace_in_steps(items, size=max(len(items), 1)):
+            pass
+
+    def replace_in_steps(self, items: Sequence[T], *, size: int = 500) -> Iterator[None]:
+        """Do the work of `replace`, pausing after each `size` records: the caller lets its event loop run between.
+
+        Until the iterator ends, `snapshot` answers with the state from before. Abandoning it keeps what was done.
+        """
+        with self._cluster.batch():
+            changed = False
+            keep: set[str] = set()
+            try:
+                for start in range(0, len(items), size):
+                    for item in items[start : start + size]:
+                        keep.add(self._key(item))
+                        changed = self._put(item) or changed
+                    self._cluster.settle()
+                    yield
+                for key in [key for key in self._known() if key not in keep]:
+                    changed = self._drop(key) or changed
+            finally:
+                if changed:
+                    self._cluster.changed()

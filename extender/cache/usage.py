@@ -1,0 +1,122 @@
+"""How much of each node is taken, kept up to date pod by pod.
+
+Why totals by node name and not only a matrix: pods may sit on a node that is not known yet, or request a resource that
+no node offers at present; both count as soon as the node table shows them. Rule: amounts are exact integers here, and
+a matrix handed out is never written again.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from scoring.ids import NodeName, PodUid, ResourceName
+from scoring.model import HostPort, MemberClass, Pod
+from scoring.network import Ints
+from scoring.snapshot import NodeTable
+
+_LARGEST = 2**62
+"""Requests can add up to more than int64 holds only where somebody wrote nonsense; the node is full either way."""
+
+
+class Usage:
+    """Requests and host ports by node."""
+
+    def __init__(self) -> None:
+        self._totals: dict[NodeName, dict[ResourceName, int]] = {}
+        self._ports: dict[NodeName, dict[PodUid, tuple[HostPort, ...]]] = {}
+        self._changed: set[NodeName] = set()
+        self._ports_changed: set[NodeName] = set()
+        self._table: NodeTable | None = None
+        self._matrix: Ints = np.zeros((0, 0), np.int64)
+        self._ports_by_node: Mapping[NodeName, frozenset[HostPort]] = {}
+
+    def add(self, node: NodeName, uid: PodUid, member_class: MemberClass) -> None:
+        """Count a pod of this class on `node`."""
+        totals = self._totals.setdefault(node, {})
+        for name, amount in member_class.requests.items:
+            totals[name] = totals.get(name, 0) + amount
+        self._changed.add(node)
+        if member_class.constraints.host_ports:
+            self._ports.setdefault(node, {})[uid] = member_class.constraints.host_ports
+            self._ports_changed.add(node)
+
+    def remove(self, node: NodeName, uid: PodUid, member_class: MemberClass) -> None:
+        """Undo `add`."""
+        totals = self._totals.get(node, {})
+        for name, amount in member_class.requests.items:
+            left = totals[name] - amount
+            if left:
+                totals[name] = left
+            else:
+                del totals[name]
+        if not totals:
+            self._totals.pop(node, None)
+        self._changed.add(node)
+        if member_class.constraints.host_ports:
+            del self._ports[node][uid]
+            self._ports_changed.add(node)
+
+    def matrix(self, table: NodeTable) -> Ints:
+        """(nodes, resources) over the rows and columns of `table`; read-only, the same object if nothing changed.
+
+        Cost: a copy of the matrix per change of a pod; O(nodes × resources) after a change of the table's shape.
+        """
+        known = self._table
+        if known is None or known.names is not table.names or known.axis is not table.axis:
+            self._matrix = _freeze(self._fill(np.zeros_like(table.allocatable), table, self._totals))
+        elif self._changed:
+            fresh = self._matrix.copy()
+            fresh[[table.index[node] for node in self._changed if node in table.index]] = 0
+            self._matrix = _freeze(self._fill(fresh, table, self._changed))
+        self._table = table
+        self._changed.clear()
+        return self._matrix
+
+    def host_ports(self) -> Mapping[NodeName, frozenset[HostPort]]:
+        """Host ports taken on each node; the same mapping if nothing changed, else a new one."""
+        if self._ports_changed:
+            fresh = dict(self._ports_by_node)
+            for node in self._ports_changed:
+                fresh.pop(node, None)
+                taken = frozenset(port for ports in self._ports.get(node, {}).values() for port in ports)
+                if taken:
+                    fresh[node] = taken
+                else:
+                    self._ports.pop(node, None)
+            self._ports_by_node = fresh
+            self._ports_changed.clear()
+        return self._ports_by_node
+
+    def faults(self, claims: Iterable[tuple[NodeName, Pod]], table: NodeTable) -> list[str]:
+        """How totals, matrix and ports differ from ones built from scratch from all claims (for tests)."""
+        fresh = Usage()
+        for node, pod in claims:
+            fresh.add(node, pod.uid, pod.member_class)
+        found = [] if self._totals == fresh._totals else ["the totals differ from the pods"]
+        if not np.array_equal(self.matrix(table), fresh.matrix(table)):
+            found.append("the matrix differs from the totals")
+        if self.host_ports() != fresh.host_ports():
+            found.append("the host ports differ from the pods")
+        return found
+
+    def _fill(self, matrix: Ints, table: NodeTable, nodes: Iterable[NodeName]) -> Ints:
+        column = {name: i for i, name in enumerate(table.axis)}
+        rows: list[int] = []
+        columns: list[int] = []
+        values: list[int] = []
+        for node in nodes:
+            row = table.index.get(node)
+            if row is None:
+                continue
+            for name, total in self._totals.get(node, {}).items():
+                if name in column:
+                    rows.append(row)
+                    columns.append(column[name])
+                    values.append(min(total, _LARGEST))
+        matrix[rows, columns] = values
+        return matrix
+
+
+def _freeze(matrix: Ints) -> Ints:
+    matrix.flags.writeable = False
+    return matrix

@@ -1,0 +1,172 @@
+"""The command line: `netgang serve`, `plan`, `demo`, `check-config`.
+
+Rule: errors are sentences on standard error with exit code 2 and no traceback; `--json` prints for machines; tables are
+coloured only on a terminal. Commands import what they need when they run, so that `--help` is instant.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from extender.errors import ConfigError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Starts distributed training jobs whole, in one zone, on the best measured network.",
+)
+
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings file, YAML or JSON.", show_default="none")]
+_DEMO = "paper-testbed.json"
+
+
+@app.command(epilog="Example: netgang serve --config settings.yaml --kubeconfig ~/.kube/config --port 8888")
+def serve(
+    config: ConfigFile = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Credentials of the cluster.", show_default="as kubectl")
+    ] = None,
+    snapshot: Annotated[
+        Path | None, typer.Option(help="Serve a saved cluster from memory instead of a live one.", show_default="none")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8888")] = None,
+) -> None:
+    """Answer kube-scheduler: /filter, /prioritize, /bind. Every setting also by file and environment (NETGANG_…)."""
+    from extender.server import run
+    from extender.settings import Settings
+    from extender.telemetry import LogFormat, configure_logging
+
+    with _clear_errors():
+        settings = Settings.load(config, {"kubeconfig": kubeconfig, "snapshot": snapshot, "host": host, "port": port})
+        form = LogFormat.HUMAN if settings.log_format.value == "text" else LogFormat.JSON
+        configure_logging(level=settings.log_level.upper(), log_format=form)
+        run(settings)
+
+
+@app.command(
+    epilog="Example: kubectl get nodes,pods,podgroups -A -o json > c.json; netgang plan c.json --network mesh.yaml"
+)
+def plan(
+    file: Annotated[Path, typer.Argument(help="What `kubectl get nodes,pods,podgroups -A -o json` prints.")],
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            help="Mesh: list of {source, target, loss_ratio, delay_ms, throughput_bps, age_s}.", show_default="none"
+        ),
+    ] = None,
+    now: Annotated[
+        str | None,
+        typer.Option(help="Moment to plan for, such as 2026-01-31T12:00:00Z or Unix seconds.", show_default="now"),
+    ] = None,
+    config: ConfigFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say who would start where and who would wait for what, from files alone. Nothing is changed anywhere."""
+    from extender.clock import SystemClock
+    from extender.offline import plan_files
+    from extender.settings import Settings
+
+    with _clear_errors():
+        settings = Settings.load(config)
+        now_s = SystemClock().now_s() if now is None else _moment(now)
+        document = plan_files(file, network, settings, now_s=now_s)
+    if as_json:
+        json.dump(document, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    else:
+        _print_plan(document)
+
+
+@app.command(epilog="Example: netgang demo --port 8888")
+def demo(
+    port: Annotated[int, typer.Option(help="Port to listen on, this machine only.")] = 8888,
+) -> None:
+    """Serve the paper's test bed (36 nodes, zones A-D, three impaired nodes) and print what to try with curl."""
+    from extender.demo import demo_settings, what_to_try
+    from extender.server import run
+    from extender.telemetry import LogFormat, configure_logging
+
+    with _clear_errors():
+        settings = demo_settings(port)
+        configure_logging(level="WARNING", log_format=LogFormat.HUMAN)
+        sys.stdout.write(what_to_try(port))
+        sys.stdout.flush()
+        run(settings)
+
+
+@app.command("check-config", epilog="Example: netgang check-config settings.yaml")
+def check_config(
+    config: Annotated[Path | None, typer.Argument(help="Settings file; the environment counts as well.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all settings as JSON.")] = False,
+) -> None:
+    """Check settings; print them as they would be used."""
+    from extender.settings import Settings
+
+    with _clear_errors():
+        settings = Settings.load(config)
+    text = settings.model_dump_json(indent=2)
+    if as_json:
+        sys.stdout.write(text + "\n")
+    else:
+        Console().print_json(text)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    """Show a ConfigError as its sentences, with exit code 2."""
+    try:
+        yield
+    except ConfigError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _fail(text: str) -> NoReturn:
+    Console(stderr=True).print(f"[red]error:[/red] {text}", highlight=False, soft_wrap=True)
+    raise typer.Exit(2)
+
+
+def _moment(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"--now: {text!r} is neither Unix seconds nor a time such as 2026-01-31T12:00:00Z") from error
+    return moment.timestamp() if moment.tzinfo else moment.replace(tzinfo=UTC).timestamp()
+
+
+def _print_plan(document: dict[str, Any]) -> None:
+    console = Console()
+    admitted = Table("rank", "gang", "zone", "score", "members", title="admitted", title_justify="left")
+    for one in document["admitted"]:
+        where = ", ".join(f"{pod} → {node}" for pod, node in one["members"].items())
+        score = "–" if one["score"] is None else f"{one['score']:.1f}"
+        admitted.add_row(str(one["rank"]), f"[green]{one['gang']}[/green]", one["zone"], score, where)
+    waiting = Table("rank", "gang", "reason", "detail", title="waiting", title_justify="left")
+    for one in document["waiting"]:
+        waiting.add_row(str(one["rank"]), f"[yellow]{one['gang']}[/yellow]", one["reason"], one["detail"])
+    for table in (admitted, waiting):
+        console.print(table if table.row_count else f"{table.title}: none")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Read a cluster from a file: what `kubectl get nodes,pods,podgroups -A -o json` prints.
+
+Why: `netgang plan` and `netgang serve --snapshot` must work without a cluster, and an operator can send one file with a
+question. Rule: an object that cannot be read is an error that names it; kinds that do not decide anything are skipped.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from extender.convert import node_from_json, pod_from_json, pod_group_from_json
+from extender.errors import ConfigError
+from scoring.model import Node, Pod, PodGroup
+
+_LARGEST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFile:
+    """The records of one file, in its order, and the JSON they came from."""
+
+    nodes: tuple[Node, ...]
+    pods: tuple[Pod, ...]
+    pod_groups: tuple[PodGroup, ...]
+    pods_json: dict[str, bytes]
+    """namespace/name → the pod's JSON"""
+
+
+class _Head(msgspec.Struct):
+    kind: str = ""
+    apiVersion: str = ""
+
+
+class _List(msgspec.Struct):
+    kind: str = ""
+    items: list[msgspec.Raw] = []
+
+
+_HEAD = msgspec.json.Decoder(_Head)
+
+
+def read_cluster(path: Path, *, zone_label: str) -> ClusterFile:
+    """Read `path`. Errors: ConfigError names the file, the object and the field."""
+    try:
+        if path.stat().st_size > _LARGEST_BYTES:
+            raise ConfigError(f"{path}: larger than 1 GiB")
+        body = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    return parse_cluster(body, name=str(path), zone_label=zone_label)
+
+
+def parse_cluster(body: bytes, *, name: str, zone_label: str) -> ClusterFile:
+    """Read the JSON of a List (or of one object). Errors: ConfigError."""
+    try:
+        listed = msgspec.json.decode(body, type=_List)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ConfigError(f"{name}: not a JSON List as `kubectl get nodes,pods -A -o json` prints: {error}") from error
+    items = listed.items if listed.kind.endswith("List") else [msgspec.Raw(body)]
+    nodes: list[Node] = []
+    pods: list[Pod] = []
+    groups: list[PodGroup] = []
+    pods_json: dict[str, bytes] = {}
+    for number, item in enumerate(items):
+        try:
+            match _HEAD.decode(item).kind:
+                case "Node":
+                    nodes.append(node_from_json(item, zone_label=zone_label))
+                case "Pod":
+                    pod = pod_from_json(item)
+                    pods.append(pod)
+                    pods_json[pod.key] = bytes(item)
+                case "PodGroup":
+                    groups.append(pod_group_from_json(item))
+                case _:
+                    continue
+        except ValueError as error:
+            raise ConfigError(f"{name}: items[{number}]: {error}") from error
+    return ClusterFile(tuple(nodes), tuple(pods), tuple(groups), pods_json)

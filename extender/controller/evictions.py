@@ -1,0 +1,103 @@
+"""Remove the bound members of a gang that was never whole and cannot be completed (DESIGN §5, S8, S10, S11).
+
+Why at all: such members hold room and do no work. Rules: nothing is removed in the first seconds after start or
+re-sync, when the cache may be behind; each member is read again from the API server just before, and the gang is spared
+as soon as one member looks different than the cache says; the Eviction API is used, so that disruption budgets count,
+with the pod's uid; never a forced delete.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from extender.cache import ClusterCache
+from extender.convert import pod_from_json
+from extender.errors import ApiError, ApiUnavailableError
+from extender.ports import Clock, ClusterApi
+from extender.telemetry import Decision, DecisionLog, Telemetry
+from scoring.ids import GangKey, PodUid
+from scoring.model import Pod
+
+QUIET_AFTER_START_S = 30.0
+
+Refused = Callable[[GangKey, Sequence[PodUid]], None]
+
+
+class Evictions:
+    """Carries out the permit machine's evictions, one gang at a time per task."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        api: ClusterApi,
+        clock: Clock,
+        telemetry: Telemetry,
+        log: DecisionLog,
+        *,
+        refused: Refused,
+    ) -> None:
+        self._cache = cache
+        self._api = api
+        self._clock = clock
+        self._telemetry = telemetry
+        self._log = log
+        self._refused = refused
+        self._started_s = clock.monotonic_s()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add(self, gang: GangKey, uids: Sequence[PodUid]) -> None:
+        """Evict these members of the gang, or report them as refused."""
+        task = asyncio.create_task(self._evict(gang, tuple(uids)), name=f"evict {gang}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def resynced(self) -> None:
+        """The cache was read anew: be quiet for a while."""
+        self._started_s = self._clock.monotonic_s()
+
+    async def stop(self) -> None:
+        """Abandon what is under way; the next process decides anew."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _evict(self, gang: GangKey, uids: tuple[PodUid, ...]) -> None:
+        too_early = self._clock.monotonic_s() < self._started_s + QUIET_AFTER_START_S
+        if too_early or not await self._as_the_cache_says(gang):
+            self._refused(gang, uids)
+            return
+        stayed: list[PodUid] = []
+        for uid in uids:
+            pod = self._cache.pod(uid)
+            if pod is not None and not await self._evict_one(gang, pod):
+                stayed.append(uid)
+        if stayed:
+            self._refused(gang, stayed)
+
+    async def _as_the_cache_says(self, key: GangKey) -> bool:
+        """Whether every member is on the very node the cache knows, read from the API server now."""
+        gang = self._cache.gang(key)
+        if gang is None:
+            return False
+        for member in gang.members:
+            try:
+                fresh = pod_from_json(await self._api.get_pod(member.namespace, member.name))
+            except (ApiError, ApiUnavailableError, ValueError, msgspec.DecodeError):
+                return False
+            if (fresh.uid, fresh.node, fresh.phase) != (member.uid, member.node, member.phase):
+                return False
+        return True
+
+    async def _evict_one(self, gang: GangKey, pod: Pod) -> bool:
+        try:
+            await self._api.evict(pod.namespace, pod.name, pod.uid)
+        except (ApiError, ApiUnavailableError) as error:
+            self._log.log_decision(
+                Decision("evict", pod.key, gang, reason=f"refused: {type(error).__name__}"),
+                now_s=self._clock.monotonic_s(),
+            )
+            return False
+        self._telemetry.evicted("partial")
+        self._log.log_decision(Decision("evict", pod.key, gang, pod.node or ""), now_s=self._clock.monotonic_s())
+        return True

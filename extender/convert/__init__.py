@@ -1,0 +1,21 @@
+"""Raw JSON of API objects → records of `scoring.model`: the one place that knows the API's fields.
+
+Read `pods`, `nodes` and `podgroups` first; `requests`, `constraints`, `groups` and `roles` are their parts. Rule: pure
+functions, ValueError with the field's name for what cannot be read, everything ambiguous settled here.
+"""
+
+from extender.convert.constraints import pinned_node, unmodelled_constraints
+from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL, node_from_json
+from extender.convert.podgroups import pod_group_from_json
+from extender.convert.pods import NUDGE_ANNOTATION, pod_from_json
+
+__all__ = [
+    "ENDPOINT_ANNOTATIONS",
+    "NUDGE_ANNOTATION",
+    "ZONE_LABEL",
+    "node_from_json",
+    "pinned_node",
+    "pod_from_json",
+    "pod_group_from_json",
+    "unmodelled_constraints",
+]

@@ -1,0 +1,92 @@
+"""Which gang a pod belongs to, from its own labels and annotations (DESIGN §3: first match wins).
+
+Rule: what is missing, bad or contradictory becomes `GroupRef.problem`, a sentence that says what to change; the gang is
+then refused with a constant reason. Nothing is guessed, and no pod with half a gang's labels runs as a plain pod.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from scoring.ids import gang_key
+from scoring.model import GangSource, GroupRef
+
+POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+NAME_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
+MIN_AVAILABLE_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
+NAME_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+MIN_MEMBER_ANNOTATIONS = ("scheduling.k8s.io/group-min-member", "scheduling.volcano.sh/group-min-member")
+
+
+def group_of(
+    namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], native_group: str | None = None
+) -> GroupRef | None:
+    """Recognise the pod's gang; `None`: it belongs to none. `native_group` is `spec.schedulingGroup.podGroupName`.
+
+    >>> ref = group_of("team", {NAME_LABEL: "resnet", MIN_AVAILABLE_LABEL: "4"}, {})
+    >>> ref.key, ref.min_available, ref.problem
+    ('team/resnet', 4, None)
+    >>> group_of("team", {NAME_LABEL: "resnet"}, {}).problem
+    'label pod-group.scheduling.sigs.k8s.io/min-available is missing: set it to how many pods must start together'
+    """
+    if native_group:
+        return _ref(namespace, native_group, GangSource.NATIVE)
+    name = labels.get(POD_GROUP_LABEL)
+    if name is not None:
+        return _ref(namespace, name, GangSource.POD_GROUP, None, _pod_group_problem(name, labels))
+    if NAME_LABEL in labels or MIN_AVAILABLE_LABEL in labels:
+        return _from_labels(namespace, labels.get(NAME_LABEL), labels.get(MIN_AVAILABLE_LABEL))
+    for key in NAME_ANNOTATIONS:
+        if key in annotations:
+            return _from_annotation(namespace, key, annotations)
+    return None
+
+
+def _pod_group_problem(name: str, labels: Mapping[str, str]) -> str | None:
+    if not name:
+        return f"label {POD_GROUP_LABEL} is empty: name the PodGroup, or remove the label"
+    other = labels.get(NAME_LABEL, name)
+    if other != name:
+        return f"labels {POD_GROUP_LABEL} ({name}) and {NAME_LABEL} ({other}) name different groups: keep one of them"
+    return None
+
+
+def _from_labels(namespace: str, name: str | None, minimum: str | None) -> GroupRef:
+    count: int | None = None
+    problem: str | None = None
+    if not name:
+        fault = "is missing" if name is None else "is empty"
+        problem = f"label {NAME_LABEL} {fault}: name the group, or remove label {MIN_AVAILABLE_LABEL}"
+    elif minimum is None:
+        problem = f"label {MIN_AVAILABLE_LABEL} is missing: set it to how many pods must start together"
+    else:
+        count = _positive(minimum)
+        if count is None:
+            problem = (
+                f'label {MIN_AVAILABLE_LABEL} is {minimum!r}: it must be a whole number of at least 1, such as "4"'
+            )
+    return _ref(namespace, name or "", GangSource.LABELS, count, problem)
+
+
+def _from_annotation(namespace: str, key: str, annotations: Mapping[str, str]) -> GroupRef:
+    name = annotations[key]
+    problem = None if name else f"annotation {key} is empty: name the group, or remove the annotation"
+    count: int | None = None
+    for minimum in MIN_MEMBER_ANNOTATIONS:
+        if minimum in annotations:
+            count = _positive(annotations[minimum])
+            if count is None and problem is None:
+                problem = f"annotation {minimum} is {annotations[minimum]!r}: it must be a whole number of at least 1"
+            break
+    return _ref(namespace, name, GangSource.ANNOTATION, count, problem)
+
+
+def _positive(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0 else None
+
+
+@lru_cache(maxsize=16384)
+def _ref(
+    namespace: str, name: str, source: GangSource, minimum: int | None = None, problem: str | None = None
+) -> GroupRef:
+    """Equal references are one object."""
+    return GroupRef(gang_key(namespace, name), source, minimum, problem)

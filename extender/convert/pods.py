@@ -1,0 +1,188 @@
+"""Pods: raw JSON → `scoring.model.Pod`.
+
+Why raw parts as keys: pods of one template hold the same bytes for resources, selectors and tolerations, so everything
+costly is computed once per template and shared by all its pods (50,000 pods stay small). Budget: 20 µs for a pod of
+4 KB. Rule: what is ambiguous in the API object is settled here.
+"""
+
+from functools import lru_cache
+from sys import intern
+
+import msgspec
+
+from extender.convert.constraints import ConstraintParts, constraints
+from extender.convert.decode import NO_RAW, Json, Metadata, decode, given, seconds, shared
+from extender.convert.groups import group_of
+from extender.convert.requests import ContainerResources, PodResources, pod_requests
+from extender.convert.roles import OWN_PREFIX, membership, own_options
+from scoring.ids import Namespace, NodeName, PodName, PodUid
+from scoring.model import MemberClass, Phase, Pod, Role
+
+NUDGE_ANNOTATION = OWN_PREFIX + "nudge"
+"""Written by the controller to wake a parked pod; never an option, so that a nudge changes no decision."""
+_WRITTEN_BY_US = frozenset({NUDGE_ANNOTATION.removeprefix(OWN_PREFIX)})
+_PHASES = {phase.value: phase for phase in Phase}
+"""`status.phase` → phase"""
+_NOTHING: dict[str, str] = {}
+
+
+class _Container(Json):
+    name: str = ""
+    resources: msgspec.Raw = NO_RAW
+    ports: msgspec.Raw = NO_RAW
+    restart_policy: str | None = None
+
+
+class _Gate(Json):
+    name: str
+
+
+class _SchedulingGroup(Json):
+    pod_group_name: str | None = None
+
+
+class _Spec(Json):
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    priority: int | None = None
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+    overhead: msgspec.Raw = NO_RAW
+    resources: msgspec.Raw = NO_RAW
+    node_selector: msgspec.Raw = NO_RAW
+    affinity: msgspec.Raw = NO_RAW
+    tolerations: msgspec.Raw = NO_RAW
+    host_network: bool | None = None
+    scheduling_gates: list[_Gate] | None = None
+    scheduling_group: _SchedulingGroup | None = None
+
+
+class _ContainerStatus(Json):
+    name: str = ""
+    resources: msgspec.Raw = NO_RAW
+    allocated_resources: msgspec.Raw = NO_RAW
+
+
+class _Status(Json):
+    phase: str | None = None
+    nominated_node_name: str | None = None
+    container_statuses: list[_ContainerStatus] | None = None
+    init_container_statuses: list[_ContainerStatus] | None = None
+    conditions: msgspec.Raw = NO_RAW
+    resources: msgspec.Raw = NO_RAW
+    allocated_resources: msgspec.Raw = NO_RAW
+
+
+class _Condition(Json):
+    type: str
+    reason: str | None = None
+
+
+class _Pod(Json):
+    metadata: Metadata
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+_pod = msgspec.json.Decoder(_Pod)
+_conditions = msgspec.json.Decoder(list[_Condition])
+
+
+def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
+    """Read a v1.Pod, as watched, as sent by kube-scheduler or from a file. ValueError names the field that is wrong.
+
+    A pod without uid (only files have such) is identified by `namespace/name`. A pod that no scheduler is named for
+    belongs to `default-scheduler`, as the API server would write.
+    """
+    read = decode(_pod, raw, what="Pod")
+    meta, spec, status = read.metadata, read.spec or _Spec(), read.status or _Status()
+    namespace = intern(meta.namespace or "default")
+    labels, annotations = meta.labels or _NOTHING, meta.annotations or _NOTHING
+    group = group_of(
+        namespace, labels, annotations, spec.scheduling_group.pod_group_name if spec.scheduling_group else None
+    )
+    place = membership(namespace, labels, annotations, meta.owner_references or (), in_gang=group is not None)
+    try:
+        member_class = _member_class(place.role, _resources(spec, status), _constraints(spec))
+    except ValueError as error:
+        raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
+    return Pod(
+        uid=PodUid(meta.uid or f"{namespace}/{meta.name}"),
+        namespace=Namespace(namespace),
+        name=PodName(meta.name),
+        member_class=member_class,
+        scheduler_name=intern(spec.scheduler_name or "default-scheduler"),
+        node=NodeName(intern(spec.node_name)) if spec.node_name else None,
+        nominated_node=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
+        phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
+        priority=spec.priority or 0,
+        created_s=seconds(meta.creation_timestamp),
+        deleting=meta.deletion_timestamp is not None,
+        gates=shared(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else (),
+        group=group,
+        job=place.job,
+        index=place.index,
+        options=shared(own_options(annotations, written_by_us=_WRITTEN_BY_US)),
+        resource_version=meta.resource_version or "",
+    )
+
+
+@lru_cache(maxsize=16384)
+def _member_class(role: Role, resources: PodResources, limits: ConstraintParts) -> MemberClass:
+    """Pods of one template give the same bytes, so this runs once per template; equal results are one object."""
+    same: MemberClass = shared(MemberClass(role, shared(pod_requests(resources)), shared(constraints(limits))))
+    return same
+
+
+def _resources(spec: _Spec, status: _Status) -> PodResources:
+    told = {
+        one.name: one
+        for listed in (status.container_statuses, status.init_container_statuses)
+        for one in listed or ()
+        if one.resources
+    }
+    return PodResources(
+        containers=tuple(_asked(c, told.get(c.name)) for c in spec.containers or ()),
+        init_containers=tuple(_asked_by_init(c, told) for c in spec.init_containers or ()),
+        overhead=given(spec.overhead),
+        spec=given(spec.resources),
+        in_force=given(status.resources),
+        allocated=given(status.allocated_resources),
+        resize_infeasible=_resize_infeasible(status),
+    )
+
+
+def _asked(container: _Container, told: _ContainerStatus | None) -> ContainerResources:
+    if told is None:
+        return ContainerResources(given(container.resources))
+    return ContainerResources(given(container.resources), given(told.resources), given(told.allocated_resources))
+
+
+def _asked_by_init(container: _Container, told: dict[str, _ContainerStatus]) -> ContainerResources:
+    """Only sidecars are resized in place; of other init containers the spec counts."""
+    if container.restart_policy == "Always":
+        return _asked(container, told.get(container.name))._replace(sidecar=True)
+    return ContainerResources(given(container.resources))
+
+
+def _resize_infeasible(status: _Status) -> bool:
+    raw = bytes(status.conditions)
+    if b"PodResizePending" not in raw:
+        return False
+    for condition in decode(_conditions, raw, what="status.conditions"):
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
+
+
+def _constraints(spec: _Spec) -> ConstraintParts:
+    running = [*(spec.containers or ()), *(c for c in spec.init_containers or () if c.restart_policy == "Always")]
+    ports = (given(container.ports) for container in running)
+    host_network = bool(spec.host_network)
+    return ConstraintParts(
+        node_selector=given(spec.node_selector),
+        affinity=given(spec.affinity),
+        tolerations=given(spec.tolerations),
+        ports=tuple(raw for raw in ports if raw and (host_network or b'"hostPort"' in raw)),
+        host_network=host_network,
+    )

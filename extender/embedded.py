@@ -1,0 +1,64 @@
+"""A cluster in memory behind the ClusterApi port: `netgang serve --snapshot` and the demo.
+
+Why: everything but the API server is the real thing — the same verbs, planner, hold and commit — so what a newcomer
+sees with curl is what kube-scheduler would get. Rule: a Binding changes the cache as a watch would, and nothing is
+written anywhere else.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from extender.cache import ClusterCache
+from extender.errors import ConflictError, NotFoundError
+from extender.ports import Binding, Page, WatchEvent
+from scoring.ids import PodUid
+from scoring.model import Phase, Pod
+
+
+class EmbeddedCluster:
+    """ClusterApi over the cache itself. Nothing is listed or watched: the cache is filled once, from a file."""
+
+    def __init__(self, cache: ClusterCache, pods_json: Mapping[str, bytes]) -> None:
+        self._cache = cache
+        self._pods_json = pods_json
+
+    async def list_page(self, path: str, *, limit: int, continue_token: str = "", not_older_than: str = "") -> Page:
+        """There is no collection to list."""
+        raise NotFoundError(404, f"{path}: a saved cluster is not listed")
+
+    async def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncIterator[WatchEvent]:
+        """There is nothing to watch."""
+        raise NotFoundError(404, f"{path}: a saved cluster is not watched")
+        yield  # pragma: no cover - makes this an async generator
+
+    async def bind(self, binding: Binding) -> None:
+        """Put the pod on the node and let it run."""
+        pod = self._existing(binding.uid, binding.namespace, binding.name)
+        if pod.node is not None and pod.node != binding.node:
+            raise ConflictError(409, f"pod {pod.key} is on node {pod.node}")
+        self._cache.pods.upsert(replace(pod, node=binding.node, phase=Phase.RUNNING))
+
+    async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
+        """Nobody is parked here, so there is nobody to wake."""
+        self._existing(uid, namespace, name)
+
+    async def get_pod(self, namespace: str, name: str) -> bytes:
+        """The pod as it was in the file."""
+        found = self._pods_json.get(f"{namespace}/{name}")
+        if found is None:
+            raise NotFoundError(404, f"pods {namespace}/{name} not found")
+        return found
+
+    async def evict(self, namespace: str, name: str, uid: PodUid) -> None:
+        """Remove the pod."""
+        self._cache.pods.delete(self._existing(uid, namespace, name).key)
+
+    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
+        """Nobody reads events here; the log has them."""
+
+    def _existing(self, uid: PodUid, namespace: str, name: str) -> Pod:
+        pod = self._cache.pod(uid)
+        if pod is None:
+            raise NotFoundError(404, f"pods {namespace}/{name} not found")
+        return pod

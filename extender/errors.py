@@ -1,0 +1,54 @@
+"""What the outside world can do to us. An expected "no" is a value (`scoring.reasons`), never an exception.
+
+NetgangError
+├── ConfigError             refuse to start; names the field and the accepted values
+├── BadRequestError         what a caller sent cannot be read; the text goes back to it
+├── ApiError                the API server answered with a failure; keeps status and message
+│   ├── GoneError           410: list again
+│   ├── ConflictError       409: read again, then decide again; never repeat blindly
+│   └── NotFoundError       404: the object (or its kind) does not exist
+├── ApiUnavailableError     the API server could not be reached, or broke off; the outcome is unknown
+└── NetworkSourceError      a source of measurements failed: keep the last data, let it age, show it in /readyz
+"""
+
+
+class NetgangError(Exception):
+    """Base of everything that the outside world can do to us."""
+
+
+class ConfigError(NetgangError):
+    """Settings cannot be used; the text names the field and the accepted values."""
+
+
+class BadRequestError(NetgangError):
+    """A request cannot be read; the text says what is wrong with it, for the caller."""
+
+
+class ApiError(NetgangError):
+    """The API server answered with a failure."""
+
+    def __init__(self, status: int, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(f"API server answered {status}: {message}")
+        self.status = status
+        self.message = message
+        self.retry_after_s = retry_after_s
+
+
+class GoneError(ApiError):
+    """410: the resourceVersion is too old; list again."""
+
+
+class ConflictError(ApiError):
+    """409: the object changed or exists; read it again, then decide again."""
+
+
+class NotFoundError(ApiError):
+    """404: the object, or its kind, does not exist."""
+
+
+class ApiUnavailableError(NetgangError):
+    """No answer came: whether the request took effect is not known."""
+
+
+class NetworkSourceError(NetgangError):
+    """A source of measurements failed; the last good data stays and ages."""

@@ -1,0 +1,1 @@
+"""The Kubernetes API: the one place that speaks to it."""

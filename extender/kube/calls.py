@@ -1,0 +1,126 @@
+"""Every call to the Kubernetes API that the client can make.
+
+Why: the rights in manifests/ must be exactly what the program uses; a list kept beside the code would drift.
+Rule: the client builds each path from an entry of this table and refuses a collection that is not in it, so a call
+that is missing here cannot be made, and a contract test compares the table with the RBAC rules.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import quote
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Where a kind is served: API group ("" is the core group), version, plural; nodes are not in namespaces."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def root(self) -> str:
+        """URL path of the group and version.
+
+        >>> NODES.root, POD_GROUPS.root
+        ('/api/v1', '/apis/scheduling.x-k8s.io/v1alpha1')
+        """
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    def collection(self, namespace: str = "") -> str:
+        """URL path of the collection, in one namespace or over all.
+
+        >>> PODS.collection(), PODS.collection("team-a")
+        ('/api/v1/pods', '/api/v1/namespaces/team-a/pods')
+        """
+        inside = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+        return f"{self.root}{inside}/{self.plural}"
+
+    def path(self, namespace: str, name: str, subresource: str = "") -> str:
+        """URL path of one object or of its subresource; names are quoted, so that none can leave its place.
+
+        >>> PODS.path("team-a", "w-0", "binding")
+        '/api/v1/namespaces/team-a/pods/w-0/binding'
+        >>> PODS.path("team-a", "../x")
+        '/api/v1/namespaces/team-a/pods/..%2Fx'
+        """
+        tail = f"/{subresource}" if subresource else ""
+        return f"{self.collection(namespace)}/{quote(name, safe='')}{tail}"
+
+
+PODS = Resource("", "v1", "pods")
+NODES = Resource("", "v1", "nodes", namespaced=False)
+POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
+EVENTS = Resource("events.k8s.io", "v1", "events")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One RBAC verb on a resource or on a subresource of it."""
+
+    verb: str
+    resource: Resource
+    subresource: str = ""
+
+    @property
+    def rule(self) -> tuple[str, str, str]:
+        """What RBAC calls it: (verb, API group, resource[/subresource]).
+
+        >>> POD_BIND.rule
+        ('create', '', 'pods/binding')
+        """
+        tail = f"/{self.subresource}" if self.subresource else ""
+        return self.verb, self.resource.group, f"{self.resource.plural}{tail}"
+
+    def path(self, namespace: str, name: str) -> str:
+        """URL path of this call on one object."""
+        return self.resource.path(namespace, name, self.subresource)
+
+
+POD_GET = Call("get", PODS)
+POD_PATCH = Call("patch", PODS)
+POD_BIND = Call("create", PODS, "binding")
+POD_EVICT = Call("create", PODS, "eviction")
+EVENT_CREATE = Call("create", EVENTS)
+
+READ = (PODS, NODES, POD_GROUPS)
+"""Collections that may be listed and watched."""
+
+CALLS: tuple[Call, ...] = (
+    *(Call(verb, resource) for resource in READ for verb in ("list", "watch")),
+    POD_GET,
+    POD_PATCH,
+    POD_BIND,
+    POD_EVICT,
+    EVENT_CREATE,
+)
+
+
+def rules(calls: Iterable[Call] = CALLS) -> frozenset[tuple[str, str, str]]:
+    """The calls as RBAC would have to allow them.
+
+    >>> ("watch", "", "nodes") in rules(), ("delete", "", "pods") in rules()
+    (True, False)
+    """
+    return frozenset(call.rule for call in calls)
+
+
+def resource_of(path: str) -> Resource:
+    """Which readable collection a list or watch path means; its query (selectors) is not looked at.
+
+    Errors: ValueError if CALLS does not allow it; that is a mistake in our code, not in the cluster.
+
+    >>> resource_of("/api/v1/namespaces/team-a/pods?labelSelector=a%3Db").plural
+    'pods'
+    """
+    bare = path.partition("?")[0]
+    for resource in READ:
+        if bare == resource.collection():
+            return resource
+        inside = f"{resource.root}/namespaces/"
+        if resource.namespaced and bare.startswith(inside):
+            namespace, _, plural = bare[len(inside) :].partition("/")
+            if namespace and plural == resource.plural:
+                return resource
+    raise ValueError(f"{path} is not a collection that extender.kube.calls allows to list or watch")

@@ -1,0 +1,189 @@
+"""The ClusterApi port over HTTP: each call is one entry of `calls.CALLS` and raw JSON.
+
+Why: the generated clients cost fifty times the CPU, raise after a successful bind and send patches with the wrong
+content type; a dozen lines per call on a small transport are easier to trust.
+Rule: objects pass through as raw bytes, decoded at the outer level only. Nothing is repeated except a Binding
+(see `binding`); what a failure means is decided in `faults`.
+"""
+
+import random
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import msgspec
+
+from extender.errors import ApiError, ConflictError
+from extender.kube.binding import Binder, BindLimits
+from extender.kube.calls import EVENT_CREATE, POD_EVICT, POD_GET, POD_PATCH, resource_of
+from extender.kube.credentials import ApiServer
+from extender.kube.faults import mapped
+from extender.kube.transport import Transport, TransportLimits
+from extender.ports import Binding, Clock, Page, WatchEvent
+from scoring.ids import PodUid
+
+_MIB = 1024 * 1024
+_MERGE_PATCH = "application/merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """Time and size limits of the calls. `list_s` and `list_bytes` are for one page."""
+
+    request_s: float = 10.0
+    evict_s: float = 30.0
+    """API servers try a conflicting eviction again for 10 s before they answer 409 (seen at 1.36.3)."""
+    list_s: float = 60.0
+    list_bytes: int = 512 * _MIB  # an old API server may ignore `limit` and answer with everything
+    transport: TransportLimits = field(default_factory=TransportLimits)
+    bind: BindLimits = field(default_factory=BindLimits)
+
+
+class _ListMeta(msgspec.Struct):
+    resource_version: str = msgspec.field(name="resourceVersion")
+    continue_token: str = msgspec.field(name="continue", default="")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None  # Go writes an empty list of some kinds as null
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+
+
+_LIST = msgspec.json.Decoder(_List)
+_EVENT = msgspec.json.Decoder(_Event)
+_OBJECT = msgspec.json.Decoder(_Object)
+
+
+class KubeClient:
+    """ClusterApi of one API server; an async context manager, bound to one event loop."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        limits: ClientLimits = ClientLimits(),
+        agent: str = "netgang",
+    ) -> None:
+        self._limits = limits
+        self._transport = Transport(server, limits=limits.transport, agent=agent)
+        self._binder = Binder(self._transport, clock=clock, rng=rng, limits=limits.bind)
+
+    async def __aenter__(self) -> Self:
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._transport.__aexit__(kind, error, trace)
+
+    async def list_page(self, path: str, *, limit: int, continue_token: str = "", not_older_than: str = "") -> Page:
+        """One page of a collection; without `not_older_than` it is read from storage (consistent).
+
+        `not_older_than` lets the API server answer from its cache if that is at least as new; it counts for the
+        first page only, the rest belong to the same version. Errors: see `send`; GoneError: begin again.
+        """
+        query = {"limit": str(limit)}
+        if continue_token:
+            query["continue"] = continue_token
+        elif not_older_than:
+            query |= {"resourceVersion": not_older_than, "resourceVersionMatch": "NotOlderThan"}
+        url = _with_query(path, query)
+        body = await self._transport.send(
+            "GET", url, timeout_s=self._limits.list_s, limit_bytes=self._limits.list_bytes
+        )
+        with mapped(f"GET {url}"):
+            found = _LIST.decode(body)
+        # bytes() copies each item, so that a kept one does not keep the whole page in memory.
+        items = [bytes(raw) for raw in found.items or ()]
+        return Page(items, found.metadata.resource_version, found.metadata.continue_token)
+
+    async def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncGenerator[WatchEvent, None]:
+        """Changes after `resource_version`, with bookmarks; ends when the API server ends it.
+
+        Errors at the start: as `send`; in the stream: an event of type ERROR, or ApiUnavailableError when the
+        connection breaks. Close the generator to end the watch early.
+        """
+        query = {
+            "watch": "true",
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(timeout_s),
+        }
+        url = _with_query(path, query)
+        async with aclosing(self._transport.lines(url, open_s=self._limits.request_s)) as lines:
+            async for line in lines:
+                with mapped(f"GET {url}"):
+                    event = _EVENT.decode(line)
+                yield WatchEvent(event.type, bytes(event.object))
+
+    async def bind(self, binding: Binding) -> None:
+        """Put the pod on the node and know that it is there; see `binding`."""
+        await self._binder.bind(binding)
+
+    async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
+        """Set annotations of the very pod `uid`, in one merge patch. ConflictError: another pod has its name now.
+
+        The uid in the patch is the precondition. API servers answer a wrong one with 422 (uid is immutable, seen
+        at 1.36.3), not with 409, and 422 has other causes too: the pod itself tells which it was.
+        """
+        body = msgspec.json.encode({"metadata": {"uid": uid, "annotations": dict(annotations)}})
+        path = POD_PATCH.path(namespace, name)
+        try:
+            await self._transport.send(
+                "PATCH", path, body=body, content_type=_MERGE_PATCH, timeout_s=self._limits.request_s
+            )
+        except ApiError as error:
+            if error.status != 422:
+                raise
+            with mapped(f"GET {path}"):
+                now = _OBJECT.decode(await self.get_pod(namespace, name)).metadata.uid
+            if now == uid:
+                raise
+            raise ConflictError(409, f"pod {namespace}/{name} was replaced by another of the same name") from error
+
+    async def get_pod(self, namespace: str, name: str) -> bytes:
+        """One pod as raw JSON, read from storage."""
+        return await self._transport.send("GET", POD_GET.path(namespace, name), timeout_s=self._limits.request_s)
+
+    async def evict(self, namespace: str, name: str, uid: PodUid) -> None:
+        """Evict the very pod `uid`. ApiError 429: a PodDisruptionBudget forbids it now; ConflictError: replaced."""
+        body = msgspec.json.encode(
+            {
+                "apiVersion": "policy/v1",
+                "kind": "Eviction",
+                "metadata": {"name": name, "namespace": namespace},
+                "deleteOptions": {"preconditions": {"uid": uid}},
+            }
+        )
+        path = POD_EVICT.path(namespace, name)
+        await self._transport.send("POST", path, body=body, timeout_s=self._limits.evict_s)
+
+    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
+        """POST an events.k8s.io/v1 Event; `apiVersion` and `kind` are filled in."""
+        body = msgspec.json.encode({"apiVersion": "events.k8s.io/v1", "kind": "Event", **event})
+        path = EVENT_CREATE.resource.collection(namespace)
+        await self._transport.send("POST", path, body=body, timeout_s=self._limits.request_s)
+
+
+def _with_query(path: str, query: Mapping[str, str]) -> str:
+    resource_of(path)
+    return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"

@@ -1,0 +1,259 @@
+"""Where the API server is and how we prove who we are.
+
+Why: tokens rotate while the program runs (service account tokens about hourly, cloud tokens every 15 minutes); one
+that is read only at start works in every test and fails on the first night.
+Rule: the `kubernetes` package reads kubeconfigs and in-cluster files, and nothing else is used of it; the token is
+renewed here: files are read again every minute, exec plugins run again before their token expires or when the API
+server refuses it. What cannot be used is a ConfigError that names the file and the field.
+"""
+
+import asyncio
+import base64
+import logging
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from extender.errors import ConfigError
+from extender.ports import Clock
+
+_log = logging.getLogger(__name__)
+
+_FILE_AGAIN_S = 60.0  # the kubelet refreshes a mounted token long before the old one ends
+_BEFORE_EXPIRY_S = 60.0
+_AFTER_FAILURE_S = 10.0
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An Authorization header and for how many seconds it is good; `None`: for ever. "" means: send no header."""
+
+    header: str
+    lifetime_s: float | None = None
+
+
+class Authorization:
+    """The current Authorization header; renewed in a thread, by one caller at a time."""
+
+    def __init__(self, read: Callable[[], Token], *, clock: Clock) -> None:
+        self._read = read
+        self._clock = clock
+        self._renewing = asyncio.Lock()
+        self._renew_at_s: float | None = None
+        self._keep(read())
+
+    async def header(self) -> str:
+        """The header to send now; waits only while a token is being renewed."""
+        if self._renew_at_s is not None and self._clock.monotonic_s() >= self._renew_at_s:
+            await self._renew(self._header)
+        return self._header
+
+    async def after_refusal(self, refused: str) -> bool:
+        """Renew because the API server answered 401 to `refused`; true when there is another header to try."""
+        await self._renew(refused)
+        return self._header != refused
+
+    async def _renew(self, old: str) -> None:
+        async with self._renewing:
+            if self._header != old:
+                return  # another caller was faster
+            try:
+                self._keep(await asyncio.to_thread(self._read))
+            except ConfigError as error:
+                # The old token may still be good: go on with it; the API server has the last word.
+                _log.warning("cannot renew the token: %s", error)
+                self._renew_at_s = self._clock.monotonic_s() + _AFTER_FAILURE_S
+
+    def _keep(self, token: Token) -> None:
+        self._header = token.header
+        self._renew_at_s = None if token.lifetime_s is None else self._clock.monotonic_s() + token.lifetime_s
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServer:
+    """How to reach one API server. `tls` is None for plain http; `tls_name` overrides the name that is checked."""
+
+    url: str
+    authorization: Authorization
+    tls: ssl.SSLContext | None = None
+    tls_name: str | None = None
+    proxy: str | None = None
+
+
+def load(
+    kubeconfig: Path | None,
+    *,
+    clock: Clock,
+    context: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+    service_account: Path = _SERVICE_ACCOUNT,
+) -> ApiServer:
+    """Credentials of `kubeconfig`; without it those of the pod we run in, else $KUBECONFIG or ~/.kube/config.
+
+    Reads files and may run an exec plugin, so it blocks: call it before the loop runs. Errors: ConfigError.
+    """
+    if kubeconfig is not None:
+        return _from_kubeconfig(kubeconfig, context=context, clock=clock)
+    if environment.get("KUBERNETES_SERVICE_HOST"):
+        return _from_pod(environment, service_account, clock=clock)
+    usual = Path(environment.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    if not usual.is_file():
+        raise ConfigError(f"kubeconfig: not in a pod, and {usual} does not exist; name a kubeconfig file")
+    return _from_kubeconfig(usual, context=context, clock=clock)
+
+
+def _from_pod(environment: Mapping[str, str], directory: Path, *, clock: Clock) -> ApiServer:
+    # Imported here: the package costs 0.7 s and 67 MB, which commands without a cluster need not pay.
+    from kubernetes.client import Configuration
+    from kubernetes.config.config_exception import ConfigException
+    from kubernetes.config.incluster_config import InClusterConfigLoader
+
+    token, authority = directory / "token", directory / "ca.crt"
+    found = Configuration(proxy="")  # "" keeps the package from taking a proxy from the environment
+    try:
+        InClusterConfigLoader(str(token), str(authority), environ=environment).load_and_set(found)  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError) as error:
+        raise ConfigError(f"in-cluster credentials in {directory}: {error}") from error
+    return ApiServer(
+        url=str(found.host),
+        authorization=Authorization(lambda: _token_from_file(token), clock=clock),
+        tls=_tls(found, source=str(directory)),
+    )
+
+
+def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiServer:
+    from kubernetes.client import Configuration
+    from kubernetes.config.config_exception import ConfigException
+    from kubernetes.config.kube_config import KubeConfigLoader
+
+    document = _document(path)
+    user = _user(document, path=path, context=context)
+    read = _token_reader(user, path=path, clock=clock)
+    # The token is ours to read and renew: the package must not run plugins and swallow their errors.
+    for field in ("exec", "tokenFile", "auth-provider"):
+        user.pop(field, None)
+    found = Configuration(proxy="")
+    try:
+        base = str(path.parent.absolute())
+        loader = KubeConfigLoader(document, active_context=context, config_base_path=base)  # type: ignore[no-untyped-call]
+        loader.load_and_set(found)  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+        raise ConfigError(f"kubeconfig {path}: {error}") from error
+    url = str(found.host).rstrip("/")
+    if not url.startswith(("https://", "http://")):
+        raise ConfigError(f"kubeconfig {path}: clusters[].cluster.server must be an https:// or http:// URL")
+    return ApiServer(
+        url=url,
+        authorization=Authorization(read, clock=clock),
+        tls=_tls(found, source=f"kubeconfig {path}") if url.startswith("https://") else None,
+        tls_name=found.tls_server_name or None,
+        proxy=found.proxy or None,
+    )
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"kubeconfig {path}: cannot be read: {error.strerror or error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"kubeconfig {path}: not YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise ConfigError(f"kubeconfig {path}: must be a mapping with clusters, contexts and users")
+    return document
+
+
+def _user(document: Mapping[str, Any], *, path: Path, context: str | None) -> dict[str, Any]:
+    """The `user` mapping of the chosen context, as it stands in `document` (not a copy); {} when there is none."""
+    chosen = context or document.get("current-context")
+    if not chosen:
+        raise ConfigError(f"kubeconfig {path}: current-context is empty and no context was named")
+    entry = _named(document, "contexts", chosen, path=path).get("context") or {}
+    name = entry.get("user") if isinstance(entry, dict) else None
+    if not name:
+        return {}
+    user = _named(document, "users", name, path=path).get("user")
+    return user if isinstance(user, dict) else {}
+
+
+def _named(document: Mapping[str, Any], field: str, name: str, *, path: Path) -> Mapping[str, Any]:
+    listed = document.get(field)
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, dict) and one.get("name") == name:
+            return one
+    raise ConfigError(f"kubeconfig {path}: {field} has no entry named {name}")
+
+
+def _token_reader(user: Mapping[str, Any], *, path: Path, clock: Clock) -> Callable[[], Token]:
+    """How to read this user's token, in kubectl's order: token file, token, plugin, name and password."""
+    if "auth-provider" in user:
+        raise ConfigError(f"kubeconfig {path}: users[].user.auth-provider is not supported; use exec or tokenFile")
+    if user.get("tokenFile"):
+        file = path.parent / str(user["tokenFile"])
+        return lambda: _token_from_file(file)
+    if user.get("token"):
+        return lambda: Token(f"Bearer {user['token']}")
+    if user.get("exec"):
+        plugin = user["exec"]
+        if not isinstance(plugin, dict):
+            raise ConfigError(f"kubeconfig {path}: users[].user.exec must be a mapping with apiVersion and command")
+        return lambda: _token_from_plugin(plugin, path=path, clock=clock)
+    if "username" in user and "password" in user:
+        pair = base64.b64encode(f"{user['username']}:{user['password']}".encode()).decode("ascii")
+        return lambda: Token(f"Basic {pair}")
+    return lambda: Token("")  # a client certificate, or nobody
+
+
+def _token_from_file(path: Path) -> Token:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"token file {path}: cannot be read: {error}") from error
+    if not text:
+        raise ConfigError(f"token file {path}: is empty")
+    return Token(f"Bearer {text}", _FILE_AGAIN_S)
+
+
+def _token_from_plugin(plugin: Mapping[str, Any], *, path: Path, clock: Clock) -> Token:
+    from kubernetes.config.config_exception import ConfigException
+    from kubernetes.config.exec_provider import ExecProvider
+    from kubernetes.config.kube_config import ConfigNode
+
+    where = f"kubeconfig {path}: users[].user.exec ({plugin.get('command', 'no command')})"
+    try:
+        node = ConfigNode("exec", plugin)  # type: ignore[no-untyped-call]
+        status = ExecProvider(node, str(path.parent.absolute())).run()  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError, TypeError, KeyError) as error:
+        raise ConfigError(f"{where}: {error}") from error
+    token = status.get("token") if isinstance(status, dict) else None
+    if not token:
+        raise ConfigError(f"{where}: gave no token; plugins that give a client certificate are not supported")
+    until = status.get("expirationTimestamp")
+    if not until:
+        return Token(f"Bearer {token}")
+    try:
+        ends_s = datetime.fromisoformat(until).timestamp()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{where}: expirationTimestamp {until!r} is not RFC 3339") from error
+    return Token(f"Bearer {token}", max(_AFTER_FAILURE_S, ends_s - _BEFORE_EXPIRY_S - clock.now_s()))
+
+
+def _tls(found: Any, *, source: str) -> ssl.SSLContext:
+    """TLS of a `kubernetes` Configuration: its authority, its client certificate, or no check if it says so."""
+    try:
+        context = ssl.create_default_context(cafile=found.ssl_ca_cert or None)
+        if not found.verify_ssl:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if found.cert_file:
+            context.load_cert_chain(found.cert_file, found.key_file or None)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{source}: certificate or key cannot be used: {error}") from error
+    return context

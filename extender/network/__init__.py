@@ -1,0 +1,1 @@
+"""Where network measurements come from, and how they become one matrix of nodes."""

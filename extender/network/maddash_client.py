@@ -1,0 +1,148 @@
+"""GET one document of a MaDDash server, with limits: time, size, requests in flight.
+
+Why apart: everything that can go wrong between us and the server becomes one NetworkSourceError here, whose text names
+the address and what it answered. Rule: the status code is looked at before the body, because MaDDash labels plain
+error texts as JSON; passwords never appear in a text.
+"""
+
+import asyncio
+import hashlib
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import quote, quote_plus
+
+import httpx
+
+from extender.errors import ConfigError, NetworkSourceError
+
+_IN_FLIGHT: Final = 2
+"""Every grid is a join over the whole database of the server, which shares its connections with the checks."""
+_SHOWN_CHARS: Final = 160
+
+
+@dataclass(frozen=True, slots=True)
+class MaddashServer:
+    """Where the server is and how it is spoken to."""
+
+    url: str
+    """Such as `https://maddash.example.org/maddash`; without a path, `/maddash` is added."""
+    ca_file: Path | None = None
+    """PEM file of the authority that signed the server's certificate; `None`: those of the system."""
+    insecure: bool = False
+    """Accept any certificate."""
+    timeout_s: float = 60.0
+    """For one whole document."""
+    connect_timeout_s: float = 10.0
+    body_limit_bytes: int = 64 * 2**20
+    """After decompression; a grid has about 0.18 kB per check."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A body and its digest, by which an unchanged one is known."""
+
+    body: bytearray
+    digest: bytes
+
+
+def grid_path(name: str) -> str:
+    """Encode a grid's name for the path: MaDDash decodes it twice.
+
+    >>> grid_path("WAN/Edge - Loss"), grid_path("100% A+B")
+    ('/grids/WAN%252FEdge%2B-%2BLoss', '/grids/100%2525%2BA%252BB')
+    """
+    return f"/grids/{quote(quote_plus(name), safe='')}"
+
+
+class MaddashClient:
+    """Keeps the connections to one server; `aclose` ends them."""
+
+    def __init__(self, server: MaddashServer, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        """Prepare; nothing is sent. Errors: ConfigError for a bad `url` or `ca_file`."""
+        self._server = server
+        self._base = _base_url(server.url)
+        self._slots = asyncio.Semaphore(_IN_FLIGHT)
+        self._client = httpx.AsyncClient(
+            transport=transport,
+            verify=_verification(server),
+            timeout=httpx.Timeout(server.timeout_s, connect=server.connect_timeout_s),
+            headers={"Accept": "application/json"},
+            trust_env=False,  # no proxy or certificate settings from the environment: settings are in one place
+        )
+
+    @property
+    def shown_url(self) -> str:
+        """The base address for texts, without user and password."""
+        return str(self._base.copy_with(username="", password=""))
+
+    async def get(self, path: str) -> Document:
+        """GET `path` below the base address. Errors: NetworkSourceError, naming address and cause."""
+        where = f"{self.shown_url}{path}"
+        try:
+            async with self._slots, asyncio.timeout(self._server.timeout_s):
+                return await self._read(path, where)
+        except TimeoutError as error:
+            raise NetworkSourceError(f"{where}: no complete answer within {self._server.timeout_s:g} s") from error
+        except httpx.HTTPError as error:
+            cause = str(error) or type(error).__name__
+            raise NetworkSourceError(f"{where}: {cause}") from error
+
+    async def _read(self, path: str, where: str) -> Document:
+        # the path is already encoded: joining strings keeps it as it is
+        async with self._client.stream("GET", str(self._base) + path) as response:
+            body = bytearray()
+            digest = hashlib.blake2b(digest_size=16)
+            limit = self._server.body_limit_bytes if response.status_code == httpx.codes.OK else _SHOWN_CHARS
+            async for chunk in response.aiter_bytes(65536):
+                body += chunk
+                digest.update(chunk)
+                if len(body) > limit:
+                    break
+        if response.status_code != httpx.codes.OK:
+            raise NetworkSourceError(f"{where}: status {response.status_code}: {_shown(response, bytes(body))}")
+        if len(body) > limit:
+            raise NetworkSourceError(f"{where}: the answer has more than {limit} bytes")
+        return Document(body, digest.digest())
+
+    async def aclose(self) -> None:
+        """End all connections."""
+        await self._client.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _base_url(text: str) -> httpx.URL:
+    try:
+        url = httpx.URL(text.strip().rstrip("/"))
+    except httpx.InvalidURL as error:
+        raise ConfigError(f"maddash url {text!r}: {error}; accepted: https://HOST/maddash") from error
+    if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
+        raise ConfigError("maddash url: accepted is http:// or https://, a host and a path, as in https://HOST/maddash")
+    return url.copy_with(path="/maddash") if url.path in ("", "/") else url
+
+
+def _verification(server: MaddashServer) -> ssl.SSLContext | bool:
+    if server.insecure:
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    if server.ca_file is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=str(server.ca_file))
+    except OSError as error:  # ssl.SSLError is one
+        raise ConfigError(f"maddash ca_file {server.ca_file}: {error}; accepted: a PEM file") from error
+
+
+def _shown(response: httpx.Response, body: bytes) -> str:
+    if response.is_redirect:
+        return f"moved to {response.headers.get('location', 'nowhere')}: configure that address"
+    text = body[:_SHOWN_CHARS].decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else " " for c in text).strip() or "no text"

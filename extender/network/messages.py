@@ -1,0 +1,142 @@
+"""Read the number out of a check's message, as perfSONAR's plugins print it and MaDDash repeats it.
+
+Why: MaDDash's grids carry values only as sentences ("Average throughput is 9.412Gbps"); picking out digits would fuse
+the addresses of an error text into a number. Rule: the whole sentence must match, or the cell has no value and says
+why with a constant from a closed set. Units become ours here, once: ratio, milliseconds, bit/s.
+"""
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+
+MAX_MESSAGE_CHARS: Final = 256
+"""The longest numeric sentence of a plugin has about 60 characters; MaDDash stores up to 2000."""
+
+
+class Kind(StrEnum):
+    """What a message is about. Round-trip time is kept apart: it must never mix with one-way delay."""
+
+    LOSS = "loss"
+    ONE_WAY_DELAY = "one_way_delay"
+    ROUND_TRIP = "round_trip"
+    THROUGHPUT = "throughput"
+
+
+class Rejection(StrEnum):
+    """Why a cell gives no value; counted under these words."""
+
+    UNKNOWN_STATUS = "unknown_status"
+    """Status 3: the check ran and found no data."""
+    NOT_RUN = "not_run"
+    """Status 4: whatever the message says is left over from before."""
+    MAINTENANCE = "maintenance"
+    """Status 5: message and time are frozen."""
+    CUSTOM_STATUS = "custom_status"
+    """Status 6 and above: a comparison, never a value."""
+    NEVER_CHECKED = "never_checked"
+    """The check's time is 0."""
+    EMPTY = "empty"
+    OVER_LONG = "over_long"
+    NOT_NUMERIC = "not_numeric"
+    COMPARISON = "comparison"
+    """The difference between forward and reverse delay, in percent: neither a delay nor a loss."""
+    PACKETS_NOT_RATIO = "packets_not_ratio"
+    """Lost packets, with no word about how many were sent."""
+    NOT_AVERAGE = "not_average"
+    """A total over the window."""
+    OTHER_METRIC = "other_metric"
+    """A number, but neither loss nor delay nor throughput."""
+    WRONG_UNIT = "wrong_unit"
+    OUT_OF_RANGE = "out_of_range"
+    """Loss outside 0..100 %, negative throughput or round trip, or not finite."""
+    BAD_CELL = "bad_cell"
+    """The cell's uri does not name row, column and check."""
+    SELF_PAIR = "self_pair"
+    """Row and column are the same endpoint: no link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One value: loss as ratio 0..1, delays in ms (one-way delay may be negative: clock skew), throughput in bit/s."""
+
+    kind: Kind
+    value: float
+
+
+_PATTERN: Final = re.compile(
+    r"\s*(?P<stat>average|total)\s+(?P<metric>\S.*?)\s+is\s+"
+    r"(?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d{1,3})?)\s*"
+    r"(?P<unit>gbps|mbps|kbps|bps|ms|us|s|%|packets per session|packets)?\s*",
+    re.IGNORECASE | re.ASCII,
+)
+_COMPARISON: Final = re.compile(r"\bdifference between forward and reverse\b", re.IGNORECASE)
+_METRICS: Final = (
+    (re.compile(r"throughput", re.IGNORECASE), Kind.THROUGHPUT),
+    (re.compile(r"\brtt\b|round[ -]?trip", re.IGNORECASE), Kind.ROUND_TRIP),
+    (re.compile(r"\bloss\b", re.IGNORECASE), Kind.LOSS),
+    (re.compile(r"\bdelay\b", re.IGNORECASE), Kind.ONE_WAY_DELAY),
+)
+_TIMES: Final = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001")}
+_SCALES: Final = {  # kind → unit → factor to our unit
+    Kind.LOSS: {"%": Decimal("0.01")},
+    Kind.ONE_WAY_DELAY: _TIMES,
+    Kind.ROUND_TRIP: _TIMES,
+    Kind.THROUGHPUT: {"gbps": Decimal(10**9), "mbps": Decimal(10**6), "kbps": Decimal(1000), "bps": Decimal(1)},
+}
+_RANGES: Final = {  # kind → lowest and highest possible value
+    Kind.LOSS: (0.0, 1.0),
+    Kind.ONE_WAY_DELAY: (-1e12, 1e12),
+    Kind.ROUND_TRIP: (0.0, 1e12),
+    Kind.THROUGHPUT: (0.0, 1e15),
+}
+_STATUSES: Final = {3: Rejection.UNKNOWN_STATUS, 4: Rejection.NOT_RUN, 5: Rejection.MAINTENANCE}
+
+
+def read_message(text: str | None, *, status: int) -> Reading | Rejection:
+    """Give the value of a cell, or the reason why it has none.
+
+    The status is looked at first: 0, 1 and 2 are only colours of a value, all others mean that there is none, even
+    if the message looks like one. Numbers are scaled in decimal, so that 8.977Gbps is exactly 8977000000 bit/s.
+
+    >>> read_message(" Average packet loss is 0.012% ", status=1)
+    Reading(kind=<Kind.LOSS: 'loss'>, value=0.00012)
+    >>> read_message("Average throughput is 8.977Gbps", status=0).value
+    8977000000.0
+    >>> read_message("Average minimum delay is -0.350ms", status=2).value
+    -0.35
+    >>> read_message("Average packet loss is 0.012%", status=4)
+    <Rejection.NOT_RUN: 'not_run'>
+    >>> read_message("Total Loss is 3 packets", status=0)
+    <Rejection.PACKETS_NOT_RATIO: 'packets_not_ratio'>
+    """
+    if not 0 <= status <= 2:
+        return _STATUSES.get(status, Rejection.CUSTOM_STATUS if status > 5 else Rejection.UNKNOWN_STATUS)
+    if text is None or not text.strip():
+        return Rejection.EMPTY
+    if len(text) > MAX_MESSAGE_CHARS:
+        return Rejection.OVER_LONG
+    found = _PATTERN.fullmatch(text)
+    if found is None:
+        return Rejection.COMPARISON if _COMPARISON.search(text) else Rejection.NOT_NUMERIC
+    unit = (found["unit"] or "").lower()
+    if unit.startswith("packets"):
+        return Rejection.PACKETS_NOT_RATIO
+    if found["stat"].lower() == "total":
+        return Rejection.NOT_AVERAGE
+    return _scaled(found["metric"], Decimal(found["number"]), unit)
+
+
+def _scaled(metric: str, number: Decimal, unit: str) -> Reading | Rejection:
+    kind = next((kind for pattern, kind in _METRICS if pattern.search(metric)), None)
+    if kind is None:
+        return Rejection.OTHER_METRIC
+    factor = _SCALES[kind].get(unit)
+    if factor is None:
+        return Rejection.WRONG_UNIT
+    value = float(number * factor)
+    lowest, highest = _RANGES[kind]
+    if not lowest <= value <= highest:
+        return Rejection.OUT_OF_RANGE
+    return Reading(kind, value + 0.0)  # −0.0 becomes 0.0

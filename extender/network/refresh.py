@@ -1,0 +1,290 @@
+"""Keep the network matrix fresh: poll every source, map the nodes, publish.
+
+Why: sources are slow, fail alone and for minutes, and their values age even if nothing is heard of them. Rule: each
+source is polled by its own task and never holds up another one; what it gave last stays until it gives something
+newer; a new matrix with a higher version is published when content changed, and every `reevaluate_s` because ages
+moved. This task is the supervisor of its sources: an error nobody foresaw is logged, makes the status unready, and the
+work is begun again after a pause.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from extender.errors import NetworkSourceError
+from extender.network.mapping import MappingConfig, NodeMapping, map_nodes
+from extender.ports import Batch, Clock, EndpointInfo, NetworkSource
+from scoring.ids import EndpointId
+from scoring.model import Node
+from scoring.network import METRICS, Measurement, Metric, NetworkMatrix
+
+_log = logging.getLogger(__name__)
+
+_INLINE_ITEMS: Final = 5000
+"""Up to this many values and nodes are merged on the event loop (about 10 ms), more in a thread."""
+_MAX_DOUBLINGS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """A source and how often it is asked."""
+
+    source: NetworkSource
+    interval_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshOptions:
+    """Times of the refresh, and how nodes are mapped."""
+
+    reevaluate_s: float = 60.0
+    """A matrix is published at least this often: ages count only when it is."""
+    fetch_timeout_s: float = 300.0
+    retry_min_s: float = 5.0
+    """Pause after the first failure of a source; it doubles with each further one …"""
+    retry_max_s: float = 300.0
+    """… up to this, or up to the source's interval if that is longer."""
+    jitter_ratio: float = 0.1
+    """Pauses vary by this share, so that replicas do not ask at the same moment."""
+    mapping: MappingConfig = field(default_factory=MappingConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """How one source does."""
+
+    name: str
+    last_success_s: float | None
+    """Unix seconds of the last good answer; `None`: never."""
+    error: str | None
+    """Why the last attempt failed; `None`: it did not."""
+    failures: int
+    """Failed attempts since the last success."""
+    measurements: int
+    endpoints: int
+    problems: tuple[str, ...]
+    rejected: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkStatus:
+    """What /readyz and /v1/network show."""
+
+    version: int
+    published_at_s: float | None
+    sources: tuple[SourceStatus, ...]
+    known_pairs: Mapping[Metric, int]
+    mapping: NodeMapping | None
+    """Unmapped, ambiguous, unknown, unused; `None` before the first data."""
+    crash: str | None
+    """An error nobody foresaw, until the work that met it succeeds again."""
+
+    @property
+    def ready(self) -> bool:
+        """Failing sources do not make the service unready (it works on without), only our own errors do."""
+        return self.crash is None
+
+
+@dataclass(slots=True)
+class _State:
+    polled: Polled
+    batch: Batch | None = None
+    last_success_s: float | None = None
+    error: str | None = None
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """Everything a matrix is built from."""
+
+    batches: tuple[Batch, ...]
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """A matrix and what it was built from."""
+
+    given: _Input
+    measurements: tuple[Measurement, ...]
+    mapping: NodeMapping
+    matrix: NetworkMatrix
+
+
+class NetworkRefresh:
+    """Polls, merges, publishes. `run` is one task; `status` may be read at any time."""
+
+    def __init__(
+        self,
+        sources: Sequence[Polled],
+        options: RefreshOptions | None = None,
+        *,
+        clock: Clock,
+        nodes: Callable[[], Sequence[Node]],
+        publish: Callable[[NetworkMatrix], None],
+        jitter: Callable[[], float],
+    ) -> None:
+        """`nodes` gives the cluster's nodes of now, `jitter` a number from 0 to 1."""
+        self._states = [_State(polled) for polled in sources]
+        self._options = options or RefreshOptions()
+        self._clock = clock
+        self._nodes = nodes
+        self._publish = publish
+        self._jitter = jitter
+        self._changed = asyncio.Event()
+        self._built: _Built | None = None
+        self._published_at_s: float | None = None
+        self._next_publish_s = 0.0
+        self._crashes: dict[str, str] = {}  # task → its error
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for state in self._states:
+                tasks.create_task(self._supervise(f"source {state.polled.source.name}", self._poller(state)))
+            tasks.create_task(self._supervise("network matrix", self._rebuild_when_needed))
+
+    def nodes_changed(self) -> None:
+        """Nodes came, went or were marked anew: map them again soon."""
+        self._changed.set()
+
+    def status(self) -> NetworkStatus:
+        """How the sources do, and which nodes have no endpoint."""
+        built = self._built
+        matrix = built.matrix if built is not None else NetworkMatrix()
+        return NetworkStatus(
+            version=matrix.version,
+            published_at_s=self._published_at_s,
+            sources=tuple(_status(state) for state in self._states),
+            known_pairs={metric: matrix.known_pairs(metric) for metric in METRICS},
+            mapping=built.mapping if built is not None else None,
+            crash="; ".join(f"{task}: {error}" for task, error in sorted(self._crashes.items())) or None,
+        )
+
+    async def _supervise(self, task: str, step: Callable[[], Awaitable[None]]) -> None:
+        """Repeat `step` for ever; an error that nobody foresaw is shown until the step succeeds again."""
+        while True:
+            try:
+                await step()
+                self._crashes.pop(task, None)
+            except Exception as error:  # noqa: BLE001 - the supervisor: logs, makes unready, goes on
+                self._crashes[task] = f"{type(error).__name__}: {error}"
+                _log.exception("%s stopped by an unforeseen error", task)
+                await asyncio.sleep(self._options.retry_max_s)
+
+    # Polling
+
+    def _poller(self, state: _State) -> Callable[[], Awaitable[None]]:
+        async def step() -> None:
+            await self._ask(state)
+            await asyncio.sleep(self._pause_s(state))
+
+        return step
+
+    async def _ask(self, state: _State) -> None:
+        source = state.polled.source
+        now_s = self._clock.now_s()
+        try:
+            async with asyncio.timeout(self._options.fetch_timeout_s):
+                batch = await source.fetch(now_s=now_s)
+        except (NetworkSourceError, TimeoutError) as error:
+            state.failures += 1
+            text = str(error) or f"no answer within {self._options.fetch_timeout_s:g} s"
+            if text != state.error:
+                _log.warning("network source failed", extra={"source": source.name, "error": text})
+            state.error = text
+            return
+        if state.error is not None:
+            _log.info("network source works again", extra={"source": source.name})
+        state.error, state.failures = None, 0
+        state.last_success_s = now_s if batch is None else batch.fetched_at_s
+        if batch is not None:
+            state.batch = batch
+            self._changed.set()
+
+    def _pause_s(self, state: _State) -> float:
+        options = self._options
+        pause_s = state.polled.interval_s
+        if state.failures:
+            doubled = options.retry_min_s * 2.0 ** min(state.failures - 1, _MAX_DOUBLINGS)
+            pause_s = min(doubled, max(options.retry_max_s, state.polled.interval_s))
+        return pause_s * (1.0 + options.jitter_ratio * (2.0 * self._jitter() - 1.0))
+
+    # Publishing
+
+    async def _rebuild_when_needed(self) -> None:
+        wait_s = max(self._next_publish_s - self._clock.monotonic_s(), 0.0) if self._built is not None else None
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._changed.wait()
+        except TimeoutError:
+            pass  # nothing changed but ages
+        self._changed.clear()
+        await self._rebuild()
+
+    async def _rebuild(self) -> None:
+        given = _Input(tuple(s.batch for s in self._states if s.batch is not None), tuple(self._nodes()))
+        if not given.batches:
+            return
+        last = self._built
+        size = sum(len(batch.measurements) for batch in given.batches) + len(given.nodes)
+        arguments = (given, last, self._options.mapping, self._clock.now_s())
+        built = _build(*arguments) if size <= _INLINE_ITEMS else await asyncio.to_thread(_build, *arguments)
+        now_s, monotonic_s = self._clock.now_s(), self._clock.monotonic_s()
+        if last is not None and built.matrix is last.matrix:
+            self._built = built
+            if monotonic_s < self._next_publish_s:
+                return
+            self._next_publish_s = monotonic_s + self._options.reevaluate_s
+            if not built.measurements:
+                return
+            aged = replace(built.matrix, version=built.matrix.version + 1, evaluated_at_s=now_s)
+            built = replace(built, matrix=aged)
+        self._built = built
+        self._published_at_s = now_s
+        self._next_publish_s = monotonic_s + self._options.reevaluate_s
+        self._publish(built.matrix)
+
+
+def _build(given: _Input, last: _Built | None, config: MappingConfig, now_s: float) -> _Built:
+    """Merge and map; the last matrix itself comes back when the content is the same.
+
+    Of several values for one link and metric the newest counts (`NetworkMatrix.of`), whichever source gave it.
+    """
+    if last is not None and given == last.given:
+        return last
+    measurements = tuple(one for batch in given.batches for one in batch.measurements)
+    measured: dict[Metric, set[EndpointId]] = {metric: set() for metric in METRICS}
+    for one in measurements:
+        measured[one.metric].update((one.source, one.target))
+    mapping = map_nodes(given.nodes, _endpoints(given.batches), config, measured=measured)
+    if last is not None and measurements == last.measurements and mapping.endpoint_of == last.mapping.endpoint_of:
+        return _Built(given, last.measurements, mapping, last.matrix)
+    version = 1 if last is None else last.matrix.version + 1
+    matrix = NetworkMatrix.of(measurements, endpoint_of=mapping.endpoint_of, now_s=now_s, version=version)
+    return _Built(given, measurements, mapping, matrix)
+
+
+def _endpoints(batches: Sequence[Batch]) -> tuple[EndpointInfo, ...]:
+    aliases: dict[EndpointId, dict[str, None]] = {}  # id → names in any source, in order
+    for batch in batches:
+        for endpoint in batch.endpoints:
+            aliases.setdefault(endpoint.id, {}).update(dict.fromkeys(endpoint.aliases))
+    return tuple(EndpointInfo(one, tuple(names)) for one, names in sorted(aliases.items()))
+
+
+def _status(state: _State) -> SourceStatus:
+    batch = state.batch
+    return SourceStatus(
+        name=state.polled.source.name,
+        last_success_s=state.last_success_s,
+        error=state.error,
+        failures=state.failures,
+        measurements=len(batch.measurements) if batch is not None else 0,
+        endpoints=len(batch.endpoints) if batch is not None else 0,
+        problems=batch.problems if batch is not None else (),
+        rejected=batch.rejected if batch is not None else {},
+    )

@@ -1,0 +1,110 @@
+"""What the service needs of the world, as protocols: time, the Kubernetes API, network measurements.
+
+Why: use cases are tested with fakes (tests/fakes, named as these), the simulator drives the same code in virtual time,
+and only `bootstrap` knows the real adapters. Rule: a port speaks in our own records or in plain JSON values, never in a
+library's types; its errors are those of `extender.errors`.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from scoring.ids import EndpointId, NodeName, PodUid
+from scoring.network import Measurement
+
+
+class Clock(Protocol):
+    """Time of two kinds."""
+
+    def now_s(self) -> float:
+        """Wall clock, Unix seconds: for comparing with timestamps of other machines."""
+
+    def monotonic_s(self) -> float:
+        """Never goes back: for deadlines and durations. The event loop's own clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Put pod `uid` on `node`: one POST to pods/binding."""
+
+    namespace: str
+    name: str
+    uid: PodUid
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One change of a watched kind. `type` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR; `object` is raw JSON."""
+
+    type: str
+    object: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list: raw JSON of each item, the list's resourceVersion, and where the next part begins."""
+
+    items: Sequence[bytes]
+    resource_version: str
+    continue_token: str = ""
+
+
+class ClusterApi(Protocol):
+    """The calls to the Kubernetes API that netgang makes; each is in manifests' RBAC rules and nothing else is."""
+
+    async def list_page(self, path: str, *, limit: int, continue_token: str = "", not_older_than: str = "") -> Page:
+        """GET one page of a collection such as /api/v1/pods. Errors: ApiError (GoneError: start again) and others."""
+
+    def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncIterator[WatchEvent]:
+        """Watch a collection from `resource_version`, with bookmarks; ends when the server ends it."""
+
+    async def bind(self, binding: Binding) -> None:
+        """POST the Binding; returns only when the API server confirmed it. ConflictError: pod is bound or deleted."""
+
+    async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
+        """Patch annotations of the very pod `uid` (409 when it was replaced)."""
+
+    async def get_pod(self, namespace: str, name: str) -> bytes:
+        """GET one pod, consistent (from the API server's storage), as raw JSON."""
+
+    async def evict(self, namespace: str, name: str, uid: PodUid) -> None:
+        """Evict the very pod `uid` through the Eviction API (PodDisruptionBudgets are respected)."""
+
+    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
+        """POST an events.k8s.io/v1 Event."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointInfo:
+    """An endpoint as its source describes it: `aliases` are labels, addresses and host names it also goes by."""
+
+    id: EndpointId
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one fetch of a source gave. `problems` are sentences for people: skipped cells, failed grids."""
+
+    measurements: tuple[Measurement, ...]
+    endpoints: tuple[EndpointInfo, ...]
+    fetched_at_s: float
+    problems: tuple[str, ...] = ()
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    """short constant reason → number of values not used"""
+
+
+class NetworkSource(Protocol):
+    """A place that knows measurements."""
+
+    @property
+    def name(self) -> str:
+        """Short constant name for metrics and messages, such as `maddash` or `file`."""
+
+    async def fetch(self, *, now_s: float) -> Batch | None:
+        """Read the current measurements; `None`: nothing changed since the last call.
+
+        Errors: NetworkSourceError. A source that fails in part answers with what it has and names the rest in
+        `problems`; keeping last good data is the source's own work where parts fail one by one.
+        """

@@ -1,0 +1,353 @@
+"""Drive the permit machine: hold kube-scheduler's bind calls, post Bindings, answer each call once.
+
+The machine (`scoring.permit`) decides; this module brings it events and carries out its instructions. From the first
+member at bind until the last call is answered, the gang's places are a *commitment* that the planner works around (S4).
+Rule: the machine is brought up to date from the cache (`reconcile`), so a watch event that came at a bad moment is not
+lost: the next look finds what it said.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+from extender.cache import ClusterCache
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.ports import Binding, Clock, ClusterApi
+from extender.service.health import NodeHealth
+from extender.service.planning import Planner
+from extender.telemetry import Decision, DecisionLog, Telemetry
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import Gang, Pod
+from scoring.permit import (
+    Answer,
+    BindFailed,
+    BindRequested,
+    ClientGone,
+    DeadlinePassed,
+    Event,
+    Evict,
+    EvictionRefused,
+    GangChanged,
+    Held,
+    Hold,
+    Instruction,
+    LeadershipLost,
+    MemberBound,
+    NodeLost,
+    Nudge,
+    PermitState,
+    PodDeleted,
+    PostBinding,
+    Posting,
+    Release,
+    RequestId,
+    handle,
+    next_deadline_s,
+)
+from scoring.quorum import NO_MEMBERS, Quorum, quorum_of
+from scoring.reasons import Reason
+from scoring.recheck import members_without_room
+
+LAPSE_FIRST_S = 10.0
+LAPSE_LONGEST_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What the controller does on the machine's behalf."""
+
+    nudge: Callable[[Sequence[PodUid]], None]
+    evict: Callable[[GangKey, Sequence[PodUid]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of the bind calls. `hold_s` + the worst commit stays below the extender entry's httpTimeout."""
+
+    hold_s: float
+    commit_s: float
+    held_max: int
+
+
+class Binds:
+    """All gangs' permit machines, and the calls they hold."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        api: ClusterApi,
+        clock: Clock,
+        planner: Planner,
+        health: NodeHealth,
+        telemetry: Telemetry,
+        log: DecisionLog,
+        *,
+        limits: Limits,
+        effects: Effects,
+    ) -> None:
+        self._cache = cache
+        self._api = api
+        self._clock = clock
+        self._planner = planner
+        self._health = health
+        self._telemetry = telemetry
+        self._log = log
+        self._limits = limits
+        self._effects = effects
+        self._states: dict[GangKey, PermitState] = {}
+        self._calls: dict[RequestId, asyncio.Future[Reason | None]] = {}
+        """held request → what its caller waits for"""
+        self._numbers = count(1)
+        self._timers: dict[GangKey, asyncio.TimerHandle] = {}
+        self._posts: set[asyncio.Task[None]] = set()
+        self._lapses: dict[GangKey, tuple[int, frozenset[PodUid]]] = {}
+        """gang → (admissions in a row that lapsed, its pods then); other pods start the count anew (S5)"""
+
+    @property
+    def held_count(self) -> int:
+        """Bind calls that wait now."""
+        return len(self._calls)
+
+    def state(self, gang: GangKey) -> PermitState | None:
+        """The permit state of a gang with something under way."""
+        return self._states.get(gang)
+
+    def gangs_under_way(self) -> frozenset[GangKey]:
+        """Gangs with calls held, Bindings under way or a clock running, and those remembered whose pods are gone."""
+        return frozenset(k for k, state in self._states.items() if _active(state) or self._cache.gang(k) is None)
+
+    async def bind_alone(self, binding: Binding) -> Reason | None:
+        """Post the Binding of a pod that waits for nobody. `None`: the API server confirmed it."""
+        try:
+            async with asyncio.timeout(self._limits.commit_s):
+                await self._api.bind(binding)
+        except (ApiError, ApiUnavailableError, TimeoutError) as error:
+            return self._post_failed(binding, error)
+        self._confirmed(binding)
+        return None
+
+    async def bind_member(self, pod: Pod, gang: Gang, node: NodeName, gone: asyncio.Event) -> Reason | None:
+        """Hold the call until the gang's machine answers it. `None`: the Binding is confirmed."""
+        if len(self._calls) >= self._limits.held_max:
+            return Reason.TOO_MANY_HELD
+        if not self._commit_to(gang, pod, node):
+            self._planner.mark_dirty()
+            return Reason.ROOM_TAKEN
+        request = RequestId(next(self._numbers))
+        answer: asyncio.Future[Reason | None] = asyncio.get_running_loop().create_future()
+        self._calls[request] = answer
+        now_s = self._clock.monotonic_s()
+        unusable = self._unusable(gang, pod, node)
+        self._feed(gang.key, BindRequested(pod.uid, node, request, now_s, now_s + self._limits.hold_s, unusable))
+        hung_up = asyncio.create_task(gone.wait())
+        waited_for: set[asyncio.Future[Any]] = {answer, hung_up}
+        try:
+            await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hung_up.cancel()
+            if not answer.done():
+                self._calls.pop(request, None)
+                self._feed(gang.key, ClientGone(request, self._clock.monotonic_s()))
+        return answer.result() if answer.done() else Reason.POD_CHANGED
+
+    def reconcile(self, keys: Iterable[GangKey]) -> None:
+        """Bring the machines of these gangs up to date with the cache; gangs that run in part get one."""
+        for key in sorted(set(keys)):
+            gang = self._cache.gang(key)
+            state = self._states.get(key)
+            if state is None and (gang is None or not (gang.placed and gang.pending)):
+                continue
+            if gang is None and state is not None and not _active(state):
+                del self._states[key]  # the last pod is gone; a gang of this name starts anew
+                continue
+            for event in self._news(key, state, gang):
+                self._feed(key, event)
+
+    def abandon(self, key: GangKey) -> None:
+        """Fail what is held of a gang: a place that was planned for a member will not do."""
+        state = self._states.get(key)
+        if state is not None and state.held:
+            self._feed(key, GangChanged(self._clock.monotonic_s(), frozenset(state.held)))
+        else:
+            self._cache.clear_commitment(key)
+
+    def eviction_refused(self, key: GangKey, uids: Sequence[PodUid]) -> None:
+        """These members stay after all."""
+        self._feed(key, EvictionRefused(tuple(uids), self._clock.monotonic_s()))
+
+    async def shut_down(self) -> None:
+        """Answer every held call with NOT_LEADER and wait for the Bindings under way."""
+        for key in sorted(self._states):
+            self._feed(key, LeadershipLost(self._clock.monotonic_s()))
+        if self._posts:
+            await asyncio.wait(self._posts)
+
+    # -- events in ----------------------------------------------------------------------------------------------------
+
+    def _commit_to(self, gang: Gang, pod: Pod, node: NodeName) -> bool:
+        """Make the gang's plan a commitment, with this member on `node`; `False`: it does not stand any more."""
+        snapshot = self._cache.snapshot()
+        existing = snapshot.commitments.get(gang.key)
+        if existing is not None and existing.assignment.get(pod.uid) == node:
+            return True
+        planned = self._planner.current.admitted.get(gang.key)
+        assignment = dict(existing.assignment if existing else planned.members if planned else {})
+        assignment[pod.uid] = node
+        others = replace(snapshot, commitments={k: c for k, c in snapshot.commitments.items() if k != gang.key})
+        if existing is None and members_without_room(others, gang, assignment):
+            return False
+        # With a commitment the others keep their places; the machine is told which of those at bind lost theirs.
+        self._cache.set_commitment(gang.key, assignment)
+        return True
+
+    def _unusable(self, gang: Gang, pod: Pod | None, node: NodeName | None) -> frozenset[PodUid]:
+        """Members at bind whose node does not do any more: the check before every commit (DESIGN §5)."""
+        state = self._states.get(gang.key)
+        at_bind: dict[PodUid, NodeName] = {uid: held.node for uid, held in state.held.items()} if state else {}
+        if pod is not None and node is not None:
+            at_bind[pod.uid] = node
+        posting = {uid: post.node for uid, post in state.posting.items()} if state else {}
+        snapshot = self._cache.snapshot()
+        others = replace(snapshot, commitments={k: c for k, c in snapshot.commitments.items() if k != gang.key})
+        return frozenset(members_without_room(others, gang, {**at_bind, **posting}) & at_bind.keys())
+
+    def _news(self, key: GangKey, state: PermitState | None, gang: Gang | None) -> list[Event]:
+        """What the cache knows and the machine may not: members bound or gone, nodes lost, anything else changed."""
+        now_s = self._clock.monotonic_s()
+        news: list[Event] = []
+        at_bind: dict[PodUid, Held | Posting] = {**state.held, **state.posting} if state is not None else {}
+        for uid in sorted(at_bind):
+            pod = self._cache.pod(uid)
+            if pod is None or (pod.deleting and pod.node is None):
+                news.append(PodDeleted(uid, now_s))
+            elif pod.node is not None:
+                news.append(MemberBound(uid, pod.node, now_s))
+        lost = self._health.lost({one.node for one in at_bind.values()})
+        news.extend(NodeLost(node, now_s) for node in sorted(lost))
+        unusable = self._unusable(gang, None, None) if gang is not None else frozenset()
+        return [*news, GangChanged(now_s, unusable)]
+
+    def _quorum(self, key: GangKey) -> Quorum:
+        gang = self._cache.gang(key)
+        return NO_MEMBERS if gang is None else quorum_of(gang, lost_nodes=self._health.lost_of(gang))
+
+    def _feed(self, key: GangKey, event: Event) -> None:
+        """One step of the gang's machine."""
+        state = self._states.get(key) or PermitState(self._planner.policy.partial_timeout_s)
+        state, instructions = handle(state, event, self._quorum(key))
+        if self._worth_keeping(key, state):
+            self._states[key] = state
+        else:
+            self._states.pop(key, None)
+        for instruction in instructions:
+            self._carry_out(key, instruction)
+        if not (state.held or state.posting):
+            self._end_commitment(key, instructions)
+        self._set_timer(key)
+        self._telemetry.held_binds(len(self._calls))
+
+    def _worth_keeping(self, key: GangKey, state: PermitState) -> bool:
+        """Whether the state holds what the API server cannot tell: calls, clocks, and that the gang was whole once."""
+        return _active(state) or (state.started and self._cache.gang(key) is not None)
+
+    # -- instructions out ---------------------------------------------------------------------------------------------
+
+    def _carry_out(self, key: GangKey, instruction: Instruction) -> None:
+        match instruction:
+            case Hold() | Release():
+                pass  # the call's future is open, or answered; timer and commitment are seen to once per step
+            case PostBinding(uid, node):
+                task = asyncio.create_task(self._post(key, uid, node), name=f"bind {key}")
+                self._posts.add(task)
+                task.add_done_callback(self._posts.discard)
+            case Answer(request, error):
+                self._answer(key, request, error)
+            case Nudge(uids):
+                self._effects.nudge(uids)
+            case Evict(uids):
+                self._effects.evict(key, uids)
+
+    def _answer(self, key: GangKey, request: RequestId, error: Reason | None) -> None:
+        call = self._calls.pop(request, None)
+        if call is not None and not call.done():
+            call.set_result(error)
+        now_s = self._clock.monotonic_s()
+        self._log.log_decision(Decision(what="bind", gang=key, reason=error or ""), now_s=now_s)
+
+    async def _post(self, key: GangKey, uid: PodUid, node: NodeName) -> None:
+        """Post one Binding and report its outcome to the machine, exactly once."""
+        pod = self._cache.pod(uid)
+        if pod is None:
+            self._feed(key, BindFailed(uid, "the pod is gone", terminal=True, now_s=self._clock.monotonic_s()))
+            return
+        binding = Binding(pod.namespace, pod.name, uid, node)
+        try:
+            async with asyncio.timeout(self._limits.commit_s):
+                await self._api.bind(binding)
+        except (ApiError, ApiUnavailableError, TimeoutError) as error:
+            self._post_failed(binding, error)
+            terminal = isinstance(error, NotFoundError) or (isinstance(error, ApiError) and error.status == 422)
+            failed = BindFailed(uid, str(error), terminal=terminal, now_s=self._clock.monotonic_s())
+            self._feed(key, failed)
+            return
+        self._confirmed(binding)
+        self._feed(key, MemberBound(uid, node, self._clock.monotonic_s()))
+
+    def _confirmed(self, binding: Binding) -> None:
+        self._cache.assume(binding.uid, binding.node)
+        self._telemetry.binding_posted("bound")
+
+    def _post_failed(self, binding: Binding, error: Exception) -> Reason:
+        conflict = isinstance(error, ConflictError)
+        self._telemetry.binding_posted("conflict" if conflict else "error")
+        decision = Decision(
+            what="post", pod=f"{binding.namespace}/{binding.name}", node=binding.node, reason=Reason.COMMIT_FAILED
+        )
+        self._log.log_decision(decision, now_s=self._clock.monotonic_s())
+        if isinstance(error, NotFoundError):
+            return Reason.POD_DELETED
+        return Reason.POD_CHANGED if conflict else Reason.COMMIT_FAILED
+
+    def _end_commitment(self, key: GangKey, instructions: Sequence[Instruction]) -> None:
+        """Nobody is at bind any more: the places are free again, or bound and counted as such."""
+        answers = [one.error for one in instructions if isinstance(one, Answer)]
+        if Reason.QUORUM_TIMEOUT in answers:
+            self._lapse(key)
+        elif None in answers:
+            self._lapses.pop(key, None)
+        self._cache.clear_commitment(key)
+
+    def _lapse(self, key: GangKey) -> None:
+        """An admission came to nothing: the gang backs off 10 s × 2ᵏ; other pods start the count anew (S5)."""
+        gang = self._cache.gang(key)
+        if gang is None:
+            self._lapses.pop(key, None)
+            return
+        pods = frozenset(pod.uid for pod in gang.members)
+        before, pods_then = self._lapses.get(key, (0, pods))
+        times = before if pods_then == pods else 0
+        self._lapses[key] = (times + 1, pods)
+        pause_s = min(LAPSE_FIRST_S * 2.0**times, LAPSE_LONGEST_S)
+        self._cache.back_off(key, self._clock.now_s() + pause_s)
+        self._log.log_decision(Decision(what="lapse", gang=key), now_s=self._clock.monotonic_s())
+
+    def _set_timer(self, key: GangKey) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        state = self._states.get(key)
+        due_s = next_deadline_s(state) if state is not None else None
+        if due_s is not None:
+            delay_s = max(due_s - self._clock.monotonic_s(), 0.0)
+            self._timers[key] = asyncio.get_running_loop().call_later(delay_s, self._deadline, key)
+
+    def _deadline(self, key: GangKey) -> None:
+        self._timers.pop(key, None)
+        self._feed(key, DeadlinePassed(self._clock.monotonic_s()))
+
+
+def _active(state: PermitState) -> bool:
+    """Whether calls wait, Bindings are under way, or a clock runs."""
+    return bool(state.held or state.posting or state.evicting or state.partial_until_s is not None)

@@ -1,0 +1,109 @@
+"""What netgang shows of its state, as plain JSON values; the CLI prints the same documents as /v1.
+
+Rule: built from values (plan, snapshot, explanation), never from live objects, so a document is of one moment.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from scoring.explain import Explanation
+from scoring.network import METRICS
+from scoring.plan import Plan
+from scoring.prefer import Preference
+from scoring.snapshot import Snapshot
+
+Document = dict[str, Any]
+
+
+def plan_document(plan: Plan, snapshot: Snapshot) -> Document:
+    """Admitted gangs with their nodes, waiting ones with their reasons, both in the order of their rank."""
+    pod_name = {pod.uid: str(pod.name) for gang in snapshot.gangs.values() for pod in gang.members}
+    return {
+        "version": plan.version,
+        "admitted": [
+            {
+                "gang": admission.gang,
+                "rank": admission.rank,
+                "zone": ",".join(admission.zones),
+                "score": None if admission.score is None else round(admission.score, 3),
+                "committed": admission.committed,
+                "members": {
+                    pod_name.get(uid, uid): node
+                    for uid, node in sorted(admission.members.items(), key=lambda item: pod_name.get(item[0], item[0]))
+                },
+            }
+            for admission in sorted(plan.admitted.values(), key=lambda admission: admission.rank)
+        ],
+        "waiting": [
+            {
+                "gang": waiting.gang,
+                "rank": waiting.rank,
+                "code": waiting.reason.name,
+                "reason": str(waiting.reason),
+                "detail": waiting.detail,
+            }
+            for waiting in sorted(plan.waiting.values(), key=lambda waiting: waiting.rank)
+        ],
+    }
+
+
+def explain_document(explanation: Explanation, *, held: tuple[str, ...]) -> Document:
+    """An explanation in JSON's words; `held`: uids of members whose bind is held now."""
+    admission, waiting = explanation.admission, explanation.waiting
+    state = "admitted" if admission else "waiting" if waiting else "running"
+    members = [asdict(member) for member in explanation.members]
+    for member in members:
+        member["state"] = "held" if member["uid"] in held else member["state"]
+    return {
+        "gang": explanation.gang,
+        "state": state,
+        "source": explanation.source,
+        "min_member": explanation.min_member,
+        "rank": admission.rank if admission else waiting.rank if waiting else None,
+        "zone": ",".join(admission.zones) if admission else None,
+        "score": admission.score if admission else None,
+        "code": waiting.reason.name if waiting else None,
+        "reason": str(waiting.reason) if waiting else None,
+        "detail": waiting.detail if waiting else "",
+        "members": members,
+        "zones": [asdict(zone) for zone in explanation.zones],
+        "problems": list(explanation.problems),
+    }
+
+
+def preference_document(preference: Preference, snapshot: Snapshot, scores: Mapping[str, int]) -> Document:
+    """Scores of a pod's nodes with their parts, best first, at most 100 of them."""
+    order = sorted(range(len(snapshot.table.names)), key=lambda row: (-preference.total[row], row))[:100]
+    return {
+        "nodes": [
+            {
+                "node": snapshot.table.names[row],
+                "score": scores.get(snapshot.table.names[row], 0),
+                "points": round(float(preference.total[row]), 3),
+                "network": round(float(preference.network[row]), 3),
+                "packing": float(preference.packing[row]),
+                "reservation": float(preference.reservation[row]),
+            }
+            for row in order
+        ],
+        "of": len(snapshot.table.names),
+    }
+
+
+def matrix_document(snapshot: Snapshot) -> Document:
+    """The network matrix in numbers: versions, pairs known, nodes with an endpoint per metric."""
+    network = snapshot.network
+    return {
+        "version": network.version,
+        "evaluated_at_s": network.evaluated_at_s,
+        "endpoints": len(network.endpoints),
+        "metrics": {
+            metric: {
+                "known_pairs": network.known_pairs(metric),
+                "mapped_nodes": sum(node in network.endpoint_of.get(metric, {}) for node in snapshot.table.names),
+                "nodes": len(snapshot.table.names),
+            }
+            for metric in METRICS
+        },
+    }

@@ -1,0 +1,60 @@
+"""What is due once a second: forget what expired, wake who is overdue, tidy the books.
+
+Also the plan's listener: who may go now is woken, and gangs with something under way are compared with the cache.
+"""
+
+import asyncio
+
+from extender.cache import ClusterCache
+from extender.controller.nudges import Nudges
+from extender.ports import Clock
+from extender.service.binding import Binds
+from extender.service.health import NodeHealth
+from extender.service.parking import Parking
+from extender.service.planning import Planner
+from scoring.plan import Plan
+
+_EVERY_S = 1.0
+
+
+class Housekeeping:
+    """Keeps books, machines and queue in step with the plan and the clock."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        planner: Planner,
+        binds: Binds,
+        parking: Parking,
+        nudges: Nudges,
+        health: NodeHealth,
+        clock: Clock,
+    ) -> None:
+        self._cache = cache
+        self._planner = planner
+        self._binds = binds
+        self._parking = parking
+        self._nudges = nudges
+        self._health = health
+        self._clock = clock
+
+    def plan_made(self, plan: Plan) -> None:
+        """A new plan: wake those it newly admits, and bring machines up to date."""
+        self._nudges.add(self._parking.woken_by(plan, now_s=self._clock.monotonic_s()))
+        self._health.look()
+        self._binds.reconcile(self._binds.gangs_under_way() | plan.partial)
+
+    async def run(self) -> None:
+        """Tidy once a second until cancelled."""
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            self.tidy()
+
+    def tidy(self) -> None:
+        """One round."""
+        self._cache.expire(self._clock.now_s())
+        waiting = {pod.uid for gang in self._cache.snapshot().gangs.values() for pod in gang.pending}
+        self._parking.keep_only(waiting)
+        self._nudges.add(self._parking.overdue(now_s=self._clock.monotonic_s()))
+        self._health.look()
+        self._binds.reconcile(self._binds.gangs_under_way())

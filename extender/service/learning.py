@@ -1,0 +1,43 @@
+"""Learn from kube-scheduler's node lists which nodes its other filters refuse (S7).
+
+Why: volumes, topology spread, inter-pod affinity and any other plugin are not modelled; but the planned node's absence
+from a request says that one of them refused it. Rules: only calls of kube-scheduler count (not of people), only for
+pending pods without nominatedNodeName (such calls carry a single node), only where kube-scheduler looks at all nodes;
+two refusals at least a second apart are believed, and forgotten after `ttl_s` or when node or pod change (the cache's
+work): one refusal may be a moment's lag between its view and ours.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from scoring.ids import NodeName
+from scoring.model import MemberClass, Pod
+
+APART_S = 1.0
+_REMEMBERED_MAX = 10_000
+
+
+class Learning:
+    """First refusals that wait for their second."""
+
+    def __init__(self, exclude: Callable[[MemberClass, NodeName], None], *, sees_all_nodes: bool) -> None:
+        self._exclude = exclude
+        self._sees_all_nodes = sees_all_nodes
+        self._first: OrderedDict[tuple[MemberClass, NodeName], float] = OrderedDict()
+
+    def refused(self, pod: Pod, planned: NodeName, asked: Sequence[NodeName], *, now_s: float) -> bool:
+        """The planned node was not among those asked; whether the node is excluded now, so that a new plan helps."""
+        if not self._sees_all_nodes or pod.nominated_node is not None or not asked:
+            return False
+        key = (pod.member_class, planned)
+        first_s = self._first.get(key)
+        if first_s is None:
+            self._first[key] = now_s
+            if len(self._first) > _REMEMBERED_MAX:
+                self._first.popitem(last=False)
+            return False
+        if now_s - first_s < APART_S:
+            return False
+        del self._first[key]
+        self._exclude(pod.member_class, planned)
+        return True

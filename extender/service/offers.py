@@ -1,0 +1,45 @@
+"""Which nodes our own filter offered to which pod, so that /bind is not a back door (S2).
+
+Rule: a Binding is posted only for a pair that is in here. Only calls of kube-scheduler write offers; people's debugging
+calls do not. Bounded in number and time: after a restart the table is empty, and kube-scheduler asks again.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from scoring.ids import NodeName, PodUid
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    node: NodeName | None
+    """`None`: any node (a pod without a gang keeps all the nodes it was asked for)."""
+    until_s: float
+
+
+class Offers:
+    """The offers of the last `ttl_s`, at most `limit` of them; the oldest leave first."""
+
+    def __init__(self, *, ttl_s: float = 600.0, limit: int = 100_000) -> None:
+        self._ttl_s = ttl_s
+        self._limit = limit
+        self._offers: OrderedDict[PodUid, _Offer] = OrderedDict()
+
+    def note(self, uid: PodUid, node: NodeName | None, *, now_s: float) -> None:
+        """Remember that `uid` may go to `node`; `None`: wherever kube-scheduler decides."""
+        self._offers[uid] = _Offer(node, now_s + self._ttl_s)
+        self._offers.move_to_end(uid)
+        while len(self._offers) > self._limit:
+            self._offers.popitem(last=False)
+
+    def allows(self, uid: PodUid, node: NodeName, *, now_s: float) -> bool:
+        """Whether this pair was offered recently."""
+        offer = self._offers.get(uid)
+        return offer is not None and offer.until_s > now_s and offer.node in (None, node)
+
+    def forget(self, uid: PodUid) -> None:
+        """The pod is gone."""
+        self._offers.pop(uid, None)
+
+    def __len__(self) -> int:
+        return len(self._offers)

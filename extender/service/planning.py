@@ -1,0 +1,134 @@
+"""Keep the current plan: run the planner when something changed, and tell who may go now.
+
+Why not per request: kube-scheduler asks for each pod, and a gang of 64 would be planned 64 times. Changes are coalesced
+into at most one run per `interval_s`, stretching to five times the last run's length, so that planning never takes more
+than a sixth of the loop (S15). A gang that is not in the plan yet is planned on the spot when that budget allows.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from extender.cache import ClusterCache
+from extender.ports import Clock
+from extender.telemetry import Decision, DecisionLog, Telemetry
+from scoring.ids import GangKey
+from scoring.plan import Memo, Plan, plan
+from scoring.policy import Policy
+from scoring.reasons import Reason
+from scoring.snapshot import Snapshot
+
+Listener = Callable[[Plan], None]
+
+_TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})
+"""Reasons that time alone can end: such gangs are looked at again without any event."""
+_TIMED_LOOK_S = 1.0
+_STRETCH = 5.0
+"""Pause after a run, in lengths of that run."""
+
+
+class Planner:
+    """The one writer of the current plan."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        policy: Policy,
+        clock: Clock,
+        telemetry: Telemetry,
+        log: DecisionLog,
+        *,
+        interval_s: float = 0.05,
+    ) -> None:
+        self.policy = policy
+        self.memo = Memo()
+        self.current = Plan(version=-1)
+        self.snapshot: Snapshot | None = None
+        """What `current` was made from."""
+        self._cache = cache
+        self._clock = clock
+        self._telemetry = telemetry
+        self._log = log
+        self._interval_s = interval_s
+        self._dirty = asyncio.Event()
+        self._listeners: list[Listener] = []
+        self._not_before_s = -float("inf")
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener` with each new plan; it must not await and not raise."""
+        self._listeners.append(listener)
+
+    def mark_dirty(self) -> None:
+        """Something changed that may change the plan: run soon."""
+        self._dirty.set()
+
+    def plan_for(self, gang: GangKey) -> Plan:
+        """The current plan, renewed on the spot if it does not know `gang` and the last run is long enough ago."""
+        known = gang in self.current.admitted or gang in self.current.waiting
+        if not known and self._clock.monotonic_s() >= self._not_before_s:
+            self.replan()
+        return self.current
+
+    def replan(self) -> Plan:
+        """Plan the cluster as it is now; the same snapshot version is planned again only when time may have told."""
+        snapshot = self._cache.snapshot()
+        self._dirty.clear()
+        if self.snapshot is not None and snapshot.version == self.current.version and not self._time_may_tell():
+            return self.current
+        before = self.current
+        started_s = self._clock.monotonic_s()
+        now_s = self._clock.now_s()
+        self.current = plan(snapshot, self.policy, now_s=now_s, previous=before, memo=self.memo)
+        self.snapshot = snapshot
+        took_s = self._clock.monotonic_s() - started_s
+        self._not_before_s = self._clock.monotonic_s() + max(self._interval_s, _STRETCH * took_s)
+        self._report(before, took_s)
+        for listener in self._listeners:
+            listener(self.current)
+        return self.current
+
+    async def run(self) -> None:
+        """Plan after changes until cancelled."""
+        while True:
+            await self._wait_for_work()
+            pause_s = self._not_before_s - self._clock.monotonic_s()
+            if pause_s > 0:
+                await asyncio.sleep(pause_s)
+            self.replan()
+
+    async def _wait_for_work(self) -> None:
+        if not self._time_may_tell():
+            await self._dirty.wait()
+            return
+        try:
+            async with asyncio.timeout(_TIMED_LOOK_S):
+                await self._dirty.wait()
+        except TimeoutError:
+            pass  # nothing happened, but a wait may have ended
+
+    def _time_may_tell(self) -> bool:
+        return any(waiting.reason in _TIMED for waiting in self.current.waiting.values())
+
+    def _report(self, before: Plan, took_s: float) -> None:
+        now = self.current
+        self._telemetry.planned(duration_s=took_s, snapshot_version=now.version)
+        self._telemetry.gangs({"admitted": len(now.admitted), "waiting": len(now.waiting)})
+        for key, admission in now.admitted.items():
+            if key not in before.admitted:
+                self._log.log_decision(
+                    Decision(
+                        what="admit",
+                        gang=key,
+                        node=",".join(sorted(set(admission.members.values()))[:16]),
+                        parts={"score": admission.score} if admission.score is not None else {},
+                        snapshot_version=now.version,
+                        duration_ms=took_s * 1000.0,
+                    ),
+                    now_s=self._clock.monotonic_s(),
+                )
+        for key, waiting in now.waiting.items():
+            old = before.waiting.get(key)
+            if old is None or old.reason is not waiting.reason:
+                self._log.log_decision(
+                    Decision(what="plan", gang=key, reason=waiting.reason, snapshot_version=now.version),
+                    now_s=self._clock.monotonic_s(),
+                )

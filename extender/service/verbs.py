@@ -1,0 +1,208 @@
+"""Answer kube-scheduler's three questions from memory.
+
+filter: the planned node, or one constant reason. prioritize: 0–10 for each node asked. bind: hold, commit, confirm.
+Rules: pods of other schedulers and pods without a gang keep all their nodes (S1); a call that does not come from
+kube-scheduler is a person looking and changes nothing (S2); the answer for a refused pod costs as little as a look-up,
+because kube-scheduler may ask for it a thousand times a second.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from extender.cache import ClusterCache
+from extender.convert import node_from_json, pod_from_json
+from extender.errors import BadRequestError
+from extender.ports import Binding, Clock
+from extender.service.binding import Binds
+from extender.service.learning import Learning
+from extender.service.offers import Offers
+from extender.service.parking import Parking
+from extender.service.planning import Planner
+from extender.telemetry import Decision, DecisionLog
+from extender.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
+from scoring.ids import NodeName, PodUid
+from scoring.model import Gang, GangSource, Pod
+from scoring.plan import Plan
+from scoring.prefer import Preference, prefer
+from scoring.reasons import Reason
+from scoring.score import extender_scores
+from scoring.snapshot import NodeTable, Snapshot
+
+_SCORES_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What the verbs write down between calls."""
+
+    offers: Offers
+    parking: Parking
+    learning: Learning
+
+
+class Verbs:
+    """The service behind /filter, /prioritize and /bind."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        planner: Planner,
+        binds: Binds,
+        books: Books,
+        clock: Clock,
+        log: DecisionLog,
+        *,
+        synced: Callable[[], bool],
+    ) -> None:
+        self._cache = cache
+        self._planner = planner
+        self._binds = binds
+        self._books = books
+        self._clock = clock
+        self._log = log
+        self._synced = synced
+        self._scores: dict[object, dict[NodeName, int]] = {}
+        """(snapshot version, plan version, pod) → score of each node; the last few"""
+
+    def filter(self, args: FilterArgs) -> FilterAnswer:
+        """Which of the nodes the pod may use."""
+        if not self._synced():
+            return Failed(Reason.NOT_SYNCED)
+        pod = self._pod(args)
+        gang = self._cache.gang_of(pod.uid)
+        if gang is None and pod.group is not None and self._cache.is_own(pod):
+            answer: FilterAnswer = Refused(Reason.UNKNOWN_POD)  # the watch will bring it in a moment
+            if not args.debug:
+                self._books.parking.refused(pod.uid, None, now_s=self._clock.monotonic_s())
+        elif gang is None or not self._cache.is_own(pod) or gang.source is GangSource.NATIVE:
+            answer = self._pass_all(args, pod)
+        else:
+            answer = self._filter_member(args, pod, gang)
+        self._log_filter(pod, gang, answer)
+        return answer
+
+    def prioritize(self, args: FilterArgs) -> Sequence[int]:
+        """0–10 for each node asked, in the request's order; 0 for nodes nobody knows."""
+        pod = self._pod(args)
+        scores = self._scores_for(pod, args)
+        return [scores.get(name, 0) for name in args.node_names]
+
+    async def bind(self, args: BindArgs, gone: asyncio.Event) -> Reason | None:
+        """Bind the pod, after its gang's quorum if it has one. `None`: the API server confirmed it."""
+        if not self._synced():
+            return Reason.NOT_SYNCED
+        now_s = self._clock.monotonic_s()
+        pod = self._cache.pod(args.uid)
+        if pod is not None and pod.node is not None:
+            return None if pod.node == args.node else Reason.POD_CHANGED
+        if not self._books.offers.allows(args.uid, args.node, now_s=now_s):
+            return Reason.NEVER_OFFERED
+        gang = self._cache.gang_of(args.uid)
+        if pod is None or gang is None or gang.source is GangSource.NATIVE or not self._cache.is_own(pod):
+            return await self._binds.bind_alone(Binding(args.namespace, args.name, args.uid, args.node))
+        if gang.problem is not None:
+            return gang.problem
+        return await self._binds.bind_member(pod, gang, args.node, gone)
+
+    # -- filter -------------------------------------------------------------------------------------------------------
+
+    def _pass_all(self, args: FilterArgs, pod: Pod) -> FilterAnswer:
+        if not args.debug:
+            self._books.offers.note(pod.uid, None, now_s=self._clock.monotonic_s())
+        return Passed(args.node_names)
+
+    def _filter_member(self, args: FilterArgs, pod: Pod, gang: Gang) -> FilterAnswer:
+        asked = args.node_names
+        if pod.node is not None:  # bound already, and kube-scheduler is a moment behind
+            return Passed([pod.node]) if pod.node in asked else Refused(Reason.OTHER_NODE_PLANNED)
+        now_s = self._clock.monotonic_s()
+        plan = self._planner.plan_for(gang.key)
+        node = plan.node_of.get(pod.uid)
+        offered = node is not None and node in asked
+        missing = node if not offered and not args.debug else None
+        if missing is not None and self._books.learning.refused(pod, missing, asked, now_s=now_s):
+            self._binds.abandon(gang.key)
+            plan = self._planner.replan()
+            node = plan.node_of.get(pod.uid)
+            offered = node is not None and node in asked
+        if node is not None and offered:
+            if not args.debug:
+                self._books.offers.note(pod.uid, node, now_s=now_s)
+                self._books.parking.offered(pod.uid)
+            return Passed([node])
+        if not args.debug:
+            self._books.parking.refused(pod.uid, node, now_s=now_s)
+        return Refused(_why(plan, pod.uid, gang))
+
+    def _log_filter(self, pod: Pod, gang: Gang | None, answer: FilterAnswer) -> None:
+        reason = "" if isinstance(answer, Passed) else answer.reason if isinstance(answer, Refused) else answer.error
+        if gang is None and not reason:
+            return  # plain pods pass by the thousand; kube-scheduler logs them
+        node = answer.names[0] if isinstance(answer, Passed) and len(answer.names) == 1 else ""
+        version = self._planner.current.version
+        decision = Decision("filter", pod.key, gang.key if gang else "", node, reason, snapshot_version=version)
+        self._log.log_decision(decision, now_s=self._clock.monotonic_s())
+
+    # -- prioritize ---------------------------------------------------------------------------------------------------
+
+    def _scores_for(self, pod: Pod, args: FilterArgs) -> dict[NodeName, int]:
+        gang = self._cache.gang_of(pod.uid)
+        plan, policy = self._planner.current, self._planner.policy
+        current = self._cache.snapshot()
+        snapshot = current if args.nodes_json is None else _with_nodes(current, args)
+        if snapshot is not current:  # nodes nobody else knows: nothing of this is worth keeping
+            return _by_name(snapshot, prefer(snapshot, plan, pod, gang, policy))
+        key = (snapshot.version, plan.version, pod.uid)
+        known = self._scores.get(key)
+        if known is None:
+            if len(self._scores) >= _SCORES_KEPT:
+                self._scores.clear()
+            preference = prefer(snapshot, plan, pod, gang, policy, memo=self._planner.memo)
+            known = self._scores[key] = _by_name(snapshot, preference)
+        return known
+
+    # -- both ---------------------------------------------------------------------------------------------------------
+
+    def _pod(self, args: FilterArgs) -> Pod:
+        """The pod as the watch shows it; a pod that is not there yet, as the request shows it."""
+        known = self._cache.pod(args.pod.uid) or self._cache.pod_by_name(args.pod.namespace, args.pod.name)
+        if known is not None:
+            return known
+        try:
+            return pod_from_json(args.pod_json)
+        except ValueError as error:
+            raise BadRequestError(str(error)) from error
+
+
+def _by_name(snapshot: Snapshot, preference: Preference) -> dict[NodeName, int]:
+    return dict(zip(snapshot.table.names, extender_scores(preference.total).tolist(), strict=True))
+
+
+def _why(plan: Plan, uid: PodUid, gang: Gang) -> Reason:
+    """The constant reason for which a member has no node now."""
+    waiting = plan.waiting.get(gang.key)
+    if waiting is not None:
+        return waiting.reason
+    if uid in plan.node_of:
+        return Reason.NODE_NOT_OFFERED
+    return Reason.SURPLUS if gang.key in plan.admitted else Reason.NOT_PLANNED
+
+
+def _with_nodes(snapshot: Snapshot, args: FilterArgs) -> Snapshot:
+    """The snapshot plus the request's nodes that it does not have, empty: so curl works without a cluster."""
+    unknown = [name not in snapshot.table.index for name in args.node_names]
+    if not any(unknown):
+        return snapshot
+    try:
+        more = [node_from_json(raw) for raw, new in zip(args.nodes_json or (), unknown, strict=True) if new]
+    except ValueError as error:
+        raise BadRequestError(str(error)) from error
+    table = NodeTable.of([*snapshot.table.nodes, *more], version=-1 - snapshot.table.version)
+    used = np.zeros_like(table.allocatable)
+    columns = [table.axis.index(name) for name in snapshot.table.axis]
+    for row, name in enumerate(snapshot.table.names):
+        used[table.index[name], columns] = snapshot.used[row]
+    return replace(snapshot, table=table, used=used, network=snapshot.network.with_nodes(node.name for node in more))

@@ -1,0 +1,105 @@
+"""The documents behind /v1, /readyz: read-only looks at the service."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from extender.cache import ClusterCache
+from extender.network.refresh import NetworkStatus
+from extender.service.binding import Binds
+from extender.service.documents import (
+    Document,
+    explain_document,
+    matrix_document,
+    plan_document,
+    preference_document,
+)
+from extender.service.planning import Planner
+from scoring.explain import explain
+from scoring.ids import gang_key
+from scoring.model import Pod
+from scoring.prefer import prefer
+from scoring.score import extender_scores
+
+Sync = Callable[[], Mapping[str, Any]]
+"""kind → how its reflector does; an entry has `synced`"""
+
+
+class Views:
+    """What the service shows. Nothing here changes anything."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        planner: Planner,
+        binds: Binds,
+        *,
+        sync: Sync,
+        network: Callable[[], NetworkStatus | None],
+    ) -> None:
+        self._cache = cache
+        self._planner = planner
+        self._binds = binds
+        self._sync = sync
+        self._network = network
+
+    def plan(self) -> Document:
+        """The current plan."""
+        snapshot = self._planner.snapshot or self._cache.snapshot()
+        return {**plan_document(self._planner.current, snapshot), "held_binds": self._binds.held_count}
+
+    def explain(self, namespace: str, name: str) -> Document | None:
+        """Why a gang or a pod is where it is; `None` if nothing of that name is known."""
+        snapshot = self._cache.snapshot()
+        gang = snapshot.gangs.get(gang_key(namespace, name))
+        pod = self._cache.pod_by_name(namespace, name)
+        if gang is None and pod is None:
+            return None
+        if gang is None and pod is not None and pod.group is not None:
+            gang = snapshot.gangs.get(pod.group.key)
+        document: Document = {}
+        if gang is not None:
+            state = self._binds.state(gang.key)
+            held = tuple(state.held) if state is not None else ()
+            explanation = explain(snapshot, self._planner.current, gang, self._planner.policy, memo=self._planner.memo)
+            document = explain_document(explanation, held=held)
+        if pod is not None:
+            document["pod"] = self._pod(pod)
+        return document
+
+    def network(self) -> Document:
+        """Sources, mapping and coverage of the network data."""
+        status = self._network()
+        document = matrix_document(self._cache.snapshot())
+        if status is not None:
+            document["status"] = asdict(status)
+        return document
+
+    def readiness(self) -> tuple[bool, Sequence[str], Mapping[str, Any]]:
+        """Ready once every watched kind was read and a plan was made from it."""
+        sync = self._sync()
+        reasons = [f"{kind} are not read yet" for kind, status in sync.items() if not status["synced"]]
+        if not reasons and self._planner.snapshot is None:
+            reasons.append("the first plan is not made yet")
+        network = self._network()
+        if network is not None and not network.ready:
+            reasons.append(f"reading network data failed inside: {network.crash}")
+        detail: dict[str, Any] = {"sync": dict(sync), "cache": asdict(self._cache.sizes())}
+        if network is not None:
+            detail["network"] = {"sources": [asdict(source) for source in network.sources]}
+        return not reasons, reasons, detail
+
+    def _pod(self, pod: Pod) -> Document:
+        snapshot = self._cache.snapshot()
+        gang = self._cache.gang_of(pod.uid)
+        planner = self._planner
+        preference = prefer(snapshot, planner.current, pod, gang, planner.policy, memo=planner.memo)
+        scores = dict(zip(snapshot.table.names, extender_scores(preference.total).tolist(), strict=True))
+        return {
+            "name": pod.key,
+            "uid": pod.uid,
+            "own": self._cache.is_own(pod),
+            "node": pod.node,
+            "planned": planner.current.node_of.get(pod.uid),
+            "prioritize": preference_document(preference, snapshot, scores),
+        }

@@ -1,0 +1,438 @@
+"""What an operator may choose: one value, read once at start, refused as a whole when any part of it is wrong.
+
+Why one place: a setting that is read where it is used cannot be checked before the first pod waits for it. Rule: the
+command line wins over the environment (`NETGANG_…`, nested with `__`), that over the settings file (YAML or JSON),
+that over the default; an unknown name is refused; the refusal names the setting, where it was set, its value and what
+is accepted. `Settings(...)` itself never reads the environment: only `Settings.load` does. Relative paths are
+relative to the working directory.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic.types import AllowInfNan
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from extender.errors import ConfigError
+from extender.settings_layers import ENV_PREFIX, Layer, merge, read_environment, read_file, sentence, unfold
+from scoring.ids import NodeName, ZoneName
+from scoring.network import METRICS, Metric
+from scoring.policy import Direction, Policy, Ratios, ScorePolicy, Selection, Variant, ZonePolicy
+
+_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_LABEL_KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
+_EXTENDED_RESOURCE = re.compile(rf"[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/{_NAME}")
+_SCHEDULER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+class LogFormat(StrEnum):
+    """How a log line looks."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """From which importance on a line is written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def _label_key(text: str) -> str:
+    if not _LABEL_KEY.fullmatch(text):
+        raise ValueError("must be a Kubernetes label or annotation key such as topology.kubernetes.io/zone")
+    return text
+
+
+def _names(value: object) -> object:
+    """A list, or the environment's comma-separated text."""
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
+def _ratios(value: object) -> Ratios:
+    """Read `20:40:40` or a list of three numbers."""
+    if isinstance(value, Ratios):
+        return value
+    parts = value.split(":") if isinstance(value, str) else value
+    try:
+        loss, delay, bandwidth = (float(part) for part in parts)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise ValueError(
+            "must be three numbers of at least 0, not all 0, such as '20:40:40', in quotes: YAML reads 20:40:40 "
+            "without them as one number"
+        ) from None
+    return Ratios(loss, delay, bandwidth)
+
+
+Number: TypeAlias = Annotated[float, AllowInfNan(False)]
+Positive: TypeAlias = Annotated[Number, Field(gt=0.0)]
+NotNegative: TypeAlias = Annotated[Number, Field(ge=0.0)]
+LabelKey: TypeAlias = Annotated[
+    str, Field(max_length=317), BeforeValidator(lambda v: _label_key(v) if isinstance(v, str) else v)
+]
+
+
+class _Section(BaseModel):
+    """A group of settings: frozen, unknown names refused, docstrings are the help text."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class FileSource(_Section):
+    """Measurements from a mesh file, read again whenever it changes."""
+
+    kind: Literal["file"]
+    """The word that makes this a file source."""
+    path: Path
+    """The mesh file, YAML or JSON (docs/network.md)."""
+    interval_s: Positive = 5.0
+    """Seconds between two looks whether the file has changed."""
+
+
+GridNames: TypeAlias = Annotated[
+    tuple[Annotated[str, Field(min_length=1)], ...],
+    Field(min_length=1),
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+]
+
+
+class MaddashGrids(_Section):
+    """Names of the MaDDash grids that hold the three metrics; a text is a list of one."""
+
+    loss: GridNames | None = None
+    """Grids of packet loss; `null`: every grid that shows it."""
+    delay: GridNames | None = None
+    """Grids of one-way delay or round-trip time; `null`: every grid that shows it (a plain MaDDash has none)."""
+    throughput: GridNames | None = None
+    """Grids of throughput; `null`: every grid that shows it."""
+
+    def named(self) -> dict[Metric, tuple[str, ...]]:
+        """Metric → its grids, for the metrics that name any."""
+        listed = {metric: getattr(self, metric.value) for metric in METRICS}
+        return {metric: names for metric, names in listed.items() if names is not None}
+
+
+class MaddashSource(_Section):
+    """Measurements from a MaDDash server's REST API: one GET per grid."""
+
+    kind: Literal["maddash"]
+    """The word that makes this a MaDDash source."""
+    url: str
+    """Address of the server, such as https://maddash.example.org/maddash; without a path, /maddash is meant."""
+    grids: MaddashGrids = MaddashGrids()
+    """Which grids are read."""
+    interval_s: Positive = 60.0
+    """Seconds between two reads. Default 60: MaDDash checks a cell every few minutes, oftener gains nothing."""
+    ca_file: Path | None = None
+    """Certificates to trust besides the system's; self-signed ones are usual on measurement hosts."""
+    insecure: bool = False
+    """Do not check the server's certificate. Whoever can answer in its place can then steer placement."""
+
+    @field_validator("url")
+    @classmethod
+    def _http(cls, url: str) -> str:
+        if not re.fullmatch(r"https?://[^/\s@]+(/[^\s?#]*)?", url):
+            raise ValueError("must be an http:// or https:// address without user name, query and fragment")
+        return url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _one_trust(self) -> Self:
+        if self.insecure and self.ca_file is not None:
+            raise ValueError("ca_file and insecure exclude each other")
+        return self
+
+
+Source: TypeAlias = Annotated[FileSource | MaddashSource, Field(discriminator="kind")]
+
+
+class NodeEndpoints(_Section):
+    """Where a node, or a zone's nodes, are measured, by metric; a plain text in its place means all three."""
+
+    loss: str | None = Field(default=None, min_length=1)
+    """Endpoint for packet loss."""
+    delay: str | None = Field(default=None, min_length=1)
+    """Endpoint for one-way delay."""
+    throughput: str | None = Field(default=None, min_length=1)
+    """Endpoint for throughput; sites often measure it from another host than delay."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {metric.value: value for metric in METRICS} if isinstance(value, str) else value
+
+    def by_metric(self) -> dict[Metric, str]:
+        """Metrics that name an endpoint, with it."""
+        named = {metric: getattr(self, metric.value) for metric in METRICS}
+        return {metric: endpoint for metric, endpoint in named.items() if endpoint is not None}
+
+
+class NetworkSettings(_Section):
+    """Where measurements come from and how long they are believed."""
+
+    sources: tuple[Source, ...] = ()
+    """Places that know measurements; of several values for one pair the newest counts. None: all pairs are unknown."""
+    refresh_s: Positive = 60.0
+    """The planner gets new ages at least this often, in seconds, and new values as soon as a source has any.
+
+    Ages count only then, so that the plan does not change by time alone between two refreshes."""
+    mapping: Mapping[NodeName, NodeEndpoints] = Field(default_factory=dict)
+    """node → endpoint, or node → {loss, delay, throughput}. Wins over annotation, zone, address and name."""
+    zone_mapping: Mapping[ZoneName, NodeEndpoints] = Field(default_factory=dict)
+    """zone → endpoint of all its nodes for which mapping and annotation say nothing: for one endpoint per site."""
+    match_names: bool = True
+    """Nodes for which nothing above is said are matched with endpoints by address and host name."""
+    soft_ttl_s: Positive | None = 900.0
+    """Age in seconds from which a measurement fades towards neutral; `null`: it never fades.
+
+    Default 900: three rounds of a five-minute test, so that one lost round changes no placement."""
+    hard_ttl_s: Positive | None = 3600.0
+    """Age in seconds from which a measurement counts as unknown; `null`: never."""
+
+    @model_validator(mode="after")
+    def _soft_before_hard(self) -> Self:
+        if self.soft_ttl_s is not None and self.hard_ttl_s is not None and self.soft_ttl_s > self.hard_ttl_s:
+            raise ValueError(f"soft_ttl_s ({self.soft_ttl_s:g}) must not be above hard_ttl_s ({self.hard_ttl_s:g})")
+        return self
+
+    def endpoint_table(self) -> dict[NodeName, dict[Metric, str]]:
+        """`mapping` in plain values: node → metric → endpoint."""
+        return {node: ends.by_metric() for node, ends in self.mapping.items()}
+
+    def zone_table(self) -> dict[ZoneName, dict[Metric, str]]:
+        """`zone_mapping` in plain values: zone → metric → endpoint."""
+        return {zone: ends.by_metric() for zone, ends in self.zone_mapping.items()}
+
+
+class ScoreSettings(_Section):
+    """The pair score: 20:40:40 points for packet loss, delay and bandwidth (docs/extender.md)."""
+
+    variant: Variant = Variant.LINEAR
+    """`linear`: the published formula, bounded and never tied; `literal`: as published; `smooth`: without corners."""
+    direction: Direction = Direction.WORST
+    """Which of a link's two directions counts: the worst, or their mean."""
+    ratios: Annotated[Ratios, BeforeValidator(_ratios)] = Ratios()
+    """Points for loss : delay : bandwidth, such as 20:40:40; any sum is scaled to 100."""
+    loss_weight: NotNegative = 10.0
+    """Points lost per percent of packet loss."""
+    delay_weight: NotNegative = 1.0
+    """Points lost per millisecond of one-way delay."""
+    bandwidth_weight: NotNegative = 1.0
+    """Factor on the bandwidth term."""
+    reference_bps: Positive | None = None
+    """Throughput in bit/s that earns the whole bandwidth term; `null`: the best measured one of the zone."""
+    half_loss_percent: Positive = 1.0
+    """`smooth`: packet loss at which the term has half its points."""
+    half_delay_ms: Positive = 20.0
+    """`smooth`: one-way delay at which the term has half its points."""
+    unknown_penalty_ratio: Annotated[Number, Field(ge=0.0, le=1.0)] = 0.05
+    """Share of a term's points that an unknown value loses against the median of the known ones."""
+
+
+class Settings(BaseSettings):
+    """All settings of the service. Build one with `Settings.load`."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter="__",
+        env_parse_none_str="null",
+        env_ignore_empty=False,
+    )
+
+    host: str = Field(default="127.0.0.1", min_length=1)
+    """Address to listen on. The default is this machine only: whoever reaches the verbs can ask for a bind."""
+    port: int = Field(default=8888, ge=0, le=65535)
+    """Port to listen on; 0: a free one."""
+    kubeconfig: Path | None = None
+    """Credentials of the cluster; `null`: those of the pod, else the usual kubeconfig."""
+    snapshot: Path | None = None
+    """A saved cluster (`kubectl get nodes,pods,podgroups -A -o json`) to serve instead of a live one."""
+    scheduler_names: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(default=("netgang",), min_length=1)
+    """Pods with one of these in `spec.schedulerName` are ours; all others are load and never touched."""
+    managed_resource: str | None = None
+    """Extended resource that makes a pod ours, such as netgang.io/gang (scheduler-config/managed-resource.yaml).
+
+    With it a pod needs both: one of `scheduler_names` and a request for the resource."""
+    zone_label: LabelKey = "topology.kubernetes.io/zone"
+    """Node label that names the node's zone."""
+    endpoint_annotation: LabelKey = "netgang.io/endpoint"
+    """Node annotation (or label) that names the node's measurement endpoint; with `-loss`, `-delay` or `-throughput`
+    behind it, the endpoint for that metric alone."""
+    hold_limit_s: Positive = 25.0
+    """How long a bind is held until min-available members are there.
+
+    Members of a gang arrive tens of milliseconds apart; held room is dead room for everybody, so seconds suffice."""
+    commit_timeout_s: Positive = 15.0
+    """How long posting a gang's Bindings may take before those not confirmed are answered as failed."""
+    http_timeout_s: Positive = 60.0
+    """`httpTimeout` of the extender entry with the bind verb; hold and commit together must stay below it."""
+    partial_timeout_s: Positive = 120.0
+    """How long a gang that never started may stay partly bound before its bound pods are evicted."""
+    exclusion_ttl_s: Positive = 300.0
+    """How long a node that kube-scheduler refused for a kind of pod is left out for that kind."""
+    sees_all_nodes: bool = True
+    """kube-scheduler runs with `percentageOfNodesToScore: 100`, so a node missing in a request was refused by one of
+    its other filters. `false`: it may have been left out by sampling, and nothing is learned from it."""
+    plan_interval_ms: int = Field(default=50, ge=1, le=60_000)
+    """Changes closer together than this become one planner run."""
+    max_body_bytes: int = Field(default=32 * 2**20, ge=64 * 2**10)
+    """Largest request body that is read. Names of 15,000 nodes take 1 MB; 32 MiB hold 2,000 whole Node objects."""
+    max_held_binds: int = Field(default=4096, ge=1)
+    """Most binds held at one time, each an open connection; further ones fail at once and are tried again."""
+    node_lost_s: Positive = 60.0
+    """How long a node may be not ready before its members stop counting."""
+    log_format: LogFormat = LogFormat.TEXT
+    """`text` for people, `json` for machines: the same fields."""
+    log_level: LogLevel = LogLevel.INFO
+    """From which importance on a line is written; at `info` that is one line per decision."""
+    network: NetworkSettings = NetworkSettings()
+    """Where measurements come from and how long they are believed."""
+    score: ScoreSettings = ScoreSettings()
+    """How a measured link becomes points."""
+    selection: Selection = Selection.SUBSET
+    """How nodes are chosen inside a zone: the best subset, the published greedy walk, or the fewest nodes."""
+    zone_policy: ZonePolicy = ZonePolicy.REQUIRED
+    """`required`: one zone or nothing; `preferred`: several zones after `spill_wait_s`."""
+    spill_wait_s: NotNegative = 300.0
+    """How long a gang with zone policy `preferred` waits for a single zone."""
+    zone_distance_ms: Mapping[str, Mapping[str, NotNegative]] = Field(default_factory=dict)
+    """zone or endpoint → zone → one-way delay in ms, where none is measured; one direction stands for both."""
+    exact_zone_size: int = Field(default=12, ge=1, le=20)
+    """Zones of at most this many candidate nodes are searched exactly; larger ones by swaps."""
+    prioritize_packing: bool = True
+    """/prioritize: nodes that already hold the job's members score higher."""
+    prioritize_reservation: bool = True
+    """/prioritize: nodes that the plan wants for a gang score lower for everybody else."""
+
+    @field_validator("scheduler_names")
+    @classmethod
+    def _distinct_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(names)) != len(names) or not all(_SCHEDULER_NAME.fullmatch(name) for name in names):
+            raise ValueError("must be different scheduler names such as netgang (lower case, digits, - and .)")
+        return names
+
+    @field_validator("managed_resource")
+    @classmethod
+    def _extended_resource(cls, name: str | None) -> str | None:
+        if name is not None and not _EXTENDED_RESOURCE.fullmatch(name):
+            raise ValueError("must be an extended resource with a domain, such as netgang.io/gang")
+        return name
+
+    @field_validator("zone_distance_ms")
+    @classmethod
+    def _other_zones(cls, table: Mapping[str, Mapping[str, float]]) -> Mapping[str, Mapping[str, float]]:
+        for zone, row in table.items():
+            if zone in row:
+                raise ValueError(f"names the distance from {zone!r} to itself, which is always 0: leave it out")
+        return table
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if self.hold_limit_s + self.commit_timeout_s >= self.http_timeout_s:
+            raise ValueError(
+                f"hold_limit_s ({self.hold_limit_s:g}) + commit_timeout_s ({self.commit_timeout_s:g}) must be below "
+                f"http_timeout_s ({self.http_timeout_s:g}): kube-scheduler gives up a bind after http_timeout_s, and "
+                "a Binding posted later could put the pod where it is no longer wanted"
+            )
+        if self.snapshot is not None and self.kubeconfig is not None:
+            raise ValueError("snapshot and kubeconfig exclude each other: serve a saved cluster or a live one")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what the caller passes: the environment is `load`'s business."""
+        return (init_settings,)
+
+    @classmethod
+    def load(cls, file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> "Settings":
+        """Read `file`, the environment and `overrides`, the last one wins. ConfigError names every mistake.
+
+        Keys of `overrides` are settings' names, nested ones joined by dots (`network.refresh_s`) or as mappings; a
+        value of `None` means "not given", as command-line options have it; inside a mapping it is a value.
+        """
+        given = unfold({name: value for name, value in (overrides or {}).items() if value is not None})
+        layers: tuple[Layer, ...] = (
+            ("the command line", given),
+            ("the environment", read_environment(cls)),
+            (f"file {file}", read_file(file) if file is not None else {}),
+        )
+        merged: dict[str, Any] = {}
+        for _, values in reversed(layers):
+            merged = merge(merged, values)
+        try:
+            return cls(**merged)
+        except ValidationError as error:
+            lines = [sentence(one, layers, names=_names_at) for one in error.errors(include_url=False)]
+            raise ConfigError("\n".join(lines)) from error
+
+    def policy(self) -> Policy:
+        """The part that decides, as the planner takes it."""
+        score = self.score
+        return Policy(
+            score=ScorePolicy(
+                variant=score.variant,
+                direction=score.direction,
+                ratios=score.ratios,
+                loss_weight=score.loss_weight,
+                delay_weight=score.delay_weight,
+                bandwidth_weight=score.bandwidth_weight,
+                reference_bps=score.reference_bps,
+                half_loss_percent=score.half_loss_percent,
+                half_delay_ms=score.half_delay_ms,
+                unknown_penalty_ratio=score.unknown_penalty_ratio,
+                soft_ttl_s=self.network.soft_ttl_s,
+                hard_ttl_s=self.network.hard_ttl_s,
+            ),
+            selection=self.selection,
+            zone_policy=self.zone_policy,
+            spill_wait_s=self.spill_wait_s,
+            zone_distance_ms=_both_ways(self.zone_distance_ms),
+            exact_zone_size=self.exact_zone_size,
+            hold_limit_s=self.hold_limit_s,
+            partial_timeout_s=self.partial_timeout_s,
+            exclusion_ttl_s=self.exclusion_ttl_s,
+            prioritize_packing=self.prioritize_packing,
+            prioritize_reservation=self.prioritize_reservation,
+        )
+
+
+def _both_ways(table: Mapping[str, Mapping[str, float]]) -> tuple[tuple[tuple[ZoneName, ZoneName], float], ...]:
+    """Every distance in both directions; the direction that is written wins over the one that is derived.
+
+    >>> _both_ways({"A": {"B": 5.0}})
+    ((('A', 'B'), 5.0), (('B', 'A'), 5.0))
+    """
+    written = {(ZoneName(a), ZoneName(b)): ms for a, row in table.items() for b, ms in row.items()}
+    derived = {(b, a): ms for (a, b), ms in written.items()}
+    return tuple(sorted((derived | written).items()))
+
+
+def _names_at(path: Sequence[int | str]) -> Iterable[str]:
+    """Names of settings that exist at a place."""
+    match path:
+        case []:
+            return Settings.model_fields
+        case ["network"]:
+            return NetworkSettings.model_fields
+        case ["network", "sources", _]:
+            return FileSource.model_fields | MaddashSource.model_fields
+        case ["score"]:
+            return ScoreSettings.model_fields
+        case _:
+            return [metric.value for metric in METRICS]

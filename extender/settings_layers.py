@@ -1,0 +1,147 @@
+"""Where values of settings come from, how they become one, and how a mistake in them is told.
+
+Why apart from the settings: this knows no setting by name. Rule: command line over environment over file; mappings
+are merged name by name and lists are replaced whole; every refusal is one line that names the setting, where it was
+set, its value and what is accepted.
+"""
+
+import difflib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings
+from pydantic_settings.sources import EnvSettingsSource
+
+from extender.errors import ConfigError
+
+ENV_PREFIX = "NETGANG_"
+NOT_SETTINGS = ("NETGANG_KUBECTL", "NETGANG_TESTBED")
+"""Environment names (and beginnings of names) that belong to the tests."""
+
+KINDS = ("file", "maddash")
+"""Kinds of sources: pydantic puts them into the place of a mistake, behind the source's number."""
+
+Layer: TypeAlias = tuple[str, Mapping[str, Any]]
+"""Where values come from, in words, and the values."""
+Names: TypeAlias = Callable[[Sequence[int | str]], Iterable[str]]
+"""Place in the settings → names that exist there."""
+
+
+def read_file(file: Path) -> dict[str, Any]:
+    """Values in a YAML or JSON file; an empty file holds none. ConfigError when it cannot be read."""
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"settings file {file} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        place = getattr(error, "problem_mark", None)
+        at = f", line {place.line + 1}," if place is not None else ""
+        raise ConfigError(f"settings file {file}{at} is neither YAML nor JSON") from error
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+        raise ConfigError(f"settings file {file} must hold names and values, such as `port: 8888`")
+    return found
+
+
+def read_environment(settings: type[BaseSettings]) -> dict[str, Any]:
+    """Values of NETGANG_… names; a name that is neither a setting nor known otherwise is refused.
+
+    Kubernetes itself sets NETGANG_PORT=tcp://… in pods beside a Service named netgang: that is told as such.
+    """
+    for variable in sorted(os.environ):
+        if not variable.upper().startswith(ENV_PREFIX) or variable.startswith(NOT_SETTINGS):
+            continue
+        name = variable.upper().removeprefix(ENV_PREFIX).lower().split("__")[0]
+        if os.environ[variable].startswith("tcp://") or name.startswith(("service_host", "service_port", "port_")):
+            raise ConfigError(
+                f"{variable} was set by Kubernetes for a Service named netgang, and would be read as a setting: "
+                "set `enableServiceLinks: false` in the pod"
+            )
+        if name not in settings.model_fields:
+            raise ConfigError(f"{variable}: no such setting{_suggestion(name, settings.model_fields)}")
+    return dict(_Environment(settings)())
+
+
+class _Environment(EnvSettingsSource):
+    """Lists and mappings are JSON; what is no JSON stays text, for the setting's own check to accept or refuse."""
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        """JSON as a value, everything else as it is."""
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+
+
+def unfold(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn dotted names into nested mappings.
+
+    >>> unfold({"port": 1, "network.refresh_s": 5, "network.sources": []})
+    {'port': 1, 'network': {'refresh_s': 5, 'sources': []}}
+    """
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        branch: Any = value
+        for part in reversed(name.split(".")):
+            branch = {part: branch}
+        nested = merge(nested, branch)
+    return nested
+
+
+def merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """`low` with the values of `high` put over it.
+
+    >>> merge({"a": {"x": 1, "y": 2}, "b": [1, 2]}, {"a": {"y": 3}, "b": [4]})
+    {'a': {'x': 1, 'y': 3}, 'b': [4]}
+    """
+    merged = dict(low)
+    for name, value in high.items():
+        known = merged.get(name)
+        merged[name] = merge(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def sentence(error: ErrorDetails, layers: Sequence[Layer], *, names: Names) -> str:
+    """One line for one mistake; `layers` come strongest first."""
+    whole = error["loc"]
+    path = [part for i, part in enumerate(whole) if not (part in KINDS and i > 0 and isinstance(whole[i - 1], int))]
+    name = ".".join(str(part) for part in path)
+    origin = next((where for where, values in layers if path and _holds(values, path)), "")
+    place = f" (from {origin})" if origin else ""
+    value = "" if isinstance(error["input"], Mapping) else f" = {error['input']!r}"
+    match error["type"]:
+        case "extra_forbidden":
+            return f"{name}{place}: no such setting{_suggestion(str(path[-1]), names(path[:-1]))}"
+        case "missing":
+            return f"{name}: must be given"
+        case "union_tag_not_found" | "union_tag_invalid":
+            return f"{name}{place}: kind must be one of {', '.join(KINDS)}"
+        case "value_error" if not name:
+            return error["msg"].removeprefix("Value error, ")
+        case _:
+            accepted = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
+            return f"{name}{value}{place}: {accepted}"
+
+
+def _holds(values: Any, path: Sequence[int | str]) -> bool:
+    """Whether the layer has a value at `path`."""
+    for part in path:
+        try:
+            values = values[part]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return True
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    """What may have been meant: the nearest name, else all of them."""
+    listed = sorted(known)
+    near = difflib.get_close_matches(name, listed, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(listed)}"

@@ -1,0 +1,294 @@
+"""What netgang says about itself: Prometheus metrics, and log lines that a machine can read.
+
+Why one module: a metric label and a log field that mean the same carry the same name and the same words (the reasons
+of `scoring.reasons`), and both have a bound: no pod, node or gang name in a label, no line per repeated refusal.
+Rule: callers hand over facts; nothing here decides, reads a clock or does I/O beyond the log stream.
+"""
+
+import logging
+import sys
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final, TextIO
+
+import msgspec
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+METRICS_CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+DECISIONS: Final = "netgang.decisions"
+"""Name of the logger that carries one line per decision."""
+
+_REQUEST_BUCKETS_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0)
+"""From a filter answered from memory to a bind that is held until its deadline."""
+_PLAN_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class Telemetry:
+    """The metrics of one process, in a registry of their own so that tests and the simulator can have many."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._request_duration = self._histogram(
+            "request_duration_seconds", "From the request's headers to its reply", ["verb"], _REQUEST_BUCKETS_S
+        )
+        self._requests = self._counter("requests", "Requests answered", ["verb", "outcome"])
+        self._refusals = self._counter("refusals", "Negative answers of the verbs", ["verb", "reason"])
+        self._internal_errors = self._counter("internal_errors", "Bugs that a supervisor caught", ["place"])
+        self._gangs = self._gauge("gangs", "Gangs known", ["state"])
+        self._held_binds = self._gauge("held_binds", "Bind calls that wait for their gang", [])
+        self._plan_duration = self._histogram("plan_duration_seconds", "One planner run", [], _PLAN_BUCKETS_S)
+        self._snapshot_version = self._gauge("snapshot_version", "Version of the newest snapshot planned with", [])
+        self._bindings = self._counter("bindings", "Bindings posted to the API server", ["outcome"])
+        self._nudges = self._counter("nudges", "Parked pods nudged, gated pods ungated", ["action", "outcome"])
+        self._evictions = self._counter("evictions", "Pods evicted", ["reason"])
+        self._relists = self._counter("relists", "Full lists of a watched kind", ["kind"])
+        self._watch_errors = self._counter("watch_errors", "Watches that ended with an error", ["kind"])
+        self._network_pairs = self._gauge("network_pairs", "Pairs of nodes with a known value", ["metric"])
+        self._network_fetches = self._counter("network_fetches", "Fetches of network data", ["source", "outcome"])
+        self._events_dropped = self._counter("events_dropped", "Kubernetes Events not posted", [])
+        self._log_lines_dropped = self._counter("log_lines_dropped", "Repeated refusals not logged", [])
+
+    def exposition(self) -> bytes:
+        """All metrics in Prometheus' text format. O(series)."""
+        return generate_latest(self.registry)
+
+    def request_done(self, verb: str, outcome: str, *, duration_s: float, reason: str = "") -> None:
+        """Count one answered request; `reason` from the closed set if the answer was no."""
+        self._request_duration.labels(verb).observe(duration_s)
+        self._requests.labels(verb, outcome).inc()
+        if reason:
+            self._refusals.labels(verb, reason).inc()
+
+    def internal_error(self, place: str) -> None:
+        """Count a bug that a supervisor caught in `place` (a constant word)."""
+        self._internal_errors.labels(place).inc()
+
+    def gangs(self, count_by_state: Mapping[str, int]) -> None:
+        """Replace the number of gangs per state; states that are not named any more disappear."""
+        self._gangs.clear()
+        for state, count in count_by_state.items():
+            self._gangs.labels(state).set(count)
+
+    def held_binds(self, count: int) -> None:
+        """Set the number of bind calls that are held now."""
+        self._held_binds.set(count)
+
+    def planned(self, *, duration_s: float, snapshot_version: int) -> None:
+        """Record one run of the planner."""
+        self._plan_duration.observe(duration_s)
+        self._snapshot_version.set(snapshot_version)
+
+    def binding_posted(self, outcome: str) -> None:
+        """Count a Binding sent to the API server: `bound`, `conflict`, `error`."""
+        self._bindings.labels(outcome).inc()
+
+    def nudged(self, action: str, outcome: str) -> None:
+        """Count an admission patch: `action` is `nudge` or `ungate`."""
+        self._nudges.labels(action, outcome).inc()
+
+    def evicted(self, reason: str) -> None:
+        """Count a pod removed through the Eviction API."""
+        self._evictions.labels(reason).inc()
+
+    def relisted(self, kind: str) -> None:
+        """Count a full list of a watched kind."""
+        self._relists.labels(kind).inc()
+
+    def watch_failed(self, kind: str) -> None:
+        """Count a watch that ended with an error."""
+        self._watch_errors.labels(kind).inc()
+
+    def network_pairs(self, count_by_metric: Mapping[str, int]) -> None:
+        """Set the number of node pairs with a known, not outdated value, per metric of the network."""
+        for metric, count in count_by_metric.items():
+            self._network_pairs.labels(metric).set(count)
+
+    def network_fetched(self, source: str, outcome: str) -> None:
+        """Count one fetch of a source: `new`, `unchanged` or `error`."""
+        self._network_fetches.labels(source, outcome).inc()
+
+    def event_dropped(self) -> None:
+        """Count a Kubernetes Event that was not posted (queue full, or refused)."""
+        self._events_dropped.inc()
+
+    def log_line_dropped(self) -> None:
+        """Count a refusal that was not logged because it, or too many others, had been."""
+        self._log_lines_dropped.inc()
+
+    def _counter(self, name: str, text: str, labels: list[str]) -> Counter:
+        return Counter(f"netgang_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, labels: list[str]) -> Gauge:
+        return Gauge(f"netgang_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, labels: list[str], buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(f"netgang_{name}", text, labels, registry=self.registry, buckets=buckets)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision for the log. `reason` "" means yes; `parts` name → points show how a score came about."""
+
+    what: str
+    """A constant word: filter, prioritize, bind, admit, lapse, nudge, evict, scale-in, scale-out."""
+    pod: str = ""
+    gang: str = ""
+    node: str = ""
+    reason: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    snapshot_version: int = 0
+    duration_ms: float = 0.0
+
+
+class DecisionLog:
+    """Writes one line per decision, and not the same refusal over and over.
+
+    Why: kube-scheduler asks again for every refused pod at every cluster event (over a thousand calls a second,
+    measured), and always gets the same answer. So a refusal is written when it is new for its pod or gang, again after
+    `repeat_after_s` with the number of times it was left out, and never more than `refusals_per_s_max` in a second.
+    What admits, binds, evicts or scales is always written.
+    """
+
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        *,
+        repeat_after_s: float = 60.0,
+        refusals_per_s_max: int = 100,
+        remembered_max: int = 10_000,
+    ) -> None:
+        self._telemetry = telemetry
+        self._logger = logging.getLogger(DECISIONS)
+        self._repeat_after_s = repeat_after_s
+        self._refusals_per_s_max = refusals_per_s_max
+        self._remembered_max = remembered_max
+        self._seen: OrderedDict[tuple[str, str, str], _Seen] = OrderedDict()
+        """(what, pod or gang, reason) → when it was last written; the least recently written leaves first."""
+        self._second = 0
+        self._written_this_second = 0
+
+    def log_decision(self, decision: Decision, *, now_s: float) -> bool:
+        """Write `decision`, or leave it out as a repeated refusal; says whether it was written. `now_s`: monotonic."""
+        repeated = 0
+        if decision.reason:
+            seen = self._admit(decision, now_s)
+            if seen is None:
+                self._telemetry.log_line_dropped()
+                return False
+            repeated, seen.left_out = seen.left_out, 0
+        if self._logger.isEnabledFor(logging.INFO):
+            self._logger.info(decision.what, extra={"fields": _fields(decision, repeated)})
+        return True
+
+    def _admit(self, decision: Decision, now_s: float) -> "_Seen | None":
+        key = (decision.what, decision.pod or decision.gang, decision.reason)
+        seen = self._seen.get(key)
+        if seen is not None and now_s - seen.written_s < self._repeat_after_s:
+            seen.left_out += 1
+            return None
+        if int(now_s) != self._second:
+            self._second, self._written_this_second = int(now_s), 0
+        if self._written_this_second >= self._refusals_per_s_max:
+            return None
+        self._written_this_second += 1
+        if seen is None:
+            seen = self._seen[key] = _Seen()
+            if len(self._seen) > self._remembered_max:
+                self._seen.popitem(last=False)
+        seen.written_s = now_s
+        self._seen.move_to_end(key)
+        return seen
+
+
+class LogFormat(StrEnum):
+    """How log lines look; `auto` is `human` on a terminal and `json` everywhere else."""
+
+    AUTO = "auto"
+    HUMAN = "human"
+    JSON = "json"
+
+
+def configure_logging(
+    *, level: str = "INFO", log_format: LogFormat = LogFormat.AUTO, stream: TextIO | None = None
+) -> None:
+    """Send all log lines of the process to `stream` (default: standard error) in one format.
+
+    Replaces the root logger's handlers. Errors: ValueError for a level that logging does not know.
+    """
+    out = stream or sys.stderr
+    human = log_format is LogFormat.HUMAN or (log_format is LogFormat.AUTO and out.isatty())
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(HumanFormatter() if human else JsonFormatter())
+    root = logging.getLogger()
+    root.setLevel(level)
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line: time, level, logger, message, then the fields of the record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write `record` as one line of JSON; a field that JSON cannot say is written as Python shows it."""
+        line = {
+            "time": _timestamp(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_extra(record),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line, enc_hook=repr).decode()
+
+
+class HumanFormatter(logging.Formatter):
+    """A line for people: time, level, logger, message, then `field=value`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write `record` as one line, and its traceback below."""
+        head = f"{_timestamp(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        line = " ".join([head, *(f"{name}={_word(value)}" for name, value in _extra(record).items())])
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+@dataclass(slots=True)
+class _Seen:
+    written_s: float = 0.0
+    left_out: int = 0
+
+
+def _fields(decision: Decision, repeated: int) -> dict[str, object]:
+    """The decision's fields that say something, under their own names."""
+    fields: dict[str, object] = {
+        "pod": decision.pod,
+        "gang": decision.gang,
+        "node": decision.node,
+        "reason": decision.reason,
+        "parts": dict(decision.parts),
+        "snapshot_version": decision.snapshot_version,
+        "duration_ms": round(decision.duration_ms, 3),
+        "repeated": repeated,
+    }
+    return {name: value for name, value in fields.items() if value or name == "snapshot_version"}
+
+
+def _extra(record: logging.LogRecord) -> Mapping[str, object]:
+    extra = getattr(record, "fields", None)
+    return extra if isinstance(extra, Mapping) else {}
+
+
+def _word(value: object) -> str:
+    """`value` for a `field=value` line: quoted as soon as it could be mistaken for more than one word."""
+    text = str(value)
+    return text if text.isprintable() and " " not in text else repr(text)
+
+
+def _timestamp(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,109 @@
+"""Which nodes a pod may go to, as far as we model kube-scheduler's in-tree filters.
+
+Modelled (DESIGN §4): unschedulable, taints and tolerations, node selector, required node affinity, host ports; room is
+`scoring.room`. Everything else (volumes, topology spread, inter-pod affinity) is learned from the NodeNames that
+kube-scheduler sends (S7). Rule: where we differ from kube-scheduler we must err towards "no" only for nodes that cannot
+run pods at all (not ready, leaving: S12); a node wrongly allowed costs one more plan, a node wrongly refused is lost.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.model import Constraints, HostPort, Node, NodeSelectorTerm, Requirement, Taint, Toleration
+from scoring.snapshot import NodeTable
+
+_UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+"""`spec.unschedulable` acts as this taint (kube-scheduler, NodeUnschedulable)."""
+_ANY_IP = "0.0.0.0"  # noqa: S104 - the API's word for "every address", nothing is bound here
+
+
+def allowed_nodes(table: NodeTable, constraints: Constraints) -> NDArray[np.bool_]:
+    """Mask (nodes,) of the nodes that `constraints` allow, apart from room and host ports. Cost: O(nodes)."""
+    return np.fromiter((node_allows(node, constraints) for node in table.nodes), np.bool_, len(table.nodes))
+
+
+def node_allows(node: Node, constraints: Constraints) -> bool:
+    """Whether a pod with `constraints` may run on `node`, leaving aside room and host ports."""
+    if not node.ready or node.leaving:
+        return False
+    if node.unschedulable and not _tolerated(_UNSCHEDULABLE, constraints.tolerations):
+        return False
+    for taint in node.taints:
+        if taint.effect in ("NoSchedule", "NoExecute") and not _tolerated(taint, constraints.tolerations):
+            return False
+    if not constraints.node_selector and constraints.affinity is None:
+        return True
+    labels = dict(node.labels)
+    if any(labels.get(key) != value for key, value in constraints.node_selector):
+        return False
+    return constraints.affinity is None or any(
+        _term_matches(term, labels, str(node.name)) for term in constraints.affinity
+    )
+
+
+def ports_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
+    """Whether a wanted host port is taken: same protocol and port, and equal addresses or one of them all addresses.
+
+    >>> ports_conflict([HostPort("TCP", "0.0.0.0", 80)], [HostPort("TCP", "10.0.0.1", 80)])
+    True
+    >>> ports_conflict([HostPort("UDP", "0.0.0.0", 80)], [HostPort("TCP", "0.0.0.0", 80)])
+    False
+    """
+    held = list(taken)
+    return any(
+        one.protocol == other.protocol
+        and one.port == other.port
+        and (one.ip == other.ip or _ANY_IP in (one.ip, other.ip))
+        for one in wanted
+        for other in held
+    )
+
+
+def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    return any(_tolerates(one, taint) for one in tolerations)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Follow k8s.io/api core/v1 ToleratesTaint: an empty effect means all, an empty key with Exists means all."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and toleration.operator in ("Equal", "") and toleration.value == taint.value
+
+
+def _term_matches(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
+    """Match a term; one without any requirement matches no node (k8s.io/component-helpers nodeaffinity)."""
+    if not term.expressions and not term.fields:
+        return False
+    return all(_matches(r, labels.get(r.key)) for r in term.expressions) and all(
+        r.key == "metadata.name" and _matches(r, name) for r in term.fields
+    )
+
+
+def _matches(requirement: Requirement, value: str | None) -> bool:
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(requirement, value)
+        case _:
+            return False
+
+
+def _compares(requirement: Requirement, value: str | None) -> bool:
+    try:
+        mine, asked = int(value or ""), int(requirement.values[0])
+    except (ValueError, IndexError):
+        return False
+    return mine > asked if requirement.operator == "Gt" else mine < asked

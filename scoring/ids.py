@@ -1,0 +1,32 @@
+"""Names of things, as distinct types.
+
+Why: a node's name, a zone's name and a pod's uid are all strings, and mixing two of them up is the one mistake that
+neither a test nor a reader sees at once. `NewType` costs nothing at run time and lets mypy see it.
+"""
+
+from typing import NewType
+
+NodeName = NewType("NodeName", str)
+ZoneName = NewType("ZoneName", str)
+PodUid = NewType("PodUid", str)
+PodName = NewType("PodName", str)
+Namespace = NewType("Namespace", str)
+GangKey = NewType("GangKey", str)
+"""`namespace/group`: a gang is named by its namespace and its group's name."""
+JobKey = NewType("JobKey", str)
+"""`namespace/job` of the training job that a pod belongs to."""
+ResourceName = NewType("ResourceName", str)
+EndpointId = NewType("EndpointId", str)
+"""What a measurement calls one end of a link: an address, a host name or a site's name."""
+
+NO_ZONE = ZoneName("")
+"""Nodes without a zone label form this zone; only jobs with zone policy `preferred` use it (DESIGN §3)."""
+
+
+def gang_key(namespace: str, group: str) -> GangKey:
+    """Name the gang `group` of `namespace`.
+
+    >>> gang_key("team-a", "resnet")
+    'team-a/resnet'
+    """
+    return GangKey(f"{namespace}/{group}")

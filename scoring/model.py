@@ -1,0 +1,230 @@
+"""The cluster in our own words: nodes, pods, gangs.
+
+Why not the API's objects: 50,000 pods as generated models take 3 GB; a decision reads about fifteen fields. These
+records hold those, share equal parts, and cannot change once built. Rule: whatever is ambiguous in an API object is
+settled where it is converted (`extender.convert`), never here.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ZoneName
+from scoring.reasons import Reason
+from scoring.resources import NO_RESOURCES, Resources
+
+
+class Role(StrEnum):
+    """What a pod does in its job. Only workers are ever counted up and down (facts of the job kinds)."""
+
+    PS = "ps"
+    CHIEF = "chief"
+    WORKER = "worker"
+    OTHER = "other"
+    """The job's framework is not known, or the pod is an evaluator or initialiser."""
+
+
+class Phase(StrEnum):
+    """`status.phase` of a pod."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+class GangSource(StrEnum):
+    """Where a gang's name and size come from; the first that matches wins (DESIGN §3)."""
+
+    NATIVE = "spec.schedulingGroup"
+    POD_GROUP = "PodGroup scheduling.x-k8s.io/v1alpha1"
+    LABELS = "labels pod-group.scheduling.sigs.k8s.io"
+    ANNOTATION = "annotation scheduling.k8s.io/group-name"
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A node's taint."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A pod's toleration; empty `key` with operator Exists tolerates everything, empty `effect` all effects."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One line of a node selector term: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorTerm:
+    """Requirements that must all hold; terms of one affinity are alternatives. An empty term matches nothing."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port that a pod occupies on its node; `ip` "0.0.0.0" conflicts with every address."""
+
+    protocol: str
+    ip: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Where a pod may go, as far as we model it; the rest is learned from kube-scheduler's NodeNames (S7)."""
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    affinity: tuple[NodeSelectorTerm, ...] | None = None
+    """Required node affinity; `None`: none asked; an empty tuple matches no node."""
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberClass:
+    """Members that are interchangeable for placement: same role, same request, same constraints."""
+
+    role: Role
+    requests: Resources
+    constraints: Constraints
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as the planner sees it. `allocatable` holds every resource, incl. extended ones and `pods`."""
+
+    name: NodeName
+    zone: ZoneName
+    allocatable: Resources
+    labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True
+    leaving: bool = False
+    """Marked for removal: out-of-service, ToBeDeletedByClusterAutoscaler, karpenter disruption (S12)."""
+    addresses: tuple[str, ...] = ()
+    """Host names and IP addresses of `status.addresses`: for mapping to measurement endpoints."""
+    annotations: tuple[tuple[str, str], ...] = ()
+    """Only those that name measurement endpoints."""
+    created_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRef:
+    """What a pod says of its gang; `problem` is set when it contradicts itself."""
+
+    key: GangKey
+    source: GangSource
+    min_available: int | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod as the planner sees it. `requests` counts init containers, overhead and pod-level resources (§4)."""
+
+    uid: PodUid
+    namespace: Namespace
+    name: PodName
+    member_class: MemberClass
+    scheduler_name: str = "default-scheduler"
+    node: NodeName | None = None
+    nominated_node: NodeName | None = None
+    phase: Phase = Phase.PENDING
+    priority: int = 0
+    created_s: float = 0.0
+    deleting: bool = False
+    gates: tuple[str, ...] = ()
+    """`spec.schedulingGates`, by name."""
+    group: GroupRef | None = None
+    job: JobKey | None = None
+    index: int | None = None
+    """Replica index inside its role, when the framework tells."""
+    options: tuple[tuple[str, str], ...] = ()
+    """Its `netgang.io/…` annotations without the prefix, as written; `policy.gang_options` reads them."""
+    resource_version: str = ""
+
+    @property
+    def requests(self) -> Resources:
+        """What the pod takes from its node."""
+        return self.member_class.requests
+
+    @property
+    def role(self) -> Role:
+        """What the pod does in its job."""
+        return self.member_class.role
+
+    @property
+    def terminal(self) -> bool:
+        """Succeeded and Failed pods take no room; deleted ones do until they are gone."""
+        return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, for people."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """`scheduling.x-k8s.io/v1alpha1` PodGroup: the fields that decide."""
+
+    key: GangKey
+    min_member: int
+    created_s: float = 0.0
+    schedule_timeout_s: float | None = None
+    min_resources: Resources = NO_RESOURCES
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Pods that start together or not at all, as they exist now.
+
+    `members` are all live and finished pods of the group, sorted by (role, index, name). `problem` is set when the
+    gang can never be admitted as it is written, and `problem_detail` says what to change.
+    """
+
+    key: GangKey
+    source: GangSource
+    min_member: int
+    members: tuple[Pod, ...]
+    priority: int
+    created_s: float
+    options: tuple[tuple[str, str], ...] = ()
+    problem: Reason | None = None
+    problem_detail: str = ""
+    schedule_timeout_s: float | None = None
+    own: bool = True
+    """Its pods name one of our schedulers (S1); others are load only."""
+
+    @property
+    def pending(self) -> tuple[Pod, ...]:
+        """Members that still need a node."""
+        return tuple(p for p in self.members if p.node is None and not p.deleting and not p.terminal)
+
+    @property
+    def placed(self) -> tuple[Pod, ...]:
+        """Members that count towards quorum: on a node and alive, or Succeeded (S8); Failed ones do not."""
+        return tuple(
+            p
+            for p in self.members
+            if p.phase is Phase.SUCCEEDED or (p.node is not None and not p.deleting and p.phase is not Phase.FAILED)
+        )

@@ -1,0 +1,256 @@
+"""One step of the permit machine: an event in, the next state and instructions out.
+
+Rule: the event's own effect first, then what holds after every event, in a fixed order, so that a fact is acted upon
+whichever event brings it: (1) late calls fail, (2) the event, (3) members that died leave, (4) if the held ones cannot
+start as they are, all of them fail, (5) with quorum all are posted, (6) a gang that stays partial is evicted.
+"""
+
+from collections.abc import Set
+from dataclasses import replace
+from typing import assert_never
+
+from scoring.ids import NodeName, PodUid
+from scoring.permit.protocol import (
+    Answer,
+    BindFailed,
+    BindRequested,
+    ClientGone,
+    DeadlinePassed,
+    Event,
+    Evict,
+    EvictionRefused,
+    GangChanged,
+    Hold,
+    Instruction,
+    LeadershipLost,
+    MemberBound,
+    NodeLost,
+    Nudge,
+    PodDeleted,
+    PostBinding,
+    Release,
+    RequestId,
+)
+from scoring.permit.state import Held, PermitState, Posting
+from scoring.quorum import Quorum
+from scoring.reasons import Reason
+
+
+def handle(state: PermitState, event: Event, quorum: Quorum) -> tuple[PermitState, tuple[Instruction, ...]]:
+    """Take one step. `quorum` is the gang's, as of the event. Cost: O(members).
+
+    Bind nothing before quorum; answer every request exactly once; say success only when the Binding is confirmed.
+
+    >>> two = Quorum(2, None, frozenset("ab"), frozenset(), frozenset(), started=False)
+    >>> state = PermitState(partial_timeout_s=600.0)
+    >>> state, said = handle(state, BindRequested("a", "n1", 1, 0.0, 30.0), two)
+    >>> said
+    (Hold(request=1, deadline_s=30.0), Nudge(uids=('b',)))
+    >>> state, said = handle(state, BindRequested("b", "n2", 2, 1.0, 31.0), two)
+    >>> said
+    (PostBinding(uid='a', node='n1'), PostBinding(uid='b', node='n2'))
+    >>> state, said = handle(state, MemberBound("b", "n2", 1.1), two)
+    >>> said
+    (Answer(request=2, error=None),)
+    """
+    quorum = _after(state, event, quorum)
+    out: list[Instruction] = []
+    if any(held.deadline_s <= event.now_s for held in state.held.values()):
+        state = _fail_held(state, Reason.QUORUM_TIMEOUT, out)
+    somebody_waited = bool(state.held)
+    state = _apply(state, event, quorum, out)
+    state = _bury(state, quorum, out)
+    if (obstacle := _obstacle(state, event, quorum)) is not None:
+        state = _fail_held(state, obstacle, out)
+    state = _commit(state, event, quorum, out)
+    if isinstance(event, BindRequested) and event.uid in state.held:
+        out.append(Hold(event.request, event.deadline_s))
+        if not somebody_waited and (siblings := _not_at_bind(state, quorum)):
+            out.append(Nudge(siblings))
+    state = _repair(state, event.now_s, quorum, out)
+    return state, tuple(out)
+
+
+def _after(state: PermitState, event: Event, quorum: Quorum) -> Quorum:
+    """The quorum once the event is taken into account, should the cache be a moment behind it."""
+    match event:
+        case PodDeleted(uid=uid):
+            return quorum.without(uid)
+        case BindFailed(uid=uid, terminal=True) if uid in state.posting:
+            return quorum.without(uid)
+        case NodeLost(node=node):
+            return quorum.losing(node)
+        case _:
+            return quorum
+
+
+def _apply(state: PermitState, event: Event, quorum: Quorum, out: list[Instruction]) -> PermitState:
+    """Step 2: what the event itself says."""
+    match event:
+        case BindRequested():
+            return _requested(state, event, quorum, out)
+        case MemberBound(uid=uid, node=node):
+            return _bound(state, uid, node, out)
+        case BindFailed(uid=uid):
+            return _leave(state, uid, Reason.COMMIT_FAILED, out) if uid in state.posting else state
+        case ClientGone(request=request):
+            return _client_gone(state, request, out)
+        case PodDeleted(uid=uid):
+            return _leave(state, uid, Reason.POD_DELETED, out)
+        case EvictionRefused(uids=uids):
+            return replace(state, evicting=state.evicting - frozenset(uids))
+        case LeadershipLost():
+            # Bindings under way keep their calls: success is still true when it is confirmed, and an early error
+            # would make kube-scheduler give the room away while the API server binds the pod.
+            return replace(_fail_held(state, Reason.NOT_LEADER, out), leading=False)
+        case GangChanged() | NodeLost() | DeadlinePassed():
+            return state
+        case _:  # pragma: no cover
+            assert_never(event)
+
+
+def _requested(state: PermitState, event: BindRequested, quorum: Quorum, out: list[Instruction]) -> PermitState:
+    """A request is answered at once, attached to the Binding under way, or held.
+
+    A second request for a member means that kube-scheduler restarted: the first one's client is gone, so it gets an
+    error and the new one takes its place.
+    """
+    uid, node = event.uid, event.node
+    where = state.bound.get(uid) or quorum.bound_to.get(uid)
+    under_way = state.posting.get(uid)
+    if not state.leading:
+        out.append(Answer(event.request, Reason.NOT_LEADER))
+    elif where is not None:
+        state = _bound(state, uid, where, out)
+        out.append(Answer(event.request, None if where == node else Reason.POD_CHANGED))
+    elif under_way is not None and under_way.node != node:
+        out.append(Answer(event.request, Reason.POD_CHANGED))
+    elif under_way is not None:
+        if under_way.request is not None:
+            out.append(Answer(under_way.request, Reason.POD_CHANGED))
+        return replace(state, posting={**state.posting, uid: Posting(node, event.request)})
+    elif uid not in quorum.live:
+        out.append(Answer(event.request, Reason.POD_DELETED))
+    else:
+        if uid in state.held:
+            out.append(Answer(state.held[uid].request, Reason.POD_CHANGED))
+        return replace(state, held={**state.held, uid: Held(node, event.request, event.deadline_s)})
+    return state
+
+
+def _bound(state: PermitState, uid: PodUid, node: NodeName, out: list[Instruction]) -> PermitState:
+    """A member is on `node`: success for a call that asked for that node, whatever the machine had done for it."""
+    waiting = state.posting.get(uid) or state.held.get(uid)
+    if waiting is not None and waiting.node != node:
+        state = _leave(state, uid, Reason.POD_CHANGED, out)
+    elif waiting is not None:
+        if waiting.request is not None:
+            out.append(Answer(waiting.request, None))
+        state = _without(state, {uid})
+    return replace(state, bound={**state.bound, uid: node})
+
+
+def _client_gone(state: PermitState, request: RequestId, out: list[Instruction]) -> PermitState:
+    """A held member leaves without an answer; a Binding under way goes on, and its outcome is nobody's answer."""
+    for uid, held in state.held.items():
+        if held.request == request:
+            out.append(Release((uid,)))
+            return _without(state, {uid})
+    posting = {u: replace(p, request=None) if p.request == request else p for u, p in state.posting.items()}
+    return replace(state, posting=posting)
+
+
+def _bury(state: PermitState, quorum: Quorum, out: list[Instruction]) -> PermitState:
+    """Step 3: held members that died leave with their own reason; the dead are no longer remembered as bound.
+
+    A Binding under way to a dying pod is left alone: its outcome will come.
+    """
+    for uid in sorted(state.held.keys() - quorum.live):
+        state = _leave(state, uid, Reason.POD_DELETED, out)
+    bound = {u: n for u, n in state.bound.items() if u in quorum.live and n not in quorum.lost_nodes}
+    return replace(state, bound=bound, evicting=state.evicting & quorum.live)
+
+
+def _obstacle(state: PermitState, event: Event, quorum: Quorum) -> Reason | None:
+    """Step 4: why the held members cannot start as they are; `None`: nothing speaks against it."""
+    if any(held.node in quorum.lost_nodes for held in state.held.values()):
+        return Reason.NODE_LOST
+    if quorum.incomplete:
+        return Reason.INCOMPLETE
+    if isinstance(event, BindRequested | GangChanged) and state.held.keys() & event.unusable:
+        return Reason.ROOM_TAKEN
+    return None
+
+
+def _commit(state: PermitState, event: Event, quorum: Quorum, out: list[Instruction]) -> PermitState:
+    """Step 5: with quorum, all held members are posted together; only events that carry a room check may do it."""
+    if not isinstance(event, BindRequested | GangChanged):
+        return state
+    posted = {u for u, p in state.posting.items() if p.node not in quorum.lost_nodes}
+    if not quorum.reached_by(_on_nodes(state, quorum) | posted | state.held.keys()):
+        return state
+    out.extend(PostBinding(uid, state.held[uid].node) for uid in sorted(state.held))
+    started = {uid: Posting(held.node, held.request) for uid, held in state.held.items()}
+    return replace(state, held={}, posting={**state.posting, **started})
+
+
+def _repair(state: PermitState, now_s: float, quorum: Quorum, out: list[Instruction]) -> PermitState:
+    """Step 6: note whether the gang is whole, was ever, or is partial; evict what stays partial and never was whole.
+
+    The clock starts when the first outcomes leave the gang partial, and runs on through later attempts.
+    """
+    there = _on_nodes(state, quorum)
+    whole = quorum.reached_by(there)
+    started = (state.started or quorum.started or whole) and bool(there or state.posting)
+    victims = there - quorum.finished
+    if started or whole or not victims or state.evicting or not state.leading:
+        return replace(state, started=started, partial_until_s=None)
+    if state.posting:
+        return state
+    until_s = now_s + state.partial_timeout_s if state.partial_until_s is None else state.partial_until_s
+    if now_s < until_s:
+        return replace(state, partial_until_s=until_s)
+    state = _fail_held(state, Reason.QUORUM_TIMEOUT, out)
+    out.append(Evict(tuple(sorted(victims))))
+    return replace(state, partial_until_s=None, evicting=frozenset(victims))
+
+
+def _on_nodes(state: PermitState, quorum: Quorum) -> Set[PodUid]:
+    """Members that count as bound: confirmed or seen on a node, alive, and not being evicted."""
+    return (quorum.placed | state.bound.keys()) - state.evicting
+
+
+def _not_at_bind(state: PermitState, quorum: Quorum) -> tuple[PodUid, ...]:
+    """Live members that kube-scheduler has yet to bring, by uid."""
+    here = quorum.placed | state.bound.keys() | state.held.keys() | state.posting.keys()
+    return tuple(sorted(quorum.live - here))
+
+
+def _fail_held(state: PermitState, reason: Reason, out: list[Instruction]) -> PermitState:
+    """All held members fail together, for one reason."""
+    if not state.held:
+        return state
+    uids = tuple(sorted(state.held))
+    out.extend(Answer(state.held[uid].request, reason) for uid in uids)
+    out.append(Release(uids))
+    return replace(state, held={})
+
+
+def _leave(state: PermitState, uid: PodUid, reason: Reason, out: list[Instruction]) -> PermitState:
+    """One member leaves held or posting unbound; its call, if somebody waits for it, gets the reason."""
+    waiting = state.posting.get(uid) or state.held.get(uid)
+    if waiting is None:
+        return state
+    if waiting.request is not None:
+        out.append(Answer(waiting.request, reason))
+    out.append(Release((uid,)))
+    return _without(state, {uid})
+
+
+def _without(state: PermitState, uids: Set[PodUid]) -> PermitState:
+    """The state without these members among held and posting."""
+    return replace(
+        state,
+        held={u: h for u, h in state.held.items() if u not in uids},
+        posting={u: p for u, p in state.posting.items() if u not in uids},
+    )

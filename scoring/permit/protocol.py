@@ -1,0 +1,185 @@
+"""What the permit machine hears and says: closed sets of events and instructions.
+
+Rule: an event carries what happened and when (`now_s`, monotonic seconds); what is true of the gang at that moment
+comes beside it as a `Quorum`, made from a cache that has already seen the event. So no event can be missed for good:
+the next one brings the truth with it.
+"""
+
+from dataclasses import dataclass
+from typing import NewType, TypeAlias
+
+from scoring.ids import NodeName, PodUid
+from scoring.reasons import Reason
+
+RequestId = NewType("RequestId", int)
+"""One held HTTP call of kube-scheduler; never used twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindRequested:
+    """kube-scheduler asks to bind `uid` to `node` and waits; our filter offered that node to that pod (S2).
+
+    It must be answered before `deadline_s`. `unusable`: members at bind, this one included, whose node has no more
+    room for them or does not suit them any more, checked against the cache just now.
+    """
+
+    uid: PodUid
+    node: NodeName
+    request: RequestId
+    now_s: float
+    deadline_s: float
+    unusable: frozenset[PodUid] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class GangChanged:
+    """Members or the minimum changed, or a bound member was seen: a held gang may now be whole, or never be.
+
+    Why it exists: only a request or this event commits, because only they carry the room check that a commit needs.
+    The service sends it after any change of a gang that holds requests; without it a gang whose quorum shrank would
+    be held until its deadline. `unusable` as in `BindRequested`.
+    """
+
+    now_s: float
+    unusable: frozenset[PodUid] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberBound:
+    """The API server confirmed the Binding, or a watch shows the pod on `node`, whoever put it there."""
+
+    uid: PodUid
+    node: NodeName
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class BindFailed:
+    """The Binding of `uid` was refused, or its outcome is unknown.
+
+    `terminal`: this pod can never be bound (404, 422), so nobody waits for it. A 409 is looked up first: the pod is on
+    a node, which is `MemberBound`, or it is gone. An unknown outcome is not terminal; if the Binding took effect after
+    all, the watch says so. `error` is for the decision log and decides nothing.
+    """
+
+    uid: PodUid
+    error: str
+    terminal: bool
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClientGone:
+    """The caller of `request` closed its connection: it wants no answer, and its pod must not be bound for it."""
+
+    request: RequestId
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PodDeleted:
+    """The pod is gone from the API server, or is being deleted before it had a node."""
+
+    uid: PodUid
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLost:
+    """The node is gone or was not ready for too long (S12)."""
+
+    node: NodeName
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlinePassed:
+    """The moment that `next_deadline_s` asked for has come."""
+
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionRefused:
+    """These members of an `Evict` were not evicted: a disruption budget, or the gang's fresh state, forbids it.
+
+    Why it exists: an evicted member stops counting at once, so the machine must hear when it stays after all.
+    """
+
+    uids: tuple[PodUid, ...]
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipLost:
+    """Another replica may act from now on: nothing more is posted. This state never leads again; a new one will."""
+
+    now_s: float
+
+
+Event: TypeAlias = (
+    BindRequested
+    | GangChanged
+    | MemberBound
+    | BindFailed
+    | ClientGone
+    | PodDeleted
+    | NodeLost
+    | DeadlinePassed
+    | EvictionRefused
+    | LeadershipLost
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Keep the call open; it will be answered by `deadline_s` or, if it is posted before, by its outcome."""
+
+    request: RequestId
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PostBinding:
+    """Post the Binding, with the pod's uid; report exactly one `MemberBound` or `BindFailed` for it.
+
+    Before the call the service checks its lease deadline (S11) and reports a non-terminal failure if it ran out.
+    """
+
+    uid: PodUid
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer the call: success, or the reason why not."""
+
+    request: RequestId
+    error: Reason | None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """These members are no longer at bind and were not bound by us: the planner may give their room away."""
+
+    uids: tuple[PodUid, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nudge:
+    """The first member of the gang is held: wake those of these siblings that kube-scheduler has parked."""
+
+    uids: tuple[PodUid, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """The gang was never whole and stayed partial too long: evict its bound members, on fresh state (S10, S11).
+
+    Report `EvictionRefused` for those that stay.
+    """
+
+    uids: tuple[PodUid, ...]
+
+
+Instruction: TypeAlias = Hold | PostBinding | Answer | Release | Nudge | Evict

@@ -1,0 +1,171 @@
+"""The planner: from a snapshot to a plan for all gangs together (DESIGN §1, §4).
+
+Rule: room that one gang is given is not there for the next, and what is committed is taken out first, so a plan never
+promises the same room twice. The same arguments always give the same plan; a memo only saves time.
+
+Steps:
+1. Take the room of commitments (S4).
+2. Put gangs in order (`order`); gangs that cannot be helped are answered with their reason at once.
+3. Each in turn: keep the place that the previous plan gave it if that still stands, else place its minimum set whole
+   or not at all (`place`); then as many further members as fit.
+
+Why places are kept: pods are offered their nodes one by one, so a plan that moves a gang between two offers makes both
+worthless; and a run after one event costs little. A gang ahead is planned first and may take a kept place away; new
+network data, or a node that does not do any more, make a gang be placed anew.
+"""
+
+from dataclasses import replace
+
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import Gang, GangSource, Role
+from scoring.plan.ask import Ask
+from scoring.plan.memo import Memo
+from scoring.plan.order import order_key
+from scoring.plan.place import Placed, Refused, place_minimum, place_more
+from scoring.plan.result import Admission, Plan, Waiting
+from scoring.plan.run import Run
+from scoring.policy import Policy
+from scoring.reasons import Reason
+from scoring.snapshot import Snapshot
+
+__all__ = ["Admission", "Memo", "Plan", "Waiting", "plan"]
+
+
+def plan(
+    snapshot: Snapshot,
+    policy: Policy,
+    *,
+    now_s: float,
+    previous: Plan | None = None,
+    memo: Memo | None = None,
+) -> Plan:
+    """Decide for every gang of the snapshot that has pending members.
+
+    `previous`: the plan whose places are kept where they still stand. `now_s` is Unix time: it is compared with
+    creation times and back-offs. Cost: about linear in gangs, plus the selection in one zone, O(nodes of the zone²),
+    for each gang that gets a new place.
+    """
+    run = Run(snapshot, policy, memo or Memo())
+    committed = _take_commitments(run)
+    admitted: dict[GangKey, Admission] = {}
+    waiting: dict[GangKey, Waiting] = {}
+    asks = [run.memo.ask(gang, policy) for gang in snapshot.gangs.values() if _concerns_us(gang)]
+    asks = [ask for ask in asks if ask.pending]
+    kept = previous.admitted if previous is not None and previous.network_version == snapshot.network.version else {}
+    refused: dict[object, Refused] = {}
+    for rank, ask in enumerate(sorted(asks, key=order_key), start=1):
+        key = ask.gang.key
+        outcome = (
+            _refused_at_once(run, ask, now_s=now_s)
+            or _keep_commitment(run, ask, committed.get(key, ()))
+            or _keep_place(run, ask, kept.get(key))
+            or _decide(run, ask, refused, now_s=now_s)
+        )
+        match outcome:
+            case Refused(reason, detail):
+                waiting[key] = Waiting(key, rank, reason, detail)
+            case Placed(zones, nodes, _, score):
+                admitted[key] = Admission(key, rank, zones, nodes, score, committed=key in snapshot.commitments)
+    node_of = {uid: node for admission in admitted.values() for uid, node in admission.members.items()}
+    partial = frozenset(ask.gang.key for ask in asks if ask.partial)
+    return Plan(snapshot.version, snapshot.network.version, admitted, waiting, node_of, partial)
+
+
+def _concerns_us(gang: Gang) -> bool:
+    """Native groups are started by kube-scheduler itself; other schedulers' pods are load (S1)."""
+    return gang.own and gang.source is not GangSource.NATIVE
+
+
+def _take_commitments(run: Run) -> dict[GangKey, tuple[tuple[Role, NodeName], ...]]:
+    """Step 1; gives the (role, node) of every committed member that is still pending."""
+    ends: dict[GangKey, tuple[tuple[Role, NodeName], ...]] = {}
+    for key, commitment in sorted(run.snapshot.commitments.items()):
+        gang = run.snapshot.gangs.get(key)
+        if gang is None:
+            continue
+        found: list[tuple[Role, NodeName]] = []
+        for pod in gang.pending:
+            node = commitment.assignment.get(pod.uid)
+            if node is not None:
+                run.take(pod.member_class, (node,))
+                found.append((pod.role, node))
+        ends[key] = tuple(found)
+    return ends
+
+
+def _decide(run: Run, ask: Ask, refused: dict[object, Refused], *, now_s: float) -> Placed | Refused:
+    if not ask.need:
+        zones = run.zones_of(node for _, node in ask.siblings)
+        more = place_more(run, ask, zones, ask.siblings) if zones else None
+        return more or Refused(Reason.SURPLUS, "the minimum runs; more members start when there is room")
+    # Room only shrinks during a run: the same wish that was refused once is refused again without looking.
+    same = (tuple((run.memo.number(c), len(p)) for c, p in ask.need), ask.siblings, ask.all_reduce, ask.options)
+    known = refused.get(same)
+    if known is not None and known.reason is not Reason.SPILL_WAIT:
+        return known
+    outcome = place_minimum(run, ask, now_s=now_s)
+    if isinstance(outcome, Refused):
+        refused[same] = outcome
+        return outcome
+    return _with_more(run, ask, outcome)
+
+
+def _refused_at_once(run: Run, ask: Ask, *, now_s: float) -> Refused | None:
+    gang = ask.gang
+    if gang.problem is not None:
+        return Refused(gang.problem, gang.problem_detail)
+    if ask.alive < gang.min_member:
+        return Refused(Reason.INCOMPLETE, f"{ask.alive} of {gang.min_member} pods exist")
+    until_s = run.snapshot.backing_off_until_s.get(gang.key)
+    if until_s is not None and until_s > now_s and not ask.siblings:
+        return Refused(Reason.BACKING_OFF, f"for another {until_s - now_s:.0f} s")
+    return None
+
+
+def _keep_commitment(run: Run, ask: Ask, ends: tuple[tuple[Role, NodeName], ...]) -> Placed | Refused | None:
+    """A committed gang keeps its nodes (their room is taken already); members that came later go beside them."""
+    commitment = run.snapshot.commitments.get(ask.gang.key)
+    if commitment is None:
+        return None
+    nodes: dict[PodUid, NodeName] = {
+        pod.uid: commitment.assignment[pod.uid] for pod in ask.gang.pending if pod.uid in commitment.assignment
+    }
+    zones = run.zones_of([*nodes.values(), *(node for _, node in ask.siblings)])
+    placed = _beside(run, ask, Placed(zones, nodes, (*ask.siblings, *ends), None))
+    return (
+        placed if placed.nodes else Refused(Reason.SURPLUS, "the minimum is under way; more start when there is room")
+    )
+
+
+def _keep_place(run: Run, ask: Ask, before: Admission | None) -> Placed | None:
+    """The gang's place in the previous plan, if it still stands for the whole minimum set."""
+    if before is None or not run.take_again(ask, before):
+        return None
+    nodes = {
+        pod.uid: before.members[pod.uid]
+        for _, pods in (*ask.need, *ask.more)
+        for pod in pods
+        if pod.uid in before.members
+    }
+    if len(nodes) == sum(len(pods) for _, pods in (*ask.need, *ask.more)):
+        return Placed(before.zones, nodes, (), before.score)
+    ends = tuple((pod.role, nodes[pod.uid]) for _, pods in (*ask.need, *ask.more) for pod in pods if pod.uid in nodes)
+    return _beside(run, ask, Placed(before.zones, nodes, (*ask.siblings, *ends), before.score))
+
+
+def _beside(run: Run, ask: Ask, placed: Placed) -> Placed:
+    """Add members that have no node in `placed`, as many as fit, near those that have."""
+    rest = tuple(
+        (member_class, left)
+        for member_class, pods in (*ask.need, *ask.more)
+        if (left := tuple(pod for pod in pods if pod.uid not in placed.nodes))
+    )
+    late = replace(ask, need=(), more=rest)
+    return _with_more(run, late, placed) if rest and placed.zones else placed
+
+
+def _with_more(run: Run, ask: Ask, placed: Placed) -> Placed:
+    if not ask.more:
+        return placed
+    more = place_more(run, ask, placed.zones, placed.ends)
+    return placed if more is None else Placed(placed.zones, placed.nodes | more.nodes, more.ends, placed.score)

@@ -1,0 +1,87 @@
+"""What one planner run may reuse of earlier ones.
+
+Why: after one pod's event nearly everything a full plan computes is as before. Rule: every entry's key holds the whole
+content it was computed from (versions, names, free amounts), so a run with a memo and a run without give the same plan,
+and dropping the memo costs time only. Bounded: a table that grows past its limit is emptied.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.ids import GangKey, ZoneName
+from scoring.model import Gang, MemberClass
+from scoring.network import Ints
+from scoring.plan.ask import Ask, ask_of
+from scoring.policy import Policy
+from scoring.score import PairScores
+from scoring.select import Selected
+
+T = TypeVar("T")
+
+Footprint: TypeAlias = tuple[tuple[MemberClass, Ints, Ints], ...]
+"""Per class: rows (different ones) and the amounts (rows, resources) that the class's members take there."""
+
+
+@dataclass(slots=True)
+class Memo:
+    """Tables of reusable results. Not shared between threads."""
+
+    asks: dict[GangKey, tuple[Gang, Policy, Ask]] = field(default_factory=dict)
+    """gang → its wish, valid while gang and policy are the same objects"""
+    footprints: dict[GangKey, tuple[Ask, object, object, Footprint]] = field(default_factory=dict)
+    """gang → what a placement takes, valid while wish, placement and the node table's rows are the same objects"""
+    masks: dict[Hashable, NDArray[np.bool_]] = field(default_factory=dict)
+    """(node table version, constraints) → allowed nodes"""
+    scores: dict[Hashable, PairScores] = field(default_factory=dict)
+    """(network version, node names, score policy) → pair scores"""
+    distances: dict[Hashable, dict[ZoneName, float]] = field(default_factory=dict)
+    """(network version, node table version, near) → distance of each zone"""
+    selections: dict[Hashable, Selected | None] = field(default_factory=dict)
+    """(demand, scores, free amounts, method) → chosen rows"""
+    values: dict[Hashable, float | None] = field(default_factory=dict)
+    """(demand, scores, free amounts) → quick estimate of the best value"""
+    possible: dict[Hashable, bool] = field(default_factory=dict)
+    """(node table version, demand) → whether it fits the empty cluster"""
+    numbers: dict[MemberClass, int] = field(default_factory=dict)
+    """member class → a small number that stands for it in keys"""
+    number_of_object: dict[int, tuple[MemberClass, int]] = field(default_factory=dict)
+    """id(member class) → (the object, kept alive; its number): saves hashing the same object again"""
+    vectors: dict[Hashable, Ints | None] = field(default_factory=dict)
+    """(node table version, class number) → request over the table's axis"""
+
+    def ask(self, gang: Gang, policy: Policy) -> Ask:
+        """`ask_of`, once per gang object."""
+        known = self.asks.get(gang.key)
+        if known is not None and known[0] is gang and known[1] is policy:
+            return known[2]
+        made = ask_of(gang, policy)
+        if len(self.asks) > 20_000:
+            self.asks.clear()
+        self.asks[gang.key] = (gang, policy, made)
+        return made
+
+    def number(self, member_class: MemberClass) -> int:
+        """A number that equal classes share and different ones do not."""
+        known = self.number_of_object.get(id(member_class))
+        if known is not None and known[0] is member_class:
+            return known[1]
+        number = self.numbers.setdefault(member_class, len(self.numbers))
+        if len(self.number_of_object) > 100_000:
+            self.number_of_object.clear()
+        self.number_of_object[id(member_class)] = (member_class, number)
+        return number
+
+
+def remember(table: dict[Hashable, T], key: Hashable, make: Callable[[], T], *, limit: int = 4096) -> T:
+    """Look `key` up, or make and keep its value; the table is emptied when it holds `limit` entries."""
+    if key in table:
+        return table[key]
+    value = make()
+    if len(table) >= limit:
+        table.clear()
+    table[key] = value
+    return value

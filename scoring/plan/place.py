@@ -1,0 +1,258 @@
+"""Find a place for one gang in the room that is left: which zone, then which nodes (PAPERS N1, N3; DESIGN §4).
+
+Steps for a gang's minimum set:
+1. Candidate zones: those its placed members are in; else those it allows.
+2. Drop zones without room for all of it.
+3. Order the rest: nearest to the users, the gang's own order, best achievable network, least fragmentation, name.
+4. In the first zone where the selection method finds nodes for everybody, that is the answer.
+5. Otherwise, with zone policy `preferred` and after the wait: the fewest zones that hold it together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scoring.ids import NO_ZONE, NodeName, PodUid, ZoneName
+from scoring.model import Role
+from scoring.network import Ints
+from scoring.plan.ask import Ask, ByClass
+from scoring.plan.memo import remember
+from scoring.plan.run import Run, Wish, with_ratios
+from scoring.policy import ScorePolicy, ZonePolicy
+from scoring.reasons import Reason
+from scoring.score import PairScores
+from scoring.select import Selected
+from scoring.zone import fewest_zones, rank_zones, zone_distances
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where the members of a wish go."""
+
+    zones: tuple[ZoneName, ...]
+    nodes: dict[PodUid, NodeName]
+    ends: tuple[tuple[Role, NodeName], ...]
+    """The same as (role, node), for members placed later that want to be near."""
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why there is no place, with particulars for people."""
+
+    reason: Reason
+    detail: str = ""
+
+
+def place_minimum(run: Run, ask: Ask, *, now_s: float) -> Placed | Refused:
+    """Place the gang's whole minimum set, or say why not."""
+    wish = run.wish(ask.need, ask)
+    score = with_ratios(run.policy, ask)
+    allowed = candidate_zones(run, ask)
+    if not allowed:
+        return Refused(Reason.NO_ALLOWED_ZONE, _no_zone_detail(run, ask))
+    room = dict(zip(run.zones, run.zone_rooms(wish).tolist(), strict=True))
+    feasible = [zone for zone in allowed if room[zone] >= wish.size]
+    for zone in _in_order(run, ask, wish, feasible, room):
+        placed = _place_in(run, ask, ask.need, wish, (zone,), score)
+        if placed is not None:
+            return placed
+    return _spread_or_wait(run, ask, wish, allowed, room, now_s=now_s)
+
+
+def place_more(run: Run, ask: Ask, zones: Sequence[ZoneName], ends: Sequence[tuple[Role, NodeName]]) -> Placed | None:
+    """Place as many members beyond the minimum as fit into `zones`, class by class, beside `ends`."""
+    nodes: dict[PodUid, NodeName] = {}
+    near = list(ends)
+    score = with_ratios(run.policy, ask)
+    for member_class, pods in ask.more:
+        request = run.vector(member_class)
+        if request is None:
+            continue
+        one: ByClass = ((member_class, pods[:1]),)
+        fits = run.zone_rooms(run.wish(one, ask))
+        count = min(len(pods), int(sum(fits[run.zones.index(zone)] for zone in zones)))
+        if count <= 0:
+            continue
+        members: ByClass = ((member_class, pods[:count]),)
+        wish = run.wish(members, ask, near)
+        placed = _place_in(run, ask, members, wish, tuple(zones), score)
+        if placed is not None:
+            nodes |= placed.nodes
+            near.extend(placed.ends)
+    return Placed(tuple(zones), nodes, tuple(near), None) if nodes else None
+
+
+def candidate_zones(run: Run, ask: Ask) -> tuple[ZoneName, ...]:
+    """Zones the gang may use: its placed members' (it stays whole), else those it allows, else all with a name."""
+    table = run.table
+    at = {table.nodes[table.index[node]].zone for _, node in ask.siblings if node in table.index}
+    preferred = ask.options.zone_policy is ZonePolicy.PREFERRED
+    if at and not preferred:
+        return tuple(sorted(at))
+    if ask.options.zones is not None:
+        return tuple(zone for zone in run.zones if zone in ask.options.zones)
+    return tuple(zone for zone in run.zones if zone != NO_ZONE or preferred)
+
+
+def _in_order(
+    run: Run, ask: Ask, wish: Wish, zones: Sequence[ZoneName], room: dict[ZoneName, int]
+) -> Sequence[ZoneName]:
+    """Feasible zones in the order of step 3."""
+    if len(zones) < 2:
+        return zones
+    near = ask.options.near
+    distances = None
+    if near is not None:
+        network = run.snapshot.network
+        distances = remember(
+            run.memo.distances,
+            (network.version, run.table.version, near),
+            lambda: zone_distances(near, run.table, network, run.policy),
+        )
+    ranks = rank_zones(zones, options=ask.options, distances=distances)
+    best = [rank.zone for rank in ranks if (rank.distance_ms, rank.preference) == _tier(ranks[0])]
+    if len(best) > 1:
+        common = _common_reference(run, best, with_ratios(run.policy, ask))
+        value = {zone: run.estimate(wish, zone, score=common) for zone in best}
+        best.sort(key=lambda zone: (-_or_least(value[zone]), room[zone], zone))
+    return [*best, *(rank.zone for rank in ranks if rank.zone not in best)]
+
+
+def _tier(rank: object) -> tuple[float, int]:
+    return (rank.distance_ms, rank.preference)  # type: ignore[attr-defined]
+
+
+def _or_least(value: float | None) -> float:
+    return -np.inf if value is None else value
+
+
+def _common_reference(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> ScorePolicy:
+    """One reference rate for all zones compared: by its own best, a slow zone would look as good as a fast one."""
+    if score.reference_bps is not None:
+        return score
+    key = (tuple(zones), score)
+    if key not in run.common_scores:
+        rates = [run.scores((zone,), score).reference_bps for zone in zones]
+        known = [rate for rate in rates if rate is not None]
+        run.common_scores[key] = replace(score, reference_bps=max(known)) if known else score
+    return run.common_scores[key]
+
+
+def _place_in(
+    run: Run,
+    ask: Ask,
+    members: ByClass,
+    wish: Wish,
+    zones: tuple[ZoneName, ...],
+    score: ScorePolicy,
+) -> Placed | None:
+    rows = run.rows(zones)
+    selected = run.place(wish, zones, method=ask.options.selection, score=score)
+    if selected is None:
+        return None
+    nodes: dict[PodUid, NodeName] = {}
+    ends: list[tuple[Role, NodeName]] = []
+    used: set[ZoneName] = set()
+    for (member_class, pods), chosen in zip(members, selected.rows, strict=True):
+        names = [run.table.names[rows[i]] for i in chosen]
+        run.take(member_class, names)
+        nodes.update(zip((pod.uid for pod in pods), names, strict=True))
+        ends.extend((member_class.role, name) for name in names)
+        used.update(run.table.nodes[rows[i]].zone for i in chosen)
+    points = mean_points(run.scores(zones, score), wish, selected, _sibling_rows(run, wish, rows))
+    return Placed(tuple(sorted(used)), nodes, tuple(ends), points)
+
+
+def mean_points(
+    scores: PairScores, wish: Wish, selected: Selected, siblings: Sequence[tuple[Role, int]]
+) -> float | None:
+    """Mean points over the pairs that talk, placed siblings included; `None` when there is no such pair."""
+    ends = [(mc.role, row) for (mc, _), rows in zip(wish.classes, selected.rows, strict=True) for row in rows]
+    fresh = len(ends)
+    ends.extend(siblings)
+    at = np.array([row for _, row in ends], np.int64)
+    ps = np.array([role is Role.PS for role, _ in ends])
+    counted = np.ones((len(ends), len(ends)), np.bool_) if wish.all_reduce else ps[:, None] != ps[None, :]
+    counted &= np.tri(len(ends), k=-1, dtype=np.bool_).T
+    counted[fresh:] = False
+    total = int(counted.sum())
+    return float(scores.points[np.ix_(at, at)][counted].sum() / total) if total else None
+
+
+def _sibling_rows(run: Run, wish: Wish, rows: Ints) -> list[tuple[Role, int]]:
+    if not wish.siblings:
+        return []
+    local = {int(row): i for i, row in enumerate(rows)}
+    found = ((role, run.table.index.get(node)) for role, node in wish.siblings)
+    return [(role, local[row]) for role, row in found if row is not None and row in local]
+
+
+def _spread_or_wait(
+    run: Run,
+    ask: Ask,
+    wish: Wish,
+    allowed: Sequence[ZoneName],
+    room: dict[ZoneName, int],
+    *,
+    now_s: float,
+) -> Placed | Refused:
+    """Step 5, or the reason to wait."""
+    preferred = ask.options.zone_policy is ZonePolicy.PREFERRED
+    if not _possible(run, ask, wish, allowed):
+        return Refused(Reason.IMPOSSIBLE, f"{wish.size} members at once fit in no allowed zone, even when it is empty")
+    waited_s = now_s - ask.gang.created_s
+    if preferred and waited_s < run.policy.spill_wait_s and not ask.siblings:
+        left_s = run.policy.spill_wait_s - waited_s
+        return Refused(Reason.SPILL_WAIT, f"may be spread over zones in {left_s:.0f} s")
+    if preferred:
+        spread = _spread(run, ask, wish, {zone: room[zone] for zone in allowed})
+        if spread is not None:
+            return spread
+    before = dict(zip(run.zones, run.zone_rooms(wish, at_start=True).tolist(), strict=True))
+    best = max(allowed, key=lambda zone: (room[zone], zone))
+    detail = f"most room in zone {best or '(none)'}: {max(room[best], 0)} of {wish.size} members"
+    if any(before[zone] >= wish.size for zone in allowed):
+        return Refused(Reason.BEHIND, detail)
+    return Refused(Reason.NO_ROOM, detail)
+
+
+def _spread(run: Run, ask: Ask, wish: Wish, room: dict[ZoneName, int]) -> Placed | None:
+    score = with_ratios(run.policy, ask)
+
+    def between(one: ZoneName, other: ZoneName) -> float:
+        first, second = sorted((one, other))
+        return float(run.towards(run.names((first,)), run.names((second,)), score).points.mean())
+
+    zones = fewest_zones(room, wish.size, between=between)
+    # Counts per class do not see that classes compete for the same nodes: all zones together are the last try.
+    for some in (zones, tuple(sorted(zone for zone in room if room[zone] > 0))):
+        placed = _place_in(run, ask, ask.need, wish, some, score) if some else None
+        if placed is not None:
+            return placed
+    return None
+
+
+def _possible(run: Run, ask: Ask, wish: Wish, allowed: Sequence[ZoneName]) -> bool:
+    """Whether the wish would fit an empty cluster: in one allowed zone, or over all of them with `preferred`."""
+    preferred = ask.options.zone_policy is ZonePolicy.PREFERRED
+    if ask.siblings:
+        return True  # it ran here before; what is missing is room or a node, and both may come back
+
+    def look() -> bool:
+        rooms = dict(zip(run.zones, run.zone_rooms(wish, empty=True).tolist(), strict=True))
+        score = with_ratios(run.policy, ask)
+        single = [(zone,) for zone in allowed if rooms[zone] >= wish.size]
+        sets: list[tuple[ZoneName, ...]] = [tuple(allowed)] if preferred else list(single)
+        return any(run.fits_empty(wish, zones, score=score) for zones in sets)
+
+    key = (run.table.version, wish.key, tuple(allowed), preferred)
+    return remember(run.memo.possible, key, look, limit=20_000)
+
+
+def _no_zone_detail(run: Run, ask: Ask) -> str:
+    if ask.options.zones is not None:
+        names = ", ".join(run.zones) or "none"
+        return f"netgang.io/zones names {', '.join(ask.options.zones)}; the cluster has {names}"
+    return "no node has the zone label; set it, or use netgang.io/zone-policy: preferred"

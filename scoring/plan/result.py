@@ -1,0 +1,52 @@
+"""What the planner answers: for each waiting gang either where every member goes, or why not.
+
+Why values and not calls: the verbs, the controller, /v1, the CLI and the simulator all read the same plan, and a plan
+can be compared, recorded and replayed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Gang `gang` may start (or be completed) as `members` say."""
+
+    gang: GangKey
+    rank: int
+    """Place in the order of this run, 1 first."""
+    zones: tuple[ZoneName, ...]
+    """One zone, or several for a gang that was spread after its wait."""
+    members: Mapping[PodUid, NodeName]
+    """Every pending member that has a place: the minimum first, then as many more as fit."""
+    score: float | None
+    """Mean points (0..100) over the pairs of members that talk to each other; `None` when there is no such pair."""
+    committed: bool = False
+    """Taken over from a commitment (S4), not decided in this run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Gang `gang` waits; `detail` is for people and may change, `reason` is one of the closed set."""
+
+    gang: GangKey
+    rank: int
+    reason: Reason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All gangs that have something to decide, at one snapshot version."""
+
+    version: int
+    network_version: int = 0
+    admitted: Mapping[GangKey, Admission] = field(default_factory=dict)
+    waiting: Mapping[GangKey, Waiting] = field(default_factory=dict)
+    node_of: Mapping[PodUid, NodeName] = field(default_factory=dict)
+    """Every admitted member that is not bound yet → its planned node."""
+    partial: frozenset[GangKey] = frozenset()
+    """Gangs of which some members have a node and others of the minimum set do not."""

@@ -1,0 +1,185 @@
+"""What an operator may choose about decisions, and what a gang's owner may ask for by annotation.
+
+Why apart from the service's settings: a recorded decision is re-run with the policy it was made under, so the policy
+is a plain value that depends on nothing. Rule: an unknown annotation value is reported and the default is used, never
+silence (DESIGN §3).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from scoring.ids import EndpointId, ZoneName
+
+
+class Variant(StrEnum):
+    """Forms of the pair score (PAPERS N2)."""
+
+    LINEAR = "linear"
+    LITERAL = "literal"
+    SMOOTH = "smooth"
+
+
+class Direction(StrEnum):
+    """How the two directions of a link become one value."""
+
+    WORST = "worst"
+    MEAN = "mean"
+
+
+class Selection(StrEnum):
+    """How nodes are chosen inside a zone (PAPERS N3, K6)."""
+
+    SUBSET = "subset"
+    PAPER = "paper"
+    PACK = "pack"
+
+
+class ZonePolicy(StrEnum):
+    """`required`: one zone or nothing. `preferred`: several zones after a wait (PAPERS N1)."""
+
+    REQUIRED = "required"
+    PREFERRED = "preferred"
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """Points that loss, delay and bandwidth can earn; 20 : 40 : 40 as published, any sum is scaled to 100."""
+
+    loss: float = 20.0
+    delay: float = 40.0
+    bandwidth: float = 40.0
+
+    def __post_init__(self) -> None:
+        """Refuse negative, infinite and all-zero ratios."""
+        parts = (self.loss, self.delay, self.bandwidth)
+        if not all(0.0 <= part < 1e6 for part in parts) or sum(parts) <= 0.0:
+            raise ValueError("ratios must be three numbers of at least 0, not all 0, such as 20:40:40")
+
+
+@dataclass(frozen=True, slots=True)
+class ScorePolicy:
+    """The pair score's form and weights (PAPERS N2)."""
+
+    variant: Variant = Variant.LINEAR
+    direction: Direction = Direction.WORST
+    ratios: Ratios = Ratios()
+    loss_weight: float = 10.0
+    """Points lost per percent of packet loss, at the published ratio of 20."""
+    delay_weight: float = 1.0
+    """Points lost per millisecond of one-way delay, at the published ratio of 40."""
+    bandwidth_weight: float = 1.0
+    """Factor on the bandwidth term."""
+    reference_bps: float | None = None
+    """Rate that earns the full bandwidth term; `None`: the best measured rate of the zone."""
+    half_loss_percent: float = 1.0
+    """`smooth`: packet loss at which the term has half its points."""
+    half_delay_ms: float = 20.0
+    """`smooth`: one-way delay at which the term has half its points."""
+    unknown_penalty_ratio: float = 0.05
+    """Share of a term's points that an unknown value loses against the median of the known ones."""
+    soft_ttl_s: float | None = 900.0
+    """Age from which a measurement fades towards neutral; `None`: it never fades."""
+    hard_ttl_s: float | None = 3600.0
+    """Age from which a measurement counts as unknown; `None`: never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All choices that decide, in one value."""
+
+    score: ScorePolicy = ScorePolicy()
+    selection: Selection = Selection.SUBSET
+    zone_policy: ZonePolicy = ZonePolicy.REQUIRED
+    spill_wait_s: float = 300.0
+    """`preferred`: how long a gang waits for a single zone before it may be spread."""
+    zone_distance_ms: tuple[tuple[tuple[ZoneName, ZoneName], float], ...] = ()
+    """Configured one-way delay between two zones (or an endpoint and a zone), used where none is measured."""
+    exact_zone_size: int = 12
+    """Zones of at most this many candidate nodes are searched exactly by `subset`."""
+    spares: int = 4
+    """Extra nodes of the zone that are offered besides the planned ones."""
+    hold_limit_s: float = 25.0
+    """How long a bind is held for quorum; with the worst commit time below the extender entry's httpTimeout."""
+    partial_timeout_s: float = 120.0
+    """How long a gang that never started may stay partly bound before its bound pods are evicted (DESIGN §5)."""
+    exclusion_ttl_s: float = 300.0
+    """How long a refusal learned from NodeNames is believed."""
+    prioritize_packing: bool = True
+    """/prioritize: nodes that already hold the job's members score higher (PAPERS K6)."""
+    prioritize_reservation: bool = True
+    """/prioritize: nodes that the plan wants for a gang score lower for everybody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangOptions:
+    """What a gang's owner asked for, merged with the defaults of the policy."""
+
+    zones: tuple[ZoneName, ...] | None = None
+    """Allowed zones in order of preference; `None`: all."""
+    near: EndpointId | ZoneName | None = None
+    """Zone or measurement endpoint the job's users are at."""
+    zone_policy: ZonePolicy = ZonePolicy.REQUIRED
+    selection: Selection = Selection.SUBSET
+    ratios: Ratios | None = None
+    problems: tuple[str, ...] = ()
+    """One sentence per annotation that was not understood; the default was used for it."""
+
+
+KNOWN_OPTIONS = frozenset(
+    {
+        *("zones", "near", "zone-policy", "ratios", "selection"),
+        *("min-workers", "max-workers", "scaling", "weight", "admitted"),
+    }
+)
+"""Annotations `netgang.io/<name>` that exist; another name is reported as a probable typing mistake."""
+
+
+def gang_options(annotations: Mapping[str, str], policy: Policy) -> GangOptions:
+    """Read the `netgang.io/…` annotations (keys without the prefix); what is not understood becomes a problem.
+
+    >>> gang_options({"zones": "D, C", "near": "D", "ratios": "1:1:2"}, Policy()).zones
+    ('D', 'C')
+    >>> gang_options({"selection": "best"}, Policy()).problems
+    ("netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used",)
+    """
+    options = GangOptions(zone_policy=policy.zone_policy, selection=policy.selection)
+    problems: list[str] = []
+    for name, text in sorted(annotations.items()):
+        value = text.strip()
+        match name:
+            case "zones":
+                zones = tuple(ZoneName(z.strip()) for z in value.split(",") if z.strip())
+                if zones:
+                    options = replace(options, zones=zones)
+                else:
+                    problems.append("netgang.io/zones: no zone is named; all zones are allowed")
+            case "near":
+                options = replace(options, near=ZoneName(value) if value else None)
+            case "zone-policy":
+                if value in list(ZonePolicy):
+                    options = replace(options, zone_policy=ZonePolicy(value))
+                else:
+                    problems.append(_not_one_of(name, value, ZonePolicy, options.zone_policy))
+            case "selection":
+                if value in list(Selection):
+                    options = replace(options, selection=Selection(value))
+                else:
+                    problems.append(_not_one_of(name, value, Selection, options.selection))
+            case "ratios":
+                try:
+                    loss, delay, bandwidth = (float(part) for part in value.split(":"))
+                    options = replace(options, ratios=Ratios(loss, delay, bandwidth))
+                except ValueError:
+                    problems.append(
+                        f"netgang.io/ratios: {value!r} is not three numbers such as 20:40:40; the default is used"
+                    )
+            case _ if name not in KNOWN_OPTIONS:
+                problems.append(f"netgang.io/{name}: no such annotation; it is ignored")
+            case _:
+                pass  # read by the queue and by the scaling loop
+    return replace(options, problems=tuple(problems))
+
+
+def _not_one_of(name: str, value: str, choices: type[StrEnum], used: StrEnum) -> str:
+    return f"netgang.io/{name}: {value!r} is not one of {', '.join(choices)}; {used} is used"

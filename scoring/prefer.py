@@ -1,0 +1,102 @@
+"""How much a pod wants each node: the score behind /prioritize, with its parts (DESIGN §1).
+
+Parts, in points of 100:
+- network: mean pair score towards the job's placed and planned members that the pod exchanges data with; without any,
+  towards the other nodes of the node's own zone.
+- packing (PAPERS K6): `PACKING_POINTS` more where a member of the job already is.
+- reservation: `RESERVATION_POINTS` less where the plan wants the node for a gang that is ahead.
+
+Rule: scores need no plan and no gang, because people ask for them with curl; a pod that does not ask for network scores
+gets equal ones, lowered only where room is reserved.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scoring.ids import NodeName
+from scoring.model import Gang, Pod, Role
+from scoring.network import Floats
+from scoring.plan import Memo, Plan
+from scoring.plan.run import Run, with_ratios
+from scoring.policy import Policy
+from scoring.select.demand import pairs_count
+from scoring.snapshot import Snapshot
+
+PACKING_POINTS = 10.0
+RESERVATION_POINTS = 30.0
+_PAIRS_MAX = 200_000
+"""Above so many pairs only nodes in the siblings' zones are compared; the others would lose by zone anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """Points for every node of the snapshot's table, each of shape (nodes,); `total` is clipped to 0..100."""
+
+    total: Floats
+    network: Floats
+    packing: Floats
+    reservation: Floats
+
+
+def prefer(
+    snapshot: Snapshot, plan: Plan, pod: Pod, gang: Gang | None, policy: Policy, *, memo: Memo | None = None
+) -> Preference:
+    """Score every node for `pod`. Cost: O(nodes × siblings) lookups when the network data or the siblings are new."""
+    run = Run(snapshot, policy, memo or Memo())
+    nodes = len(snapshot.table.nodes)
+    siblings = siblings_of(plan, pod, gang)
+    network = _network_points(run, pod, gang, siblings) if asks_for_network(pod, gang) else np.full(nodes, 100.0)
+    packing, reservation = np.zeros(nodes), np.zeros(nodes)
+    if policy.prioritize_packing:
+        packing[[snapshot.table.index[n] for _, n in siblings if n in snapshot.table.index]] = PACKING_POINTS
+    if policy.prioritize_reservation:
+        reservation[_reserved_rows(snapshot, plan, gang)] = -RESERVATION_POINTS
+    return Preference(np.clip(network + packing + reservation, 0.0, 100.0), network, packing, reservation)
+
+
+def asks_for_network(pod: Pod, gang: Gang | None) -> bool:
+    """Members of gangs and jobs are scored by network; a plain pod only if an annotation of ours says so."""
+    return gang is not None or pod.job is not None or bool({"near", "ratios"} & {name for name, _ in pod.options})
+
+
+def siblings_of(plan: Plan, pod: Pod, gang: Gang | None) -> tuple[tuple[Role, NodeName], ...]:
+    """(role, node) of the gang's other members that have a node or a planned one and that `pod` talks to, sorted."""
+    if gang is None:
+        return ()
+    all_reduce = not any(member.role is Role.PS for member in gang.members)
+    found = []
+    for member in gang.members:
+        node = member.node or plan.node_of.get(member.uid)
+        if node is None or member.uid == pod.uid or member.terminal or member.deleting:
+            continue
+        if pairs_count(pod.role, member.role, all_reduce=all_reduce):
+            found.append((member.role, node))
+    return tuple(sorted(found))
+
+
+def _network_points(run: Run, pod: Pod, gang: Gang | None, siblings: tuple[tuple[Role, NodeName], ...]) -> Floats:
+    table = run.table
+    score = with_ratios(run.policy, run.memo.ask(gang, run.policy)) if gang is not None else run.policy.score
+    ends = tuple(sorted({node for _, node in siblings if node in table.index}))
+    points = np.zeros(len(table.nodes))
+    if not ends:
+        for zone, rows in table.zones.items():
+            within = run.scores((zone,), score).points
+            others = max(len(rows) - 1, 1)
+            points[rows] = (within.sum(axis=1) - np.diag(within)) / others if len(rows) > 1 else within[0]
+        return points
+    rows = np.arange(len(table.nodes))
+    if len(rows) * len(ends) > _PAIRS_MAX:
+        zones = sorted({table.nodes[table.index[node]].zone for node in ends})
+        rows = np.sort(np.concatenate([table.zones[zone] for zone in zones]))
+    names = tuple(table.names[row] for row in rows)
+    points[rows] = run.towards(names, ends, score).points.mean(axis=1)
+    return points
+
+
+def _reserved_rows(snapshot: Snapshot, plan: Plan, gang: Gang | None) -> list[int]:
+    own = plan.admitted.get(gang.key) if gang is not None else None
+    ahead = [a for a in plan.admitted.values() if a is not own and (own is None or a.rank < own.rank)]
+    nodes = {node for admission in ahead for node in admission.members.values()}
+    return sorted(snapshot.table.index[node] for node in nodes if node in snapshot.table.index)

@@ -1,0 +1,125 @@
+"""Amounts of resources: exact integers, as kube-scheduler counts them.
+
+Why integers: capacity arithmetic must never be off by a rounding. Rule (k8s.io/apimachinery resource.Quantity): CPU
+counts in millicores, everything else in whole units, and a fraction of the unit is rounded **up**, for requests and
+for allocatable alike.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+
+from scoring.ids import ResourceName
+
+CPU = ResourceName("cpu")
+MEMORY = ResourceName("memory")
+PODS = ResourceName("pods")
+
+_SUFFIX: Mapping[str, Decimal] = {
+    # suffix of a quantity → factor
+    "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1),
+    "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9), "T": Decimal(10**12), "P": Decimal(10**15),
+    "E": Decimal(10**18),
+    "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50),
+    "Ei": Decimal(2**60),
+}  # fmt: skip
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:(?P<suffix>n|u|m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)|[eE](?P<exponent>[+-]?\d{1,3}))?"
+)
+_LARGEST = 2**62
+"""Amounts are kept below the range of int64, with room to add two; more is not a machine that exists."""
+
+
+@lru_cache(maxsize=65536)
+def parse_quantity(text: str, *, millis: bool = False) -> int:
+    """Read a Kubernetes quantity as whole units, or as thousandths with `millis`; fractions round up.
+
+    Raises ValueError when `text` is not a quantity or is beyond ±2⁶². Source: Kubernetes API conventions, Quantity.
+
+    >>> [parse_quantity(q, millis=True) for q in ("1500m", "1.5", "15e-1")]
+    [1500, 1500, 1500]
+    >>> parse_quantity("0.5m", millis=True), parse_quantity("1Gi"), parse_quantity("1n")
+    (1, 1073741824, 1)
+    >>> parse_quantity("12E"), parse_quantity("12E0")
+    Traceback (most recent call last):
+    ...
+    ValueError: quantity '12E' is too large
+    """
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a quantity such as 500m, 2 or 4Gi")
+    value = Decimal(match["number"])
+    if match["exponent"] is not None:
+        value = value.scaleb(int(match["exponent"]))
+    else:
+        value *= _SUFFIX[match["suffix"] or ""]
+    if millis:
+        value *= 1000
+    if abs(value) >= _LARGEST:
+        raise ValueError(f"quantity {text!r} is too large")
+    return int(value.to_integral_value(rounding=ROUND_CEILING))
+
+
+def amount(name: str, quantity: str | int | float) -> int:
+    """Read the quantity of resource `name` in its own unit: millicores for cpu, whole units for all others.
+
+    >>> amount("cpu", "2"), amount("memory", "1Ki"), amount("nvidia.com/gpu", 4)
+    (2000, 1024, 4)
+    """
+    return parse_quantity(str(quantity), millis=name == CPU)
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Amounts by resource name, sorted by name, without zeros: equal amounts are equal and hash alike."""
+
+    items: tuple[tuple[ResourceName, int], ...] = ()
+
+    @classmethod
+    def of(cls, amounts: Mapping[ResourceName, int] | Iterable[tuple[ResourceName, int]]) -> "Resources":
+        """Build from amounts; later entries of the same name win."""
+        return cls(tuple(sorted((n, a) for n, a in dict(amounts).items() if a)))
+
+    @classmethod
+    def parse(cls, quantities: Mapping[str, str | int | float]) -> "Resources":
+        """Build from Kubernetes quantities; ValueError names the resource.
+
+        >>> Resources.parse({"cpu": "500m", "memory": "1Ki"}).items
+        (('cpu', 500), ('memory', 1024))
+        """
+        amounts: dict[ResourceName, int] = {}
+        for name, quantity in quantities.items():
+            try:
+                amounts[ResourceName(name)] = amount(name, quantity)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from error
+        return cls.of(amounts)
+
+    def get(self, name: ResourceName) -> int:
+        """Amount of `name`, 0 when it is not there."""
+        return next((a for n, a in self.items if n == name), 0)
+
+    def __iter__(self) -> Iterator[tuple[ResourceName, int]]:
+        return iter(self.items)
+
+    def __add__(self, other: "Resources") -> "Resources":
+        total = dict(self.items)
+        for name, more in other.items:
+            total[name] = total.get(name, 0) + more
+        return Resources.of(total)
+
+    def max(self, other: "Resources") -> "Resources":
+        """Take the larger amount of each resource (how init containers count).
+
+        >>> Resources.parse({"cpu": 1}).max(Resources.parse({"cpu": 2, "memory": 5})).items
+        (('cpu', 2000), ('memory', 5))
+        """
+        top = dict(self.items)
+        for name, value in other.items:
+            top[name] = max(top.get(name, 0), value)
+        return Resources.of(top)
+
+
+NO_RESOURCES = Resources()

@@ -1,0 +1,97 @@
+"""The cluster at one moment, immutable: what every decision is made from.
+
+Why: a decision that reads a live cache can see half of a change. The cache (`extender.cache`) builds one of these per
+version and shares it; what is expensive (the node table) is built again only when nodes change. Rule: arrays are never
+written after they are built; the planner works on copies.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scoring.ids import GangKey, NodeName, PodUid, ResourceName, ZoneName
+from scoring.model import Gang, HostPort, MemberClass, Node
+from scoring.network import Ints, NetworkMatrix
+from scoring.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTable:
+    """All nodes, sorted by name, with their capacity as a matrix. Equal `version` means equal content."""
+
+    version: int
+    nodes: tuple[Node, ...]
+    names: tuple[NodeName, ...]
+    index: Mapping[NodeName, int]
+    """node → row"""
+    axis: tuple[ResourceName, ...]
+    """Columns of `allocatable`: every resource that some node has, sorted."""
+    allocatable: Ints
+    """(nodes, resources), in each resource's own unit."""
+    zones: Mapping[ZoneName, Ints]
+    """zone → rows of its nodes, ascending; zones sorted by name"""
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node], *, version: int = 1) -> "NodeTable":
+        """Build the table. Cost: O(n log n)."""
+        ordered = tuple(sorted(nodes, key=lambda node: node.name))
+        axis = tuple(sorted({name for node in ordered for name, _ in node.allocatable}))
+        column = {name: i for i, name in enumerate(axis)}
+        allocatable = np.zeros((len(ordered), len(axis)), np.int64)
+        rows_of: dict[ZoneName, list[int]] = {}
+        for row, node in enumerate(ordered):
+            for name, amount in node.allocatable:
+                allocatable[row, column[name]] = amount
+            rows_of.setdefault(node.zone, []).append(row)
+        return cls(
+            version=version,
+            nodes=ordered,
+            names=tuple(node.name for node in ordered),
+            index={node.name: row for row, node in enumerate(ordered)},
+            axis=axis,
+            allocatable=allocatable,
+            zones={zone: np.array(rows_of[zone], np.int64) for zone in sorted(rows_of)},
+        )
+
+    def vector(self, requests: Resources) -> Ints | None:
+        """The request as a row over `axis`; `None` when it asks for a resource that no node has."""
+        row = np.zeros(len(self.axis), np.int64)
+        for name, amount in requests:
+            try:
+                row[self.axis.index(name)] = amount
+            except ValueError:
+                return None
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """An admission that has begun (first member at bind, or first gate removed): it is kept until bound or lapsed (S4).
+
+    The planner takes these as given, ahead of every gang that is not committed.
+    """
+
+    gang: GangKey
+    assignment: Mapping[PodUid, NodeName]
+    """Members not yet bound → their node; bound members are in the cluster's own accounting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything the planner reads, at one version of the cluster."""
+
+    version: int
+    table: NodeTable
+    used: Ints
+    """(nodes, resources): requests of all pods on each node that are not finished, of any scheduler, and of pods that
+    are pinned or nominated to it (S12)."""
+    host_ports: Mapping[NodeName, frozenset[HostPort]] = field(default_factory=dict)
+    gangs: Mapping[GangKey, Gang] = field(default_factory=dict)
+    """Own gangs that have members; native groups are here too, for their zone and score."""
+    commitments: Mapping[GangKey, Commitment] = field(default_factory=dict)
+    exclusions: Mapping[MemberClass, frozenset[NodeName]] = field(default_factory=dict)
+    """member class → nodes that in-tree filters we do not model refused it (S7)."""
+    backing_off_until_s: Mapping[GangKey, float] = field(default_factory=dict)
+    """gang → moment before which it may not reserve again after a lapse (S5)."""
+    network: NetworkMatrix = field(default_factory=NetworkMatrix)

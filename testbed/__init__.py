@@ -1,0 +1,12 @@
+"""A real Kubernetes control plane on this computer, for the tests and for people who want to try netgang.
+
+Why: whether a gang starts whole is decided by kube-scheduler's own code, so the proof has to run on it.
+Rule: every program is built from its Go module and runs as a child process on the loopback interface; there
+are no containers, nothing is installed, and nothing outside the cache and one temporary directory is written.
+
+- `testbed.programs`: which programs at which versions; `testbed.build`: the cache they are built into;
+- `testbed.process`, `testbed.network`, `testbed.credentials`: child processes, ports, kubeconfigs;
+- `testbed.cluster`: the control plane; `testbed.api`: raw JSON access to it; `testbed.schedulers`: configurations;
+- `testbed.service`: netgang as a subprocess; `testbed.objects`: pods, nodes and groups in one line each;
+- `testbed.demo` and `python -m testbed`: the cluster for people.
+"""

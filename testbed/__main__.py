@@ -1,0 +1,84 @@
+"""Command line of the testbed: `python -m testbed build`, `python -m testbed up`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from testbed.build import cache_directory, ensure_all, ensure_asset, missing
+from testbed.demo import Shape, up
+from testbed.errors import ControlPlaneError
+from testbed.programs import ASSETS, CORE, PROGRAMS, Version, parse_version
+from testbed.progress import ShownProgress
+
+app = typer.Typer(help="A real Kubernetes control plane on this computer; needs Go to build it once.")
+
+
+def _version(text: str) -> Version:
+    try:
+        return parse_version(text)
+    except ValueError as wrong:
+        raise typer.BadParameter(str(wrong)) from wrong
+
+
+@app.command()
+def build(
+    programs: Annotated[
+        list[str] | None, typer.Argument(help=f"Any of: {', '.join(PROGRAMS)}. Default: what every cluster needs.")
+    ] = None,
+    version: Annotated[
+        Version | None,
+        typer.Option(parser=_version, metavar="X.Y.Z", help="Version of Kubernetes' own programs."),
+    ] = None,
+) -> None:
+    """Build programs into the cache; those that are there already are left alone."""
+    console = Console()
+    chosen = list(programs or CORE)
+    unknown = [name for name in chosen if name not in PROGRAMS]
+    if unknown:
+        raise typer.BadParameter(f"{', '.join(unknown)}: not among {', '.join(PROGRAMS)}")
+    try:
+        with ShownProgress(console) as progress:
+            built = ensure_all(chosen, version=version, reporter=progress)
+            for asset in ASSETS:
+                ensure_asset(asset)
+    except ControlPlaneError as wrong:
+        console.print(f"[red]{wrong}[/red]", highlight=False)
+        raise typer.Exit(1) from wrong
+    for path in built.values():
+        console.print(str(path), highlight=False, soft_wrap=True)
+
+
+@app.command(name="up")
+def start(
+    port: Annotated[int, typer.Option(help="Port netgang listens on.")] = 8888,
+    nodes_per_zone: Annotated[int, typer.Option(min=1, help="Nodes in each of the zones A to D.")] = 9,
+    gpu: Annotated[int, typer.Option(min=0, help="GPUs of each node.")] = 2,
+    netgang: Annotated[bool, typer.Option("--netgang/--no-netgang", help="Start netgang and its scheduler.")] = True,
+    jobs: Annotated[bool, typer.Option("--jobs/--no-jobs", help="Start the controllers that run Jobs.")] = True,
+) -> None:
+    """Start the cluster with netgang and simulated nodes, and say what to try; Ctrl-C stops it."""
+    console = Console()
+    try:
+        shape = Shape(nodes_per_zone=nodes_per_zone, gpu=gpu, with_netgang=netgang, with_jobs=jobs)
+        asyncio.run(up(console, shape=shape, port=port))
+    except ControlPlaneError as wrong:
+        console.print(f"[red]{wrong}[/red]", highlight=False)
+        raise typer.Exit(1) from wrong
+
+
+@app.command()
+def status() -> None:
+    """Say which of the programs that every cluster needs are built, and where."""
+    absent = missing(CORE)
+    console = Console()
+    console.print(f"cache: {cache_directory()}", highlight=False)
+    for name in CORE:
+        console.print(f"{name}: {'missing' if name in absent else 'built'}", highlight=False)
+
+
+if __name__ == "__main__":
+    app()

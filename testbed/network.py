@@ -1,0 +1,45 @@
+"""Free loopback ports for the parts of a control plane.
+
+Why: several clusters (test workers, a demo) run on one computer, and a port picked from the kernel's own range may
+be taken by any outgoing connection before the program listens on it.
+Rule: ports come from below that range, are tried by binding, and all ports of one request differ.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+LOOPBACK = "127.0.0.1"
+FIRST_PORT = 20_000
+LAST_PORT = 32_000  # Linux hands out 32768 and up by itself
+
+
+def free_ports(count: int, *, candidates: Iterator[int] | None = None) -> tuple[int, ...]:
+    """`count` different ports on which nobody listens now; OSError when the candidates run out.
+
+    `candidates` is the order to try (default: random, so that parallel starts rarely meet).
+    """
+    tried = candidates if candidates is not None else _random_order()
+    found: list[int] = []
+    with ExitStack() as held:  # keep each port bound until all are found, so that none is given twice
+        for port in tried:
+            if len(found) == count:
+                break
+            holder = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+            try:
+                holder.bind((LOOPBACK, port))
+            except OSError:
+                continue
+            found.append(port)
+    if len(found) < count:
+        raise OSError(f"no {count} free ports between {FIRST_PORT} and {LAST_PORT}")
+    return tuple(found)
+
+
+def _random_order() -> Iterator[int]:
+    ports = list(range(FIRST_PORT, LAST_PORT))
+    random.SystemRandom().shuffle(ports)
+    return iter(ports)

@@ -1,0 +1,161 @@
+"""The programs of the control plane: from which Go module, which package, at which versions.
+
+Why: the module proxy is the only source that every computer with Go can reach, so nothing else is needed.
+Rule: a program is identified by name and version, and both are in the name of the file it is built to. Each
+module is built with a go.mod of its own that requires just that module, because Go ignores the `replace`
+lines of a dependency: for Kubernetes they are rebuilt here, staging module by staging module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NewType
+
+Version = NewType("Version", str)
+"""A release without the leading `v`, such as `1.36.3`."""
+
+KUBERNETES = Version("1.36.3")
+"""The Kubernetes version of everything but an explicitly chosen scheduler."""
+
+_KUBERNETES_MODULE = "k8s.io/kubernetes"
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+_STAGING = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/\S+)\s+=>\s+\./staging/src/k8s\.io/\S+\s*$", re.MULTILINE)
+_GO_LINE = re.compile(r"^go\s+(\S+)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program: Go `package` of `module`, built at `default_version` unless told otherwise.
+
+    `stamp` is the linker variable that must hold the version: Kubernetes' programs panic without it.
+    """
+
+    name: str
+    module: str
+    package: str
+    default_version: Version
+    stamp: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """Files of a module's source tree: `files` maps the path in the module to the name in the cache."""
+
+    name: str
+    module: str
+    default_version: Version
+    files: Mapping[str, str]
+
+
+def _kubernetes(name: str) -> Program:
+    return Program(
+        name=name,
+        module=_KUBERNETES_MODULE,
+        package=f"{_KUBERNETES_MODULE}/cmd/{name}",
+        default_version=KUBERNETES,
+        stamp="k8s.io/component-base/version.gitVersion",
+    )
+
+
+# name of the program → how it is built
+PROGRAMS: Mapping[str, Program] = MappingProxyType(
+    {
+        program.name: program
+        for program in (
+            Program(
+                "etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", default_version=Version("3.6.16")
+            ),
+            _kubernetes("kube-apiserver"),
+            _kubernetes("kube-scheduler"),
+            _kubernetes("kubectl"),
+            _kubernetes("kube-controller-manager"),
+            Program(
+                "kwok",
+                "sigs.k8s.io/kwok",
+                "sigs.k8s.io/kwok/cmd/kwok",
+                default_version=Version("0.8.0"),
+            ),
+            Program("helm", "helm.sh/helm/v3", "helm.sh/helm/v3/cmd/helm", default_version=Version("3.22.0")),
+            Program(
+                "training-operator",
+                "github.com/kubeflow/training-operator",
+                "github.com/kubeflow/training-operator/cmd/training-operator.v1",
+                default_version=Version("1.8.1"),
+            ),
+        )
+    }
+)
+
+CORE = ("etcd", "kube-apiserver", "kube-scheduler", "kubectl", "kwok")
+"""What every cluster needs; the other programs are built when a test asks for them."""
+
+KWOK_STAGES = Asset(
+    name="kwok-stages",
+    module="sigs.k8s.io/kwok",
+    default_version=Version("0.8.0"),
+    files=MappingProxyType(
+        {
+            "kustomize/stage/pod/fast/pod-ready.yaml": "pod-ready.yaml",
+            "kustomize/stage/pod/fast/pod-complete.yaml": "pod-complete.yaml",
+            "kustomize/stage/pod/fast/pod-delete.yaml": "pod-delete.yaml",
+            "kustomize/stage/node/fast/node-initialize.yaml": "node-initialize.yaml",
+            "kustomize/stage/node/heartbeat/node-heartbeat.yaml": "node-heartbeat.yaml",
+        }
+    ),
+)
+"""What kwok does to pods and nodes; `pod-complete` ends Job pods at once and is off by default."""
+
+PODGROUP_CRD = Asset(
+    name="podgroup-crd",
+    module="sigs.k8s.io/scheduler-plugins",
+    default_version=Version("0.28.9"),
+    files=MappingProxyType({"manifests/coscheduling/crd.yaml": "podgroup.yaml"}),
+)
+"""PodGroup of group scheduling.x-k8s.io: the definition that the training operator also ships."""
+
+# name of the asset → its files
+ASSETS: Mapping[str, Asset] = MappingProxyType({asset.name: asset for asset in (KWOK_STAGES, PODGROUP_CRD)})
+
+
+def parse_version(text: str) -> Version:
+    """Accept `1.36.3` and `v1.36.3`; ValueError for anything that is not three numbers.
+
+    >>> parse_version("v1.36.3")
+    '1.36.3'
+    """
+    bare = text.removeprefix("v")
+    if not _VERSION.fullmatch(bare):
+        raise ValueError(f"{text!r} is not a version such as 1.36.3")
+    return Version(bare)
+
+
+def go_mod(program: Program, version: Version, *, upstream: str) -> str:
+    """The go.mod to build `program` with, given the `upstream` go.mod of its module.
+
+    For Kubernetes every staging module that upstream takes from its own tree (`./staging/src/…` at v1.Y.Z) is
+    replaced by the release of the same day (v0.Y.Z). ValueError if upstream names no Go version.
+    """
+    go_line = _GO_LINE.search(upstream)
+    if go_line is None:
+        raise ValueError(f"the go.mod of {program.module} names no Go version")
+    lines = [
+        f"module testbed.invalid/{program.name}",
+        "",
+        f"go {go_line.group(1)}",
+        "",
+        f"require {program.module} v{version}",
+    ]
+    staging = sorted(_STAGING.findall(upstream)) if program.module == _KUBERNETES_MODULE else []
+    if staging:
+        _, minor, patch = version.split(".")
+        lines += ["", "replace (", *(f"\t{name} => {name} v0.{minor}.{patch}" for name in staging), ")"]
+    return "\n".join(lines) + "\n"
+
+
+def linker_flags(program: Program, version: Version) -> str:
+    """Value of `-ldflags`: no symbol tables, and the version where the program insists on one."""
+    stamp = f" -X {program.stamp}=v{version}" if program.stamp else ""
+    return f"-s -w{stamp}"

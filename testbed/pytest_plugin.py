@@ -1,0 +1,143 @@
+"""Which tests of tests/e2e run, where, and what is said about those that do not: a pytest plugin.
+
+Why: the real control plane needs Go and two cores for itself, so it must be possible to leave it out, and nobody should
+overlook that it was left out.
+Rule: `--e2e=core` (default) runs what is marked `e2e_core`, `--e2e=all` everything, `--e2e=none` nothing. Without Go
+and without built programs the tests are skipped and the summary says so; with CI=true they run, and fail saying so.
+Under xdist all of them go to one worker, in front of everything else, so that a cold build overlaps with unit tests;
+this does not rely on `--dist=loadgroup` alone, because xdist 3.8 loses its groups with pytest 9.2.
+tests/e2e/conftest.py loads it; `-p testbed.pytest_plugin` makes the options known wherever pytest starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testbed.build import find_go, missing
+from testbed.errors import GoMissing
+from testbed.programs import CORE, KUBERNETES, Version, parse_version
+
+if TYPE_CHECKING:
+    from xdist.scheduler import Scheduling  # type: ignore[import-untyped]
+
+E2E = Path(__file__).parent.parent / "tests" / "e2e"
+ARTIFACTS = E2E / "artifacts"
+TEST_LIMIT_S = 120  # per test, fixtures excluded: they have limits of their own
+_E2E_NODES = "tests/e2e/"  # how the ids of these tests begin
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Say how much runs, and on which schedulers."""
+    group = parser.getgroup("netgang", "tests on a real control plane")
+    group.addoption("--e2e", choices=("core", "all", "none"), default="core", help="which tests of tests/e2e run")
+    group.addoption(
+        "--versions",
+        type=_parse_versions,
+        default=(KUBERNETES,),
+        metavar="X.Y.Z,…",
+        help="kube-scheduler versions for the tests that take one",
+    )
+
+
+def scheduler_versions(config: pytest.Config) -> Sequence[Version]:
+    """The kube-scheduler versions asked for."""
+    versions: Sequence[Version] = config.getoption("--versions", (KUBERNETES,))
+    return versions
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that takes `scheduler_version` once per version."""
+    if "scheduler_version" in metafunc.fixturenames:
+        metafunc.parametrize("scheduler_version", scheduler_versions(metafunc.config))
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of tests/e2e."""
+    if item.path.is_relative_to(E2E):
+        item.add_marker(pytest.mark.e2e)
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_LIMIT_S, func_only=True))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Select the tests of tests/e2e and put them first; leave all others alone."""
+    level = _level(config)
+    ours = [item for item in items if item.path.is_relative_to(E2E)]
+    left_out = [
+        item for item in ours if level == "none" or (level == "core" and item.get_closest_marker("e2e_core") is None)
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+    kept = [item for item in ours if item not in left_out]
+    why = why_not()
+    if why is not None and not _on_ci():
+        for item in kept:
+            item.add_marker(pytest.mark.skip(reason=why))
+    items[:] = kept + [item for item in items if item not in set(ours)]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    """All tests of tests/e2e are one piece of work; every other test is one, or one with its group."""
+    from xdist.scheduler import LoadGroupScheduling
+
+    class OneClusterScheduling(LoadGroupScheduling):  # type: ignore[misc]
+        """Keeps the tests that share a control plane on one worker."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            return "e2e" if nodeid.startswith(_E2E_NODES) else str(super()._split_scope(nodeid))
+
+    return OneClusterScheduling(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say loudly what did not run, and where a failure's evidence is."""
+    skipped = _reports(terminalreporter, "skipped")
+    why = why_not()
+    if why is not None and skipped and not _on_ci():
+        text = f"NOT TESTED on a real control plane: {len(skipped)} tests of tests/e2e were left out: {why}"
+        terminalreporter.write_line(text, yellow=True, bold=True)
+    if _reports(terminalreporter, "failed", "error") and ARTIFACTS.exists():
+        terminalreporter.write_line(f"logs, events and plans of failed tests: {ARTIFACTS}")
+
+
+def why_not() -> str | None:
+    """Why no control plane can be had here, or None."""
+    if not missing(CORE):
+        return None
+    try:
+        find_go()
+    except GoMissing as reason:
+        return str(reason)
+    return None
+
+
+def _level(config: pytest.Config) -> str:
+    return str(config.getoption("--e2e", "core"))
+
+
+def _on_ci() -> bool:
+    return os.environ.get("CI", "").lower() == "true"
+
+
+def _parse_versions(text: str) -> tuple[Version, ...]:
+    try:
+        return tuple(parse_version(one.strip()) for one in text.split(","))
+    except ValueError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from wrong
+
+
+def _reports(terminalreporter: pytest.TerminalReporter, *kinds: str) -> list[pytest.TestReport]:
+    return [
+        report
+        for kind in kinds
+        for report in terminalreporter.stats.get(kind, [])
+        if getattr(report, "nodeid", "").startswith(_E2E_NODES)
+    ]

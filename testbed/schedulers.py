@@ -1,0 +1,79 @@
+"""Make a kube-scheduler configuration usable on the testbed without changing what it says about scheduling.
+
+Why: the tests must prove the files that users install, not copies of them.
+Rule: only the connection to the API server, leader election and the address of each extender are replaced;
+profiles, verbs, weights, timeouts and managed resources stay as they are in the file.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import yaml
+
+Document = Mapping[str, Any]
+"""A YAML or JSON object of Kubernetes; only the keys that are needed are looked at."""
+
+PLAIN: Document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+"""kube-scheduler as it comes: one profile named default-scheduler and no extender."""
+
+
+def load_configuration(source: Document | Path) -> dict[str, Any]:
+    """The KubeSchedulerConfiguration in `source`: a document, a file, or a file with a ConfigMap around it.
+
+    ValueError if there is none or more than one.
+    """
+    if not isinstance(source, Path):
+        return copy.deepcopy(dict(source))
+    documents = [one for one in yaml.safe_load_all(source.read_text()) if isinstance(one, dict)]
+    inner = [
+        yaml.safe_load(text)
+        for one in documents
+        if one.get("kind") == "ConfigMap"
+        for text in one.get("data", {}).values()
+    ]
+    found = [
+        one for one in (*documents, *inner) if isinstance(one, dict) and one.get("kind") == "KubeSchedulerConfiguration"
+    ]
+    if len(found) != 1:
+        raise ValueError(f"{source} holds {len(found)} KubeSchedulerConfigurations, expected one")
+    return found[0]
+
+
+def on_testbed(configuration: Document, *, kubeconfig: Path, extender: str | None = None) -> dict[str, Any]:
+    """The configuration with our kubeconfig, client limits that hide nothing, and no leader election.
+
+    `extender` is the base URL of a local netgang, such as http://127.0.0.1:20123; each extender entry keeps its
+    path below it. ValueError if the configuration has extenders and no address is given for them.
+    """
+    ready = copy.deepcopy(dict(configuration))
+    ready["clientConnection"] = {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 10000}
+    ready["leaderElection"] = {"leaderElect": False}
+    if not ready.get("extenders"):
+        return ready
+    if extender is None:
+        raise ValueError("the configuration has extenders: say at which URL netgang listens")
+    ready["extenders"] = [_readdressed(entry, extender) for entry in ready["extenders"]]
+    return ready
+
+
+def readdress(url: str, base: str) -> str:
+    """`url` with scheme, host and port of `base`.
+
+    >>> readdress("https://netgang.netgang.svc:8443/hold", "http://127.0.0.1:20123")
+    'http://127.0.0.1:20123/hold'
+    """
+    target = urlsplit(base)
+    return urlunsplit((target.scheme, target.netloc, urlsplit(url).path, "", ""))
+
+
+def _readdressed(entry: Document, base: str) -> dict[str, Any]:
+    local = {**entry, "urlPrefix": readdress(entry["urlPrefix"], base)}
+    if urlsplit(base).scheme == "http":  # certificates of the installed service mean nothing on loopback
+        local.pop("enableHTTPS", None)
+        local.pop("tlsConfig", None)
+    return local

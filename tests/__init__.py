@@ -1,0 +1,1 @@
+"""netgang's tests, in folders by behaviour."""

@@ -1,0 +1,287 @@
+"""The ClusterApi port: the fake and the client over HTTP keep the same promises."""
+
+import json
+import random
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from bench.apiserver import serve
+from bench.apistore import ApiStore
+from extender.clock import SystemClock
+from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
+from extender.kube.calls import EVENTS, NODES, POD_GROUPS, PODS
+from extender.kube.client import KubeClient
+from extender.kube.credentials import ApiServer, Authorization, Token
+from extender.ports import Binding, ClusterApi, WatchEvent
+from scoring.ids import NodeName, PodUid
+from tests.fakes.cluster_api import FakeClusterApi
+
+ALL_PODS = PODS.collection()
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The port, and the objects behind it."""
+
+    api: ClusterApi
+    store: ApiStore
+
+    def pod(self, name: str = "p", **fields: Any) -> PodUid:
+        """Create or replace a pod; its uid."""
+        return PodUid(self.store.put(PODS, {"metadata": {"name": name}, **fields})["metadata"]["uid"])
+
+    def node_of(self, name: str = "p") -> str | None:
+        """Where a pod is."""
+        found = self.store.get(PODS, "default", name).get("spec", {}).get("nodeName")
+        return None if found is None else str(found)
+
+
+@pytest.fixture(params=["fake", "http"])
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    """The fake, then the real adapter against a loopback server; both send a bookmark every 50 ms."""
+    store = ApiStore()
+    async with AsyncExitStack() as stack:
+        if request.param == "fake":
+            yield World(FakeClusterApi(store=store, bookmark_s=0.05), store)
+            return
+        loopback = await stack.enter_async_context(serve(store, bookmark_s=0.05))
+        clock = SystemClock()
+        server = ApiServer(url=loopback.url, authorization=Authorization(lambda: Token(""), clock=clock))
+        yield World(await stack.enter_async_context(KubeClient(server, clock=clock, rng=random.Random(0))), store)
+
+
+async def first_events(stream: AsyncIterator[WatchEvent], count: int) -> list[WatchEvent]:
+    """The first events of a watch, bookmarks left out; then hang up."""
+    found: list[WatchEvent] = []
+    try:
+        while len(found) < count:
+            event = await anext(stream)
+            if event.type != "BOOKMARK":
+                found.append(event)
+    finally:
+        assert isinstance(stream, AsyncGenerator)
+        await stream.aclose()
+    return found
+
+
+def names(items: Any) -> list[str]:
+    """Names of raw objects."""
+    return [json.loads(item)["metadata"]["name"] for item in items]
+
+
+async def test_a_list_comes_in_pages_of_one_state(world: World) -> None:
+    """All pages show the state at the first one, although the objects change between them."""
+    for number in range(5):
+        world.pod(f"p{number}")
+    first = await world.api.list_page(ALL_PODS, limit=2)
+    world.store.remove(PODS, "default", "p4")
+    world.pod("p9")
+    found, token = list(first.items), first.continue_token
+    while token:
+        page = await world.api.list_page(ALL_PODS, limit=2, continue_token=token)
+        assert first.resource_version == page.resource_version
+        found.extend(page.items)
+        token = page.continue_token
+    assert names(found) == ["p0", "p1", "p2", "p3", "p4"]
+
+
+async def test_an_empty_list_has_a_version(world: World) -> None:
+    """A watch can begin at an empty list."""
+    page = await world.api.list_page(NODES.collection(), limit=500)
+    assert (list(page.items), page.continue_token) == ([], "")
+    assert page.resource_version
+
+
+async def test_one_namespace_and_a_selector(world: World) -> None:
+    """A path may name a namespace and select by labels."""
+    world.store.put(PODS, {"metadata": {"name": "a", "namespace": "x", "labels": {"g": "1"}}})
+    world.store.put(PODS, {"metadata": {"name": "b", "namespace": "x", "labels": {"g": "2"}}})
+    world.store.put(PODS, {"metadata": {"name": "c", "namespace": "y", "labels": {"g": "1"}}})
+    assert names((await world.api.list_page(PODS.collection("x"), limit=9)).items) == ["a", "b"]
+    selected = await world.api.list_page(PODS.collection("x") + "?labelSelector=g%3D1", limit=9)
+    assert names(selected.items) == ["a"]
+
+
+async def test_a_page_after_compaction_is_gone(world: World) -> None:
+    """A continue token from before a compaction: begin again."""
+    for number in range(3):
+        world.pod(f"p{number}")
+    first = await world.api.list_page(ALL_PODS, limit=1)
+    world.store.compact()
+    with pytest.raises(GoneError):
+        await world.api.list_page(ALL_PODS, limit=1, continue_token=first.continue_token)
+
+
+async def test_not_older_than(world: World) -> None:
+    """A version that the server has reached is answered; one that it has not reached is 504, not an old list."""
+    world.pod()
+    now = (await world.api.list_page(ALL_PODS, limit=9)).resource_version
+    assert names((await world.api.list_page(ALL_PODS, limit=9, not_older_than=now)).items) == ["p"]
+    with pytest.raises(ApiError, match=r"504.*Too large resource version"):
+        await world.api.list_page(ALL_PODS, limit=9, not_older_than="99999")
+
+
+async def test_a_kind_that_is_not_installed(world: World) -> None:
+    """Listing and watching are NotFoundError."""
+    world.store.uninstall(POD_GROUPS)
+    with pytest.raises(NotFoundError):
+        await world.api.list_page(POD_GROUPS.collection(), limit=9)
+    with pytest.raises(NotFoundError):
+        await anext(world.api.watch(POD_GROUPS.collection(), resource_version="1", timeout_s=9))
+
+
+async def test_a_collection_without_rights(world: World) -> None:
+    """What the table of calls does not have is refused before it is sent."""
+    with pytest.raises(ValueError, match="secrets"):
+        await world.api.list_page("/api/v1/secrets", limit=1)
+    with pytest.raises(ValueError, match="secrets"):
+        await anext(world.api.watch("/api/v1/secrets", resource_version="1", timeout_s=9))
+
+
+async def test_a_watch_tells_what_happened_since(world: World) -> None:
+    """Every change after the list, in order, each with a newer version; DELETED carries the last state."""
+    version = (await world.api.list_page(ALL_PODS, limit=9)).resource_version
+    stream = world.api.watch(ALL_PODS, resource_version=version, timeout_s=60)
+    world.pod()
+    world.pod(status={"phase": "Running"})
+    world.store.remove(PODS, "default", "p")
+    events = await first_events(stream, 3)
+    assert [event.type for event in events] == ["ADDED", "MODIFIED", "DELETED"]
+    last = json.loads(events[-1].object)
+    assert (last["metadata"]["name"], last["status"]) == ("p", {"phase": "Running"})
+    versions = [int(json.loads(event.object)["metadata"]["resourceVersion"]) for event in events]
+    assert sorted({int(version), *versions}) == [int(version), *versions]
+
+
+async def test_a_watch_of_one_kind_tells_nothing_of_others(world: World) -> None:
+    """Nodes do not appear among pods."""
+    stream = world.api.watch(ALL_PODS, resource_version=str(world.store.version), timeout_s=60)
+    world.store.put(NODES, {"metadata": {"name": "n1"}})
+    world.pod()
+    assert names(event.object for event in await first_events(stream, 1)) == ["p"]
+
+
+async def test_bookmarks_carry_the_newest_version(world: World) -> None:
+    """Changes of other kinds move the version of a bookmark on."""
+    stream = world.api.watch(ALL_PODS, resource_version=str(world.store.version), timeout_s=60)
+    world.store.put(NODES, {"metadata": {"name": "n1"}})
+    event = await anext(stream)
+    assert isinstance(stream, AsyncGenerator)
+    await stream.aclose()
+    assert event.type == "BOOKMARK"
+    assert json.loads(event.object)["metadata"]["resourceVersion"] == str(world.store.version)
+
+
+async def test_a_watch_ends_by_itself(world: World) -> None:
+    """The server ends it after the time asked for, without an error."""
+    stream = world.api.watch(ALL_PODS, resource_version=str(world.store.version), timeout_s=0)
+    assert [event async for event in stream if event.type != "BOOKMARK"] == []
+
+
+async def test_a_watch_from_a_version_that_is_gone(world: World) -> None:
+    """History from before a compaction cannot be watched."""
+    world.pod()
+    world.store.compact()
+    with pytest.raises(GoneError):
+        await anext(world.api.watch(ALL_PODS, resource_version="1", timeout_s=60))
+
+
+async def test_history_that_goes_while_watching(world: World) -> None:
+    """A watch that falls behind a compaction gets an event of type ERROR with code 410, then ends."""
+    world.pod()
+    stream = world.api.watch(ALL_PODS, resource_version="1", timeout_s=60)
+    assert (await anext(stream)).type == "ADDED"
+    world.store.touch()
+    world.store.compact()
+    (event,) = await first_events(stream, 1)
+    assert (event.type, json.loads(event.object)["code"]) == ("ERROR", 410)
+
+
+async def test_bind_puts_the_pod_on_the_node(world: World) -> None:
+    """After bind the pod is there, and a watch tells it."""
+    uid = world.pod()
+    stream = world.api.watch(ALL_PODS, resource_version=str(world.store.version), timeout_s=60)
+    await world.api.bind(Binding("default", "p", uid, NodeName("n1")))
+    assert world.node_of() == "n1"
+    (event,) = await first_events(stream, 1)
+    assert (event.type, json.loads(event.object)["spec"]["nodeName"]) == ("MODIFIED", "n1")
+
+
+async def test_bind_is_idempotent(world: World) -> None:
+    """Bound to that very node already is success, without a second Binding."""
+    binding = Binding("default", "p", world.pod(), NodeName("n1"))
+    await world.api.bind(binding)
+    await world.api.bind(binding)
+    assert world.store.bindings == [binding]
+
+
+BIND_CONFLICTS: dict[str, dict[str, Any]] = {
+    "on another node": {"spec": {"nodeName": "n9"}},
+    "gated": {"spec": {"schedulingGates": [{"name": "g"}]}},
+    "being deleted": {"metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}},
+}
+
+
+@pytest.mark.parametrize("fields", BIND_CONFLICTS.values(), ids=BIND_CONFLICTS)
+async def test_a_pod_that_cannot_be_bound(fields: dict[str, Any], world: World) -> None:
+    """Bound elsewhere, gated or being deleted: ConflictError, and the pod stays as it is."""
+    uid = world.pod(**fields)
+    before = world.store.version
+    with pytest.raises(ConflictError):
+        await world.api.bind(Binding("default", "p", uid, NodeName("n1")))
+    assert before == world.store.version
+
+
+async def test_another_pod_of_the_same_name(world: World) -> None:
+    """A pod that was replaced is not bound, annotated or evicted in place of the old one."""
+    world.pod()
+    old = PodUid("old-uid")
+    before = world.store.version
+    with pytest.raises(ConflictError):
+        await world.api.bind(Binding("default", "p", old, NodeName("n1")))
+    with pytest.raises(ConflictError):
+        await world.api.annotate_pod("default", "p", old, {"a": "b"})
+    with pytest.raises(ConflictError):
+        await world.api.evict("default", "p", old)
+    assert before == world.store.version
+
+
+async def test_a_pod_that_is_gone(world: World) -> None:
+    """Every call about a pod that does not exist is NotFoundError."""
+    uid = PodUid("u")
+    with pytest.raises(NotFoundError):
+        await world.api.bind(Binding("default", "p", uid, NodeName("n1")))
+    with pytest.raises(NotFoundError):
+        await world.api.annotate_pod("default", "p", uid, {"a": "b"})
+    with pytest.raises(NotFoundError):
+        await world.api.evict("default", "p", uid)
+    with pytest.raises(NotFoundError):
+        await world.api.get_pod("default", "p")
+
+
+async def test_annotate_adds_to_what_is_there(world: World) -> None:
+    """Other annotations stay; the pod's new state can be read at once."""
+    uid = world.pod(metadata={"name": "p", "annotations": {"theirs": "1", "ours": "1"}})
+    await world.api.annotate_pod("default", "p", uid, {"ours": "2"})
+    pod = json.loads(await world.api.get_pod("default", "p"))
+    assert pod["metadata"]["annotations"] == {"theirs": "1", "ours": "2"}
+
+
+async def test_evict_removes_the_pod(world: World) -> None:
+    """The pod is deleted, and recorded as evicted."""
+    uid = world.pod()
+    await world.api.evict("default", "p", uid)
+    assert world.store.evictions == [uid]
+    with pytest.raises(NotFoundError):
+        await world.api.get_pod("default", "p")
+
+
+async def test_an_event_is_created(world: World) -> None:
+    """It is stored in the namespace given, as events.k8s.io/v1."""
+    await world.api.create_event("team-a", {"metadata": {"name": "e"}, "reason": "Admitted"})
+    event = world.store.get(EVENTS, "team-a", "e")
+    assert (event["apiVersion"], event["kind"], event["reason"]) == ("events.k8s.io/v1", "Event", "Admitted")

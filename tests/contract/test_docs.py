@@ -1,0 +1,182 @@
+"""What the documents say exists, does exist: links, files, make targets, settings, annotations, metrics.
+
+Also the other way round where a list claims to be complete: docs/settings.md is written from the settings themselves.
+Renew it with `.venv/bin/python -m tests.contract.test_docs`.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.settings import FileSource, MaddashSource, NodeEndpoints, Settings
+from extender.telemetry import Telemetry
+from scoring.policy import Policy, Ratios, gang_options
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
+OURS = ("docs", "examples", "manifests", "scheduler-config", "extender", "scoring", "testbed", "bench")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+SETTINGS_HEAD = """# Settings
+
+Every setting with its default; `extender/settings.py` says the same with the reasons. File names as here, nested ones
+as YAML or JSON mappings; environment `NETGANG_` + the name in capitals, with `__` for each dot.
+
+"""
+
+
+@pytest.fixture(params=DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+def document(request: pytest.FixtureRequest) -> Path:
+    """Each document in turn."""
+    assert isinstance(request.param, Path)
+    return request.param
+
+
+def _fenced(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def _commands() -> list[str]:
+    """Lines of shell blocks in all documents, without comments."""
+    blocks = [block for path in DOCUMENTS for block in _fenced(path.read_text(), "sh")]
+    return [line.split(" #")[0].strip() for block in blocks for line in block.splitlines()]
+
+
+def _anchors(path: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_links_lead_somewhere(document: Path) -> None:
+    """A relative link names a file of the project, and an anchor one of its headings."""
+    for target in LINK.findall(document.read_text()):
+        if target.startswith(("http://", "https://")):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (document.parent / name).resolve() if name else document
+        assert path.exists(), f"{document.name}: {target}"
+        assert path.is_relative_to(ROOT), f"{document.name}: {target}"
+        assert not anchor or anchor in _anchors(path), f"{document.name}: {target}"
+
+
+def test_paths_in_the_text_exist(document: Path) -> None:
+    """`extender/wire.py` or `manifests/base` in backquotes is there."""
+    for code in CODE.findall(document.read_text()):
+        if re.fullmatch(rf"(?:{'|'.join(OURS)})/[\w./-]*", code) and not code.startswith("bench/out"):
+            assert (ROOT / code).exists(), f"{document.name}: {code}"
+
+
+def test_paths_in_commands_exist() -> None:
+    """Every file or directory of ours that a shell line names is there; a script can be run."""
+    named = [word.lstrip("@") for line in _commands() for word in line.split()]
+    paths = [ROOT / word for word in named if word.startswith(tuple(f"{name}/" for name in OURS))]
+    assert len(paths) >= 6
+    assert [path for path in paths if not path.exists()] == []
+    assert all(path.stat().st_mode & 0o100 for path in paths if path.suffix == ".sh")
+
+
+def test_make_targets_exist(document: Path) -> None:
+    """`make something` in a document is a target of the Makefile."""
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = document.read_text()
+    shown = [line for block in _fenced(text, "sh") for line in block.splitlines()] + CODE.findall(text)
+    named = {match for line in shown for match in re.findall(r"^make ([a-z0-9-]+)", line)}
+    assert named <= targets
+
+
+def test_addresses_in_commands_are_served() -> None:
+    """What README asks by curl is a verb or a document of the API."""
+    paths = {match for line in _commands() for match in re.findall(r"localhost:8888(/[\w/-]*)", line)}
+    assert paths == {"/filter", "/prioritize", "/v1/plan", "/v1/explain/demo/tf-smoke-gpu"}
+
+
+def test_yaml_in_documents_is_yaml(document: Path) -> None:
+    """Blocks to copy are valid; settings among them are accepted."""
+    for block in _fenced(document.read_text(), "yaml"):
+        content = yaml.safe_load(block)
+        if isinstance(content, dict) and content.keys() <= set(Settings.model_fields):
+            assert Settings(**content) != Settings()
+
+
+def test_annotations_in_documents_exist(document: Path) -> None:
+    """`netgang.io/…` in backquotes is an annotation that is read, a label or resource of ours, or a nudge."""
+    other = {"nudge", "gang", "endpoint"}
+    for name in re.findall(r"`netgang\.io/([a-z-]+)`", document.read_text()):
+        problems = " ".join(gang_options({name: "x"}, Policy()).problems)
+        assert name in other or "no such annotation" not in problems, f"{document.name}: netgang.io/{name}"
+
+
+def test_metrics_in_documents_exist(document: Path) -> None:
+    """A metric to watch is one that is exported."""
+    known = set(re.findall(r"^# TYPE (\w+)", Telemetry().exposition().decode(), re.MULTILINE))
+    named = set(re.findall(r"`(netgang_\w+)`", document.read_text()))
+    assert {name for name in named if name not in known} == set()
+
+
+def test_documents_stand_by_themselves(document: Path) -> None:
+    """No path of somebody's machine, no package index, nothing about how the text was made."""
+    text = document.read_text()
+    assert not re.search(r"(?<![\w.])/(?:root|home|work|tmp)\b", text)
+    assert not re.search(r"\b(?:pypi|pythonhosted|golang)\.org\b", text)
+    assert not re.search(r"\b(?:AI|TODO|FIXME|chatbots?|language models?)\b", text)
+
+
+def test_documents_are_not_long(document: Path) -> None:
+    """A page is read only if it can be: at most 200 lines of at most 125 characters (tables may be wider)."""
+    lines = document.read_text().splitlines()
+    assert len(lines) <= 200
+    assert [line for line in lines if len(line) > 125 and not line.startswith("|")] == []
+
+
+def _rows(model: Any, prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """(name, default, first paragraph of the help) of every setting, nested ones with dots."""
+    for name, field in model.model_fields.items():
+        if hasattr(field.annotation, "model_fields"):
+            yield from _rows(field.annotation, f"{prefix}{name}.")
+            continue
+        help_text = " ".join((field.description or "").split("\n\n")[0].split())
+        default = "required" if field.is_required() else f"`{_shown(field.get_default(call_default_factory=True))}`"
+        yield f"{prefix}{name}", default, help_text
+
+
+def _shown(value: object) -> str:
+    """A default as it would be written in YAML."""
+    match value:
+        case None | True | False:
+            return {None: "null", True: "true", False: "false"}[value]
+        case tuple():
+            return f"[{', '.join(map(str, value))}]"
+        case Ratios(loss, delay, bandwidth):
+            return f'"{loss:g}:{delay:g}:{bandwidth:g}"'
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)
+
+
+def settings_document() -> str:
+    """docs/settings.md as it must be."""
+    parts = (
+        ("", _rows(Settings)),
+        ("\n## A file source\n\n", _rows(FileSource)),
+        ("\n## A MaDDash source\n\n", _rows(MaddashSource)),
+        ("\n## Endpoints of a node or zone\n\n", _rows(NodeEndpoints)),
+    )
+    text = SETTINGS_HEAD
+    for title, rows in parts:
+        lines = [f"| `{name}` | {default} | {about} |\n" for name, default, about in rows]
+        text += f"{title}| setting | default | |\n|---|---|---|\n{''.join(lines)}"
+    return text
+
+
+def test_every_setting_is_documented() -> None:
+    """docs/settings.md is what the settings say of themselves."""
+    assert (ROOT / "docs/settings.md").read_text() == settings_document()
+
+
+if __name__ == "__main__":
+    (ROOT / "docs/settings.md").write_text(settings_document())

@@ -1,0 +1,264 @@
+"""The manifests as kustomize renders them: rights equal to the calls made, one replica, no privileges, closed doors.
+
+Needs a kubectl of 1.21 or newer: NETGANG_KUBECTL, the one on PATH, or the one that the test bed has built.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.kube import calls
+from extender.settings import Settings
+from testbed.build import program_path
+from testbed.schedulers import load_configuration
+
+ROOT = Path(__file__).parents[2]
+OVERLAYS = ("second-scheduler", "default-scheduler", "managed-resource")
+Object = Mapping[str, Any]
+
+
+def _kubectl() -> Path:
+    """Named by NETGANG_KUBECTL, on PATH, or built for the test bed; a loud skip without any, a failure in CI."""
+    if named := os.environ.get("NETGANG_KUBECTL"):
+        return Path(named)
+    if found := shutil.which("kubectl"):
+        return Path(found)
+    built = program_path("kubectl")
+    if built.exists():
+        return built
+    reason = "no kubectl: set NETGANG_KUBECTL, install kubectl, or run `make cluster` once; manifests NOT checked"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@cache
+def _rendered(overlay: str) -> tuple[Object, ...]:
+    """What `kubectl apply -k` would send."""
+    kubectl = _kubectl()
+    done = subprocess.run(
+        [kubectl, "kustomize", ROOT / "manifests/overlays" / overlay], capture_output=True, text=True, timeout=25
+    )
+    assert done.returncode == 0, done.stderr
+    return tuple(one for one in yaml.safe_load_all(done.stdout) if one)
+
+
+@pytest.fixture(params=OVERLAYS)
+def overlay(request: pytest.FixtureRequest) -> str:
+    """Each overlay in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def objects(overlay: str) -> tuple[Object, ...]:
+    """All objects of the overlay."""
+    return _rendered(overlay)
+
+
+def _of_kind(objects: Sequence[Object], kind: str) -> dict[str, Object]:
+    """Objects of one kind: name → object."""
+    return {one["metadata"]["name"]: one for one in objects if one["kind"] == kind}
+
+
+def _pod_spec(deployment: Object) -> Mapping[str, Any]:
+    spec: Mapping[str, Any] = deployment["spec"]["template"]["spec"]
+    return spec
+
+
+def _allowed(rules: Sequence[Object]) -> Iterator[tuple[str, str, str]]:
+    for rule in rules:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for verb in rule["verbs"]:
+                    yield verb, group, resource
+
+
+def _settings(objects: Sequence[Object], directory: Path) -> Settings:
+    """The settings in the ConfigMap that netgang's pod mounts."""
+    volumes = _pod_spec(_of_kind(objects, "Deployment")["netgang"])["volumes"]
+    (name,) = [volume["configMap"]["name"] for volume in volumes if volume["name"] == "settings"]
+    file = directory / "netgang.yaml"
+    file.write_text(_of_kind(objects, "ConfigMap")[name]["data"]["netgang.yaml"])
+    return Settings.load(file)
+
+
+def test_the_rights_are_the_calls_that_are_made(objects: tuple[Object, ...]) -> None:
+    """Netgang's one role allows what extender.kube.calls lists, nothing more and nothing less."""
+    allowed = list(_allowed(_of_kind(objects, "ClusterRole")["netgang"]["rules"]))
+    assert set(allowed) == calls.rules()
+    assert len(set(allowed)) == len(allowed)
+
+
+def test_netgang_has_no_other_rights(objects: tuple[Object, ...]) -> None:
+    """Its account is bound to its own role and to no other, in no namespace."""
+    bindings = [one for one in objects if one["kind"] in ("ClusterRoleBinding", "RoleBinding")]
+    mine = [b for b in bindings for s in b["subjects"] if (s["name"], s["namespace"]) == ("netgang", "netgang-system")]
+    assert [(b["kind"], b["roleRef"]["kind"], b["roleRef"]["name"]) for b in mine] == [
+        ("ClusterRoleBinding", "ClusterRole", "netgang")
+    ]
+
+
+def test_rules_name_what_they_allow(objects: tuple[Object, ...]) -> None:
+    """No rule of ours has a star, reads secrets or hands out rights."""
+    roles = [one for one in objects if one["kind"] in ("ClusterRole", "Role")]
+    allowed = [right for role in roles for right in _allowed(role["rules"])]
+    assert not [right for right in allowed if "*" in right or right[2] in ("secrets", "clusterroles", "roles")]
+
+
+def test_accounts_that_are_used_exist(objects: tuple[Object, ...]) -> None:
+    """Every pod runs under an account of these manifests, and every binding names one."""
+    accounts = set(_of_kind(objects, "ServiceAccount"))
+    used = {_pod_spec(one)["serviceAccountName"] for one in _of_kind(objects, "Deployment").values()}
+    bound = {s["name"] for one in objects if one["kind"].endswith("RoleBinding") for s in one["subjects"]}
+    assert used == accounts == bound
+
+
+def test_everything_is_in_its_own_namespace(objects: tuple[Object, ...]) -> None:
+    """Only the binding to the API server's client CA lives elsewhere."""
+    elsewhere = [
+        (one["kind"], one["metadata"]["name"])
+        for one in objects
+        if one["metadata"].get("namespace", "netgang-system") != "netgang-system"
+    ]
+    assert elsewhere in ([], [("RoleBinding", "netgang-scheduler-authentication")])
+
+
+def test_there_is_one_netgang_at_a_time(objects: tuple[Object, ...]) -> None:
+    """Two processes would count the same gang twice, also during an update."""
+    spec = _of_kind(objects, "Deployment")["netgang"]["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+def test_containers_have_no_privileges(objects: tuple[Object, ...]) -> None:
+    """Not root, nothing writable, no capability, the runtime's seccomp profile."""
+    for deployment in _of_kind(objects, "Deployment").values():
+        pod = _pod_spec(deployment)
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["securityContext"]["runAsUser"] >= 1000
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+
+
+def test_containers_say_what_they_need(objects: tuple[Object, ...]) -> None:
+    """Requests for all, a memory limit for netgang, no CPU limit: throttling would stop the scheduler behind it."""
+    for name, deployment in _of_kind(objects, "Deployment").items():
+        (container,) = _pod_spec(deployment)["containers"]
+        assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+        assert "cpu" not in container["resources"].get("limits", {})
+        assert "memory" in container["resources"].get("limits", {}) or name == "netgang-scheduler"
+
+
+def test_probes_ask_the_port_of_the_settings(objects: tuple[Object, ...], tmp_path: Path) -> None:
+    """Alive and ready are two questions, and both reach the address that netgang listens on."""
+    settings = _settings(objects, tmp_path)
+    (container,) = _pod_spec(_of_kind(objects, "Deployment")["netgang"])["containers"]
+    alive, ready = container["livenessProbe"]["httpGet"], container["readinessProbe"]["httpGet"]
+    assert (alive["path"], ready["path"]) == ("/healthz", "/readyz")
+    assert alive["port"] == ready["port"] == settings.port == container["ports"][0]["containerPort"]
+    assert alive.get("host", "0.0.0.0") == ready.get("host", "0.0.0.0") == settings.host
+
+
+def test_netgang_reads_the_mounted_settings(objects: tuple[Object, ...]) -> None:
+    """The file that is mounted is the file that is named on the command line."""
+    pod = _pod_spec(_of_kind(objects, "Deployment")["netgang"])
+    (container,) = pod["containers"]
+    (mount,) = container["volumeMounts"]
+    assert container["args"] == ["serve", "--config", f"{mount['mountPath']}/netgang.yaml"]
+    assert mount["name"] == pod["volumes"][0]["name"]
+
+
+def test_service_variables_stay_out(objects: tuple[Object, ...]) -> None:
+    """NETGANG_PORT=tcp://…, which Kubernetes sets beside the Service, would be refused as a setting."""
+    assert all(_pod_spec(one)["enableServiceLinks"] is False for one in _of_kind(objects, "Deployment").values())
+
+
+def test_a_held_bind_outlives_an_orderly_stop(objects: tuple[Object, ...], tmp_path: Path) -> None:
+    """On a stop the held calls can still be answered before the process is killed."""
+    settings = _settings(objects, tmp_path)
+    grace_s = _pod_spec(_of_kind(objects, "Deployment")["netgang"])["terminationGracePeriodSeconds"]
+    assert settings.hold_limit_s + settings.commit_timeout_s < grace_s
+
+
+def test_the_door_is_closed(overlay: str, objects: tuple[Object, ...], tmp_path: Path) -> None:
+    """Only kube-scheduler reaches the verbs: by NetworkPolicy in a pod network, by the loopback in the host's."""
+    settings = _settings(objects, tmp_path)
+    netgang = _of_kind(objects, "Deployment")["netgang"]
+    labels = netgang["spec"]["template"]["metadata"]["labels"]
+    if overlay == "second-scheduler":
+        scheduler = _of_kind(objects, "Deployment")["netgang-scheduler"]
+        policy = _of_kind(objects, "NetworkPolicy")["netgang"]["spec"]
+        assert policy["podSelector"]["matchLabels"] == labels
+        assert policy["policyTypes"] == ["Ingress"]
+        assert policy["ingress"] == [
+            {
+                "from": [{"podSelector": {"matchLabels": scheduler["spec"]["template"]["metadata"]["labels"]}}],
+                "ports": [{"protocol": "TCP", "port": settings.port}],
+            }
+        ]
+        assert _of_kind(objects, "Service")["netgang"]["spec"]["selector"] == labels
+    else:
+        assert settings.host == "127.0.0.1"
+        assert _pod_spec(netgang)["hostNetwork"] is True
+        assert not _of_kind(objects, "Service")
+        assert not _of_kind(objects, "NetworkPolicy")
+
+
+def test_the_namespace_allows_what_its_pods_need_and_no_more(overlay: str, objects: tuple[Object, ...]) -> None:
+    """`restricted` wherever the host's network is not used."""
+    (namespace,) = _of_kind(objects, "Namespace").values()
+    level = namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+    assert level == ("restricted" if overlay == "second-scheduler" else "privileged")
+
+
+def test_the_default_scheduler_does_not_place_what_it_needs() -> None:
+    """With every pod behind netgang, netgang's own pod must name its machine."""
+    assert "nodeName" in _pod_spec(_of_kind(_rendered("default-scheduler"), "Deployment")["netgang"])
+    assert "nodeName" not in _pod_spec(_of_kind(_rendered("managed-resource"), "Deployment")["netgang"])
+
+
+def test_the_second_scheduler_runs_our_configuration() -> None:
+    """The mounted file is scheduler-config/second-scheduler.yaml, and refused pods keep their backoff."""
+    objects = _rendered("second-scheduler")
+    pod = _pod_spec(_of_kind(objects, "Deployment")["netgang-scheduler"])
+    (container,) = pod["containers"]
+    (mount,) = container["volumeMounts"]
+    (volume,) = pod["volumes"]
+    mounted = _of_kind(objects, "ConfigMap")[volume["configMap"]["name"]]["data"]["scheduler.yaml"]
+    assert yaml.safe_load(mounted) == load_configuration(ROOT / "scheduler-config/second-scheduler.yaml")
+    assert f"--config={mount['mountPath']}/scheduler.yaml" in container["command"]
+    assert "--feature-gates=SchedulerPopFromBackoffQ=false" in container["command"]
+
+
+def test_the_second_scheduler_may_take_its_own_lease_only() -> None:
+    """Name and namespace of the lease are the same in its role and in its configuration."""
+    role = _of_kind(_rendered("second-scheduler"), "Role")["netgang-scheduler"]
+    lease = load_configuration(ROOT / "scheduler-config/second-scheduler.yaml")["leaderElection"]
+    assert role["metadata"]["namespace"] == lease["resourceNamespace"]
+    named = [rule for rule in role["rules"] if rule.get("resourceNames")]
+    assert [rule["resourceNames"] for rule in named] == [[lease["resourceName"]]]
+    assert [rule["verbs"] for rule in role["rules"] if not rule.get("resourceNames")] == [["create"]]
+
+
+def test_the_second_scheduler_has_kube_schedulers_own_roles() -> None:
+    """Its two built-in roles, so that it may what the cluster's version of kube-scheduler may."""
+    bindings = _of_kind(_rendered("second-scheduler"), "ClusterRoleBinding").values()
+    roles = {b["roleRef"]["name"] for b in bindings if b["subjects"][0]["name"] == "netgang-scheduler"}
+    assert roles == {"system:kube-scheduler", "system:volume-scheduler"}
+
+
+def test_images_have_versions(objects: tuple[Object, ...]) -> None:
+    """A rollout is the same tomorrow: no image without a version, none called latest."""
+    images = [c["image"] for one in _of_kind(objects, "Deployment").values() for c in _pod_spec(one)["containers"]]
+    assert all(":" in image and not image.endswith(":latest") for image in images)

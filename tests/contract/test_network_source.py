@@ -1,0 +1,195 @@
+"""What every NetworkSource promises, asserted of the fake, the file and MaDDash alike."""
+
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from extender.errors import NetworkSourceError
+from extender.network.file import MeshFileSource
+from extender.network.maddash import MaddashSource
+from extender.network.maddash_client import MaddashServer as Address
+from extender.ports import Batch, NetworkSource
+from scoring.ids import EndpointId
+from scoring.network import Metric
+from tests.fakes.maddash_server import Fault, MaddashServer
+from tests.fakes.mesh import Mesh, full_mesh, mesh_file, paper_mesh
+from tests.fakes.network_source import FakeNetworkSource, measurements
+
+NOW_S = 1_800_000_000.0
+
+
+class World(Protocol):
+    """A source, and the hands that change what it sees."""
+
+    @property
+    def source(self) -> NetworkSource:
+        """What is tested."""
+
+    def show(self, mesh: Mesh, *, measured_at_s: float) -> None:
+        """Let the source find this mesh."""
+
+    def break_down(self) -> None:
+        """Let the source fail until the next `show`."""
+
+
+class FakeWorld:
+    """The fake."""
+
+    def __init__(self) -> None:
+        self.source = FakeNetworkSource()
+
+    def show(self, mesh: Mesh, *, measured_at_s: float) -> None:
+        """Set its answer."""
+        self.source.set_mesh(mesh, measured_at_s=measured_at_s)
+
+    def break_down(self) -> None:
+        """Fail."""
+        self.source.fail()
+
+
+class FileWorld:
+    """A file that is replaced."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "mesh.json"
+        self.source = MeshFileSource(self.path)
+
+    def show(self, mesh: Mesh, *, measured_at_s: float) -> None:
+        """Replace the file at once; its mtime is the time of all values."""
+        fresh = self.path.with_suffix(".new")
+        fresh.write_text(mesh_file(mesh))
+        os.utime(fresh, (measured_at_s, measured_at_s))
+        fresh.replace(self.path)
+
+    def break_down(self) -> None:
+        """Leave half a file."""
+        self.path.write_text('[{"source": "a"')
+
+
+class MaddashWorld:
+    """A MaDDash server on loopback."""
+
+    def __init__(self, server: MaddashServer) -> None:
+        self.server = server
+        self.checked_at_s = 0.0
+        self.source = MaddashSource(Address(server.url, timeout_s=10.0))
+
+    def show(self, mesh: Mesh, *, measured_at_s: float) -> None:
+        """Serve another mesh."""
+        self.server.faults.clear()
+        self.server.mesh, self.checked_at_s = mesh, measured_at_s
+
+    def break_down(self) -> None:
+        """Answer 500 to everything."""
+        self.server.faults.update(dict.fromkeys(("grids", "Loss", "Delay", "Throughput"), Fault.SERVER_ERROR))
+
+
+@pytest.fixture(params=["fake", "file", "maddash"])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    """Each source in turn."""
+    async with AsyncExitStack() as stack:
+        if request.param == "fake":
+            yield FakeWorld()
+        elif request.param == "file":
+            yield FileWorld(tmp_path)
+        else:
+            maddash: MaddashWorld
+            server = stack.enter_context(MaddashServer(Mesh(), checked_at_s=lambda: maddash.checked_at_s))
+            maddash = MaddashWorld(server)
+            stack.push_async_callback(maddash.source.aclose)
+            yield maddash
+
+
+async def read(world: World, now_s: float = NOW_S) -> Batch:
+    """A fetch that must give something."""
+    batch = await world.source.fetch(now_s=now_s)
+    assert batch is not None
+    return batch
+
+
+async def test_name(world: World) -> None:
+    """The name is short, constant and fit for a metric label."""
+    assert world.source.name in ("fake", "file", "maddash")
+
+
+async def test_all_values_of_the_paper_mesh(world: World) -> None:
+    """Every source gives exactly the mesh: each pair, direction and metric in our units, with its time."""
+    world.show(paper_mesh(), measured_at_s=NOW_S - 90.0)
+    batch = await read(world)
+    wanted = measurements(paper_mesh(), measured_at_s=NOW_S - 90.0)
+    assert set(batch.measurements) == set(wanted)
+    assert len(batch.measurements) == len(wanted)
+    assert batch.fetched_at_s == NOW_S
+
+
+async def test_every_end_is_an_endpoint(world: World) -> None:
+    """Each end of a measurement is listed once."""
+    world.show(full_mesh("a", "b", "node 1", "2001:db8::1", "ü%+/"), measured_at_s=NOW_S)
+    batch = await read(world)
+    assert sorted(one.id for one in batch.endpoints) == sorted(["a", "b", "node 1", "2001:db8::1", "ü%+/"])
+    assert {end for m in batch.measurements for end in (m.source, m.target)} <= {one.id for one in batch.endpoints}
+
+
+async def test_no_news(world: World) -> None:
+    """A second fetch without a change gives `None`."""
+    world.show(full_mesh("a", "b"), measured_at_s=NOW_S)
+    await read(world)
+    assert await world.source.fetch(now_s=NOW_S + 60.0) is None
+
+
+async def test_news(world: World) -> None:
+    """A changed value is in the next answer, and only its direction changed."""
+    mesh = full_mesh("a", "b")
+    world.show(mesh, measured_at_s=NOW_S)
+    await read(world)
+    changed = full_mesh("a", "b")
+    changed.change("a", "b", delay_ms=25.0)
+    world.show(changed, measured_at_s=NOW_S + 30.0)
+    batch = await read(world, NOW_S + 60.0)
+    delays = {(m.source, m.target): m.value for m in batch.measurements if m.metric is Metric.DELAY}
+    assert delays == {("a", "b"): 25.0, ("b", "a"): 0.3}
+
+
+async def test_unmeasured_values_are_absent(world: World) -> None:
+    """What is not measured has no measurement: never 0, never the best."""
+    mesh = full_mesh("a", "b")
+    mesh.change("a", "b", loss_ratio=None, throughput_bps=None)
+    world.show(mesh, measured_at_s=NOW_S)
+    found = {(m.source, m.metric) for m in (await read(world)).measurements}
+    a, b = EndpointId("a"), EndpointId("b")
+    assert found == {(a, Metric.DELAY), (b, Metric.LOSS), (b, Metric.DELAY), (b, Metric.THROUGHPUT)}
+
+
+async def test_no_measurement_is_from_the_future(world: World) -> None:
+    """A time ahead of ours counts as now: a wrong clock must not keep values young."""
+    world.show(full_mesh("a", "b"), measured_at_s=NOW_S + 3600.0)
+    assert {m.measured_at_s for m in (await read(world)).measurements} == {NOW_S}
+
+
+async def test_failing_at_first(world: World) -> None:
+    """A source that never worked raises NetworkSourceError, and nothing else, until it works."""
+    world.break_down()
+    for _ in range(2):
+        with pytest.raises(NetworkSourceError):
+            await world.source.fetch(now_s=NOW_S)
+    world.show(full_mesh("a", "b"), measured_at_s=NOW_S)
+    assert len((await read(world)).measurements) == 6
+
+
+async def test_failing_later(world: World) -> None:
+    """A source that stops working raises, or gives its last data and says that they are old; then it heals."""
+    world.show(full_mesh("a", "b"), measured_at_s=NOW_S)
+    before = await read(world)
+    world.break_down()
+    with contextlib.suppress(NetworkSourceError):
+        batch = await read(world, NOW_S + 60.0)
+        assert set(batch.measurements) == set(before.measurements)
+        assert batch.fetched_at_s == NOW_S
+        assert batch.problems
+    world.show(full_mesh("a", "b", "c"), measured_at_s=NOW_S + 90.0)
+    assert len((await read(world, NOW_S + 120.0)).measurements) == 18

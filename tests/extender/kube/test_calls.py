@@ -1,0 +1,56 @@
+"""The table of calls: what may be read, and how paths are made."""
+
+import doctest
+from types import ModuleType
+
+import pytest
+
+from extender.kube import backoff, calls, faults, reflector
+from extender.kube.calls import CALLS, NODES, POD_GROUPS, PODS, resource_of, rules
+
+READABLE = {
+    "all pods": ("/api/v1/pods", PODS),
+    "pods of a namespace": ("/api/v1/namespaces/team-a/pods", PODS),
+    "with a selector": ("/api/v1/namespaces/team-a/pods?labelSelector=a%3Db", PODS),
+    "nodes": ("/api/v1/nodes", NODES),
+    "PodGroups": ("/apis/scheduling.x-k8s.io/v1alpha1/podgroups", POD_GROUPS),
+}
+UNREADABLE = {
+    "secrets": "/api/v1/secrets",
+    "one pod": "/api/v1/namespaces/team-a/pods/p",
+    "nodes are not in namespaces": "/api/v1/namespaces/team-a/nodes",
+    "events are only created": "/apis/events.k8s.io/v1/events",
+    "another version": "/apis/scheduling.x-k8s.io/v1beta1/podgroups",
+    "no namespace": "/api/v1/namespaces//pods",
+}
+
+
+@pytest.mark.parametrize(("path", "want"), READABLE.values(), ids=READABLE)
+def test_readable_collections_are_recognised(path: str, want: calls.Resource) -> None:
+    """A path of a readable kind, in one namespace or all, with or without a query, is that kind."""
+    assert want == resource_of(path)
+
+
+@pytest.mark.parametrize("path", UNREADABLE.values(), ids=UNREADABLE)
+def test_other_collections_are_refused(path: str) -> None:
+    """What is not in the table cannot be listed or watched."""
+    with pytest.raises(ValueError, match="not a collection that"):
+        resource_of(path)
+
+
+def test_every_readable_kind_is_listed_and_watched() -> None:
+    """A reflector needs both verbs, so a kind never has only one of them."""
+    assert {one[1:] for one in rules() if one[0] == "list"} == {one[1:] for one in rules() if one[0] == "watch"}
+
+
+def test_no_call_stands_twice() -> None:
+    """The table has each right once."""
+    assert len(CALLS) == len(rules())
+
+
+@pytest.mark.parametrize("module", [backoff, calls, faults, reflector], ids=lambda module: module.__name__)
+def test_examples_in_docstrings_hold(module: ModuleType) -> None:
+    """What the docstrings show is what happens."""
+    outcome = doctest.testmod(module)
+    assert outcome.attempted > 0
+    assert outcome.failed == 0

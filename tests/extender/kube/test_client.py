@@ -1,0 +1,154 @@
+"""What goes over the wire: paths, queries, content types, bodies; and answers that make no sense."""
+
+import json
+from contextlib import aclosing
+
+import pytest
+
+from bench.apiserver import Fault, LoopbackApi
+from extender.errors import ApiError, ApiUnavailableError, NotFoundError
+from extender.kube.calls import PODS
+from extender.kube.client import KubeClient
+from extender.ports import Binding
+from scoring.ids import NodeName, PodUid
+
+
+async def test_a_binding_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
+    """POST pods/NAME/binding with the pod's uid, as kube-scheduler does."""
+    uid = loopback.store.put(PODS, {"metadata": {"name": "p", "namespace": "team-a"}})["metadata"]["uid"]
+    await client.bind(Binding("team-a", "p", PodUid(uid), NodeName("n1")))
+    (seen,) = loopback.seen
+    assert (
+        seen.method,
+        seen.path,
+        seen.headers["Content-Type"],
+    ) == ("POST", "/api/v1/namespaces/team-a/pods/p/binding", "application/json")
+    assert json.loads(seen.body) == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "p", "namespace": "team-a", "uid": uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+    }
+
+
+async def test_annotations_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
+    """One merge patch, with the uid as precondition."""
+    uid = loopback.store.put(PODS, {"metadata": {"name": "p"}})["metadata"]["uid"]
+    await client.annotate_pod("default", "p", PodUid(uid), {"netgang.io/nudge": "1"})
+    (seen,) = loopback.seen
+    assert (seen.method, seen.headers["Content-Type"]) == ("PATCH", "application/merge-patch+json")
+    assert json.loads(seen.body) == {"metadata": {"uid": uid, "annotations": {"netgang.io/nudge": "1"}}}
+
+
+async def test_an_eviction_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
+    """An Eviction of policy/v1 with the uid as precondition; the pod is never just deleted."""
+    uid = loopback.store.put(PODS, {"metadata": {"name": "p"}})["metadata"]["uid"]
+    await client.evict("default", "p", PodUid(uid))
+    (seen,) = loopback.seen
+    assert (seen.method, seen.path) == ("POST", "/api/v1/namespaces/default/pods/p/eviction")
+    assert json.loads(seen.body) == {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": "p", "namespace": "default"},
+        "deleteOptions": {"preconditions": {"uid": uid}},
+    }
+
+
+async def test_a_list_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
+    """`not_older_than` belongs to the first page only; the API server refuses it beside a continue token."""
+    for number in range(3):
+        loopback.store.put(PODS, {"metadata": {"name": f"p{number}"}})
+    first = await client.list_page(PODS.collection(), limit=2, not_older_than="2")
+    await client.list_page(PODS.collection(), limit=2, not_older_than="2", continue_token=first.continue_token)
+    assert [seen.path for seen in loopback.seen] == [
+        "/api/v1/pods?limit=2&resourceVersion=2&resourceVersionMatch=NotOlderThan",
+        f"/api/v1/pods?limit=2&continue={first.continue_token}",
+    ]
+
+
+async def test_a_watch_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
+    """Bookmarks are asked for, and the length of the watch is given; a selector in the path is kept."""
+    loopback.store.put(PODS, {"metadata": {"name": "p"}})
+    path = PODS.collection("default") + "?labelSelector=a%3Db"
+    async with aclosing(client.watch(path, resource_version="1", timeout_s=250)) as events:
+        await anext(events)
+    assert loopback.seen[0].path == (
+        "/api/v1/namespaces/default/pods?labelSelector=a%3Db"
+        "&watch=true&resourceVersion=1&allowWatchBookmarks=true&timeoutSeconds=250"
+    )
+
+
+async def test_names_cannot_leave_their_place(loopback: LoopbackApi, client: KubeClient) -> None:
+    """A name with a slash stays one part of the path."""
+    with pytest.raises(NotFoundError):
+        await client.get_pod("default", "../../nodes/n1")
+    assert loopback.seen[0].path == "/api/v1/namespaces/default/pods/..%2F..%2Fnodes%2Fn1"
+
+
+async def test_items_are_passed_on_as_they_are(loopback: LoopbackApi, client: KubeClient) -> None:
+    """Raw bytes of each item, not decoded and encoded again."""
+    odd = b'{"metadata":{"name":"p",  "namespace":"default"}, "spec":{"x":1e400}}'
+    loopback.store.load(PODS, {("default", "p"): odd})
+    assert (await client.list_page(PODS.collection(), limit=1)).items == [odd]
+    assert await client.get_pod("default", "p") == odd
+
+
+NO_LISTS = {
+    "not JSON": b"<html>",
+    "nothing": b"",
+    "an empty object": b"{}",
+    "no version": b'{"metadata":{},"items":[]}',
+    "no items": b'{"metadata":{"resourceVersion":"1"}}',
+    "cut off": b'{"metadata":{"resourceVersion":"1"},"items":[{"metadata":',
+    "items is no list": b'{"metadata":{"resourceVersion":"1"},"items":{}}',
+}
+
+
+@pytest.mark.parametrize("body", NO_LISTS.values(), ids=NO_LISTS)
+async def test_nonsense_is_not_an_empty_list(body: bytes, loopback: LoopbackApi, client: KubeClient) -> None:
+    """An answer 200 that is no list is an outage: taken for an empty one it would wipe the cache."""
+    loopback.fail_next("list", Fault(status=200, body=body))
+    with pytest.raises(ApiUnavailableError):
+        await client.list_page(PODS.collection(), limit=500)
+
+
+async def test_null_items_are_an_empty_list(loopback: LoopbackApi, client: KubeClient) -> None:
+    """Go writes an empty list as null."""
+    loopback.fail_next("list", Fault(status=200, body=b'{"metadata":{"resourceVersion":"7"},"items":null}'))
+    page = await client.list_page(PODS.collection(), limit=500)
+    assert (page.items, page.resource_version, page.continue_token) == ([], "7", "")
+
+
+async def test_nonsense_in_a_watch_is_an_outage(loopback: LoopbackApi, client: KubeClient) -> None:
+    """A line that is no event ends the watch with an error."""
+    loopback.fail_next("watch", Fault(status=200, body=b'{"type":"ADDED"}\n'))
+    with pytest.raises(ApiUnavailableError):
+        async with aclosing(client.watch(PODS.collection(), resource_version="1", timeout_s=9)) as events:
+            await anext(events)
+
+
+async def test_an_eviction_that_a_budget_forbids(loopback: LoopbackApi, client: KubeClient) -> None:
+    """429 with the reason and the delay: an answer, not an outage, and not repeated here."""
+    body = b'{"message":"Cannot evict pod as it would violate the pod\'s disruption budget."}'
+    loopback.fail_next("evict", Fault(status=429, body=body, headers={"Retry-After": "10"}))
+    with pytest.raises(ApiError, match="disruption budget") as caught:
+        await client.evict("default", "p", PodUid("u"))
+    assert (caught.value.status, caught.value.retry_after_s) == (429, 10.0)
+    assert len(loopback.seen) == 1
+
+
+async def test_an_annotation_that_is_invalid_is_not_a_conflict(loopback: LoopbackApi, client: KubeClient) -> None:
+    """422 with the pod still there means that the patch itself is wrong."""
+    uid = loopback.store.put(PODS, {"metadata": {"name": "p"}})["metadata"]["uid"]
+    loopback.fail_next("patch", Fault(status=422, body=b'{"message":"bad key"}'))
+    with pytest.raises(ApiError, match="bad key") as caught:
+        await client.annotate_pod("default", "p", PodUid(uid), {"a b": "c"})
+    assert type(caught.value) is ApiError
+
+
+async def test_a_client_that_is_not_open_says_so() -> None:
+    """Using it outside `async with` is a defect, not an outage."""
+    from tests.extender.kube.conftest import client_of
+
+    with pytest.raises(RuntimeError, match="async with"):
+        await client_of("http://127.0.0.1:1").get_pod("default", "p")

@@ -1,0 +1,1 @@
+"""Tests of the sources of measurements, and of what becomes of them."""

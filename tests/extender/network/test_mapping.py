@@ -1,0 +1,194 @@
+"""Which endpoint a node is measured at, and when that is left open."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.network.mapping import MappingConfig, map_nodes
+from extender.ports import EndpointInfo
+from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.model import Node
+from scoring.network import METRICS, Metric
+from tests.builders import node
+
+
+def end(name: str, *aliases: str) -> EndpointInfo:
+    """An endpoint."""
+    return EndpointInfo(EndpointId(name), aliases)
+
+
+def machine(
+    name: str, *addresses: str, annotations: Mapping[str, str] | None = None, labels: Mapping[str, str] | None = None
+) -> Node:
+    """A node with addresses."""
+    return node(name, addresses=addresses, annotations=tuple((annotations or {}).items()), labels=labels)
+
+
+def endpoint(one: Node, *endpoints: EndpointInfo, config: MappingConfig | None = None) -> str | None:
+    """The endpoint of a single node for loss."""
+    return map_nodes([one], endpoints, config or MappingConfig()).endpoint_of[Metric.LOSS].get(one.name)
+
+
+AUTOMATIC = {  # case: (expected endpoint, node, endpoints)
+    "same name": ("node1", machine("node1"), [end("node1"), end("node2")]),
+    "other case and a trailing dot": ("Node1.Lab.", machine("node1.lab"), [end("Node1.Lab.")]),
+    "alias is the name": ("ps1", machine("node1"), [end("ps1", "rack 3", "node1")]),
+    "id is an address": ("10.0.0.1", machine("node1", "10.0.0.1"), [end("10.0.0.1"), end("10.0.0.2")]),
+    "alias is an address": ("ps1", machine("node1", "10.0.0.1"), [end("ps1", "10.0.0.1")]),
+    "alias is a host name": ("ps1", machine("n", "node1.lab.example"), [end("ps1", "node1.lab.example")]),
+    "IPv6 in another form": ("x", machine("n", "2001:db8:c::2"), [end("x", "2001:0DB8:000c:0:0:0:0:2")]),
+    "IPv6 in brackets": ("[2001:db8::1]", machine("n", "2001:db8::1"), [end("[2001:db8::1]")]),
+    "IPv4 inside IPv6": ("::ffff:192.0.2.7", machine("n", "192.0.2.7"), [end("::ffff:192.0.2.7")]),
+    "endpoint has a domain": ("node1.lab.example", machine("node1"), [end("node1.lab.example")]),
+    "node has a domain": ("node1", machine("node1.lab.example"), [end("node1")]),
+    "alias has a domain": ("ps1", machine("node1"), [end("ps1", "node1.lab.example")]),
+    "name goes before host name": ("node1", machine("node1"), [end("node1"), end("node1.lab.example")]),
+    "two domains are two machines": (None, machine("ps1.zone-a.example"), [end("ps1.zone-b.example")]),
+    "host names are whole": (None, machine("node1"), [end("node10"), end("node1x.lab.example")]),
+    "addresses have no host name": (None, machine("n", "10.0.0.1"), [end("10.1.2.3"), end("10")]),
+    "no endpoint": (None, machine("node1"), []),
+}
+
+
+@pytest.mark.parametrize(("wanted", "one", "endpoints"), AUTOMATIC.values(), ids=AUTOMATIC)
+def test_automatic(wanted: str | None, one: Node, endpoints: list[EndpointInfo]) -> None:
+    """Names and addresses match in their canonical forms; host names only where one side has no domain."""
+    assert wanted == endpoint(one, *endpoints)
+
+
+AMBIGUOUS = {  # case: (candidates, node, endpoints)
+    "alias of two": (["a", "b"], machine("node1"), [end("b", "node1"), end("a", "node1")]),
+    "name of one, address of another": (
+        ["node1", "x"],
+        machine("node1", "10.0.0.1"),
+        [end("node1"), end("x", "10.0.0.1")],
+    ),
+    "IPv4 and IPv6 twins": (
+        ["v4", "v6"],
+        machine("n", "10.0.0.1", "fd00::1"),
+        [end("v6", "fd00::1"), end("v4", "10.0.0.1")],
+    ),
+    "two domains": (["ps1.a.example", "ps1.b.example"], machine("ps1"), [end("ps1.b.example"), end("ps1.a.example")]),
+}
+
+
+@pytest.mark.parametrize(("candidates", "one", "endpoints"), AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_ambiguous(candidates: list[str], one: Node, endpoints: list[EndpointInfo]) -> None:
+    """Where two endpoints match, none is taken: the node is listed with both, once per metric."""
+    found = map_nodes([one], endpoints, MappingConfig())
+    assert found.endpoint_of[Metric.LOSS] == {}
+    assert [tuple(candidates)] * 3 == [doubt.candidates for doubt in found.ambiguous]
+    assert found.unmapped[Metric.LOSS] == ()
+
+
+def test_two_nodes_that_claim_one_host_name() -> None:
+    """Endpoint `ps1` may be either of two nodes of that host name: neither gets it."""
+    found = map_nodes([machine("ps1.a.example"), machine("ps1.b.example")], [end("ps1")], MappingConfig())
+    assert found.endpoint_of[Metric.DELAY] == {}
+    assert {"ps1.a.example", "ps1.b.example"} == {doubt.node for doubt in found.ambiguous}
+
+
+def test_a_taken_endpoint_is_no_candidate_for_host_names() -> None:
+    """`ps1.a.example` is `ps1` by its alias, so `ps1.b.example` cannot be it."""
+    nodes = [machine("ps1.a.example"), machine("ps1.b.example")]
+    found = map_nodes(nodes, [end("ps1", "ps1.a.example")], MappingConfig())
+    assert found.endpoint_of[Metric.LOSS] == {"ps1.a.example": "ps1"}
+    assert found.unmapped[Metric.LOSS] == ("ps1.b.example",)
+    assert found.ambiguous == ()
+
+
+KEY = "netgang.io/endpoint"
+STATED = {  # case: (loss, throughput, config, annotations, labels)
+    "table": ("b", "b", {NodeName("n"): dict.fromkeys(METRICS, "b")}, {KEY: "c"}, {KEY: "d"}),
+    "table for one metric": ("b", "c", {NodeName("n"): {Metric.LOSS: "b"}}, {KEY: "c"}, {}),
+    "annotation before label": ("c", "c", {}, {KEY: "c"}, {KEY: "d"}),
+    "label": ("d", "d", {}, {}, {KEY: "d"}),
+    "annotation for one metric": ("c", "d", {}, {f"{KEY}-loss": "c"}, {KEY: "d"}),
+    "the metric's own before the general": ("d", "c", {}, {f"{KEY}-loss": "d", KEY: "c"}, {}),
+    "blank says nothing": ("n", "n", {}, {KEY: "  "}, {KEY: ""}),
+    "by an alias": ("b", "b", {}, {KEY: "B.Lab.Example"}, {}),
+    "a name nobody has": (None, "n", {}, {f"{KEY}-loss": "nobody"}, {}),
+}
+
+
+@pytest.mark.parametrize(("loss", "throughput", "table", "annotations", "labels"), STATED.values(), ids=STATED)
+def test_stated(
+    loss: str | None,
+    throughput: str | None,
+    table: Mapping[NodeName, Mapping[Metric, str]],
+    annotations: Mapping[str, str],
+    labels: Mapping[str, str],
+) -> None:
+    """Table, annotation, label: the first that says something decides, also when the name would match another."""
+    endpoints = [end("n"), end("b", "b.lab.example"), end("c"), end("d")]
+    found = map_nodes([machine("n", annotations=annotations, labels=labels)], endpoints, MappingConfig(table))
+    name = NodeName("n")
+    assert loss == found.endpoint_of[Metric.LOSS].get(name)
+    assert throughput == found.endpoint_of[Metric.THROUGHPUT].get(name)
+
+
+def test_a_stated_name_that_nobody_has_is_said() -> None:
+    """A typing mistake in an annotation is a sentence and an unmapped node, not a silent match by name."""
+    found = map_nodes([machine("n", annotations={f"{KEY}-loss": "m"})], [end("n")], MappingConfig())
+    assert found.unmapped[Metric.LOSS] == ("n",)
+    assert found.unknown == (
+        "node n: the annotation netgang.io/endpoint-loss names 'm': no endpoint of loss has this name",
+    )
+
+
+def test_other_key() -> None:
+    """The key is a setting."""
+    config = MappingConfig(key="lab.example/ps")
+    assert endpoint(machine("n", annotations={"lab.example/ps": "b"}), end("n"), end("b"), config=config) == "b"
+
+
+def test_endpoint_of_the_zone() -> None:
+    """With one endpoint per site, all nodes of the zone are measured at it, unless they say otherwise."""
+    config = MappingConfig(zones={ZoneName("a"): dict.fromkeys(METRICS, "gateway")})
+    nodes = [machine("n1"), machine("n2", annotations={KEY: "n2"}), node("n3", zone="b")]
+    found = map_nodes(nodes, [end("gateway"), end("n2")], config)
+    assert found.endpoint_of[Metric.LOSS] == {"n1": "gateway", "n2": "n2"}
+    assert found.unmapped[Metric.LOSS] == ("n3",)
+
+
+def test_without_automatic_only_what_is_stated_counts() -> None:
+    """Matching by name can be switched off."""
+    assert endpoint(machine("n"), end("n"), config=MappingConfig(automatic=False)) is None
+
+
+def test_hosts_for_delay_and_for_throughput() -> None:
+    """Where a node has one host for delay and one for throughput, the values of each tell which is which."""
+    measured = {Metric.LOSS: {EndpointId("n-lat")}, Metric.THROUGHPUT: {EndpointId("n-bw")}}
+    endpoints = [end("n-lat", "10.0.0.1"), end("n-bw", "10.0.0.1")]
+    found = map_nodes([machine("n", "10.0.0.1")], endpoints, MappingConfig(), measured=measured)
+    assert found.endpoint_of[Metric.LOSS] == {"n": "n-lat"}
+    assert found.endpoint_of[Metric.THROUGHPUT] == {"n": "n-bw"}
+    assert found.endpoint_of[Metric.DELAY] == {}
+    assert not found.ambiguous
+    assert not found.unused
+
+
+def test_unused_endpoints_are_listed() -> None:
+    """Endpoints that are no node's are listed: gateways, or names that should have matched."""
+    assert map_nodes([machine("n")], [end("n"), end("gw")], MappingConfig()).unused == ("gw",)
+
+
+NAMES = st.sampled_from(["n1", "n2", "n1.a", "n1.b", "N2.", "10.0.0.1", "fd00::1", "fd00:0::1"])
+
+
+@given(
+    st.lists(st.tuples(NAMES, st.lists(NAMES, max_size=2)), max_size=5, unique_by=lambda one: one[0]),
+    st.lists(st.tuples(NAMES, st.lists(NAMES, max_size=2)), max_size=5, unique_by=lambda one: one[0]),
+)
+def test_order_is_irrelevant(machines: list[tuple[str, list[str]]], ends: list[tuple[str, list[str]]]) -> None:
+    """The same nodes and endpoints in any order are mapped the same, and each node is in exactly one list."""
+    nodes = [machine(name, *addresses) for name, addresses in machines]
+    endpoints = [end(name, *aliases) for name, aliases in ends]
+    found = map_nodes(nodes, endpoints, MappingConfig())
+    assert found == map_nodes(nodes[::-1], endpoints[::-1], MappingConfig())
+    for metric in METRICS:
+        doubtful = [doubt.node for doubt in found.ambiguous if doubt.metric is metric]
+        listed = [*found.endpoint_of[metric], *found.unmapped[metric], *doubtful]
+        assert sorted(one.name for one in nodes) == sorted(listed)

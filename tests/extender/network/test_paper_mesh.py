@@ -1,0 +1,101 @@
+"""The published test bed as data: it has the properties of PAPERS N4, and all its forms agree."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from extender.network.mesh import read_mesh
+from scoring.network import Metric
+from tests.fakes.mesh import Link, Mesh, mesh_file, paper_mesh, paper_zone
+from tests.fakes.network_source import measurements
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "mesh" / "paper-testbed.json"
+NOW_S = 1_800_000_000.0
+
+
+def worse(mesh: Mesh, one: str, other: str) -> Link:
+    """A link's worse direction, value by value."""
+    a, b = mesh.links[one, other], mesh.links[other, one]
+    assert a.loss_ratio is not None
+    assert b.loss_ratio is not None
+    assert a.delay_ms is not None
+    assert b.delay_ms is not None
+    assert a.throughput_bps is not None
+    assert b.throughput_bps is not None
+    return Link(max(a.loss_ratio, b.loss_ratio), max(a.delay_ms, b.delay_ms), min(a.throughput_bps, b.throughput_bps))
+
+
+def literal_score(link: Link) -> float:
+    """PAPERS N2 with the prototype's units."""
+    assert link.loss_ratio is not None
+    assert link.delay_ms is not None
+    assert link.throughput_bps is not None
+    loss = max(0.0, 20.0 - 10.0 * 100.0 * link.loss_ratio)
+    return loss + max(0.0, 40.0 - link.delay_ms) + 40.0 * link.throughput_bps / 1e9
+
+
+def published_order(mesh: Mesh, nodes: Sequence[str], count: int) -> list[str]:
+    """PAPERS N3: from the first node on, add each node's score with the last chosen one, take the highest total."""
+    chosen, totals = [nodes[0]], dict.fromkeys(nodes[1:], 0.0)
+    while len(chosen) < count:
+        for name in totals:
+            totals[name] += literal_score(worse(mesh, chosen[-1], name))
+        best = max(totals, key=lambda name: totals[name])
+        del totals[best]
+        chosen.append(best)
+    return chosen
+
+
+def test_the_example_is_the_mesh() -> None:
+    """The example file is what the documented command writes, and reads as the very values of the mesh."""
+    assert EXAMPLE.read_text() == mesh_file(paper_mesh())
+    batch = read_mesh(EXAMPLE, now_s=NOW_S)
+    assert list(batch.measurements) == measurements(paper_mesh(), measured_at_s=NOW_S)
+    assert not batch.problems
+
+
+def test_size() -> None:
+    """36 nodes in four zones of nine, all 1,260 directions measured."""
+    mesh = paper_mesh()
+    assert [sum(end.zone == zone for end in mesh.ends.values()) for zone in "ABCD"] == [9, 9, 9, 9]
+    assert len(mesh.links) == 36 * 35
+    assert len(measurements(mesh, measured_at_s=NOW_S)) == 3 * 36 * 35
+
+
+def test_impairments() -> None:
+    """node33 has 10 ms delay, node34 10 % loss, node35 10 Mbit/s; all other links of a zone are clean."""
+    mesh = paper_mesh()
+    for (one, other), link in mesh.links.items():
+        a, b = int(one.removeprefix("node")), int(other.removeprefix("node"))
+        assert link.delay_ms is not None
+        assert link.throughput_bps is not None
+        assert link.loss_ratio == (0.1 if 34 in (a, b) else 0.0)
+        assert (link.throughput_bps == 10e6) == (35 in (a, b))
+        same_zone = paper_zone(a) == paper_zone(b)
+        least_ms = (0.3 if same_zone else 5.0) + (10.0 if 33 in (a, b) else 0.0)
+        assert least_ms <= link.delay_ms < least_ms + (0.3 if same_zone else 26.0)
+        if 35 not in (a, b):
+            low, high = (90e6, 100e6) if same_zone else (40e6, 50e6)
+            assert low <= link.throughput_bps <= high
+
+
+def test_the_published_order_is_possible() -> None:
+    """With the mesh's noise the published method gives the figure's order: 28, then 32, 31, … and 29 last."""
+    order = published_order(paper_mesh(), [f"node{number}" for number in range(28, 37)], 6)
+    assert order[:3] == ["node28", "node32", "node31"]
+    assert order[-1] == "node29"
+    assert set(order) == {"node28", "node29", "node30", "node31", "node32", "node36"}
+
+
+def test_values_survive_the_printing() -> None:
+    """All values are whole steps of what MaDDash prints, so that a server and a file give the same numbers."""
+    for link in paper_mesh().links.values():
+        assert link.delay_ms == float(f"{link.delay_ms:.3f}")
+        assert link.throughput_bps is not None
+        assert link.throughput_bps % 1e6 == 0.0
+
+
+def test_values_are_sane() -> None:
+    """Every metric is measured in both directions of every link."""
+    found = {(one.source, one.target, one.metric) for one in measurements(paper_mesh(), measured_at_s=NOW_S)}
+    assert all((target, source, metric) in found for source, target, metric in found)
+    assert {metric for _, _, metric in found} == set(Metric)

@@ -1,0 +1,45 @@
+"""Clocks for tests: one that moves only when told, and one that follows a loop with virtual time."""
+
+import asyncio
+
+
+class FakeClock:
+    """Stands still until `advance`; the wall clock can be set without touching the monotonic one."""
+
+    def __init__(self, now_s: float = 1_700_000_000.0) -> None:
+        self._wall_s = now_s
+        self._monotonic_s = 0.0
+
+    def now_s(self) -> float:
+        """Wall clock, Unix seconds."""
+        return self._wall_s
+
+    def monotonic_s(self) -> float:
+        """Seconds advanced since the clock was made."""
+        return self._monotonic_s
+
+    def advance(self, seconds: float) -> None:
+        """Let `seconds` pass on both clocks."""
+        if seconds < 0.0:
+            raise ValueError("time does not go back; set_wall does that to the wall clock")
+        self._wall_s += seconds
+        self._monotonic_s += seconds
+
+    def set_wall(self, now_s: float) -> None:
+        """Set the wall clock, as an operator or NTP would; no time passes."""
+        self._wall_s = now_s
+
+
+class LoopClock:
+    """Follows the running loop's time (virtual under looptime); the wall clock starts at `start_s` at loop time 0."""
+
+    def __init__(self, start_s: float = 1_700_000_000.0) -> None:
+        self._start_s = start_s
+
+    def now_s(self) -> float:
+        """Wall clock, Unix seconds."""
+        return self._start_s + asyncio.get_running_loop().time()
+
+    def monotonic_s(self) -> float:
+        """The loop's time."""
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,192 @@
+"""A small MaDDash server on loopback: the shapes and habits of 5.0.8, for a mesh that a test may change at any time.
+
+What it has of the real one: grids by name with two decodings of the path, uris that echo the request, labels in place
+of ids, rows ordered by label (node10 before node2), `columnProps` empty in square meshes, plain error texts labelled
+as JSON, 500 for a grid that is not known, values only as sentences with three decimals.
+
+    with MaddashServer(paper_mesh(), checked_at_s=clock.now_s) as server:
+        server.url                                    # http://127.0.0.1:PORT/maddash
+        server.mesh.change("node1", "node2", delay_ms=80.0)
+        server.faults["Loss"] = Fault.SERVER_ERROR    # a grid, or "grids" for the list of all
+"""
+
+import json
+import threading
+from collections.abc import Callable
+from enum import Enum
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote_plus, unquote, unquote_plus
+
+from tests.fakes.mesh import Link, Mesh, full_mesh, paper_mesh
+
+__all__ = ["Fault", "MaddashServer", "full_mesh", "paper_mesh"]
+
+CHECKS = {"Loss": "Packet Loss", "Delay": "One-way Delay", "Throughput": "Throughput"}
+"""grid → its only check"""
+
+
+class Fault(Enum):
+    """What can be wrong with one address."""
+
+    SERVER_ERROR = "500 with a plain text"
+    EMPTY = "200 without a body; for the list of grids: no grids, as in a reload"
+    SLOW = "no answer until the server stops"
+    TRUNCATED = "half a body, then the connection ends"
+    HTML = "200 with a log-in page"
+    HALF = "half of the rows are missing, as in a reload"
+
+
+class MaddashServer:
+    """Serves one mesh from its own thread between `with` and its end; `requests` records the raw paths."""
+
+    def __init__(self, mesh: Mesh, *, checked_at_s: Callable[[], float], prefix: str = "") -> None:
+        """`checked_at_s` is the check time in every cell; `prefix` goes before each grid's name."""
+        self.mesh = mesh
+        self.checked_at_s = checked_at_s
+        self.faults: dict[str, Fault] = {}
+        self.requests: list[str] = []
+        self._prefix = prefix
+        self._stopping = threading.Event()
+        self._http = _Http(("127.0.0.1", 0), _handler(self))
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Base address."""
+        return f"http://127.0.0.1:{self._http.server_port}/maddash"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stopping.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def answer(self, raw_path: str) -> tuple[int, str, bytes, Fault | None]:
+        """Status, content type and body for a path, and the fault that its sending has."""
+        self.requests.append(raw_path)
+        parts = unquote(raw_path.partition("?")[0]).split("/", 3)[1:]
+        if parts[:1] != ["maddash"] or len(parts) < 2:
+            return 404, "", b"", None
+        echoed = parts[2] if len(parts) > 2 else ""
+        name = unquote_plus(echoed).removeprefix(self._prefix)
+        fault = self.faults.get(name or parts[1])
+        if fault is Fault.SLOW:
+            self._stopping.wait()
+        if fault is Fault.SERVER_ERROR:
+            return 500, "application/json", b"Index 255 out of bounds for length 6", None
+        if fault is Fault.HTML:
+            return 200, "text/html", b"<html><body>Please log in</body></html>", None
+        if parts[1] == "grids" and echoed:
+            if name not in CHECKS:
+                return 500, "application/json", f"Unable to find grid with name {name}".encode(), None
+            document = self._grid(name, echoed, half=fault is Fault.HALF)
+        else:
+            found = self._list(parts[1], empty=fault is Fault.EMPTY)
+            if found is None:
+                return 404, "", b"", None
+            return 200, "application/json", json.dumps(found).encode(), fault
+        body = b"" if fault is Fault.EMPTY else json.dumps(document, separators=(",", ":")).encode()
+        return 200, "application/json", body, fault
+
+    def _list(self, kind: str, *, empty: bool) -> dict[str, Any] | None:
+        grids = [{"name": n, "uri": f"/maddash/grids/{quote_plus(n)}"} for n in map(self._prefix.__add__, CHECKS)]
+        ends = [{"id": one, "name": end.label} for one, end in sorted(self.mesh.ends.items())]
+        lists: dict[str, dict[str, Any]] = {
+            "dashboards": {"dashboards": [{"name": "Mesh", "grids": grids}]},
+            "grids": {"grids": [] if empty else grids},
+            "rows": {"rows": ends},
+            "columns": {"columns": ends},
+            "checks": {"checks": [{"name": check} for check in CHECKS.values()]},
+        }
+        return lists.get(kind)
+
+    def _grid(self, name: str, echoed: str, *, half: bool) -> dict[str, Any]:
+        order = sorted(self.mesh.ends, key=lambda one: self.mesh.ends[one].label)
+        rows = order[: len(order) // 2] if half else order
+        base = f"/maddash/grids/{echoed}"
+        checked_at_s = int(self.checked_at_s())
+
+        def cell(row: str, column: str) -> list[dict[str, Any]] | None:
+            link = self.mesh.links.get((row, column))
+            if link is None:
+                return None
+            status, message = _check(name, link, row, column)
+            uri = f"{base}/{quote_plus(row)}/{quote_plus(column)}/{quote_plus(CHECKS[name])}"
+            return [{"message": message, "status": status, "prevCheckTime": checked_at_s, "uri": uri}]
+
+        return {
+            "name": self._prefix + name,
+            "statusLabels": ["good", "not so good", "bad", "Unable to find test data", "Check has not yet run"],
+            "lastUpdateTime": checked_at_s,
+            "columnNames": [self.mesh.ends[one].label for one in order],
+            "columnProps": [{} for _ in order],
+            "checkNames": [CHECKS[name]],
+            "rows": [
+                {
+                    "name": self.mesh.ends[one].label,
+                    "uri": f"{base}/{quote_plus(one)}",
+                    "props": {
+                        "label": self.mesh.ends[one].label,
+                        "map": {"default": {"address": self.mesh.ends[one].address}},
+                    },
+                }
+                for one in rows
+            ],
+            "grid": [[cell(row, column) for column in order] for row in rows],
+            "report": {"mesh": {"name": self._prefix + name}, "global": {"severity": 0}, "sites": {}},
+        }
+
+
+def _check(grid: str, link: Link, row: str, column: str) -> tuple[int, str]:
+    """Status and message, with MaDDash's usual limits for loss and made-up ones for the others."""
+    value, text, limits = {
+        "Loss": (link.loss_ratio, f" Average packet loss is {(link.loss_ratio or 0.0) * 100.0:.3f}% ", (1e-5, 1e-3)),
+        "Delay": (link.delay_ms, f" Average minimum delay is {link.delay_ms or 0.0:.3f}ms ", (40.0, 60.0)),
+        "Throughput": (
+            link.throughput_bps,
+            f" Average throughput is {(link.throughput_bps or 0.0) / 1e9:.3f}Gbps ",
+            (-90e6, -20e6),
+        ),
+    }[grid]
+    if value is None:
+        where = f"source is {row} and destination is {column}"
+        return 3, f" Unable to find any tests with data in the given time range where {where}"
+    compared = -value if grid == "Throughput" else value
+    return sum(compared > limit for limit in limits), text
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+
+
+def _handler(server: MaddashServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = 5.0
+
+        def do_GET(self) -> None:
+            """Answer, with the fault that the address has."""
+            status, content_type, body, fault = server.answer(self.path)
+            try:
+                self.send_response_only(status)
+                if content_type:
+                    self.send_header("Content-Type", content_type)
+                self.send_header("Content-Length", str(len(body)))
+                if status == 500 or fault is Fault.TRUNCATED:
+                    self.send_header("Connection", "close")
+                    self.close_connection = True
+                self.end_headers()
+                self.wfile.write(body[: len(body) // 2] if fault is Fault.TRUNCATED else body)
+            except OSError:
+                self.close_connection = True  # the client has gone, as clients with a timeout do
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing: `requests` has the record."""
+
+    return Handler

@@ -1,0 +1,116 @@
+"""Meshes as data for fakes and examples: who is measured, and what the links give.
+
+`paper_mesh` is the test bed of PAPERS N4. Its values are what a real mesh would show, so each carries a little
+measured noise: a fixed function of the node numbers, in the steps in which MaDDash prints (0.001 ms, 1 Mbit/s), so
+that the same mesh as a file, as a MaDDash server and in memory is equal to the last digit.
+
+Write the example file again with: python -m tests.fakes.mesh > examples/mesh/paper-testbed.json
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+ZONES = "ABCD"
+INTER_ZONE_MS = {"AB": 5.0, "AC": 12.0, "AD": 20.0, "BC": 8.0, "BD": 15.0, "CD": 30.0}
+PAPER_RANKS = {28: 2, 29: 4, 30: 2, 31: 1, 32: 0, 33: 2, 34: 2, 35: 2, 36: 3}
+"""Zone D, node → how much noise its links have: the figure's order is 32 first, 31 second, 29 last of the clean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One direction: loss ratio, one-way delay in ms, throughput in bit/s; `None` is not measured."""
+
+    loss_ratio: float | None = 0.0
+    delay_ms: float | None = 0.3
+    throughput_bps: float | None = 1e8
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of links: its label and address in MaDDash, and its zone."""
+
+    label: str
+    address: str
+    zone: str = ""
+
+
+@dataclass(slots=True)
+class Mesh:
+    """Ends by id, and links by (source, target)."""
+
+    ends: dict[str, End] = field(default_factory=dict)
+    links: dict[tuple[str, str], Link] = field(default_factory=dict)
+
+    def change(self, source: str, target: str, **values: float | None) -> None:
+        """Set values of one direction, e.g. `change("node1", "node2", delay_ms=50.0)`."""
+        self.links[source, target] = replace(self.links[source, target], **values)
+
+
+def full_mesh(*names: str, link: Link | None = None) -> Mesh:
+    """All directions between `names`, all equal."""
+    ends = {name: End(name, f"{name}.lab.example") for name in names}
+    return Mesh(ends, {(a, b): link or Link() for a in names for b in names if a != b})
+
+
+def paper_zone(number: int) -> str:
+    """Zone of node `number`: nine nodes each, A from node1, D from node28.
+
+    >>> [paper_zone(number) for number in (1, 9, 10, 27, 28, 36)]
+    ['A', 'A', 'B', 'C', 'D', 'D']
+    """
+    return ZONES[(number - 1) // 9]
+
+
+def paper_mesh() -> Mesh:
+    """36 nodes in four zones; in zone D node33 has 10 ms delay, node34 10 % loss, node35 10 Mbit/s (PAPERS N4)."""
+    mesh = Mesh()
+    for number in range(1, 37):
+        zone = paper_zone(number)
+        mesh.ends[f"node{number}"] = End(f"node{number}", f"node{number}.zone-{zone.lower()}.example", zone)
+    for a in range(1, 37):
+        for b in range(1, 37):
+            if a != b:
+                mesh.links[f"node{a}", f"node{b}"] = _paper_link(a, b)
+    return mesh
+
+
+def _paper_link(a: int, b: int) -> Link:
+    noise = _rank(a) + _rank(b)
+    zones = "".join(sorted({paper_zone(a), paper_zone(b)}))
+    delay_ms = INTER_ZONE_MS.get(zones, 0.3) + 0.02 * noise + 0.001 * ((31 * a + 17 * b) % 4)
+    throughput_bps = (100e6 if len(zones) == 1 else 50e6) - 1e6 * noise
+    impaired = {a, b}
+    return Link(
+        loss_ratio=0.1 if 34 in impaired else 0.0,
+        delay_ms=round(delay_ms + (10.0 if 33 in impaired else 0.0), 3),
+        throughput_bps=10e6 if 35 in impaired else throughput_bps,
+    )
+
+
+def _rank(number: int) -> int:
+    return PAPER_RANKS.get(number, 7 * number % 5)
+
+
+def entries(mesh: Mesh, *, age_s: float | None = 0.0) -> Iterator[Mapping[str, Any]]:
+    """The mesh in the entries of a mesh file."""
+    for (source, target), link in mesh.links.items():
+        yield {
+            "source": source,
+            "target": target,
+            "loss_ratio": link.loss_ratio,
+            "delay_ms": link.delay_ms,
+            "throughput_bps": link.throughput_bps,
+            "age_s": age_s,
+        }
+
+
+def mesh_file(mesh: Mesh, *, age_s: float | None = 0.0) -> str:
+    """The mesh as the text of a mesh file, one entry a line."""
+    return "[\n" + ",\n".join(json.dumps(entry) for entry in entries(mesh, age_s=age_s)) + "\n]\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(mesh_file(paper_mesh()))

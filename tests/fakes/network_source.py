@@ -1,0 +1,68 @@
+"""A source of measurements in memory: says what a test put into it, fails when told to."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from extender.errors import NetworkSourceError
+from extender.ports import Batch, EndpointInfo
+from scoring.ids import EndpointId
+from scoring.network import Measurement, Metric
+from tests.fakes.mesh import Mesh
+
+
+class FakeNetworkSource:
+    """A NetworkSource whose next answer is set from outside."""
+
+    def __init__(self, name: str = "fake") -> None:
+        self._name = name
+        self._next: tuple[Measurement, ...] | None = ()
+        self._endpoints: tuple[EndpointInfo, ...] = ()
+        self._error: Exception | None = None
+        self.fetched_at_s: list[float] = []
+        """Times at which it was asked."""
+
+    @property
+    def name(self) -> str:
+        """As given."""
+        return self._name
+
+    def set(self, *measurements: Measurement, aliases: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        """Answer with these from the next fetch on, and work again."""
+        ends = {end for one in measurements for end in (one.source, one.target)}
+        self._endpoints = tuple(EndpointInfo(end, (aliases or {}).get(end, ())) for end in sorted(ends))
+        self._next, self._error = measurements, None
+
+    def set_mesh(self, mesh: Mesh, *, measured_at_s: float) -> None:
+        """Answer with all values of a mesh."""
+        self.set(*measurements(mesh, measured_at_s=measured_at_s))
+
+    def fail(self, error: Exception | None = None) -> None:
+        """Fail from the next fetch on; by default as a source does whose server is away."""
+        self._error = error or NetworkSourceError(f"{self._name}: connection refused")
+
+    async def fetch(self, *, now_s: float) -> Batch | None:
+        """The answer that was set, once; then `None` until another one is set."""
+        self.fetched_at_s.append(now_s)
+        if self._error is not None:
+            raise self._error
+        answer, self._next = self._next, None
+        if answer is None:
+            return None
+        return Batch(
+            tuple(replace(m, measured_at_s=min(m.measured_at_s, now_s)) for m in answer), self._endpoints, now_s
+        )
+
+
+def measurements(mesh: Mesh, *, measured_at_s: float) -> list[Measurement]:
+    """All values of a mesh as measurements."""
+    found = []
+    for (source, target), link in mesh.links.items():
+        values = {
+            Metric.LOSS: link.loss_ratio,
+            Metric.DELAY: link.delay_ms,
+            Metric.THROUGHPUT: link.throughput_bps,
+        }
+        for metric, value in values.items():
+            if value is not None:
+                found.append(Measurement(EndpointId(source), EndpointId(target), metric, value, measured_at_s))
+    return found

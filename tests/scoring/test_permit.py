@@ -1,0 +1,668 @@
+"""The permit machine, told as short scripts: event, then exactly what the machine says to it."""
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import pytest
+
+from scoring.ids import NodeName, PodUid
+from scoring.permit import (
+    Answer,
+    BindFailed,
+    BindRequested,
+    ClientGone,
+    DeadlinePassed,
+    Event,
+    Evict,
+    EvictionRefused,
+    GangChanged,
+    Held,
+    Hold,
+    Instruction,
+    LeadershipLost,
+    MemberBound,
+    NodeLost,
+    Nudge,
+    PermitState,
+    PodDeleted,
+    PostBinding,
+    Posting,
+    Release,
+    RequestId,
+    handle,
+    next_deadline_s,
+    validate_state,
+)
+from scoring.quorum import NO_MEMBERS, Quorum
+from scoring.reasons import Reason
+
+Step: TypeAlias = Quorum | tuple[Event, list[Instruction]]
+"""The gang's new quorum, or an event with the instructions that must follow."""
+
+START = PermitState(partial_timeout_s=100.0)
+HOLD_S = 30.0
+
+
+def uids(letters: Iterable[str]) -> tuple[PodUid, ...]:
+    """Pods are single letters."""
+    return tuple(PodUid(letter) for letter in letters)
+
+
+def quorum(
+    live: str,
+    *,
+    need: int,
+    required: str | None = None,
+    placed: Mapping[str, str] | None = None,
+    dead: Mapping[str, str] | None = None,
+    finished: str = "",
+    started: bool = False,
+    lost: Iterable[str] = (),
+) -> Quorum:
+    """A gang of the `live` members of which `need` must run; `placed` and `dead` ones have the given nodes."""
+    nodes = {**(placed or {}), **(dead or {})}
+    return Quorum(
+        min_member=need,
+        required=None if required is None else frozenset(uids(required)),
+        live=frozenset(uids(live)),
+        placed=frozenset(uids(placed or "")),
+        finished=frozenset(uids(finished)),
+        started=started,
+        bound_to={PodUid(uid): NodeName(node) for uid, node in nodes.items()},
+        lost_nodes=frozenset(NodeName(node) for node in lost),
+    )
+
+
+def ask(uid: str, request: int, *, at: float = 0.0, node: str = "", unusable: str = "") -> BindRequested:
+    """kube-scheduler binds pod `a` to its node `na`, unless told otherwise, and can wait for 30 s."""
+    where = NodeName(node or f"n{uid}")
+    return BindRequested(PodUid(uid), where, RequestId(request), at, at + HOLD_S, frozenset(uids(unusable)))
+
+
+def bound(uid: str, *, at: float = 0.0, node: str = "") -> MemberBound:
+    """Pod `a` is seen or confirmed on its node `na`, unless told otherwise."""
+    return MemberBound(PodUid(uid), NodeName(node or f"n{uid}"), at)
+
+
+def failed(uid: str, *, at: float = 0.0, terminal: bool = False) -> BindFailed:
+    """The Binding of the pod failed."""
+    return BindFailed(PodUid(uid), "500 etcdserver: request timed out", terminal, at)
+
+
+def hold(request: int, *, until: float = HOLD_S) -> Hold:
+    """The call is held until the default deadline of a request made at time 0."""
+    return Hold(RequestId(request), until)
+
+
+def post(uid: str, node: str = "") -> PostBinding:
+    """Pod `a` is posted to its node `na`, unless told otherwise."""
+    return PostBinding(PodUid(uid), NodeName(node or f"n{uid}"))
+
+
+def ok(request: int) -> Answer:
+    """The call is answered with success."""
+    return Answer(RequestId(request), None)
+
+
+def no(request: int, reason: Reason) -> Answer:
+    """The call is answered with a refusal."""
+    return Answer(RequestId(request), reason)
+
+
+def nudge(letters: str) -> Nudge:
+    """These siblings are woken."""
+    return Nudge(uids(letters))
+
+
+def release(letters: str) -> Release:
+    """These members' room may be given away."""
+    return Release(uids(letters))
+
+
+def play(script: Iterable[Step], state: PermitState = START) -> PermitState:
+    """Run a script from `state`; every step must say exactly what the script says, and leave a valid state."""
+    now = NO_MEMBERS
+    for number, step in enumerate(script):
+        if isinstance(step, Quorum):
+            now = step
+            continue
+        event, want = step
+        state, said = handle(state, event, now)
+        validate_state(state)
+        assert tuple(want) == said, f"step {number}: {event}"
+    return state
+
+
+PAIR = quorum("ab", need=2)
+TRIO = quorum("abc", need=3)
+PAIR_OF_THREE = quorum("abc", need=2)
+PS_FIRST = quorum("pxyz", need=3, required="pxy")
+"""A ps p and workers x, y, z by index, of which the last is beyond min-available."""
+
+HELD_PAIR: list[Step] = [
+    TRIO,
+    (ask("a", 1), [hold(1), nudge("bc")]),
+    (ask("b", 2), [hold(2)]),
+]
+COMMITTED: list[Step] = [
+    *HELD_PAIR,
+    (ask("c", 3), [post("a"), post("b"), post("c")]),
+]
+PARTIAL: list[Step] = [  # a is bound, b and c are not; the clock runs from 10 to 110
+    *COMMITTED,
+    (bound("a", at=5), [ok(1)]),
+    (failed("c", at=6), [no(3, Reason.COMMIT_FAILED), release("c")]),
+    (failed("b", at=10), [no(2, Reason.COMMIT_FAILED), release("b")]),
+]
+
+SCRIPTS: dict[str, list[Step]] = {
+    # Hold and commit.
+    "the last member commits all, each answer waits for its own outcome": [
+        *COMMITTED,
+        (bound("c"), [ok(3)]),
+        (bound("a"), [ok(1)]),
+        (bound("b"), [ok(2)]),
+    ],
+    "a gang of one is never held": [quorum("a", need=1), (ask("a", 1), [post("a")]), (bound("a"), [ok(1)])],
+    "posts are in the order of uids, not of requests": [
+        PAIR,
+        (ask("b", 1), [hold(1), nudge("a")]),
+        (ask("a", 2), [post("a"), post("b")]),
+    ],
+    "members beyond min-available are posted at once after the commit": [
+        PAIR_OF_THREE,
+        (ask("a", 1), [hold(1), nudge("bc")]),
+        (ask("b", 2), [post("a"), post("b")]),
+        (ask("c", 3), [post("c")]),
+    ],
+    "members that are bound already count": [
+        quorum("abc", need=3, placed={"a": "na"}),
+        (ask("b", 1), [hold(1), nudge("c")]),
+        (ask("c", 2), [post("b"), post("c")]),
+    ],
+    "succeeded members count for ever": [
+        quorum("abc", need=3, placed={"a": "na", "b": "nb"}, finished="ab", started=True),
+        (ask("c", 1), [post("c")]),
+    ],
+    "a count does not replace the ps": [
+        PS_FIRST,
+        (ask("x", 1), [hold(1), nudge("pyz")]),
+        (ask("y", 2), [hold(2)]),
+        (ask("z", 3), [hold(3)]),
+        (ask("p", 4), [post("p"), post("x"), post("y"), post("z")]),
+    ],
+    "a higher worker does not replace a lower one": [
+        PS_FIRST,
+        (ask("p", 1), [hold(1), nudge("xyz")]),
+        (ask("z", 2), [hold(2)]),
+        (ask("x", 3), [hold(3)]),
+        (ask("y", 4), [post("p"), post("x"), post("y"), post("z")]),
+    ],
+    "an incomplete gang is not held": [
+        quorum("ab", need=3),
+        (ask("a", 1), [no(1, Reason.INCOMPLETE), release("a")]),
+    ],
+    "a pod that is dying is not held": [PAIR, (ask("x", 1), [no(1, Reason.POD_DELETED)])],
+    # The same member again.
+    "a bound member asked for again on its node: success at once": [
+        quorum("ab", need=2, placed={"a": "na"}),
+        (ask("a", 1), [ok(1)]),
+    ],
+    "a bound member asked for on another node: refused": [
+        quorum("ab", need=2, placed={"a": "na"}),
+        (ask("a", 1, node="nx"), [no(1, Reason.POD_CHANGED)]),
+    ],
+    "confirmed before the cache knows: success at once": [*COMMITTED, (bound("a"), [ok(1)]), (ask("a", 4), [ok(4)])],
+    "a held member asked for again: the first call fails, the new one is held for its node and time": [
+        *HELD_PAIR,
+        (ask("a", 4, at=5, node="nx"), [no(1, Reason.POD_CHANGED), hold(4, until=35)]),
+        (ask("c", 5, at=6), [post("a", "nx"), post("b"), post("c")]),
+    ],
+    "a member under way asked for again on the same node: the new call gets the outcome": [
+        *COMMITTED,
+        (ask("a", 4), [no(1, Reason.POD_CHANGED)]),
+        (bound("a"), [ok(4)]),
+    ],
+    "… after its first client left": [
+        *COMMITTED,
+        (ClientGone(RequestId(1), 0.0), []),
+        (ask("a", 4), []),
+        (failed("a"), [no(4, Reason.COMMIT_FAILED), release("a")]),
+    ],
+    "a member under way asked for on another node: refused, the first call keeps its outcome": [
+        *COMMITTED,
+        (ask("a", 4, node="nx"), [no(4, Reason.POD_CHANGED)]),
+        (bound("a"), [ok(1)]),
+    ],
+    "the cache shows a held member bound before the event does": [
+        *HELD_PAIR,
+        quorum("abc", need=3, placed={"a": "na"}),
+        (ask("a", 4), [ok(1), ok(4)]),
+        (bound("a"), []),
+    ],
+    # Seen bound by somebody else: another leader's Binding, or an answer that was lost.
+    "a held member is seen on the node it asked for": [*HELD_PAIR, (bound("a"), [ok(1)]), (DeadlinePassed(1.0), [])],
+    "a held member is seen on another node": [
+        *HELD_PAIR,
+        (bound("a", node="nx"), [no(1, Reason.POD_CHANGED), release("a")]),
+    ],
+    "a member under way is seen on another node; its own failure comes later": [
+        *COMMITTED,
+        (bound("a", node="nx"), [no(1, Reason.POD_CHANGED), release("a")]),
+        (failed("a"), []),
+    ],
+    "the watch is faster than the reply": [*COMMITTED, (bound("a"), [ok(1)]), (bound("a"), [])],
+    "a failure after the pod was seen bound is not believed": [
+        *COMMITTED,
+        (bound("a"), [ok(1)]),
+        (failed("a", terminal=True), []),
+        (ask("a", 4), [ok(4)]),
+    ],
+    "a bound member completes the gang, the next room check commits it": [
+        *HELD_PAIR,
+        quorum("abc", need=3, placed={"c": "nc"}),
+        (bound("c"), []),
+        (GangChanged(0.0), [post("a"), post("b")]),
+    ],
+    # All held members fail together.
+    "deadline": [
+        *HELD_PAIR,
+        (DeadlinePassed(29.9), []),
+        (DeadlinePassed(30.0), [no(1, Reason.QUORUM_TIMEOUT), no(2, Reason.QUORUM_TIMEOUT), release("ab")]),
+        (DeadlinePassed(30.0), []),
+    ],
+    "the earliest deadline counts for all": [
+        TRIO,
+        (ask("a", 1, at=10), [hold(1, until=40), nudge("bc")]),
+        (ask("b", 2, at=0), [hold(2, until=30)]),
+        (DeadlinePassed(30.0), [no(1, Reason.QUORUM_TIMEOUT), no(2, Reason.QUORUM_TIMEOUT), release("ab")]),
+    ],
+    "a member that comes after the deadline does not save the others": [
+        *HELD_PAIR,
+        (
+            ask("c", 3, at=30),
+            [
+                *(no(1, Reason.QUORUM_TIMEOUT), no(2, Reason.QUORUM_TIMEOUT), release("ab")),
+                *(hold(3, until=60), nudge("ab")),
+            ],
+        ),
+    ],
+    "room of a held member was taken": [
+        *HELD_PAIR,
+        (ask("c", 3, unusable="a"), [*(no(r, Reason.ROOM_TAKEN) for r in (1, 2, 3)), release("abc")]),
+    ],
+    "room of the new member was taken, before quorum": [
+        TRIO,
+        (ask("a", 1), [hold(1), nudge("bc")]),
+        (ask("b", 2, unusable="b"), [no(1, Reason.ROOM_TAKEN), no(2, Reason.ROOM_TAKEN), release("ab")]),
+    ],
+    "room was taken, seen when the gang changed": [
+        *HELD_PAIR,
+        (GangChanged(0.0, frozenset(uids("b"))), [no(1, Reason.ROOM_TAKEN), no(2, Reason.ROOM_TAKEN), release("ab")]),
+    ],
+    "room of a member that is not held is no matter": [*HELD_PAIR, (GangChanged(0.0, frozenset(uids("c"))), [])],
+    "a node that a held member waits for is lost": [
+        *HELD_PAIR,
+        (NodeLost(NodeName("nb"), 1.0), [no(1, Reason.NODE_LOST), no(2, Reason.NODE_LOST), release("ab")]),
+    ],
+    "a node that nobody waits for is lost": [*HELD_PAIR, (NodeLost(NodeName("nx"), 1.0), [])],
+    "a member comes with a node that is lost": [
+        quorum("ab", need=2, lost=["na"]),
+        (ask("a", 1), [no(1, Reason.NODE_LOST), release("a")]),
+    ],
+    "a held member is deleted and the gang is incomplete": [
+        *HELD_PAIR,
+        quorum("bc", need=3),
+        (
+            PodDeleted(PodUid("a"), 1.0),
+            [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.INCOMPLETE), release("b")],
+        ),
+    ],
+    "… even if the cache still shows it": [
+        *HELD_PAIR,
+        (
+            PodDeleted(PodUid("a"), 1.0),
+            [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.INCOMPLETE), release("b")],
+        ),
+    ],
+    "a held member is deleted and enough others exist": [
+        quorum("abcd", need=3),
+        (ask("a", 1), [hold(1), nudge("bcd")]),
+        (ask("b", 2), [hold(2)]),
+        quorum("bcd", need=3),
+        (PodDeleted(PodUid("a"), 1.0), [no(1, Reason.POD_DELETED), release("a")]),
+        (ask("c", 3), [hold(3)]),
+        (ask("d", 4), [post("b"), post("c"), post("d")]),
+    ],
+    "a held member is being deleted, told by another event": [
+        *HELD_PAIR,
+        quorum("bcd", need=3),
+        (DeadlinePassed(1.0), [no(1, Reason.POD_DELETED), release("a")]),
+    ],
+    "the last pods of the gang are gone": [
+        *HELD_PAIR,
+        NO_MEMBERS,
+        (
+            GangChanged(0.0),
+            [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.POD_DELETED), release("b")],
+        ),
+    ],
+    "leadership lost": [
+        *HELD_PAIR,
+        (LeadershipLost(1.0), [no(1, Reason.NOT_LEADER), no(2, Reason.NOT_LEADER), release("ab")]),
+        (ask("a", 3), [no(3, Reason.NOT_LEADER)]),
+        (GangChanged(1.0), []),
+    ],
+    "leadership lost while Bindings are under way: each call gets its own outcome": [
+        *COMMITTED,
+        (LeadershipLost(1.0), []),
+        (bound("a"), [ok(1)]),
+        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
+        (bound("c"), [ok(3)]),
+        (DeadlinePassed(1000.0), []),
+    ],
+    # The gang changes while it is held.
+    "the minimum shrinks to what is held": [*HELD_PAIR, PAIR_OF_THREE, (GangChanged(1.0), [post("a"), post("b")])],
+    "the minimum shrinks, but no event with a room check came": [
+        *HELD_PAIR,
+        PAIR_OF_THREE,
+        (DeadlinePassed(1.0), []),
+        (bound("z"), []),
+    ],
+    "the minimum grows": [
+        PAIR,
+        (ask("a", 1), [hold(1), nudge("b")]),
+        TRIO,
+        (ask("b", 2), [hold(2)]),
+        (ask("c", 3), [post("a"), post("b"), post("c")]),
+    ],
+    # Clients that leave.
+    "a held member whose client left is not bound": [
+        *HELD_PAIR,
+        (ClientGone(RequestId(1), 1.0), [release("a")]),
+        (ask("c", 3), [hold(3)]),
+        (ask("a", 4), [post("a"), post("b"), post("c")]),
+    ],
+    "a later held member's client leaves, the earlier one stays": [
+        *HELD_PAIR,
+        (ClientGone(RequestId(2), 1.0), [release("b")]),
+        (ask("c", 3), [hold(3)]),
+        (ask("b", 4), [post("a"), post("b"), post("c")]),
+    ],
+    "a client that left while its Binding was under way is owed nothing": [
+        *COMMITTED,
+        (ClientGone(RequestId(1), 1.0), []),
+        (bound("a"), []),
+    ],
+    "a client that was answered before leaves": [
+        *COMMITTED,
+        (bound("a"), [ok(1)]),
+        (ClientGone(RequestId(1), 1.0), []),
+    ],
+    "the first client of the round left: the next held member wakes the siblings again": [
+        TRIO,
+        (ask("a", 1), [hold(1), nudge("bc")]),
+        (ClientGone(RequestId(1), 1.0), [release("a")]),
+        (ask("b", 2), [hold(2), nudge("ac")]),
+    ],
+    # Bindings that fail.
+    "one Binding fails: the others go on, and it is posted at once when it comes again": [
+        *COMMITTED,
+        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
+        (bound("a"), [ok(1)]),
+        (ask("b", 4), [post("b")]),
+        (bound("c"), [ok(3)]),
+        (bound("b"), [ok(4)]),
+    ],
+    "a failure of a member that is not under way says nothing": [*HELD_PAIR, (failed("a", terminal=True), [])],
+    "a failure nobody waits for only releases": [
+        *COMMITTED,
+        (ClientGone(RequestId(1), 1.0), []),
+        (failed("a"), [release("a")]),
+    ],
+    "a member under way is deleted: its call fails at once, its outcome is ignored": [
+        *COMMITTED,
+        quorum("bcd", need=3),
+        (PodDeleted(PodUid("a"), 1.0), [no(1, Reason.POD_DELETED), release("a")]),
+        (bound("a"), []),
+        (bound("b"), [ok(2)]),
+    ],
+    "an unknown member is deleted": [*HELD_PAIR, (PodDeleted(PodUid("z"), 1.0), [])],
+    # Roll-forward of a partial gang.
+    "several missing members are posted only together": [
+        *PARTIAL,
+        (ask("b", 4, at=11), [hold(4, until=41), nudge("c")]),
+        (ask("c", 5, at=12), [post("b"), post("c")]),
+    ],
+    "a member that can never be bound leaves nobody waiting": [
+        *COMMITTED,
+        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
+        (bound("a"), [ok(1)]),
+        quorum("abcd", need=4),
+        (ask("b", 4), [hold(4), nudge("d")]),
+        (
+            failed("c", terminal=True),
+            [no(3, Reason.COMMIT_FAILED), release("c"), no(4, Reason.INCOMPLETE), release("b")],
+        ),
+    ],
+    "a member that failed may come again: the others wait for it": [
+        *COMMITTED,
+        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
+        (bound("a"), [ok(1)]),
+        quorum("abcd", need=4),
+        (ask("b", 4), [hold(4), nudge("d")]),
+        (failed("c"), [no(3, Reason.COMMIT_FAILED), release("c")]),
+        (ask("d", 5), [hold(5)]),
+        (ask("c", 6), [post("b"), post("c"), post("d")]),
+    ],
+    "a bound member that failed counts no more": [
+        *PARTIAL,
+        quorum("bcd", need=3, dead={"a": "na"}),
+        (ask("b", 4, at=11), [hold(4, until=41), nudge("cd")]),
+        (ask("c", 5, at=12), [hold(5, until=42)]),
+        (ask("d", 6, at=13), [post("b"), post("c"), post("d")]),
+    ],
+    "a bound member whose node is lost counts no more, even if the cache is behind": [
+        *PARTIAL,
+        quorum("abcd", need=3, placed={"a": "na"}),
+        (NodeLost(NodeName("na"), 11.0), []),
+        quorum("bcd", need=3, dead={"a": "na"}, lost=["na"]),
+        (ask("b", 4, at=11), [hold(4, until=41), nudge("cd")]),
+        (ask("c", 5, at=12), [hold(5, until=42)]),
+    ],
+    "a Binding under way to a lost node does not count": [
+        quorum("abcd", need=3),
+        (ask("a", 1), [hold(1), nudge("bcd")]),
+        (ask("b", 2), [hold(2)]),
+        (ask("c", 3), [post("a"), post("b"), post("c")]),
+        (NodeLost(NodeName("na"), 1.0), []),
+        quorum("abcd", need=3, lost=["na"]),
+        (ask("d", 4), [post("d")]),
+        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
+        (failed("d"), [no(4, Reason.COMMIT_FAILED), release("d")]),
+        (ask("b", 5), [hold(5), nudge("d")]),
+    ],
+    # Eviction of a gang that was never whole.
+    "partial for too long: evicted once": [
+        *PARTIAL,
+        (DeadlinePassed(109.9), []),
+        (DeadlinePassed(110.0), [Evict(uids("a"))]),
+        (DeadlinePassed(300.0), []),
+    ],
+    "… those held with it fail": [
+        *PARTIAL,
+        (ask("b", 4, at=100), [hold(4, until=130), nudge("c")]),
+        (DeadlinePassed(110.0), [no(4, Reason.QUORUM_TIMEOUT), release("b"), Evict(uids("a"))]),
+    ],
+    "an evicted member counts no more, its successor takes its place": [
+        *PARTIAL,
+        (DeadlinePassed(110.0), [Evict(uids("a"))]),
+        (ask("b", 4, at=111), [hold(4, until=141), nudge("c")]),
+        (ask("c", 5, at=112), [hold(5, until=142)]),
+        quorum("bcd", need=3, dead={"a": "na"}),
+        (PodDeleted(PodUid("a"), 113.0), []),
+        (ask("d", 6, at=114), [post("b"), post("c"), post("d")]),
+    ],
+    "an eviction that was refused: the member counts again, the clock starts anew": [
+        *PARTIAL,
+        (DeadlinePassed(110.0), [Evict(uids("a"))]),
+        (EvictionRefused(uids("a"), 111.0), []),
+        (DeadlinePassed(210.0), []),
+        (DeadlinePassed(211.0), [Evict(uids("a"))]),
+        (EvictionRefused(uids("a"), 212.0), []),
+        (ask("b", 4, at=213), [hold(4, until=243), nudge("c")]),
+        (ask("c", 5, at=214), [post("b"), post("c")]),
+    ],
+    "the clock runs on through a failed second attempt": [
+        *PARTIAL,
+        (ask("b", 4, at=90), [hold(4, until=120), nudge("c")]),
+        (ask("c", 5, at=91), [post("b"), post("c")]),
+        (failed("b", at=92), [no(4, Reason.COMMIT_FAILED), release("b")]),
+        (failed("c", at=93), [no(5, Reason.COMMIT_FAILED), release("c")]),
+        (DeadlinePassed(110.0), [Evict(uids("a"))]),
+    ],
+    "no eviction before the outcome of what is under way": [
+        *PARTIAL,
+        (ask("b", 4, at=108), [hold(4, until=138), nudge("c")]),
+        (ask("c", 5, at=109), [post("b"), post("c")]),
+        (DeadlinePassed(115.0), []),
+        (bound("b", at=116), [ok(4)]),
+        (failed("c", at=117), [no(5, Reason.COMMIT_FAILED), release("c"), Evict(uids("ab"))]),
+    ],
+    "made whole in time: never evicted": [
+        *PARTIAL,
+        (ask("b", 4, at=90), [hold(4, until=120), nudge("c")]),
+        (ask("c", 5, at=91), [post("b"), post("c")]),
+        (bound("b", at=92), [ok(4)]),
+        (bound("c", at=93), [ok(5)]),
+        (DeadlinePassed(500.0), []),
+    ],
+    "a started gang that lost a member is never evicted": [
+        *COMMITTED,
+        (bound("a"), [ok(1)]),
+        (bound("b"), [ok(2)]),
+        (bound("c"), [ok(3)]),
+        quorum("abd", need=3, placed={"a": "na", "b": "nb"}),
+        (PodDeleted(PodUid("c"), 5.0), []),
+        (DeadlinePassed(1000.0), []),
+        (ask("d", 4, at=1001), [post("d")]),
+    ],
+    "a gang known as started before a restart is never evicted": [
+        quorum("ab", need=2, placed={"a": "na"}, started=True),
+        (GangChanged(0.0), []),
+        (DeadlinePassed(1000.0), []),
+    ],
+    "a partial gang found after a restart is evicted in time": [
+        quorum("ab", need=2, placed={"a": "na"}),
+        (GangChanged(0.0), []),
+        (DeadlinePassed(100.0), [Evict(uids("a"))]),
+    ],
+    "a gang that vanished and came again starts anew": [
+        *COMMITTED,
+        (bound("a"), [ok(1)]),
+        (bound("b"), [ok(2)]),
+        (bound("c"), [ok(3)]),
+        NO_MEMBERS,
+        (PodDeleted(PodUid("c"), 5.0), []),
+        quorum("xy", need=2, placed={"x": "nx"}),
+        (GangChanged(10.0), []),
+        (DeadlinePassed(110.0), [Evict(uids("x"))]),
+    ],
+    "succeeded members are not evicted": [
+        quorum("abc", need=3, placed={"a": "na", "b": "nb"}, finished="a"),
+        (GangChanged(0.0), []),
+        (DeadlinePassed(100.0), [Evict(uids("b"))]),
+    ],
+    "a gang of which only succeeded members are there holds nothing": [
+        quorum("abc", need=3, placed={"a": "na"}, finished="a"),
+        (GangChanged(0.0), []),
+        (DeadlinePassed(1000.0), []),
+    ],
+    "without leadership nothing is evicted": [*PARTIAL, (LeadershipLost(20.0), []), (DeadlinePassed(110.0), [])],
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_script(script: list[Step]) -> None:
+    """Each event of the script is answered by exactly the instructions beside it, in that order."""
+    play(script)
+
+
+DEADLINES: dict[str, tuple[float | None, list[Step]]] = {
+    "nothing waits": (None, []),
+    "the earliest held call": (30.0, [TRIO, (ask("a", 1, at=9), [hold(1, until=39), nudge("bc")]), *HELD_PAIR[2:]]),
+    "Bindings under way have no deadline": (None, COMMITTED),
+    "a partial gang": (110.0, PARTIAL),
+    "a held call before the eviction": (41.0, [*PARTIAL, (ask("b", 4, at=11), [hold(4, until=41), nudge("c")])]),
+    "a partial gang with Bindings under way again": (
+        None,
+        [
+            *PARTIAL,
+            (ask("b", 4, at=11), [hold(4, until=41), nudge("c")]),
+            (ask("c", 5, at=12), [post("b"), post("c")]),
+        ],
+    ),
+    "an evicted gang": (None, [*PARTIAL, (DeadlinePassed(110.0), [Evict(uids("a"))])]),
+}
+
+
+@pytest.mark.parametrize(("want", "script"), DEADLINES.values(), ids=DEADLINES)
+def test_next_deadline(want: float | None, script: list[Step]) -> None:
+    """The next deadline is the earliest held call's, or the eviction's once nothing is under way."""
+    assert want == next_deadline_s(play(script))
+
+
+def test_the_old_state_stays_what_it_was() -> None:
+    """A state is a value: stepping on from it twice gives the same, whatever happened in between."""
+    held = play(HELD_PAIR)
+    first = handle(held, ask("c", 3), TRIO)
+    handle(held, DeadlinePassed(100.0), TRIO)
+    handle(held, ClientGone(RequestId(1), 0.0), TRIO)
+    assert first == handle(held, ask("c", 3), TRIO)
+
+
+def test_open_requests_are_the_unanswered_ones() -> None:
+    """Held calls and those under way are open, without those whose client left."""
+    state = play([*COMMITTED, (ClientGone(RequestId(1), 0.0), []), (bound("b"), [ok(2)])])
+    assert state.open_requests == (3,)
+    assert play(HELD_PAIR).open_requests == (1, 2)
+
+
+@pytest.mark.parametrize("timeout_s", [0.0, -1.0, float("nan"), float("inf")])
+def test_partial_timeout_must_be_a_duration(timeout_s: float) -> None:
+    """A timeout that is not finite and positive is refused where the state is built."""
+    with pytest.raises(ValueError, match="partial_timeout_s"):
+        PermitState(partial_timeout_s=timeout_s)
+
+
+A, B = uids("ab")
+N = NodeName("n")
+BROKEN: dict[str, tuple[str, PermitState]] = {
+    "held and bound": (
+        "two stages",
+        PermitState(1.0, held={A: Held(N, RequestId(1), 0.0)}, bound={A: N}),
+    ),
+    "held and posting": (
+        "two stages",
+        PermitState(1.0, held={A: Held(N, RequestId(1), 0.0)}, posting={A: Posting(N, None)}),
+    ),
+    "posting and bound": ("two stages", PermitState(1.0, posting={A: Posting(N, None)}, bound={A: N})),
+    "one request twice": (
+        "share one request",
+        PermitState(1.0, held={A: Held(N, RequestId(1), 0.0)}, posting={B: Posting(N, RequestId(1))}),
+    ),
+    "held by a standby": (
+        "held without leadership",
+        PermitState(1.0, held={A: Held(N, RequestId(1), 0.0)}, leading=False),
+    ),
+    "evicted by a standby": ("evicted without leadership", PermitState(1.0, partial_until_s=1.0, leading=False)),
+    "started, to be evicted": ("started gang", PermitState(1.0, partial_until_s=1.0, started=True)),
+    "evicted, to be evicted": ("evicted twice", PermitState(1.0, partial_until_s=1.0, evicting=frozenset({A}))),
+}
+
+
+@pytest.mark.parametrize(("complaint", "state"), BROKEN.values(), ids=BROKEN)
+def test_broken_states_are_found(complaint: str, state: PermitState) -> None:
+    """`validate_state` names the invariant that is broken."""
+    with pytest.raises(AssertionError, match=complaint):
+        validate_state(state)

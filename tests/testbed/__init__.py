@@ -1,0 +1,1 @@
+"""Tests of the testbed's own arithmetic and files; none of them needs Go."""

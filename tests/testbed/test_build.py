@@ -1,0 +1,168 @@
+"""The cache: what is built once, by whom, and what a failure leaves. A shell script stands for Go."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from testbed import build
+from testbed.errors import BuildFailed, GoMissing
+from testbed.programs import Version
+
+SCRIPT = r"""#!/bin/sh
+here=$(dirname "$0")
+echo "$*" >> "$here/calls"
+case "$1" in
+  version) echo "go version ${GO_SAYS:-go1.26.8} linux/amd64" ;;
+  mod) printf '{"Dir": "%s", "GoMod": "%s/go.mod"}' "$here/source" "$here/source" ;;
+  list) printf 'a\nb\nc\n' ;;
+  build)
+    printf 'a\nb\n' >&2
+    if [ -n "$GO_FAILS" ]; then echo "undefined: thing" >&2; exit 1; fi
+    while [ "$1" != -o ]; do shift; done
+    echo program > "$2" ;;
+esac
+"""
+
+
+@dataclass
+class Heard:
+    """A reporter that writes down what it is told."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def started(self, label: str) -> None:
+        """Note the start."""
+        self.lines.append(f"start {label}")
+
+    def advanced(self, label: str, *, done: int, total: int) -> None:
+        """Note the progress."""
+        self.lines.append(f"{done}/{total}")
+
+    def finished(self, label: str, *, seconds: float) -> None:
+        """Note the end."""
+        self.lines.append(f"end {label}")
+
+
+@pytest.fixture
+def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a `go` that notes its calls; it is the first one in PATH."""
+    place = tmp_path / "go"
+    (place / "source" / "kustomize/stage").mkdir(parents=True)
+    (place / "source" / "go.mod").write_text("module x\n\ngo 1.26.0\n")
+    (place / "go").write_text(SCRIPT)
+    (place / "go").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
+    return place
+
+
+def calls(go: Path, verb: str) -> int:
+    """How often `go VERB …` was called."""
+    return sum(line.startswith(verb) for line in (go / "calls").read_text().splitlines())
+
+
+def test_built_once_and_reported(go: Path, tmp_path: Path) -> None:
+    """A program is built at the first request, with its progress reported, and found at the second."""
+    heard = Heard()
+    first = build.ensure_program("etcd", cache=tmp_path / "cache", reporter=heard)
+    second = build.ensure_program("etcd", cache=tmp_path / "cache", reporter=heard)
+
+    assert first == second == tmp_path / "cache" / "bin" / "etcd-3.6.16"
+    assert first.read_text() == "program\n"
+    assert heard.lines == ["start etcd 3.6.16", "1/3", "2/3", "end etcd 3.6.16"]
+    assert calls(go, "build") == 1
+
+
+def test_parallel_requests_build_once(go: Path, tmp_path: Path) -> None:
+    """Test workers that ask at the same time wait for one build instead of repeating it."""
+    with ThreadPoolExecutor(4) as pool:
+        paths = list(pool.map(lambda _: build.ensure_program("etcd", cache=tmp_path / "cache"), range(4)))
+
+    assert set(paths) == {tmp_path / "cache" / "bin" / "etcd-3.6.16"}
+    assert calls(go, "build") == 1
+
+
+def test_versions_live_side_by_side(go: Path, tmp_path: Path) -> None:
+    """Another version is another file."""
+    paths = [build.ensure_program("kube-scheduler", Version(v), cache=tmp_path) for v in ("1.35.4", "1.34.4")]
+
+    assert [path.name for path in paths] == ["kube-scheduler-1.35.4", "kube-scheduler-1.34.4"]
+    assert calls(go, "build") == 2
+
+
+def test_version_option_concerns_kubernetes_only(go: Path, tmp_path: Path) -> None:
+    """`--version` of the command line does not ask for an etcd of that version."""
+    built = build.ensure_all(["etcd", "kubectl"], version=Version("1.35.4"), cache=tmp_path)
+
+    assert {name: path.name for name, path in built.items()} == {"etcd": "etcd-3.6.16", "kubectl": "kubectl-1.35.4"}
+
+
+def test_failure_leaves_nothing_and_shows_why(go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed build ends with the compiler's words, and the next request tries again."""
+    monkeypatch.setenv("GO_FAILS", "1")
+    with pytest.raises(BuildFailed, match="undefined: thing"):
+        build.ensure_program("etcd", cache=tmp_path / "cache")
+    assert build.missing(["etcd"], cache=tmp_path / "cache") == ("etcd",)
+    assert not list((tmp_path / "cache").glob("build-*"))
+
+    monkeypatch.delenv("GO_FAILS")
+    assert build.ensure_program("etcd", cache=tmp_path / "cache").exists()
+
+
+def test_missing_go_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Go the error says what to install."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(GoMissing, match="install Go"):
+        build.ensure_program("etcd", cache=tmp_path / "cache")
+
+
+def test_old_go_is_said(go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Go that cannot fetch newer toolchains is refused by its version."""
+    monkeypatch.setenv("GO_SAYS", "go1.20.3")
+    with pytest.raises(GoMissing, match=r"1\.21 or newer"):
+        build.find_go()
+
+
+def test_built_programs_need_no_go(go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once built, programs are used without Go."""
+    path = build.ensure_program("etcd", cache=tmp_path / "cache")
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    assert build.ensure_program("etcd", cache=tmp_path / "cache") == path
+
+
+def test_assets_are_copied(go: Path, tmp_path: Path) -> None:
+    """Files of a module's tree end up in the cache under plain names."""
+    source = go / "source" / "manifests" / "coscheduling"
+    source.mkdir(parents=True)
+    (source / "crd.yaml").write_text("kind: CustomResourceDefinition\n")
+    place = build.ensure_asset("podgroup-crd", cache=tmp_path / "cache")
+
+    assert [path.name for path in place.iterdir()] == ["podgroup.yaml"]
+    assert place.name == "podgroup-crd-0.28.9"
+
+
+CACHES = {  # case: (where, environment)
+    "chosen": ("/a", {"NETGANG_TESTBED_CACHE": "/a", "XDG_CACHE_HOME": "/b"}),
+    "of the user's caches": ("/b/netgang/testbed", {"XDG_CACHE_HOME": "/b"}),
+    "empty means unset": (
+        str(Path.home() / ".cache/netgang/testbed"),
+        {"NETGANG_TESTBED_CACHE": "", "XDG_CACHE_HOME": ""},
+    ),
+}
+
+
+@pytest.mark.parametrize(("want", "environment"), CACHES.values(), ids=CACHES)
+def test_cache_directory(want: str, environment: dict[str, str]) -> None:
+    """The cache is where the user wants it, else where caches are, and never in the tree."""
+    assert str(build.cache_directory(environment)) == want
+
+
+def test_unknown_names_are_refused() -> None:
+    """A misspelt program or asset is an error that lists the known ones."""
+    with pytest.raises(ValueError, match="kube-scheduler"):
+        build.program_path("kube-schedular")
+    with pytest.raises(ValueError, match="kwok-stages"):
+        build.ensure_asset("stages")

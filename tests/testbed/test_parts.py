@@ -1,0 +1,231 @@
+"""Child processes, ports, credentials, kwok's stages: the pieces a cluster is put together from."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from testbed.credentials import User, kubeconfig, service_account, signing_key, token_file
+from testbed.errors import ControlPlaneError, NotReady, PartDied
+from testbed.network import LOOPBACK, free_ports
+from testbed.process import Child
+from testbed.stages import HOLD, REJECT, with_handle, write_stages
+
+WAITS = "import signal; print('up', flush=True); signal.pause()"
+IGNORES_TERM = (
+    "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True)\nwhile 1: signal.pause()"
+)
+
+
+def python(code: str, tmp_path: Path) -> Child:
+    """A child that runs `code`."""
+    return Child("part", [sys.executable, "-c", code], log=tmp_path / "logs" / "part.log")
+
+
+async def up(child: Child) -> None:
+    """Start it and wait until it says so."""
+
+    async def said() -> bool:
+        return "up" in child.tail()
+
+    child.start()
+    await child.ready(said, limit_s=10.0)
+
+
+def state(pid: int) -> str:
+    """State letter of a process: S sleeping, R running, T stopped, Z zombie; empty when there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+async def until_state(pid: int, accepted: tuple[str, ...]) -> None:
+    """Wait until a process is in one of these states; bounded by the test's own limit."""
+    while state(pid) not in accepted:  # noqa: ASYNC110 - another process sets no asyncio event
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("code", [WAITS, IGNORES_TERM], ids=["obeys SIGTERM", "ignores SIGTERM"])
+async def test_stop_ends_the_process(code: str, tmp_path: Path) -> None:
+    """A stopped part is gone, whether it obeys or not, and can be started again with the same arguments."""
+    child = python(code, tmp_path)
+    await up(child)
+    first = child.pid
+    await child.stop(grace_s=0.2)
+    assert not child.alive
+    assert first is not None
+    assert state(first) == ""
+
+    child.start()
+    assert child.alive
+    assert child.pid != first
+    await child.kill()
+    assert child.pid is None
+
+
+async def test_freeze_stops_the_clock_and_stop_works_frozen(tmp_path: Path) -> None:
+    """A frozen part is alive but stopped; it can be unfrozen, and stopped while frozen."""
+    child = python(WAITS, tmp_path)
+    await up(child)
+    assert child.pid is not None
+    child.freeze()
+    await until_state(child.pid, ("T",))
+    assert child.alive
+    child.unfreeze()
+    await until_state(child.pid, ("S", "R"))
+    child.freeze()
+    await child.stop()
+    assert not child.alive
+
+
+async def test_ended_part_is_reported_with_its_log(tmp_path: Path) -> None:
+    """A part that ends while it starts is an error that shows what it said."""
+    child = python("raise SystemExit('no such flag')", tmp_path)
+
+    async def never() -> bool:
+        return False
+
+    child.start()
+    with pytest.raises(PartDied, match="no such flag"):
+        await child.ready(never, limit_s=10.0)
+    await child.stop()
+
+
+async def test_silent_part_is_reported(tmp_path: Path) -> None:
+    """A part that runs but never answers is an error after the limit."""
+    child = python(WAITS, tmp_path)
+
+    async def never() -> bool:
+        return False
+
+    child.start()
+    with pytest.raises(NotReady, match="part was not ready"):
+        await child.ready(never, limit_s=0.1)
+    await child.stop()
+
+
+async def test_started_twice_is_refused(tmp_path: Path) -> None:
+    """Starting a running part again is a mistake of the caller."""
+    child = python(WAITS, tmp_path)
+    await up(child)
+    with pytest.raises(ControlPlaneError, match="runs already"):
+        child.start()
+    await child.stop()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
+async def test_children_die_with_their_parent(tmp_path: Path) -> None:
+    """Killing the process that started a part, in the hardest way, kills the part."""
+    code = f"""
+import asyncio, sys
+from pathlib import Path
+from testbed.process import Child
+child = Child("part", [sys.executable, "-c", {WAITS!r}], log=Path({str(tmp_path / "part.log")!r}))
+child.start()
+while "up" not in child.tail():
+    pass
+print("child", child.pid, "up", flush=True)
+while True:
+    asyncio.run(asyncio.sleep(60))
+"""
+    parent = python(code, tmp_path)
+    await up(parent)
+    pid = int(parent.tail().split()[1])
+    assert state(pid) == "S"
+    await parent.kill()
+    await until_state(pid, ("", "Z"))
+
+
+def test_ports_differ_and_are_free() -> None:
+    """Ports of one request differ, lie below the kernel's own range, and can be listened on."""
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    assert all(20_000 <= port < 32_000 for port in ports)
+    with socket.create_server((LOOPBACK, ports[0])):
+        pass
+
+
+def test_taken_ports_are_passed_over() -> None:
+    """A port on which somebody listens is not given out; running out of candidates is an error."""
+    (taken, free) = free_ports(2)
+    with socket.create_server((LOOPBACK, taken)):
+        assert free_ports(1, candidates=iter([taken, free])) == (free,)
+        with pytest.raises(OSError, match="no 1 free ports"):
+            free_ports(1, candidates=iter([taken]))
+
+
+def test_a_service_account_is_a_user_of_that_name() -> None:
+    """Role bindings to a service account apply to its token, because name and groups are the account's."""
+    account = service_account("netgang", "reader")
+    assert account.username == "system:serviceaccount:netgang:reader"
+    assert set(account.groups) >= {"system:serviceaccounts:netgang", "system:authenticated"}
+    assert account.token != service_account("netgang", "reader").token
+
+
+def test_kubeconfig_and_tokens_agree() -> None:
+    """The token in the kubeconfig is the one the API server is told."""
+    account = User(name="a", username="alice", groups=("g1", "g2"), token="secret")
+    document = yaml.safe_load(kubeconfig("https://x:1", account, certificate_authority=Path("/ca")))
+
+    assert document["users"] == [{"name": "a", "user": {"token": "secret"}}]
+    assert document["clusters"][0]["cluster"] == {"server": "https://x:1", "certificate-authority": "/ca"}
+    assert token_file([account]) == 'secret,alice,alice,"g1,g2"\n'
+
+
+def test_signing_keys_are_fresh_p256_keys() -> None:
+    """The key is a DER sequence of version 1, a 32-byte number and the P-256 identifier; no two are alike."""
+    lines = signing_key().splitlines()
+    content = base64.b64decode("".join(lines[1:-1]))
+
+    assert lines[0] == "-----BEGIN EC PRIVATE KEY-----"
+    assert content[:7] == bytes([0x30, len(content) - 2, 2, 1, 1, 4, 32])
+    assert content[39:] == bytes.fromhex("a00a06082a8648ce3d030107")
+    assert signing_key() != signing_key()
+
+
+def stage(name: str) -> dict[str, dict]:
+    """A stage with one condition."""
+    condition = {"key": ".status.phase", "operator": "In", "values": ["Pending"]}
+    return {"metadata": {"name": name}, "spec": {"selector": {"matchExpressions": [condition]}, "next": {}}}
+
+
+def test_every_stage_can_be_held_back() -> None:
+    """The hold condition is added, those of kwok stay; `pod-ready` also spares pods that are to be rejected."""
+    held = with_handle(stage("pod-delete"))["spec"]["selector"]["matchExpressions"]
+    ready = with_handle(stage("pod-ready"))["spec"]["selector"]["matchExpressions"]
+
+    assert held == [
+        {"key": ".status.phase", "operator": "In", "values": ["Pending"]},
+        {"key": f'.metadata.annotations["{HOLD}"]', "operator": "NotIn", "values": ["pod-delete"]},
+    ]
+    assert {"key": f'.metadata.annotations["{REJECT}"]', "operator": "DoesNotExist"} in ready
+
+
+def test_stages_are_one_file_each(tmp_path: Path) -> None:
+    """Each stage is one file for kwok, the rejection included; Jobs complete at once only if asked for."""
+    for name in ("pod-ready", "pod-complete"):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(stage(name)))
+    written = write_stages(tmp_path, tmp_path / "out", ["pod-ready"])
+
+    assert [path.name for path in written] == ["pod-ready.yaml", "pod-reject.yaml"]
+    assert all(yaml.safe_load(path.read_text())["spec"] for path in written)
+
+
+def test_signals_reach_the_group_only(tmp_path: Path) -> None:
+    """A part leads a process group of its own, so Ctrl-C in the terminal does not reach it."""
+    child = python(WAITS, tmp_path)
+    child.start()
+    assert child.pid is not None
+    assert os.getpgid(child.pid) == child.pid != os.getpgid(0)
+    os.killpg(child.pid, signal.SIGKILL)
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(child.stop())

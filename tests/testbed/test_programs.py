@@ -1,0 +1,79 @@
+"""The table of programs: versions, go.mod files and linker flags."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.programs import (
+    CORE,
+    KUBERNETES,
+    PROGRAMS,
+    Version,
+    go_mod,
+    linker_flags,
+    parse_version,
+)
+
+UPSTREAM = """module k8s.io/kubernetes
+
+go 1.26.0
+
+godebug default=go1.26
+
+require (
+\tk8s.io/api v0.0.0
+\tk8s.io/utils v0.0.0-20260101000000-abcdef123456
+)
+
+replace (
+\tk8s.io/streaming => ./staging/src/k8s.io/streaming
+\tk8s.io/api => ./staging/src/k8s.io/api
+)
+"""
+
+
+def test_core_is_in_the_table() -> None:
+    """Every cluster's programs are known, and those of Kubernetes are all of one version."""
+    assert set(CORE) <= set(PROGRAMS)
+    assert {PROGRAMS[name].default_version for name in CORE if name.startswith("kube")} == {KUBERNETES}
+
+
+def test_staging_modules_follow_the_release() -> None:
+    """Each staging module that Kubernetes takes from its own tree is pinned to v0.Y.Z of v1.Y.Z, no other module is."""
+    text = go_mod(PROGRAMS["kubectl"], Version("1.35.4"), upstream=UPSTREAM)
+
+    assert "require k8s.io/kubernetes v1.35.4\n" in text
+    assert "\tk8s.io/api => k8s.io/api v0.35.4\n\tk8s.io/streaming => k8s.io/streaming v0.35.4\n" in text
+    assert "utils" not in text
+
+
+def test_other_modules_need_no_replacements() -> None:
+    """A go.mod of our own requires just the module and speaks the module's Go version."""
+    text = go_mod(PROGRAMS["kwok"], Version("0.8.0"), upstream="module sigs.k8s.io/kwok\n\ngo 1.26.0\n")
+
+    assert text == "module testbed.invalid/kwok\n\ngo 1.26.0\n\nrequire sigs.k8s.io/kwok v0.8.0\n"
+
+
+def test_upstream_without_go_version_is_refused() -> None:
+    """A go.mod that names no Go version is not one we know how to build."""
+    with pytest.raises(ValueError, match="names no Go version"):
+        go_mod(PROGRAMS["kwok"], Version("0.8.0"), upstream="module sigs.k8s.io/kwok\n")
+
+
+STAMPS = {  # case: (program, what its linker flags end with)
+    "kubernetes panics without a version": ("kube-scheduler", "component-base/version.gitVersion=v1.36.3"),
+    "others need none": ("etcd", "-s -w"),
+}
+
+
+@pytest.mark.parametrize(("name", "end"), STAMPS.values(), ids=STAMPS)
+def test_version_stamp(name: str, end: str) -> None:
+    """Kubernetes' programs are told their version by the linker."""
+    assert linker_flags(PROGRAMS[name], KUBERNETES).endswith(end)
+
+
+@pytest.mark.parametrize("text", ["1.36", "latest", "1.36.3-rc.1", "", "1.36.3/../x", "v"])
+def test_versions_are_three_numbers(text: str) -> None:
+    """A version becomes part of a file name and of a download, so nothing but X.Y.Z is one."""
+    with pytest.raises(ValueError, match="is not a version"):
+        parse_version(text)

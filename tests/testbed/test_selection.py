@@ -1,0 +1,62 @@
+"""Who runs the e2e tests: without Go they are left out loudly, and on CI that is a failure."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(120)  # each starts a pytest of its own, beside whatever else runs
+
+
+def run(tmp_path: Path, *arguments: str, ci: str = "") -> tuple[int, str]:
+    """Exit code and output of the e2e tests of the testbed on a computer without Go and with an empty cache."""
+    env = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+        "PATH": str(tmp_path),
+        "NETGANG_TESTBED_CACHE": str(tmp_path / "cache"),
+        "CI": ci,
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *arguments]
+    where = "tests/e2e/test_testbed.py"
+    done = subprocess.run(
+        [*command, where], cwd=ROOT, env=env, capture_output=True, text=True, timeout=100, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_without_go_the_summary_says_what_was_left_out(tmp_path: Path) -> None:
+    """The run passes, every test is skipped, and a line says how many and what to install."""
+    code, text = run(tmp_path)
+    assert code == 0
+    assert "NOT TESTED on a real control plane" in text
+    assert "install Go" in text
+    assert "passed" not in text
+
+
+def test_on_ci_missing_go_is_a_failure(tmp_path: Path) -> None:
+    """With CI=true the same run fails and says why."""
+    code, text = run(tmp_path, "-x", ci="true")
+    assert code == 1
+    assert "install Go" in text
+
+
+@pytest.mark.parametrize("level", ["none", "core"])
+def test_levels(tmp_path: Path, level: str) -> None:
+    """`--e2e=none` leaves everything out without a word about Go; `core` keeps the core tests."""
+    code, text = run(tmp_path, f"--e2e={level}", "--collect-only")
+    assert ("test_plain_pod_is_bound_and_runs" in text) == (level == "core")
+    assert code == (5 if level == "none" else 0)  # 5: pytest found nothing to run
+
+
+def test_versions_multiply_the_tests(tmp_path: Path) -> None:
+    """`--versions` runs a test once per kube-scheduler version, and refuses what is none."""
+    _, text = run(tmp_path, "--versions=1.36.3,1.35.4", "--collect-only")
+    assert text.count("test_plain_pod_is_bound_and_runs[") == 2
+    code, text = run(tmp_path, "--versions=newest", "--collect-only")
+    assert code == 4  # pytest's word for a wrong command line
+    assert "is not a version" in text
