@@ -228,7 +228,7 @@ def raw_pod(i: int, nodes: int) -> bytes:
 
 def _metadata(name: str, i: int, **more: object) -> dict[str, object]:
     """Metadata with an owner and 1.5 KB of managedFields, as real objects have."""
-    fields = {f"f:field-{k}": {"f:nested": {}, "f:other": {}} for k in range(30)}
+    fields: dict[str, object] = {f"f:field-{k}": {"f:nested": {}, "f:other": {}} for k in range(30)}
     return {
         "name": name,
         "uid": f"{i:036d}",

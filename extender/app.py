@@ -289,9 +289,11 @@ async def _read_body(scope: Scope, receive: Receive, serving: _Serving) -> bytes
                 body: bytes = message.get("body", b"")
                 if len(more) + len(body) > serving.max_body_bytes:
                     raise _UnreadBody(too_large)
-                if not message.get("more_body", False):
-                    return bytes(more + body) if more else body
+                if not message.get("more_body", False) and not more:
+                    return body
                 more += body
+                if not message.get("more_body", False):
+                    return bytes(more)
     except TimeoutError as error:
         raise _UnreadBody(f"the body did not arrive within {serving.body_timeout_s:g} s") from error
 

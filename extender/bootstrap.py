@@ -7,8 +7,8 @@ behind the same ports.
 import asyncio
 import gc
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -45,9 +45,12 @@ from extender.service.views import Views
 from extender.settings import FileSource, Settings
 from extender.telemetry import DecisionLog, Telemetry
 from scoring.ids import ResourceName
+from scoring.plan import Plan
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
+_FIRST_LOOK_S = 10.0
+"""Longest wait for the first network data before the first plan is made without."""
 POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
 
 
@@ -85,15 +88,23 @@ async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
         api = await stack.enter_async_context(
             KubeClient(load_credentials(settings.kubeconfig, clock=clock), clock=clock, rng=rng)
         )
-        cache = empty_cache(settings)
-        follow = partial(Reflector, api, clock=clock, rng=rng)
-        to_node = partial(node_from_json, zone_label=settings.zone_label)
-        reflectors: dict[str, Reflector[Any]] = {
-            "nodes": follow(path=NODES, reduce=to_node, sink=cache.nodes),
-            "pods": follow(path=PODS, reduce=pod_from_json, sink=cache.pods),
-            "podgroups": follow(path=POD_GROUPS, reduce=pod_group_from_json, sink=cache.pod_groups),
-        }
-        yield _assemble(settings, cache, api, clock, rng, reflectors=reflectors)
+        sources = [await stack.enter_async_context(_closing(one)) for one in _sources(settings)]
+        yield following(settings, api, clock, rng, sources=sources)
+
+
+def following(
+    settings: Settings, api: ClusterApi, clock: Clock, rng: random.Random, *, sources: Sequence[Polled] = ()
+) -> Service:
+    """The service over any ClusterApi that can be listed and watched; nothing runs before `Service.run`."""
+    cache = empty_cache(settings)
+    follow = partial(Reflector, api, clock=clock, rng=rng)
+    to_node = partial(node_from_json, zone_label=settings.zone_label)
+    reflectors: dict[str, Reflector[Any]] = {
+        "nodes": follow(path=NODES, reduce=to_node, sink=cache.nodes),
+        "pods": follow(path=PODS, reduce=pod_from_json, sink=cache.pods),
+        "podgroups": follow(path=POD_GROUPS, reduce=pod_group_from_json, sink=cache.pod_groups),
+    }
+    return _assemble(settings, cache, api, clock, rng, reflectors=reflectors, sources=sources)
 
 
 @asynccontextmanager
@@ -107,7 +118,9 @@ async def embedded(settings: Settings, *, clock: Clock | None = None) -> AsyncIt
     fill(cache, saved)
     api = EmbeddedCluster(cache, saved.pods_json)
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
-    yield _assemble(settings, cache, api, clock, rng, reflectors={})
+    async with AsyncExitStack() as stack:
+        sources = [await stack.enter_async_context(_closing(one)) for one in _sources(settings)]
+        yield _assemble(settings, cache, api, clock, rng, reflectors={}, sources=sources)
 
 
 def fill(cache: ClusterCache, saved: ClusterFile) -> None:
@@ -134,6 +147,7 @@ def _assemble(
     rng: random.Random,
     *,
     reflectors: Mapping[str, Reflector[Any]],
+    sources: Sequence[Polled],
 ) -> Service:
     telemetry = Telemetry()
     log = DecisionLog(telemetry)
@@ -156,14 +170,14 @@ def _assemble(
     evictions = Evictions(cache, api, clock, telemetry, log, refused=binds.eviction_refused)
     learning = Learning(
         lambda member_class, node: cache.exclude(member_class, node, clock.now_s() + settings.exclusion_ttl_s),
-        sees_all_nodes=True,
+        sees_all_nodes=settings.sees_all_nodes,
     )
 
     def synced() -> bool:
-        return all(reflector.synced.is_set() for reflector in reflectors.values())
+        return planner.snapshot is not None
 
     verbs = Verbs(cache, planner, binds, Books(Offers(), parking, learning), clock, log, synced=synced)
-    refresh = _network(settings, cache, clock, rng)
+    refresh = _refresh(settings, sources, cache, clock, rng)
     views = Views(
         cache,
         planner,
@@ -173,16 +187,19 @@ def _assemble(
     )
     housekeeping = Housekeeping(cache, planner, binds, parking, nudges, health, clock)
     planner.subscribe(housekeeping.plan_made)
+    if refresh is not None:
+        planner.subscribe(_NodesWatched(cache, refresh.nodes_changed).look)
 
-    def changed() -> None:
-        if synced():
-            planner.mark_dirty()
-
-    cache.on_change = changed
+    cache.on_change = planner.mark_dirty
 
     async def plan_once_synced() -> None:
         for reflector in reflectors.values():
             await reflector.synced.wait()
+        if refresh is not None:
+            refresh.nodes_changed()
+            with suppress(TimeoutError):  # a source that hangs must not keep jobs from starting
+                async with asyncio.timeout(_FIRST_LOOK_S):
+                    await refresh.first_look.wait()
         # What was read at start lives as long as the process: the collector need not look at it again.
         gc.collect()
         gc.freeze()
@@ -197,9 +214,27 @@ def _assemble(
     return Service(cache, planner, binds, verbs, views, telemetry, app, tasks)
 
 
-def _network(settings: Settings, cache: ClusterCache, clock: Clock, rng: random.Random) -> NetworkRefresh | None:
+class _NodesWatched:
+    """Tells the network refresh when nodes changed: they may have got another endpoint."""
+
+    def __init__(self, cache: ClusterCache, tell: Callable[[], None]) -> None:
+        self._cache = cache
+        self._tell = tell
+        self._seen = -1
+
+    def look(self, _: Plan) -> None:
+        """Compare the node table's version with the last one seen."""
+        version = self._cache.snapshot().table.version
+        if version != self._seen:
+            self._seen = version
+            self._tell()
+
+
+def _refresh(
+    settings: Settings, sources: Sequence[Polled], cache: ClusterCache, clock: Clock, rng: random.Random
+) -> NetworkRefresh | None:
     network = settings.network
-    if not network.sources:
+    if not sources:
         return None
     mapping = MappingConfig(
         table=network.endpoint_table(),
@@ -208,13 +243,26 @@ def _network(settings: Settings, cache: ClusterCache, clock: Clock, rng: random.
         automatic=network.match_names,
     )
     return NetworkRefresh(
-        [Polled(_source(one, number), one.interval_s) for number, one in enumerate(network.sources)],
+        sources,
         RefreshOptions(reevaluate_s=network.refresh_s, mapping=mapping),
         clock=clock,
         nodes=lambda: cache.snapshot().table.nodes,
         publish=cache.set_network,
         jitter=rng.random,
     )
+
+
+def _sources(settings: Settings) -> list[Polled]:
+    return [Polled(_source(one, number), one.interval_s) for number, one in enumerate(settings.network.sources)]
+
+
+@asynccontextmanager
+async def _closing(polled: Polled) -> AsyncIterator[Polled]:
+    try:
+        yield polled
+    finally:
+        if isinstance(polled.source, MaddashSource):
+            await polled.source.aclose()
 
 
 def _source(one: Any, number: int) -> MeshFileSource | MaddashSource:

@@ -225,8 +225,9 @@ def encode_scores(args: FilterArgs, scores: Sequence[int]) -> bytes:
     parts = [""] * (2 * len(names))
     parts[0::2] = _literals(args)
     parts[1::2] = tails
-    parts[-1] = _SCORE_TAILS[scores[-1]].removesuffix(_NEXT_HOST) + "]"
-    return ('[{"Host":"' + "".join(parts)).encode()
+    parts[0] = '[{"Host":"' + parts[0]
+    parts[-1] = parts[-1].removesuffix(_NEXT_HOST) + "]"
+    return "".join(parts).encode()
 
 
 def encode_equal_scores(names: Sequence[NodeName]) -> bytes:
@@ -292,12 +293,16 @@ def _pass(args: FilterArgs, names: Sequence[NodeName], others: Reason) -> bytes:
 
 
 def _refusal(args: FilterArgs, reason: Reason) -> bytes:
-    nodes = b"null" if args.nodes_json is None else _node_list([])
+    nodes = "null" if args.nodes_json is None else _node_list([]).decode()
+    head = f'{{"Nodes":{nodes},"NodeNames":[],"FailedNodes":null,"FailedAndUnresolvableNodes":{{'
+    tail = '},"Error":""}'
     if not args.node_names:
-        return _result(nodes, b"[]", b"{}", b'""')
+        return (head + tail).encode()
     said = _json(reason).decode()
-    reasons = '{"' + f'":{said},"'.join(_literals(args)) + f'":{said}}}'
-    return _result(nodes, b"[]", reasons.encode(), b'""')
+    names = [*_literals(args)]
+    names[0] = f'{head}"{names[0]}'  # head and tail go into the join: each copy of half a megabyte costs page faults
+    names[-1] = f'{names[-1]}":{said}{tail}'
+    return f'":{said},"'.join(names).encode()
 
 
 def _result(nodes: bytes, names: bytes, unresolvable: bytes, error: bytes) -> bytes:

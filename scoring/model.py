@@ -151,6 +151,8 @@ class Pod:
     phase: Phase = Phase.PENDING
     priority: int = 0
     created_s: float = 0.0
+    scheduled_s: float | None = None
+    """When it got its node (condition PodScheduled), Unix seconds; `None`: it has none, or nobody said."""
     deleting: bool = False
     gates: tuple[str, ...] = ()
     """`spec.schedulingGates`, by name."""

@@ -109,7 +109,7 @@ def quorum_of(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Q
         live=frozenset(p.uid for p in live),
         placed=frozenset(p.uid for p in live if _placed(p)),
         finished=frozenset(p.uid for p in live if p.phase is Phase.SUCCEEDED),
-        started=_once_reached(gang, minimum if roles_known else ()),
+        started=_once_reached(gang, minimum, roles_known=roles_known),
         bound_to={p.uid: p.node for p in gang.members if p.node is not None},
         lost_nodes=lost_nodes,
     )
@@ -178,15 +178,21 @@ def _placed(live: Pod) -> bool:
     return live.node is not None or live.phase is Phase.SUCCEEDED
 
 
-def _once_reached(gang: Gang, minimum: tuple[Pod, ...]) -> bool:
+def _once_reached(gang: Gang, minimum: tuple[Pod, ...], *, roles_known: bool) -> bool:
     """Whether the pods show that quorum was reached once: enough had a node, and so had everybody in `minimum`.
 
-    Dead members are evidence too, for themselves and for their successors, which have the same role and index. In
-    doubt the answer is yes: it only spares pods from eviction.
+    Dead members are evidence too, for themselves and for their successors, which have the same role and index. So is a
+    member that was created after another one got its node: all of the minimum exist before the first is bound, so it
+    is the successor of one that was bound with it and has left no trace (after a restart of ours nothing else tells).
+    In doubt the answer is yes: it only spares pods from eviction.
     """
+    first_s = min((p.scheduled_s for p in gang.members if p.scheduled_s is not None), default=None)
+    if first_s is not None and any(p.node is None and p.created_s > first_s for p in minimum):
+        return True
     had_a_node = [p for p in gang.members if p.node is not None or p.phase is Phase.SUCCEEDED]
     seen = {(p.role, p.index) for p in had_a_node}
-    return len(had_a_node) >= gang.min_member and all((p.role, p.index) in seen for p in minimum)
+    whole = not roles_known or all((p.role, p.index) in seen for p in minimum)
+    return len(had_a_node) >= gang.min_member and whole
 
 
 def _roles_known(gang: Gang) -> bool:

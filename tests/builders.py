@@ -169,7 +169,7 @@ def mesh(
     now_s: float = 0.0,
     measured_at_s: float = 0.0,
 ) -> NetworkMatrix:
-    """A full mesh of equal links; `bad` gives nodes whose every link has other values, e.g. {"n3": {"delay_ms": 10}}."""
+    """A full mesh of equal links; `bad`: nodes whose every link has other values, e.g. {"n3": {"delay_ms": 10}}."""
     names = [n if isinstance(n, str) else str(n.name) for n in nodes]
     values = {Metric.LOSS: loss_ratio, Metric.DELAY: delay_ms, Metric.THROUGHPUT: throughput_bps}
     key = {Metric.LOSS: "loss_ratio", Metric.DELAY: "delay_ms", Metric.THROUGHPUT: "throughput_bps"}

@@ -61,8 +61,7 @@ class Usage:
 
         Cost: a copy of the matrix per change of a pod; O(nodes × resources) after a change of the table's shape.
         """
-        known = self._table
-        if known is None or known.names is not table.names or known.axis is not table.axis:
+        if self._table is None or self._table.names is not table.names:  # rows and columns are built together
             self._matrix = _freeze(self._fill(np.zeros_like(table.allocatable), table, self._totals))
         elif self._changed:
             fresh = self._matrix.copy()

@@ -94,6 +94,7 @@ class _State:
     last_success_s: float | None = None
     error: str | None = None
     failures: int = 0
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,8 @@ class NetworkRefresh:
         self._published_at_s: float | None = None
         self._next_publish_s = 0.0
         self._crashes: dict[str, str] = {}  # task → its error
+        self.first_look = asyncio.Event()
+        """Set once every source was asked and what they gave is published: planning before would be blind"""
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -180,6 +183,8 @@ class NetworkRefresh:
     def _poller(self, state: _State) -> Callable[[], Awaitable[None]]:
         async def step() -> None:
             await self._ask(state)
+            state.asked = True
+            self._changed.set()
             await asyncio.sleep(self._pause_s(state))
 
         return step
@@ -226,6 +231,12 @@ class NetworkRefresh:
         await self._rebuild()
 
     async def _rebuild(self) -> None:
+        asked = all(state.asked for state in self._states)
+        await self._build_and_publish()
+        if asked:
+            self.first_look.set()
+
+    async def _build_and_publish(self) -> None:
         given = _Input(tuple(s.batch for s in self._states if s.batch is not None), tuple(self._nodes()))
         if not given.batches:
             return

@@ -3,7 +3,8 @@
 Why: kube-scheduler retries a pod that an extender refused only at a cluster event; what changes inside netgang alone is
 no event, and the pod would sleep for five minutes (measured on 1.36.3). A patch of an annotation wakes it in 10 ms.
 Rules: a pod is woken at once when the plan gives it another node than at its refusal (none, usually); a planned pod
-that does not come all the same is woken again after a pause that doubles, whatever went wrong; nobody else is.
+that does not come all the same is woken again after a pause that doubles, whatever went wrong. A pod that was told a
+reason of the moment (not planned yet) is woken once when the real one is known, so that people read that one.
 """
 
 from dataclasses import dataclass
@@ -31,12 +32,18 @@ class Parking:
     def __init__(self) -> None:
         self._parked: dict[PodUid, NodeName | None] = {}
         """refused pod → the node that was planned for it then"""
+        self._told_for_a_moment: set[PodUid] = set()
+        """parked pods whose reason does not hold any more once they are planned"""
         self._awaited: dict[PodUid, _Awaited] = {}
         """planned pod that was not offered its node yet → when to wake it"""
 
-    def refused(self, uid: PodUid, planned: NodeName | None, *, now_s: float) -> None:
+    def refused(self, uid: PodUid, planned: NodeName | None, *, now_s: float, for_a_moment: bool = False) -> None:
         """kube-scheduler was told no. With a planned node it is asked again soon, and less often each time."""
         self._parked[uid] = planned
+        if for_a_moment:
+            self._told_for_a_moment.add(uid)
+        else:
+            self._told_for_a_moment.discard(uid)
         awaited = self._awaited.get(uid)
         if planned is not None:
             pause_s = awaited.pause_s if awaited is not None and awaited.node == planned else RETRY_S
@@ -45,13 +52,15 @@ class Parking:
     def offered(self, uid: PodUid) -> None:
         """kube-scheduler was told yes: it goes on by itself."""
         self._parked.pop(uid, None)
+        self._told_for_a_moment.discard(uid)
         self._awaited.pop(uid, None)
 
     forget = offered
 
     def woken_by(self, plan: Plan, *, now_s: float) -> list[PodUid]:
         """Pods to wake because of a new plan; each is told once per planned node."""
-        wake: list[PodUid] = []
+        wake = [uid for uid in self._told_for_a_moment if uid not in plan.node_of]
+        self._told_for_a_moment.clear()
         for uid in [uid for uid in self._awaited if uid not in plan.node_of]:
             del self._awaited[uid]
         for uid, node in plan.node_of.items():
@@ -75,6 +84,7 @@ class Parking:
 
     def keep_only(self, uids: frozenset[PodUid] | set[PodUid]) -> None:
         """Forget pods that are not in `uids` (they were bound or deleted)."""
+        self._told_for_a_moment &= uids
         for table in (self._parked, self._awaited):
             for uid in [uid for uid in table if uid not in uids]:
                 del table[uid]

@@ -2,7 +2,7 @@
 
 Why not per request: kube-scheduler asks for each pod, and a gang of 64 would be planned 64 times. Changes are coalesced
 into at most one run per `interval_s`, stretching to five times the last run's length, so that planning never takes more
-than a sixth of the loop (S15). A gang that is not in the plan yet is planned on the spot when that budget allows.
+than a sixth of the loop (S15). A gang that changed since is planned on the spot when that sixth allows.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.telemetry import Decision, DecisionLog, Telemetry
-from scoring.ids import GangKey
+from scoring.model import Gang
 from scoring.plan import Memo, Plan, plan
 from scoring.policy import Policy
 from scoring.reasons import Reason
@@ -52,6 +52,7 @@ class Planner:
         self._dirty = asyncio.Event()
         self._listeners: list[Listener] = []
         self._not_before_s = -float("inf")
+        self._spot_not_before_s = -float("inf")
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` with each new plan; it must not await and not raise."""
@@ -61,10 +62,14 @@ class Planner:
         """Something changed that may change the plan: run soon."""
         self._dirty.set()
 
-    def plan_for(self, gang: GangKey) -> Plan:
-        """The current plan, renewed on the spot if it does not know `gang` and the last run is long enough ago."""
-        known = gang in self.current.admitted or gang in self.current.waiting
-        if not known and self._clock.monotonic_s() >= self._not_before_s:
+    def plan_for(self, gang: Gang) -> Plan:
+        """The current plan, renewed on the spot if `gang` changed since, unless planning took long just now.
+
+        Why: an answer from before the gang's last pod came would be given a different reason a moment later, and a
+        changed reason costs kube-scheduler another attempt.
+        """
+        planned = self.snapshot.gangs.get(gang.key) if self.snapshot is not None else None
+        if planned is not gang and self._clock.monotonic_s() >= self._spot_not_before_s:
             self.replan()
         return self.current
 
@@ -80,7 +85,8 @@ class Planner:
         self.current = plan(snapshot, self.policy, now_s=now_s, previous=before, memo=self.memo)
         self.snapshot = snapshot
         took_s = self._clock.monotonic_s() - started_s
-        self._not_before_s = self._clock.monotonic_s() + max(self._interval_s, _STRETCH * took_s)
+        self._spot_not_before_s = self._clock.monotonic_s() + _STRETCH * took_s
+        self._not_before_s = max(self._clock.monotonic_s() + self._interval_s, self._spot_not_before_s)
         self._report(before, took_s)
         for listener in self._listeners:
             listener(self.current)

@@ -76,7 +76,7 @@ class Verbs:
         if gang is None and pod.group is not None and self._cache.is_own(pod):
             answer: FilterAnswer = Refused(Reason.UNKNOWN_POD)  # the watch will bring it in a moment
             if not args.debug:
-                self._books.parking.refused(pod.uid, None, now_s=self._clock.monotonic_s())
+                self._books.parking.refused(pod.uid, None, now_s=self._clock.monotonic_s(), for_a_moment=True)
         elif gang is None or not self._cache.is_own(pod) or gang.source is GangSource.NATIVE:
             answer = self._pass_all(args, pod)
         else:
@@ -119,7 +119,7 @@ class Verbs:
         if pod.node is not None:  # bound already, and kube-scheduler is a moment behind
             return Passed([pod.node]) if pod.node in asked else Refused(Reason.OTHER_NODE_PLANNED)
         now_s = self._clock.monotonic_s()
-        plan = self._planner.plan_for(gang.key)
+        plan = self._planner.plan_for(gang)
         node = plan.node_of.get(pod.uid)
         offered = node is not None and node in asked
         missing = node if not offered and not args.debug else None
@@ -133,9 +133,11 @@ class Verbs:
                 self._books.offers.note(pod.uid, node, now_s=now_s)
                 self._books.parking.offered(pod.uid)
             return Passed([node])
+        reason = _why(plan, pod.uid, gang)
         if not args.debug:
-            self._books.parking.refused(pod.uid, node, now_s=now_s)
-        return Refused(_why(plan, pod.uid, gang))
+            moment = reason is Reason.NOT_PLANNED
+            self._books.parking.refused(pod.uid, node, now_s=now_s, for_a_moment=moment)
+        return Refused(reason)
 
     def _log_filter(self, pod: Pod, gang: Gang | None, answer: FilterAnswer) -> None:
         reason = "" if isinstance(answer, Passed) else answer.reason if isinstance(answer, Refused) else answer.error

@@ -72,8 +72,11 @@ def plan(
 
 
 def _concerns_us(gang: Gang) -> bool:
-    """Native groups are started by kube-scheduler itself; other schedulers' pods are load (S1)."""
-    return gang.own and gang.source is not GangSource.NATIVE
+    """Native groups are started by kube-scheduler itself; other schedulers' pods are load (S1).
+
+    A gang that is ours in part is told so: its problem is its answer.
+    """
+    return (gang.own or gang.problem is not None) and gang.source is not GangSource.NATIVE
 
 
 def _take_commitments(run: Run) -> dict[GangKey, tuple[tuple[Role, NodeName], ...]]:

@@ -21,7 +21,7 @@ from scoring.policy import Policy, ScorePolicy, Selection
 from scoring.room import Room, fit_counts
 from scoring.score import PairScores, pair_scores
 from scoring.select import ClassDemand, Demand, Selected, placed_gain, quick_value, select
-from scoring.select.demand import first_fit
+from scoring.select.fit import fit
 from scoring.snapshot import Snapshot
 
 
@@ -246,7 +246,7 @@ class Run:
         demand, _, _ = self._demand(wish, zones, score)
         if demand is None:
             return False
-        return first_fit(demand, self._with_port_column(wish, self.table.allocatable[self.rows(zones)])) is not None
+        return fit(demand, self._with_port_column(wish, self.table.allocatable[self.rows(zones)])) is not None
 
     def _demand(
         self, wish: Wish, zones: tuple[ZoneName, ...], score: ScorePolicy

@@ -146,23 +146,3 @@ def selected(counts: Ints, value: float) -> Selected:
     """The answer for a placement given as members per class and node."""
     nodes = np.arange(counts.shape[1])
     return Selected(tuple(tuple(np.repeat(nodes, row).tolist()) for row in counts), value)
-
-
-def first_fit(demand: Demand, free: Ints) -> Ints | None:
-    """Members per class and node by first fit in row order: largest class first, then in the demand's own order.
-
-    The net below the searches: `None` only when both orders fail. Cost: O(classes·n·r).
-    """
-    own = list(range(len(demand.classes)))
-    scale = np.maximum(free.max(axis=0, initial=0), 1)
-    by_size = sorted(own, key=lambda c: (-float((demand.classes[c].request / scale).sum()), c))
-    for order in (by_size, own):
-        left, counts = free.copy(), np.zeros((len(own), len(free)), np.int64)
-        for c in order:
-            room = rooms(demand.classes[c], left)
-            before = np.cumsum(room) - room
-            counts[c] = np.clip(demand.classes[c].count - before, 0, room)
-            left -= counts[c][:, None] * demand.classes[c].request
-        if all(int(counts[c].sum()) == demand.classes[c].count for c in own):
-            return counts
-    return None

@@ -70,8 +70,8 @@ def exact_one(rank: Floats, room: Ints, count: int, *, placed: Floats | None) ->
 
 def exact_mixed(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
     """The best placement of several classes, (classes, n); `None`: too many to try, or none fits."""
-    ways = [placements_of(tuple(rooms(one, free).tolist()), one.count) for one in demand.classes]
-    if prod(ways) > MOST_PLACEMENTS or prod(ways[:-1]) > MOST_TABLES:
+    bounds = [placements_of(tuple(rooms(one, free).tolist()), one.count) for one in demand.classes]
+    if prod(bounds) > MOST_PLACEMENTS or prod(bounds[:-1]) > MOST_TABLES:
         return None
     found = np.zeros((1, len(demand.classes), len(free)), np.int64)
     for c, one in enumerate(demand.classes):

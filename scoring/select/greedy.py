@@ -5,8 +5,6 @@ loop over nodes in Python costs seconds per round of planning; one matrix of sta
 Rule: a chosen node takes as many members as it can hold (its own pairs are perfect), so it is never chosen twice.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from scoring.network import Floats, Ints
@@ -24,7 +22,7 @@ def fill_by_gain(gain: Floats, room: Ints, count: int) -> Ints:
     order = np.argsort(-gain, axis=1, kind="stable")
     sorted_room = np.take_along_axis(room, order, axis=1)
     before = np.cumsum(sorted_room, axis=1) - sorted_room
-    counts = np.empty_like(room)
+    counts: Ints = np.empty_like(room)
     np.put_along_axis(counts, order, np.minimum(np.maximum(count - before, 0), sorted_room), axis=1)
     return counts
 
@@ -64,22 +62,29 @@ def _grow_single(rank: Floats, count: int, *, starts: Ints, placed: Floats | Non
 
 
 def grow_mixed(demand: Demand, free: Ints, rank: Floats, *, starts: Ints) -> Ints:
-    """Grow several classes whose pairs all count, one class after the other, largest request first.
+    """Grow several classes whose pairs all count, one after the other: largest requests first, and most members first.
 
     Returns counts (starts, classes, n); starts that do not end whole are left out. Cost: as `grow`, times classes.
     """
+    by_request = order_by_request(demand, free)
+    by_count = sorted(by_request, key=lambda c: -demand.classes[c].count)
+    orders = [by_request] if by_count == by_request else [by_request, by_count]
+    counts = np.concatenate([_grow_in_order(demand, free, rank, order, starts=starts) for order in orders])
+    return counts[np.all(counts.sum(axis=2) == [one.count for one in demand.classes], axis=1)]
+
+
+def _grow_in_order(demand: Demand, free: Ints, rank: Floats, order: list[int], *, starts: Ints) -> Ints:
     size, n = len(starts), len(free)
     counts = np.zeros((size, len(demand.classes), n), np.int64)
     gain = np.zeros((size, n))  # towards all members so far: the same for each class
-    for position, c in enumerate(order_by_request(demand, free)):
+    for position, c in enumerate(order):
         one = demand.classes[c]
         room = batch_rooms(demand, counts, c, free)
         own = gain if demand.placed is None else gain + demand.placed[c]
         first = starts if position == 0 else None
         counts[:, c], _, _ = _fill(rank, room, own, np.full(size, one.count, np.int64), starts=first)
         gain = gain + counts[:, c] @ rank
-    whole = (counts.sum(axis=2) == [one.count for one in demand.classes]).all(axis=1)
-    return counts[whole]
+    return counts
 
 
 def _fill(
@@ -100,7 +105,7 @@ def _fill(
             key[size < size.max(axis=1, keepdims=True) if fewest else room <= 0] = -np.inf
             at = key.argmax(axis=1)
         taken = np.minimum(room[each, at], left)
-        if not taken.any():
+        if not taken.any() and starts is None:
             return counts, values, left
         values += taken * gain[each, at] + half[at] * (taken * (taken - 1))
         counts[each, at] += taken
@@ -109,7 +114,7 @@ def _fill(
             return counts, values, left
         room[each, at] = 0
         gain += taken[:, None] * rank[at]
-        at = None
+        at = starts = None
 
 
 def different(plans: Ints, order: Ints, *, most: int) -> list[int]:
@@ -132,10 +137,10 @@ def batch_rooms(demand: Demand, counts: Ints, c: int, free: Ints) -> Ints:
             if d != c and other.request[r]:
                 left = left - counts[:, d] * other.request[r]
         np.minimum(room, left // one.request[r], out=room)
-    return np.maximum(room, 0)
+    return np.asarray(np.maximum(room, 0))
 
 
-def order_by_request(demand: Demand, free: Ints) -> Sequence[int]:
+def order_by_request(demand: Demand, free: Ints) -> list[int]:
     """Classes by the share of the largest node that one member takes, largest first: the hardest to place first."""
     largest = np.maximum(free.max(axis=0, initial=0), 1)
     share = [float((one.request / largest).max(initial=0.0)) for one in demand.classes]

@@ -9,20 +9,21 @@ import numpy as np
 
 from scoring.model import Role
 from scoring.network import Floats, Ints
-from scoring.select.demand import Demand, at_rows, first_fit, links, on_grid, rooms, value_of
+from scoring.select.demand import Demand, at_rows, links, on_grid, rooms, value_of
+from scoring.select.fit import fit
 from scoring.select.greedy import choose_starts, different, grow
 from scoring.select.improve import improve, improve_one
 
 GROW_BUDGET = 1_000_000
 """Start × node × round steps of the search for one class."""
-MIXED_STARTS = 6
+MIXED_STARTS = 3
 """First nodes that are tried for several classes."""
 KEPT = 2
 MOST_MOVES = 24
 
 
 def pack(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
-    """Members per class and node (classes, n) on the fewest nodes; `None`: first fit finds no place either.
+    """Members per class and node (classes, n) on the fewest nodes; `None`: `fit` finds no place either.
 
     For one class the number of nodes is the least possible; for several it is the least of several greedy fills (least
     possible would be bin packing). Cost: O(starts·nodes used·n·r) and the moves of `improve`.
@@ -37,7 +38,7 @@ def pack_idle(demand: Demand, free: Ints) -> Ints | None:
     """Without any network: the nodes that take most members, then the most idle, each filled ps first."""
     order = _idle_first(demand, free)
     found = _fill_nodes(at_rows(demand, order), free[order], None, first=None)
-    return first_fit(demand, free) if found is None else _back(found, order, len(free))
+    return fit(demand, free) if found is None else _back(found, order, len(free))
 
 
 def _back(counts: Ints, order: Ints, n: int) -> Ints:
@@ -79,7 +80,7 @@ def _mixed(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
     firsts = (None, *range(min(MIXED_STARTS, len(free))))
     found = [plan for first in firsts if (plan := _fill_nodes(demand, free, rank, first=first)) is not None]
     if not found:
-        return first_fit(demand, free)
+        return fit(demand, free)
     plans = np.array(found)
     values = np.array([value_of(demand, plan, rank) for plan in found])
     used = np.count_nonzero(plans.any(axis=1), axis=1)
@@ -117,6 +118,7 @@ def _bundle(demand: Demand, free: Ints, left: list[int]) -> Ints:
     takes = np.zeros((len(left), len(free)), np.int64)
     rest = free.copy()
     for c in sorted(range(len(left)), key=lambda c: demand.classes[c].role is not Role.PS):
-        takes[c] = np.minimum(rooms(demand.classes[c], rest), left[c])
-        rest -= takes[c][:, None] * demand.classes[c].request
+        if left[c]:
+            takes[c] = np.minimum(rooms(demand.classes[c], rest), left[c])
+            rest -= takes[c][:, None] * demand.classes[c].request
     return takes

@@ -7,6 +7,7 @@ placed again around each other until nothing changes.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scoring.model import Role
 from scoring.network import Floats, Ints
@@ -28,10 +29,10 @@ def star(demand: Demand, free: Ints, rank: Floats, *, budget: int) -> tuple[Ints
     order = order_by_request(demand, free)
     centre = [c for c in order if demand.classes[c].role is Role.PS]
     rim = [c for c in order if demand.classes[c].role is not Role.PS]
-    counts, complete = _centres(demand, free, rank, centre, budget=budget)
-    for c in rim:
-        _place(demand, counts, c, free, rank)
-    values = _whole_values(demand, counts, rank)
+    places, complete = _centres(demand, free, rank, centre, budget=budget)
+    tried = [_around(demand, places, one, free, rank) for one in ((rim,) if len(rim) < 2 else (rim, rim[::-1]))]
+    counts = np.concatenate([plans for plans, _ in tried])
+    values = np.concatenate([sums for _, sums in tried])
     optimal = complete and len(rim) == 1
     kept = different(counts, np.argsort(-values, kind="stable"), most=1 if optimal else KEPT)
     counts, values = counts[kept], values[kept]
@@ -40,7 +41,7 @@ def star(demand: Demand, free: Ints, rank: Floats, *, budget: int) -> tuple[Ints
         for c in (*centre, *rim):
             again[:, c] = 0
             _place(demand, again, c, free, rank)
-        new_values = _whole_values(demand, again, rank)
+        new_values = np.where(_whole(demand, again), values_of(demand, again, rank), -np.inf)
         better = new_values > values
         if not better.any():
             break
@@ -50,12 +51,26 @@ def star(demand: Demand, free: Ints, rank: Floats, *, budget: int) -> tuple[Ints
     return counts[best_first[values[best_first] > -np.inf]], optimal
 
 
-def _place(demand: Demand, counts: Ints, c: int, free: Ints, rank: Floats) -> None:
-    """Put all members of class `c` on the best nodes beside what is there, in place."""
+def _around(demand: Demand, places: Ints, rim: list[int], free: Ints, rank: Floats) -> tuple[Ints, Floats]:
+    """Everything else around these places of the ps, class after class; and the values, −∞ where it does not fit."""
+    counts = places.copy()
+    values = np.zeros(len(counts)) if demand.placed is None else (counts * demand.placed).sum(axis=(1, 2))
+    for c in rim:
+        values = values + _place(demand, counts, c, free, rank)
+    return counts, np.where(_whole(demand, counts), values, -np.inf)
+
+
+def _whole(demand: Demand, counts: Ints) -> NDArray[np.bool_]:
+    return np.array(np.all(counts.sum(axis=2) == [one.count for one in demand.classes], axis=1))
+
+
+def _place(demand: Demand, counts: Ints, c: int, free: Ints, rank: Floats) -> Floats:
+    """Put all members of class `c` on the best nodes beside what is there, in place; the value that adds."""
     gain = _toward(np.tensordot(links(demand)[c], counts, axes=(0, 1)), rank)
     if demand.placed is not None:
         gain = gain + demand.placed[c]
     counts[:, c] = fill_by_gain(gain, batch_rooms(demand, counts, c, free), demand.classes[c].count)
+    return np.asarray((counts[:, c] * gain).sum(axis=1))
 
 
 def _toward(members: Floats, rank: Floats) -> Floats:
@@ -68,14 +83,6 @@ def _toward(members: Floats, rank: Floats) -> Floats:
     for at in nodes.T:
         total += members[np.arange(len(members)), at][:, None] * rank[at]
     return total
-
-
-def _whole_values(demand: Demand, counts: Ints, rank: Floats) -> Floats:
-    """Value of each placement; −∞ where members have no node."""
-    whole = (counts.sum(axis=2) == [one.count for one in demand.classes]).all(axis=1)
-    values = np.full(len(counts), -np.inf)
-    values[whole] = values_of(demand, counts[whole], rank)
-    return values
 
 
 def _centres(demand: Demand, free: Ints, rank: Floats, centre: list[int], *, budget: int) -> tuple[Ints, bool]:

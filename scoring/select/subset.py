@@ -8,8 +8,9 @@ every start; 5 improve the best by moves; 6 compare with `paper` where it could 
 import numpy as np
 
 from scoring.network import Floats, Ints
-from scoring.select.demand import Demand, at_rows, first_fit, links, on_grid, rooms, value_of, values_of
+from scoring.select.demand import Demand, at_rows, links, on_grid, rooms, value_of, values_of
 from scoring.select.exact import exact_mixed, exact_one
+from scoring.select.fit import fit
 from scoring.select.greedy import choose_starts, different, fill_by_gain, grow, grow_mixed
 from scoring.select.improve import improve, improve_one
 from scoring.select.pack import pack_idle
@@ -20,13 +21,13 @@ GROW_BUDGET = 1_500_000
 """Start × node × round steps of one greedy search: about 3 ms."""
 STAR_BUDGET = 20_000
 """Centre × node steps of a search around ps."""
-KEPT = 3
+KEPT = 2
 """Different greedy results that are improved."""
-MOST_MOVES = 40
+MOST_MOVES = 32
 
 
 def subset(demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Ints | None:
-    """Members per class and node (classes, n); `None`: no place found, nor by first fit. Ties by row order."""
+    """Members per class and node (classes, n); `None`: no place found, nor by `fit`. Ties by row order."""
     open_rows = np.flatnonzero(np.any([rooms(one, free) for one in demand.classes], axis=0))
     if not len(open_rows):
         return None
@@ -70,7 +71,7 @@ def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints |
         found = _improved(demand, free, rank, plans)
     known = [plan for plan in (*found, paper(demand, free, rank)) if plan is not None]
     if not known:
-        return first_fit(demand, free)
+        return fit(demand, free)
     return max(known, key=lambda plan: value_of(demand, plan, rank))  # the first of equals
 
 
@@ -85,10 +86,10 @@ def _around_all(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> li
 
 
 def _improved(demand: Demand, free: Ints, rank: Floats, plans: Ints) -> list[Ints | None]:
-    """The first few different plans, improved; when there is none, first fit is what is improved."""
+    """The first few different plans, improved; when there is none, a plain fit is what is improved."""
     kept = [plans[at] for at in different(plans, np.arange(len(plans)), most=KEPT)]
     if not kept:
-        plain = first_fit(demand, free)
+        plain = fit(demand, free)
         kept = [] if plain is None else [plain]
     return [improve(demand, plan, free, rank, most=MOST_MOVES) for plan in kept]
 

@@ -53,7 +53,12 @@ async def _demonstration(**settings: Any) -> AsyncIterator[Demonstration]:
     """The saved test bed with its mesh, once the first measurements are planned with."""
     given: dict[str, Any] = {
         "snapshot": EXAMPLES / "snapshot/paper-testbed.json",
-        "network": {"sources": [{"kind": "file", "path": EXAMPLES / "mesh/paper-testbed.json"}]},
+        # As `netgang demo` has it: an example's values do not age with its file.
+        "network": {
+            "sources": [{"kind": "file", "path": EXAMPLES / "mesh/paper-testbed.json"}],
+            "soft_ttl_s": None,
+            "hard_ttl_s": None,
+        },
     }
     async with bootstrap.embedded(Settings.model_validate(given | settings)) as made:
         measured = asyncio.Event()

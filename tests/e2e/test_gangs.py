@@ -33,7 +33,7 @@ async def test_g6_starts_when_the_missing_gpus_appear(stage: Stage) -> None:
     await stage.api.create_all(training_job("tf", workers=4, worker_gpu=2, namespace=stage.namespace, scheduler=OURS))
     await stage.until_refused(5)
     assert await stage.bound() == {}
-    assert all("2 netgang: the gang" in (not_scheduled(one) or "") for one in await stage.pods())
+    assert all("0/2 nodes are available: 2 netgang: the" in (not_scheduled(one) or "") for one in await stage.pods())
     await stage.add_nodes(node("g3", gpu=2, zone="a"), node("g4", gpu=2, zone="a"))
     await stage.until_bound("tf", 5, limit_s=3.0)
 

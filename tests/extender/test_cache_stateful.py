@@ -192,8 +192,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(one=pods())
     def pod_event(self, one: Pod) -> None:
         """ADDED or MODIFIED."""
-        self.model.put(one)
-        self.cache.pods.upsert(one)
+        self._see(one)
 
     @rule(name=st.sampled_from(NAMES))
     def pod_deleted(self, name: str) -> None:
@@ -241,14 +240,24 @@ class CacheMachine(RuleBasedStateMachine):
         else:
             sink.upsert(PodGroup(key, minimum))
 
-    @rule(name=st.sampled_from(NAMES), number=st.sampled_from("12"), where=node_names)
-    def binding_confirmed(self, name: str, number: str, where: NodeName) -> None:
-        """The API server confirmed a Binding."""
-        uid = PodUid(name + number)
-        known = self.model.pods.get(f"default/{name}")
-        if known is not None and known.uid == uid and not known.terminal and self.model.node_of(known) is None:
+    @rule(choice=st.integers(0, 3), where=node_names)
+    def binding_confirmed(self, choice: int, where: NodeName) -> None:
+        """The API server confirmed a Binding: of a waiting pod if there is one, else of one it should not be for."""
+        waiting = [one for one in self.model.pods.values() if not one.terminal and self.model.node_of(one) is None]
+        known = waiting or list(self.model.pods.values())
+        uid = known[choice % len(known)].uid if known else PodUid("nobody")
+        if waiting:
             self.model.assumed[uid] = where
         self.cache.assume(uid, where)
+
+    @rule(choice=st.integers(0, 3), phase=st.sampled_from(list(Phase)), late=st.booleans())
+    def watch_catches_up(self, choice: int, phase: Phase, late: bool) -> None:
+        """An event of an assumed pod: a late one without its node, or the one that shows it."""
+        assumed = [one for one in self.model.pods.values() if one.uid in self.model.assumed]
+        if assumed:
+            one = assumed[choice % len(assumed)]
+            node = None if late else self.model.assumed[one.uid]
+            self._see(replace(one, phase=phase, node=node))
 
     @rule(key=st.sampled_from(GANGS), where=node_names)
     def committed(self, key: GangKey, where: NodeName) -> None:
@@ -292,6 +301,7 @@ class CacheMachine(RuleBasedStateMachine):
             assert kept is not None
             assert kept == self.cache.pod_by_name(one.namespace, one.name)
             assert kept.node == self.model.node_of(one)
+            assert self.cache.is_assumed(one.uid) == (one.uid in self.model.assumed)
             assert self.cache.is_own(kept) == self.model.own(one)
         assert self.cache.sizes().pods == len(self.model.pods)
 
@@ -306,6 +316,10 @@ class CacheMachine(RuleBasedStateMachine):
             if snapshot.version == self.cache.version:
                 assert snapshot is self.cache.snapshot()
 
+    def _see(self, one: Pod) -> None:
+        self.model.put(one)
+        self.cache.pods.upsert(one)
+
     def _relist(self, sink: Sink[Any], listed: list[Any], stepwise: bool) -> None:
         before = self.cache.snapshot()
         if not stepwise:
@@ -316,4 +330,4 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 TestCache = CacheMachine.TestCase
-TestCache.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestCache.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

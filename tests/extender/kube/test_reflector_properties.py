@@ -16,7 +16,7 @@ from tests.extender.kube.collection import UNREADABLE, UNWANTED, RecordingSink, 
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 
-NAMES = ("a", "b", "c", "d")
+NAMES = ("a", "b", "c")
 FAULTS: tuple[Exception, ...] = (
     ApiUnavailableError("connection reset"),
     ApiError(500, "etcd is not there"),
@@ -24,28 +24,22 @@ FAULTS: tuple[Exception, ...] = (
     ApiError(504, "Too large resource version", retry_after_s=1.0),
     GoneError(410, "too old"),
 )
-Step: TypeAlias = tuple[str, Any]
+Step: TypeAlias = tuple[str, Any, float]
+"""What happens, its argument, and how much time passes then"""
 
 
 def steps() -> st.SearchStrategy[list[Step]]:
-    """Histories: what people do to objects, and what goes wrong between the server and us."""
-    labels = st.sampled_from(["", "", "", UNREADABLE, UNWANTED])
-    return st.lists(
-        st.one_of(
-            st.tuples(st.just("put"), st.tuples(st.sampled_from(NAMES), labels)),
-            st.tuples(st.just("remove"), st.sampled_from(NAMES)),
-            st.tuples(st.just("other kind"), st.none()),
-            st.tuples(st.just("compact"), st.none()),
-            st.tuples(st.just("end watches"), st.none()),
-            st.tuples(st.just("break watches"), st.sampled_from(FAULTS[:2])),
-            st.tuples(st.just("fail list"), st.sampled_from(FAULTS)),
-            st.tuples(st.just("fail watch"), st.sampled_from(FAULTS)),
-            st.tuples(st.just("silence"), st.none()),
-            st.tuples(st.just("speak"), st.none()),
-            st.tuples(st.just("pass time"), st.sampled_from([0.0, 0.0, 0.3, 3.0, 40.0, 200.0])),
-        ),
-        max_size=25,
+    """Histories: what people do to objects, mostly, and what goes wrong between the server and us."""
+    put = st.tuples(st.just("put"), st.tuples(st.sampled_from(NAMES), st.sampled_from(["", "", UNREADABLE, UNWANTED])))
+    remove = st.tuples(st.just("remove"), st.sampled_from(NAMES))
+    trouble = st.one_of(
+        st.tuples(st.sampled_from(["other kind", "compact", "end watches", "silence", "speak"]), st.none()),
+        st.tuples(st.just("break watches"), st.sampled_from(FAULTS[:2])),
+        st.tuples(st.sampled_from(["fail list", "fail watch"]), st.sampled_from(FAULTS)),
     )
+    pause_s = st.sampled_from([0.0, 0.1, 1.0, 1.0, 20.0, 200.0])
+    what = st.one_of(put, put, remove, trouble, trouble)
+    return st.lists(st.tuples(what, pause_s).map(lambda both: (*both[0], both[1])), min_size=5, max_size=30)
 
 
 class History:
@@ -58,7 +52,7 @@ class History:
 
     async def take(self, step: Step) -> None:
         """One step; changes of pods are noted."""
-        kind, value = step
+        kind, value, pause_s = step
         actions: dict[str, Callable[[], object]] = {
             "put": lambda: self._put(*value),
             "remove": lambda: self._remove(value),
@@ -70,11 +64,9 @@ class History:
             "fail watch": lambda: self.api.fail_next("watch", value),
             "silence": self.api.store.silence,
             "speak": self.api.store.speak,
-            "pass time": lambda: None,
         }
         actions[kind]()
-        if kind == "pass time":
-            await asyncio.sleep(value)
+        await asyncio.sleep(pause_s)
 
     def _put(self, name: str, label: str) -> None:
         self.api.add({"metadata": {"name": name, "labels": {"as": label}}})

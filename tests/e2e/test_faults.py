@@ -1,0 +1,242 @@
+"""What must hold when things go wrong: crashes, stolen room, rejected members, foreign pods, people with curl."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any
+
+import httpx
+import pytest
+
+from testbed.api import Object
+from testbed.objects import gang_pods, pod, priority_class, training_job, zone_nodes
+from testbed.service import SCHEDULER_CONFIG, Netgang
+from testbed.stages import REJECT
+from tests.e2e.stage import Stage, document, filter_calls, metric, not_scheduled, until_held
+
+core = pytest.mark.e2e_core
+OURS = "netgang"
+NUDGE = "netgang.io/nudge"
+
+
+def needs_anchor(one: Object) -> Object:
+    """The pod may only go to a zone where a pod labelled `anchor` runs: not modelled, so it is planned all the same."""
+    term = {"labelSelector": {"matchLabels": {"anchor": "yes"}}, "topologyKey": "topology.kubernetes.io/zone"}
+    one["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return one
+
+
+def placed_pod(name: str, where: str, **fields: Any) -> Object:
+    """A pod that somebody else put on a node."""
+    one = pod(name, **fields)
+    one["spec"]["nodeName"] = where
+    return one
+
+
+@core
+async def test_a_refused_pod_is_quiet_and_quick(stage: Stage) -> None:
+    """A gang that does not fit costs ≤ 3 filter calls per pod in 30 quiet seconds, and starts < 3 s after room."""
+    await stage.add_nodes(*zone_nodes({"a": 2}, cpu="1500m"))
+    netgang = await stage.netgang()
+    await stage.api.create_all([placed_pod("x", "node1", namespace=stage.namespace)])
+    await stage.api.create_all(gang_pods("g", 2, min_available=2, namespace=stage.namespace, scheduler=OURS))
+    await stage.until_refused(2)
+    # Each first refusal is written into a pod's status, and each such write is an event for both pods.
+    before = await _settled(netgang)
+    assert before <= 2 * 6
+    await asyncio.sleep(30.0)  # the promise is about quiet time itself
+    assert await filter_calls(netgang) - before <= 2 * 3
+    await stage.end("x")
+    await stage.until_bound("g", 2, limit_s=3.0)
+
+
+async def _settled(netgang: Netgang) -> float:
+    """Filter calls so far, once there were none for five seconds."""
+    async with asyncio.timeout(30.0):
+        while True:
+            before = await filter_calls(netgang)
+            await asyncio.sleep(5.0)
+            if await filter_calls(netgang) == before:
+                return before
+
+
+@core
+async def test_netgang_is_killed_while_nine_of_ten_are_held(stage: Stage) -> None:
+    """Kill -9 and a new start: the gang completes, and no pod is bound twice."""
+    await stage.add_nodes(*zone_nodes({"a": 11}, cpu="1500m"))
+    netgang = await stage.netgang()
+    members = gang_pods("g", 10, min_available=10, namespace=stage.namespace, scheduler=OURS)
+    needs_anchor(members[9])
+    await stage.api.create_all(members)
+    await until_held(stage, netgang, 9)
+    assert await stage.bound() == {}
+    await stage.cluster.restart(netgang.part.name, crash=True)
+    await until_held(stage, netgang, 9)
+    assert await stage.bound() == {}
+    free = {f"node{i}" for i in range(1, 12)} - set(await _planned(netgang, stage))
+    await stage.api.create(
+        placed_pod("anchor", free.pop(), namespace=stage.namespace, labels={"anchor": "yes"}, cpu="100m")
+    )
+    await stage.until_bound("g", 10)
+    assert await metric(netgang, "netgang_bindings_total", outcome="bound") == 10
+    assert await metric(netgang, "netgang_bindings_total", outcome="conflict") == 0
+
+
+async def _planned(netgang: Any, stage: Stage) -> list[str]:
+    plan = await document(netgang, "/v1/plan")
+    return [where for gang in plan["admitted"] for where in gang["members"].values()]
+
+
+@core
+async def test_room_is_taken_while_a_gang_is_held(stage: Stage) -> None:
+    """Pods of others take held room: the commit refuses, the gang is planned anew, and no node is over-committed."""
+    await stage.add_nodes(*zone_nodes({"a": 6}, cpu="1500m"))
+    netgang = await stage.netgang()
+    members = gang_pods("g", 4, min_available=4, namespace=stage.namespace, scheduler=OURS)
+    needs_anchor(members[3])
+    await stage.api.create_all(members)
+    await until_held(stage, netgang, 3)
+    taken = sorted(await _planned(netgang, stage))[0]
+    await stage.api.create(placed_pod("thief", taken, namespace=stage.namespace, labels={"anchor": "yes"}))
+    bound = await stage.until_bound("g", 4)
+    assert taken not in bound.values()
+    assert max(Counter(bound.values()).values()) == 1
+    assert await metric(netgang, "netgang_refusals_total", verb="bind") >= 3
+
+
+@core
+async def test_the_ps_belongs_to_the_quorum(stage: Stage) -> None:
+    """S9: three workers of min-available 3 are there, but the ps is not at bind: nobody starts without it."""
+    await stage.add_nodes(*zone_nodes({"a": 5}, cpu="1500m"))
+    netgang = await stage.netgang()
+    job = training_job("tf", workers=3, worker_gpu=0, min_available=3, namespace=stage.namespace, scheduler=OURS)
+    needs_anchor(job[0])
+    await stage.api.create_all(job)
+    await until_held(stage, netgang, 3)
+    assert await stage.bound() == {}
+    free = {f"node{i}" for i in range(1, 6)} - set(await _planned(netgang, stage))
+    await stage.api.create(
+        placed_pod("anchor", free.pop(), namespace=stage.namespace, labels={"anchor": "yes"}, cpu="100m")
+    )
+    await stage.until_bound("tf", 4)
+
+
+@core
+async def test_pods_of_other_schedulers_are_left_alone(stage: Stage) -> None:
+    """S1: the same labels under another scheduler are load: not held, not patched; mixed gangs are refused."""
+    await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
+    await stage.netgang()
+    await stage.start_scheduler(version=stage.version)
+    await stage.api.create_all(gang_pods("foreign", 2, min_available=3, namespace=stage.namespace))
+    await stage.until_bound("foreign", 2)
+    mixed = gang_pods("mixed", 2, min_available=2, namespace=stage.namespace, scheduler=OURS)
+    other = gang_pods("mixed", 1, min_available=2, namespace=stage.namespace, first=2)
+    other[0]["spec"]["schedulingGates"] = [{"name": "example.com/never"}]
+    await stage.api.create_all([*other, *mixed])
+    await stage.until_refused(2)
+    assert await stage.bound("mixed") == {}
+    refusals = [
+        not_scheduled(one) or "" for one in await stage.pods() if one["metadata"]["name"] in ("mixed-worker-0",)
+    ]
+    assert "netgang: the gang's pods name different schedulers" in refusals[0]
+    touched = [one["metadata"]["name"] for one in await stage.pods() if NUDGE in one["metadata"]["annotations"]]
+    assert not [name for name in touched if name.startswith("foreign")]
+
+
+@core
+async def test_bind_is_not_a_back_door(stage: Stage) -> None:
+    """S2: a bind for a pair that was never offered is refused; calls marked as debugging change nothing at all."""
+    await stage.add_nodes(*zone_nodes({"a": 2}, cpu="1500m"))
+    netgang = await stage.start_netgang()  # and no kube-scheduler: nobody else asks
+    await stage.api.create_all(gang_pods("g", 2, min_available=2, namespace=stage.namespace, scheduler=OURS))
+    await stage.api.until(
+        lambda: document(netgang, "/v1/plan"), lambda plan: bool(plan["admitted"]), what="the gang admitted"
+    )
+    member = await stage.api.get("Pod", "g-worker-0", namespace=stage.namespace)
+    plan = await document(netgang, "/v1/plan")
+    where = plan["admitted"][0]["members"]["g-worker-0"]
+    bind = {
+        "PodName": "g-worker-0",
+        "PodNamespace": stage.namespace,
+        "PodUID": member["metadata"]["uid"],
+        "Node": where,
+    }
+    args = {"Pod": member, "Nodes": None, "NodeNames": ["node1", "node2"]}
+    async with httpx.AsyncClient(base_url=netgang.url, timeout=20.0) as client:
+        refused = (await client.post("/bind", content=json.dumps(bind))).json()
+        assert refused == {"Error": "netgang: this node was not offered to this pod"}
+        for _ in range(3):
+            answer = (await client.post("/filter?debug", content=json.dumps(args))).json()
+            assert answer["NodeNames"] == [where]
+            scores = (await client.post("/prioritize?debug", content=json.dumps(args))).json()
+            assert {one["Host"] for one in scores} == {"node1", "node2"}
+        refused = (await client.post("/bind", content=json.dumps(bind))).json()
+        assert refused == {"Error": "netgang: this node was not offered to this pod"}
+    assert await document(netgang, "/v1/plan") == plan
+    assert await stage.bound() == {}
+
+
+@core
+async def test_no_preemption_member_by_member(stage: Stage) -> None:
+    """S3: a gang of higher priority against a cluster full of lower ones waits, and nobody is evicted."""
+    await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
+    await stage.api.apply([priority_class("low", 1), priority_class("high", 1000)])
+    await stage.netgang()
+    fields: dict[str, Any] = {"namespace": stage.namespace, "scheduler": OURS}
+    await stage.api.create_all(gang_pods("low", 4, min_available=4, priority_class="low", **fields))
+    await stage.until_bound("low", 4)
+    await stage.api.create_all(gang_pods("high", 2, min_available=2, priority_class="high", **fields))
+    await stage.until_refused(2)
+    pods = await stage.pods()
+    assert len([one for one in pods if one["metadata"]["name"].startswith("low")]) == 4
+    assert not [one for one in pods if "deletionTimestamp" in one["metadata"]]
+    assert not [one for one in pods if one["status"].get("nominatedNodeName")]
+
+
+@core
+async def test_a_kubelet_rejects_a_member_after_bind(stage: Stage) -> None:
+    """S13: a member that fails with OutOfcpu is lost; its successor is placed first, beside its siblings."""
+    await stage.add_nodes(*zone_nodes({"a": 4, "b": 4}, cpu="1500m"))
+    netgang = await stage.netgang()
+    members = gang_pods("g", 3, min_available=3, namespace=stage.namespace, scheduler=OURS)
+    members[2]["metadata"]["annotations"][REJECT] = "OutOfcpu"
+    await stage.api.create_all(members)
+    bound = await stage.until_bound("g", 3)
+    path = f"/v1/explain/{stage.namespace}/g"
+
+    def failed(explained: dict[str, Any]) -> bool:
+        return {m["pod"]: m["state"] for m in explained["members"]}["g-worker-2"] == "failed"
+
+    await stage.api.until(lambda: document(netgang, path), failed, what="the rejection noticed")
+    await stage.api.create_all(gang_pods("rival", 4, min_available=4, namespace=stage.namespace, scheduler=OURS))
+    await stage.api.create_all(gang_pods("g", 1, min_available=3, namespace=stage.namespace, scheduler=OURS, first=3))
+    again = await stage.until_bound("g", 4)
+    zones = {"node1": "a", "node2": "a", "node3": "a", "node4": "a"}
+    assert zones.get(again["g-worker-3"]) == zones.get(bound["g-worker-0"])
+
+
+@core
+async def test_plain_pods_in_the_default_scheduler_configuration(stage: Stage) -> None:
+    """Pods without a gang are bound at once, and scored by the network only if an annotation asks for it."""
+    await stage.add_nodes(*zone_nodes({"a": 3}, cpu="8"))
+    netgang = await stage.start_netgang({"scheduler_names": ["default-scheduler"]})
+    await stage.start_scheduler(
+        SCHEDULER_CONFIG / "default-scheduler.yaml", extender=netgang.url, version=stage.version, name="default"
+    )
+    await stage.api.create_all([pod(f"p{i}", namespace=stage.namespace) for i in range(6)])
+    await stage.until_bound("p", 6, limit_s=5.0)
+    await stage.api.create_all(gang_pods("g", 3, min_available=3, namespace=stage.namespace))
+    await stage.until_bound("g", 3)
+    plain = pod("asked", namespace=stage.namespace)
+    asking = pod("asking", namespace=stage.namespace, annotations={"netgang.io/near": "a"})
+    names = ["node1", "node2", "node3"]
+    async with httpx.AsyncClient(base_url=netgang.url) as client:
+
+        async def scores(one: Object) -> set[int]:
+            body = json.dumps({"Pod": one, "Nodes": None, "NodeNames": names})
+            return {entry["Score"] for entry in (await client.post("/prioritize?debug", content=body)).json()}
+
+        assert await scores(plain) == {10}
+        assert await scores(asking) != {10}

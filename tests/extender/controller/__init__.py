@@ -1,0 +1,1 @@
+"""Tests of what the service changes in a cluster besides Bindings."""

@@ -1,0 +1,92 @@
+"""Hypothesis strategies on top of the builders: measured blocks, score policies, demands with their nodes.
+
+Values are what measurements and clusters can realistically be; unknown values, old ones and full nodes are common.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from scoring.model import Role
+from scoring.network import Block, Floats, Ints
+from scoring.policy import Direction, Ratios, ScorePolicy, Variant
+from scoring.select import ClassDemand, Demand
+
+LOSS_RATIO = st.one_of(st.sampled_from([0.0, 0.00001, 0.001, 0.02, 0.1, 1.0]), st.floats(0.0, 1.0))
+DELAY_MS = st.one_of(st.sampled_from([0.0, 0.1, 10.0, 40.0, 500.0]), st.floats(0.0, 10_000.0))
+THROUGHPUT_BPS = st.one_of(st.sampled_from([10e6, 100e6, 1e9]), st.floats(1e3, 1e12))
+AGE_S = st.one_of(st.just(0.0), st.floats(0.0, 5000.0))
+
+
+def blocks(n: int, m: int | None = None, *, unknown: bool = True, aged: bool = True) -> st.SearchStrategy[Block]:
+    """Blocks of shape (n, m); square ones have the same nodes on both sides, so their diagonal is `same`."""
+    shape = (n, n if m is None else m)
+
+    def values(elements: st.SearchStrategy[float]) -> st.SearchStrategy[Floats]:
+        return arrays(float, shape, elements=st.one_of(st.just(np.nan), elements) if unknown else elements)
+
+    def block(loss: Floats, delay: Floats, rate: Floats, ages: list[Floats], same: np.ndarray) -> Block:
+        columns = (loss, delay, rate)
+        if m is None:
+            same = same & same.T | np.eye(n, dtype=bool)
+        for column in columns:
+            column[same] = np.nan
+        ages = [np.where(np.isnan(column), np.nan, age) for column, age in zip(columns, ages, strict=True)]
+        return Block(loss, delay, rate, ages[0], ages[1], ages[2], same)
+
+    age = arrays(float, shape, elements=AGE_S if aged else st.just(0.0))
+    same = arrays(bool, shape, elements=st.integers(0, 9).map(lambda x: x == 0))
+    return st.builds(
+        block, values(LOSS_RATIO), values(DELAY_MS), values(THROUGHPUT_BPS), st.lists(age, min_size=3, max_size=3), same
+    )
+
+
+def score_policies(*variants: Variant) -> st.SearchStrategy[ScorePolicy]:
+    """Policies of the given variants (all when none is named), with a reference rate, varied ratios and weights."""
+    part = st.sampled_from([0.0, 1.0, 20.0, 40.0])
+    ratios = st.tuples(part, part, part).filter(any).map(lambda parts: Ratios(*parts))
+    return st.builds(
+        ScorePolicy,
+        variant=st.sampled_from(variants or tuple(Variant)),
+        direction=st.sampled_from(Direction),
+        ratios=ratios,
+        loss_weight=st.sampled_from([0.5, 10.0]),
+        delay_weight=st.sampled_from([0.1, 1.0]),
+        bandwidth_weight=st.sampled_from([0.5, 1.0, 2.0]),
+        reference_bps=st.sampled_from([None, 100e6, 10e9]),
+        unknown_penalty_ratio=st.sampled_from([0.0, 0.05, 0.3]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A selection to make."""
+
+    demand: Demand
+    free: Ints
+    rank: Floats
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, most_nodes: int = 9, most_classes: int = 3) -> Case:
+    """Demands of one to three classes over a few nodes with two resources, restrictions and members already placed."""
+    n = draw(st.integers(1, most_nodes))
+    free = draw(arrays(np.int64, (n, 2), elements=st.integers(-1, 6)))
+    score = st.one_of(st.sampled_from([0.0, 50.0, 90.0, 100.0]), st.floats(0.0, 100.0))
+    rank = draw(arrays(float, (n, n), elements=score))
+    rank = (rank + rank.T) / 2.0
+    np.fill_diagonal(rank, 100.001)
+    roles = draw(st.lists(st.sampled_from([Role.PS, Role.CHIEF, Role.WORKER]), min_size=1, max_size=most_classes))
+    classes = tuple(
+        ClassDemand(
+            role=role,
+            request=draw(arrays(np.int64, 2, elements=st.integers(0, 3))),
+            allowed=draw(arrays(bool, n, elements=st.integers(0, 4).map(bool))),
+            count=draw(st.integers(1, 5)),
+        )
+        for role in sorted(set(roles), key=list(Role).index)
+    )
+    placed = draw(st.one_of(st.none(), arrays(float, (len(classes), n), elements=score)))
+    return Case(Demand(classes, Role.PS not in roles, placed), free, rank)
