@@ -201,6 +201,11 @@ def _times_ms(connection: Connection, message: bytes, *, calls: int) -> list[flo
     return sorted(times_ms)
 
 
+def pod_json() -> bytes:
+    """The pod that every request is about, as JSON."""
+    return json.dumps(_pod()).encode()
+
+
 def _median(values: Sequence[float]) -> float:
     return round(statistics.median(values), 3)
 

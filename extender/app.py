@@ -8,7 +8,8 @@ Rules:
   `Error` (filter, bind); prioritize has no such field and answers equal scores, which prefer nothing.
 - An error never lets a node pass. A bug in the service is logged, counted, answered with a constant `Error`, and makes
   the process unready for a while; this dispatch is the supervisor of the verbs.
-- filter and prioritize await nothing but the request's body, which has a largest size and a longest time.
+- filter and prioritize await nothing but the request's body, which has a largest size and a longest time; filter also
+  the watch, for some milliseconds, when the question shows that it is behind (`Verbs.caught_up`).
 - A call with `?debug` in its address, which kube-scheduler cannot send, and every call to an app made with `debug=True`
   is somebody looking: the service is told, and nothing is bound (S2).
 - One message with the whole body and its Content-Length, so that the client can reuse the connection.
@@ -49,6 +50,9 @@ _log = logging.getLogger("netgang.http")
 
 class Verbs(Protocol):
     """What kube-scheduler asks. Raising BadRequestError means that the request cannot be read after all."""
+
+    async def caught_up(self, args: FilterArgs) -> None:
+        """Wait, some milliseconds at most and rarely, for what kube-scheduler has seen already and we have not."""
 
     def filter(self, args: FilterArgs) -> FilterAnswer:
         """Which of the nodes the pod may use; from memory, within a millisecond or so. Not asked for no nodes."""
@@ -212,6 +216,7 @@ class _Filter:
         args = wire.decode_filter(body, debug=debug)
         if not args.node_names:
             return _Reply(wire.encode_filter(args, Passed(())), "empty")
+        await self._verbs.caught_up(args)
         answer = self._verbs.filter(args)
         reply = wire.encode_filter(args, answer)
         match answer:

@@ -34,6 +34,7 @@ from extender.network.mapping import MappingConfig
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.ports import Clock, ClusterApi
 from extender.service.binding import Binds, Effects, Limits
+from extender.service.catchup import CatchUp
 from extender.service.health import NodeHealth
 from extender.service.housekeeping import Housekeeping
 from extender.service.learning import Learning
@@ -114,13 +115,20 @@ async def embedded(settings: Settings, *, clock: Clock | None = None) -> AsyncIt
     if settings.snapshot is None:
         raise ValueError("settings.snapshot is not set")
     saved = read_cluster(settings.snapshot, zone_label=settings.zone_label)
+    async with AsyncExitStack() as stack:
+        sources = [await stack.enter_async_context(_closing(one)) for one in _sources(settings)]
+        yield in_memory(settings, saved, clock=clock, sources=sources)
+
+
+def in_memory(
+    settings: Settings, saved: ClusterFile, *, clock: Clock | None = None, sources: Sequence[Polled] = ()
+) -> Service:
+    """The service over a cluster that is nowhere but in memory; nothing runs before `Service.run`."""
     cache = empty_cache(settings)
     fill(cache, saved)
     api = EmbeddedCluster(cache, saved.pods_json)
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
-    async with AsyncExitStack() as stack:
-        sources = [await stack.enter_async_context(_closing(one)) for one in _sources(settings)]
-        yield _assemble(settings, cache, api, clock, rng, reflectors={}, sources=sources)
+    return _assemble(settings, cache, api, clock or SystemClock(), rng, reflectors={}, sources=sources)
 
 
 def fill(cache: ClusterCache, saved: ClusterFile) -> None:
@@ -165,9 +173,19 @@ def _assemble(
         telemetry,
         log,
         limits=Limits(settings.hold_limit_s, settings.commit_timeout_s, settings.max_held_binds),
-        effects=Effects(nudge=nudges.add, evict=lambda gang, uids: evictions.add(gang, uids)),
+        effects=Effects(
+            nudge=lambda uids: nudges.add(parking.asleep(uids)), evict=lambda gang, uids: evictions.add(gang, uids)
+        ),
     )
-    evictions = Evictions(cache, api, clock, telemetry, log, refused=binds.eviction_refused)
+    evictions = Evictions(
+        cache,
+        api,
+        clock,
+        telemetry,
+        log,
+        refused=binds.eviction_refused,
+        relists=lambda: sum(reflector.status().relists for reflector in reflectors.values()),
+    )
     learning = Learning(
         lambda member_class, node: cache.exclude(member_class, node, clock.now_s() + settings.exclusion_ttl_s),
         sees_all_nodes=settings.sees_all_nodes,
@@ -176,7 +194,18 @@ def _assemble(
     def synced() -> bool:
         return planner.snapshot is not None
 
-    verbs = Verbs(cache, planner, binds, Books(Offers(), parking, learning), clock, log, synced=synced)
+    catch_up = CatchUp(cache, clock)
+    verbs = Verbs(
+        cache,
+        planner,
+        binds,
+        Books(Offers(), parking, learning),
+        catch_up,
+        clock,
+        log,
+        synced=synced,
+        zone_label=settings.zone_label,
+    )
     refresh = _refresh(settings, sources, cache, clock, rng)
     views = Views(
         cache,
@@ -187,10 +216,15 @@ def _assemble(
     )
     housekeeping = Housekeeping(cache, planner, binds, parking, nudges, health, clock)
     planner.subscribe(housekeeping.plan_made)
+    planner.subscribe(lambda _: evictions.look())
     if refresh is not None:
         planner.subscribe(_NodesWatched(cache, refresh.nodes_changed).look)
 
-    cache.on_change = planner.mark_dirty
+    def changed() -> None:
+        planner.mark_dirty()
+        catch_up.changed()
+
+    cache.on_change = changed
 
     async def plan_once_synced() -> None:
         for reflector in reflectors.values():

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang
-from scoring.plan import Admission, Memo, Plan, Waiting
+from scoring.plan import Admission, Memo, Plan, Waiting, take_commitments
 from scoring.plan.place import candidate_zones
-from scoring.plan.run import Run, with_ratios
+from scoring.plan.run import Run, When, with_ratios
 from scoring.policy import Policy
 from scoring.snapshot import Snapshot
 
@@ -22,7 +22,7 @@ class ZoneVerdict:
     allowed: bool
     nodes: int
     room: int
-    """How many of the `wanted` members fit, each kind for itself, in what is free now."""
+    """How many of the `wanted` members fit, each kind for itself, in what is neither used nor committed."""
     room_when_empty: int
     wanted: int
     reference_bps: float | None
@@ -59,18 +59,19 @@ class Explanation:
 def explain(snapshot: Snapshot, plan: Plan, gang: Gang, policy: Policy, *, memo: Memo | None = None) -> Explanation:
     """Explain `gang`. Cost: as planning this one gang."""
     run = Run(snapshot, policy, memo or Memo())
-    ask = run.memo.ask(gang, policy)
+    take_commitments(run, besides=gang.key)
+    ask = run.ask(gang)
     wish = run.wish(ask.need, ask)
     allowed = candidate_zones(run, ask)
-    now, empty = run.zone_rooms(wish), run.zone_rooms(wish, empty=True)
+    now, empty = run.zone_members(wish), run.zone_members(wish, When.EMPTY)
     score = with_ratios(policy, ask)
     zones = [
         ZoneVerdict(
             zone=zone,
             allowed=zone in allowed,
             nodes=len(snapshot.table.zones[zone]),
-            room=max(min(int(now[i]), wish.size), 0),
-            room_when_empty=max(min(int(empty[i]), wish.size), 0),
+            room=int(now[i]),
+            room_when_empty=int(empty[i]),
             wanted=wish.size,
             reference_bps=run.scores((zone,), score).reference_bps,
         )

@@ -6,6 +6,7 @@ kube-scheduler sends (S7). Rule: where we differ from kube-scheduler we must err
 run pods at all (not ready, leaving: S12); a node wrongly allowed costs one more plan, a node wrongly refused is lost.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -16,6 +17,7 @@ from scoring.snapshot import NodeTable
 
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 """`spec.unschedulable` acts as this taint (kube-scheduler, NodeUnschedulable)."""
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _ANY_IP = "0.0.0.0"  # noqa: S104 - the API's word for "every address", nothing is bound here
 
 
@@ -66,22 +68,32 @@ def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Follow k8s.io/api core/v1 ToleratesTaint: an empty effect means all, an empty key with Exists means all."""
+    """Follow k8s.io/api core/v1 ToleratesTaint: an empty effect means all, an empty key with Exists means all.
+
+    Gt and Lt (KEP-5471) tolerate taints whose value is above, below the toleration's; where the cluster does not know
+    them no pod can have them.
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
         return False
     if toleration.operator == "Exists":
         return True
+    if toleration.operator in ("Gt", "Lt"):
+        return bool(toleration.key) and _compares(toleration.operator, taint.value, toleration.value)
     return bool(toleration.key) and toleration.operator in ("Equal", "") and toleration.value == taint.value
 
 
 def _term_matches(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
-    """Match a term; one without any requirement matches no node (k8s.io/component-helpers nodeaffinity)."""
+    """Match a term; one without any requirement matches no node (k8s.io/component-helpers nodeaffinity).
+
+    The only field is metadata.name, and it is compared with exactly one name.
+    """
     if not term.expressions and not term.fields:
         return False
     return all(_matches(r, labels.get(r.key)) for r in term.expressions) and all(
-        r.key == "metadata.name" and _matches(r, name) for r in term.fields
+        r.key == "metadata.name" and r.operator in ("In", "NotIn") and len(r.values) == 1 and _matches(r, name)
+        for r in term.fields
     )
 
 
@@ -96,14 +108,22 @@ def _matches(requirement: Requirement, value: str | None) -> bool:
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt":
-            return _compares(requirement, value)
+            return len(requirement.values) == 1 and _compares(requirement.operator, value, requirement.values[0])
         case _:
             return False
 
 
-def _compares(requirement: Requirement, value: str | None) -> bool:
-    try:
-        mine, asked = int(value or ""), int(requirement.values[0])
-    except (ValueError, IndexError):
+def _compares(operator: str, value: str | None, asked: str) -> bool:
+    """Whether the whole number `value` is above (Gt) or below (Lt) `asked`; what is no int64 compares as neither."""
+    mine, limit = _whole(value), _whole(asked)
+    if mine is None or limit is None:
         return False
-    return mine > asked if requirement.operator == "Gt" else mine < asked
+    return mine > limit if operator == "Gt" else mine < limit
+
+
+def _whole(text: str | None) -> int | None:
+    """Read a number as Go's ParseInt does: ASCII digits with a sign, no spaces and no underscores, within int64."""
+    if text is None or _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

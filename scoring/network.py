@@ -54,8 +54,9 @@ class Measurement:
 class Block:
     """Values and ages of all directed pairs between `n` from-nodes and `m` to-nodes; NaN is unknown.
 
-    Shapes (n, m), indexed [from, to]. Units: ratio, ms, bit/s, seconds. Pairs that share an endpoint (or are the same
-    node) are marked in `same`: their link is the machine itself or its site, which no source measures.
+    Shapes (n, m), indexed [from, to]. Units: ratio, ms, bit/s, seconds. Pairs that share their endpoint in every metric
+    that both have one for (or are the same node) are marked in `same`: their link is the machine itself or its site,
+    which no source measures. Sharing a site's throughput endpoint alone says nothing of two nodes' own delay.
     """
 
     loss_ratio: Floats
@@ -137,11 +138,15 @@ class NetworkMatrix:
         named = np.array(sources, dtype=object)[:, None] == np.array(targets, dtype=object)[None, :]
         same = np.asarray(named, dtype=np.bool_).reshape(len(sources), len(targets))
         columns: dict[Metric, tuple[Floats, Floats]] = {}
+        shared, apart = np.zeros_like(same), np.zeros_like(same)
         for metric in METRICS:
             rows = self.endpoint_indexes(sources, metric)
             cols = self.endpoint_indexes(targets, metric)
             columns[metric] = self._lookup(metric, rows, cols)
-            same = same | ((rows[:, None] == cols[None, :]) & (rows[:, None] >= 0))
+            both = (rows[:, None] >= 0) & (cols[None, :] >= 0)
+            shared |= both & (rows[:, None] == cols[None, :])
+            apart |= both & (rows[:, None] != cols[None, :])
+        same = same | (shared & ~apart)
         (loss, loss_age), (delay, delay_age), (rate, rate_age) = (columns[m] for m in METRICS)
         return Block(loss, delay, rate, loss_age, delay_age, rate_age, same)
 
@@ -153,7 +158,7 @@ class NetworkMatrix:
         known = [node for node in nodes if EndpointId(node) in self._index]
         of = {m: {**dict.fromkeys(known), **self.endpoint_of.get(m, {})} for m in METRICS}
         mapped = {m: {n: e if e is not None else EndpointId(n) for n, e in ends.items()} for m, ends in of.items()}
-        return replace(self, endpoint_of=mapped, version=-1 - self.version)
+        return replace(self, endpoint_of=mapped, version=-1 - abs(self.version))
 
     def endpoint_delays_ms(self, sources: Sequence[EndpointId], targets: Sequence[EndpointId]) -> Floats:
         """One-way delays (len(sources), len(targets)) in ms between endpoints, NaN where unknown."""

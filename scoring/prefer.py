@@ -3,14 +3,14 @@
 Parts, in points of 100:
 - network: mean pair score towards the job's placed and planned members that the pod exchanges data with; without any,
   towards the other nodes of the node's own zone.
-- packing (PAPERS K6): `PACKING_POINTS` more where a member of the job already is.
+- packing (PAPERS K6): `PACKING_POINTS` more where another member of the gang is, or is planned to be.
 - reservation: `RESERVATION_POINTS` less where the plan wants the node for a gang that is ahead.
 
 Rule: scores need no plan and no gang, because people ask for them with curl; a pod that does not ask for network scores
 gets equal ones, lowered only where room is reserved.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from scoring.ids import NodeName
 from scoring.model import Gang, Pod, Role
 from scoring.network import Floats
 from scoring.plan import Memo, Plan
+from scoring.plan.place import common_reference
 from scoring.plan.run import Run, with_ratios
-from scoring.policy import Policy
+from scoring.policy import Policy, ScorePolicy, gang_options
 from scoring.select.demand import pairs_count
 from scoring.snapshot import Snapshot
 
@@ -49,7 +50,8 @@ def prefer(
     network = _network_points(run, pod, gang, siblings) if asks_for_network(pod, gang) else np.full(nodes, 100.0)
     packing, reservation = np.zeros(nodes), np.zeros(nodes)
     if policy.prioritize_packing:
-        packing[[snapshot.table.index[n] for _, n in siblings if n in snapshot.table.index]] = PACKING_POINTS
+        near = {node for _, node in others_of(plan, pod, gang)}
+        packing[[snapshot.table.index[n] for n in near if n in snapshot.table.index]] = PACKING_POINTS
     if policy.prioritize_reservation:
         reservation[_reserved_rows(snapshot, plan, gang)] = -RESERVATION_POINTS
     return Preference(np.clip(network + packing + reservation, 0.0, 100.0), network, packing, reservation)
@@ -60,27 +62,33 @@ def asks_for_network(pod: Pod, gang: Gang | None) -> bool:
     return gang is not None or pod.job is not None or bool({"near", "ratios"} & {name for name, _ in pod.options})
 
 
-def siblings_of(plan: Plan, pod: Pod, gang: Gang | None) -> tuple[tuple[Role, NodeName], ...]:
-    """(role, node) of the gang's other members that have a node or a planned one and that `pod` talks to, sorted."""
-    if gang is None:
-        return ()
-    all_reduce = not any(member.role is Role.PS for member in gang.members)
+def others_of(plan: Plan, pod: Pod, gang: Gang | None) -> tuple[tuple[Role, NodeName], ...]:
+    """(role, node) of the gang's other members that have a node or a planned one, sorted."""
     found = []
-    for member in gang.members:
+    for member in gang.members if gang is not None else ():
         node = member.node or plan.node_of.get(member.uid)
-        if node is None or member.uid == pod.uid or member.terminal or member.deleting:
-            continue
-        if pairs_count(pod.role, member.role, all_reduce=all_reduce):
+        if node is not None and not (member.uid == pod.uid or member.terminal or member.deleting):
             found.append((member.role, node))
     return tuple(sorted(found))
 
 
+def siblings_of(plan: Plan, pod: Pod, gang: Gang | None) -> tuple[tuple[Role, NodeName], ...]:
+    """Those of `others_of` that `pod` talks to."""
+    if gang is None:
+        return ()
+    all_reduce = not any(member.role is Role.PS for member in gang.members)
+    others = others_of(plan, pod, gang)
+    return tuple(other for other in others if pairs_count(pod.role, other[0], all_reduce=all_reduce))
+
+
 def _network_points(run: Run, pod: Pod, gang: Gang | None, siblings: tuple[tuple[Role, NodeName], ...]) -> Floats:
     table = run.table
-    score = with_ratios(run.policy, run.memo.ask(gang, run.policy)) if gang is not None else run.policy.score
+    score = _score_policy(run, pod, gang)
     ends = tuple(sorted({node for _, node in siblings if node in table.index}))
     points = np.zeros(len(table.nodes))
     if not ends:
+        if len(table.zones) > 1:
+            score = common_reference(run, tuple(table.zones), score)
         for zone, rows in table.zones.items():
             within = run.scores((zone,), score).points
             others = max(len(rows) - 1, 1)
@@ -95,8 +103,17 @@ def _network_points(run: Run, pod: Pod, gang: Gang | None, siblings: tuple[tuple
     return points
 
 
+def _score_policy(run: Run, pod: Pod, gang: Gang | None) -> ScorePolicy:
+    """The operator's score policy, with the gang's or the plain pod's own ratios if it has any."""
+    if gang is not None:
+        return with_ratios(run.policy, run.ask(gang))
+    ratios = gang_options(dict(pod.options), run.policy).ratios
+    return replace(run.policy.score, ratios=ratios) if ratios is not None else run.policy.score
+
+
 def _reserved_rows(snapshot: Snapshot, plan: Plan, gang: Gang | None) -> list[int]:
-    own = plan.admitted.get(gang.key) if gang is not None else None
-    ahead = [a for a in plan.admitted.values() if a is not own and (own is None or a.rank < own.rank)]
+    """Rows of nodes planned for gangs ahead of the pod's own; a pod without a planned gang is behind all of them."""
+    own = (plan.admitted.get(gang.key) or plan.waiting.get(gang.key)) if gang is not None else None
+    ahead = [a for a in plan.admitted.values() if own is None or a.rank < own.rank]
     nodes = {node for admission in ahead for node in admission.members.values()}
     return sorted(snapshot.table.index[node] for node in nodes if node in snapshot.table.index)

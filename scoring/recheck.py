@@ -5,13 +5,13 @@ that is known is counted — pods on the node, other gangs' commitments, and eve
 — so two gangs never commit to the same room, whoever planned it for them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from scoring.feasible import node_allows, ports_conflict
 from scoring.ids import NodeName, PodUid
-from scoring.model import Gang, Pod
+from scoring.model import Gang, HostPort, Pod
 from scoring.network import Ints
 from scoring.snapshot import Snapshot
 
@@ -33,14 +33,14 @@ def members_without_room(snapshot: Snapshot, gang: Gang, assignment: Mapping[Pod
             lost.add(uid)
         else:
             here.setdefault(node, []).append(pod)
-    committed = _committed_elsewhere(snapshot, frozenset(here))
+    committed, ports = _committed_elsewhere(snapshot, frozenset(here))
     for node, pods in here.items():
         free = _free(snapshot, node) - committed.get(node, 0)
         requests = [snapshot.table.vector(pod.requests) for pod in pods]
         short = any(request is None for request in requests) or bool(
             (np.sum([r for r in requests if r is not None], axis=0) > np.maximum(free, 0)).any()
         )
-        if short or _ports_taken(snapshot, node, pods):
+        if short or _ports_taken((*snapshot.host_ports.get(node, ()), *ports.get(node, ())), pods):
             lost.update(pod.uid for pod in pods)
     return frozenset(lost)
 
@@ -51,9 +51,12 @@ def _free(snapshot: Snapshot, node: NodeName) -> Ints:
     return free
 
 
-def _committed_elsewhere(snapshot: Snapshot, nodes: frozenset[NodeName]) -> dict[NodeName, Ints]:
-    """What other gangs' members that are not bound yet will take on `nodes`."""
+def _committed_elsewhere(
+    snapshot: Snapshot, nodes: frozenset[NodeName]
+) -> tuple[dict[NodeName, Ints], dict[NodeName, tuple[HostPort, ...]]]:
+    """What other gangs' members that are not bound yet will take on `nodes`: amounts and host ports."""
     taken: dict[NodeName, Ints] = {}
+    ports: dict[NodeName, tuple[HostPort, ...]] = {}
     for key, commitment in snapshot.commitments.items():
         gang = snapshot.gangs.get(key)
         if gang is None or nodes.isdisjoint(commitment.assignment.values()):
@@ -64,11 +67,12 @@ def _committed_elsewhere(snapshot: Snapshot, nodes: frozenset[NodeName]) -> dict
                 request = snapshot.table.vector(pod.requests)
                 if request is not None:
                     taken[node] = taken.get(node, np.zeros_like(request)) + request
-    return taken
+                ports[node] = (*ports.get(node, ()), *pod.member_class.constraints.host_ports)
+    return taken, ports
 
 
-def _ports_taken(snapshot: Snapshot, node: NodeName, pods: list[Pod]) -> bool:
-    taken = list(snapshot.host_ports.get(node, ()))
+def _ports_taken(before: Iterable[HostPort], pods: list[Pod]) -> bool:
+    taken = list(before)
     for pod in pods:
         if ports_conflict(pod.member_class.constraints.host_ports, taken):
             return True

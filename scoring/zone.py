@@ -6,8 +6,10 @@ distance 0; other zones are at the median measured one-way delay, else at the co
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from scoring.snapshot import NodeTable
 
 UNKNOWN_DISTANCE_MS = math.inf
 """A zone nobody knows the distance of comes after all zones that are known."""
+MOST_SETS = 2000
+"""Sets of equally many zones that are compared: all of twelve zones, all pairs of sixty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,56 +91,62 @@ def _median_delay(network: NetworkMatrix, mine: Sequence[EndpointId], theirs: Se
 
 
 def fewest_zones(
-    room_of: Mapping[ZoneName, int],
-    count: int,
+    rooms: Mapping[ZoneName, Sequence[int]],
+    counts: Sequence[int],
     *,
     between: Callable[[ZoneName, ZoneName], float],
-) -> tuple[ZoneName, ...] | None:
-    """Zones that together hold `count` members: as few as possible, then the best mean score `between` them.
+    home: Sequence[ZoneName] = (),
+) -> Iterator[tuple[ZoneName, ...]]:
+    """Sets of zones that together hold all members: the fewest zones first, then the best mean score `between` them.
 
-    From every start zone the zone with the best links to those chosen is added until there is room. `None`: no room in
-    all zones together. Cost: O(zones³). Source: PAPERS N1, our spill rule.
+    `rooms`: members of each class that a zone holds; `counts`: members wanted of each class; `home`: zones that the
+    gang is in already, part of every set. Classes may compete for the same nodes, so the caller may need the next set.
+    Where one number of zones has more than `MOST_SETS` sets, it ends with one set that is grown zone by zone. Cost:
+    O(sets · zones²). Source: PAPERS N1, our spill rule.
 
-    >>> rooms = {ZoneName("A"): 2, ZoneName("B"): 2, ZoneName("C"): 2}
-    >>> fewest_zones(rooms, 4, between=lambda a, b: 9.0 if {a, b} == {"A", "C"} else 1.0)
+    >>> rooms = {ZoneName("A"): [2], ZoneName("B"): [2], ZoneName("C"): [2]}
+    >>> next(fewest_zones(rooms, [4], between=lambda a, b: 9.0 if {a, b} == {"A", "C"} else 1.0))
     ('A', 'C')
-    >>> fewest_zones(rooms, 7, between=lambda a, b: 1.0) is None
-    True
+    >>> list(fewest_zones(rooms, [7], between=lambda a, b: 1.0))
+    []
     """
-    usable = sorted(zone for zone, room in room_of.items() if room > 0)
-    if sum(room_of[zone] for zone in usable) < count:
-        return None
-    best: tuple[int, float, tuple[ZoneName, ...]] | None = None
-    fewest = _least_number(sorted((room_of[zone] for zone in usable), reverse=True), count)
-    for start in usable:
-        chosen = [start]
-        links: list[float] = []
-        while sum(room_of[zone] for zone in chosen) < count:
-            rest = [zone for zone in usable if zone not in chosen]
-            missing = count - sum(room_of[zone] for zone in chosen)
-            left = fewest - len(chosen) - 1
-            # Only a zone that still lets the rest finish with the fewest zones, while there is one.
-            closing = [z for z in rest if room_of[z] + _largest(room_of, rest, z, left) >= missing] or rest
-            score, added = max((_mean(between(z, c) for c in chosen), z) for z in reversed(closing))
-            chosen.append(added)
-            links.append(score)
-        key = (len(chosen), -_mean(links), tuple(sorted(chosen)))
-        if best is None or key < best:
-            best = key
-    return None if best is None else best[2]
+    fixed = tuple(sorted(zone for zone in home if zone in rooms))
+    others = sorted(zone for zone, room in rooms.items() if any(room) and zone not in fixed)
+    if not _hold(rooms, (*fixed, *others), counts):
+        return
+    for extra in range(len(others) + 1):
+        if comb(len(others), extra) > MOST_SETS:
+            yield _grown(rooms, counts, fixed, others, between)
+            return
+        sets = [tuple(sorted((*fixed, *some))) for some in combinations(others, extra)]
+        holding = [some for some in sets if some and _hold(rooms, some, counts)]
+        yield from sorted(holding, key=lambda some: (-_mean(between(a, b) for a, b in combinations(some, 2)), some))
 
 
-def _least_number(rooms: Sequence[int], count: int) -> int:
-    total = 0
-    for number, room in enumerate(rooms, start=1):
-        total += room
-        if total >= count:
-            return number
-    return len(rooms)
+def _hold(rooms: Mapping[ZoneName, Sequence[int]], zones: Sequence[ZoneName], counts: Sequence[int]) -> bool:
+    return all(sum(rooms[zone][c] for zone in zones) >= count for c, count in enumerate(counts))
 
 
-def _largest(room_of: Mapping[ZoneName, int], rest: Sequence[ZoneName], without: ZoneName, number: int) -> int:
-    return sum(sorted((room_of[z] for z in rest if z != without), reverse=True)[: max(number, 0)])
+def _grown(
+    rooms: Mapping[ZoneName, Sequence[int]],
+    counts: Sequence[int],
+    fixed: tuple[ZoneName, ...],
+    others: Sequence[ZoneName],
+    between: Callable[[ZoneName, ZoneName], float],
+) -> tuple[ZoneName, ...]:
+    """Add the zone that holds most of what is still missing, of equals the best connected one, until all is held."""
+    chosen, rest = list(fixed), list(others)
+    while not _hold(rooms, chosen, counts):
+        missing = [max(count - sum(rooms[z][c] for z in chosen), 0) for c, count in enumerate(counts)]
+
+        def gain(zone: ZoneName, missing: Sequence[int] = missing) -> tuple[int, float]:
+            held = sum(min(room, short) for room, short in zip(rooms[zone], missing, strict=True))
+            return held, _mean(between(zone, other) for other in chosen)
+
+        best = max(rest, key=gain)
+        chosen.append(best)
+        rest.remove(best)
+    return tuple(sorted(chosen))
 
 
 def _mean(values: Iterable[float]) -> float:

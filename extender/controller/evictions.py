@@ -7,6 +7,7 @@ with the pod's uid; never a forced delete.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -23,6 +24,8 @@ QUIET_AFTER_START_S = 30.0
 
 Refused = Callable[[GangKey, Sequence[PodUid]], None]
 
+_log = logging.getLogger(__name__)
+
 
 class Evictions:
     """Carries out the permit machine's evictions, one gang at a time per task."""
@@ -36,6 +39,7 @@ class Evictions:
         log: DecisionLog,
         *,
         refused: Refused,
+        relists: Callable[[], int] = lambda: 0,
     ) -> None:
         self._cache = cache
         self._api = api
@@ -43,37 +47,46 @@ class Evictions:
         self._telemetry = telemetry
         self._log = log
         self._refused = refused
-        self._started_s = clock.monotonic_s()
+        self._relists = relists
+        """How often anything was read anew so far"""
+        self._relists_seen = relists()
+        self._quiet_until_s = clock.monotonic_s() + QUIET_AFTER_START_S
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, gang: GangKey, uids: Sequence[PodUid]) -> None:
         """Evict these members of the gang, or report them as refused."""
         task = asyncio.create_task(self._evict(gang, tuple(uids)), name=f"evict {gang}")
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
 
-    def resynced(self) -> None:
-        """The cache was read anew: be quiet for a while."""
-        self._started_s = self._clock.monotonic_s()
-
-    async def stop(self) -> None:
-        """Abandon what is under way; the next process decides anew."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    def look(self) -> None:
+        """Be quiet for a while if anything was read anew since the last look; called after each plan."""
+        relists = self._relists()
+        if relists != self._relists_seen:
+            self._relists_seen = relists
+            self._quiet_until_s = self._clock.monotonic_s() + QUIET_AFTER_START_S
 
     async def _evict(self, gang: GangKey, uids: tuple[PodUid, ...]) -> None:
-        too_early = self._clock.monotonic_s() < self._started_s + QUIET_AFTER_START_S
-        if too_early or not await self._as_the_cache_says(gang):
-            self._refused(gang, uids)
-            return
-        stayed: list[PodUid] = []
-        for uid in uids:
-            pod = self._cache.pod(uid)
-            if pod is not None and not await self._evict_one(gang, pod):
-                stayed.append(uid)
-        if stayed:
-            self._refused(gang, stayed)
+        """Evict one after the other; whoever is not, for whatever reason, is reported as refused."""
+        stayed = dict.fromkeys(uids)
+        try:
+            self.look()
+            too_early = self._clock.monotonic_s() < self._quiet_until_s
+            if too_early or not await self._as_the_cache_says(gang):
+                return
+            for uid in uids:
+                pod = self._cache.pod(uid)
+                if pod is None or await self._evict_one(gang, pod):
+                    del stayed[uid]
+        finally:
+            if stayed:
+                self._refused(gang, tuple(stayed))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("internal error in evicting a gang", exc_info=error)
+            self._telemetry.internal_error("evict")
 
     async def _as_the_cache_says(self, key: GangKey) -> bool:
         """Whether every member is on the very node the cache knows, read from the API server now."""
@@ -85,7 +98,7 @@ class Evictions:
                 fresh = pod_from_json(await self._api.get_pod(member.namespace, member.name))
             except (ApiError, ApiUnavailableError, ValueError, msgspec.DecodeError):
                 return False
-            if (fresh.uid, fresh.node, fresh.phase) != (member.uid, member.node, member.phase):
+            if _looks(fresh) != _looks(member):
                 return False
         return True
 
@@ -101,3 +114,8 @@ class Evictions:
         self._telemetry.evicted("partial")
         self._log.log_decision(Decision("evict", pod.key, gang, pod.node or ""), now_s=self._clock.monotonic_s())
         return True
+
+
+def _looks(pod: Pod) -> tuple[object, ...]:
+    """What must not have changed since the decision."""
+    return pod.uid, pod.node, pod.phase, pod.deleting

@@ -146,8 +146,8 @@ def _resources(spec: _Spec, status: _Status) -> PodResources:
         if one.resources
     }
     return PodResources(
-        containers=tuple(_asked(c, told.get(c.name)) for c in spec.containers or ()),
-        init_containers=tuple(_asked_by_init(c, told) for c in spec.init_containers or ()),
+        containers=tuple([_asked(c, told.get(c.name)) for c in spec.containers or ()]),
+        init_containers=tuple([_asked_by_init(c, told) for c in spec.init_containers or ()]),
         overhead=given(spec.overhead),
         spec=given(spec.resources),
         in_force=given(status.resources),
@@ -181,9 +181,10 @@ def _resize_infeasible(status: _Status) -> bool:
 
 def _scheduled_s(spec: _Spec, status: _Status) -> float | None:
     """When a bound pod got its node; only gangs ask for it, so only their members' conditions are read."""
-    if not spec.node_name or not status.conditions:
+    raw = given(status.conditions) if spec.node_name else b""
+    if not raw:
         return None
-    for condition in decode(_conditions, status.conditions, what="status.conditions"):
+    for condition in decode(_conditions, raw, what="status.conditions"):
         if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
             return seconds(condition.last_transition_time)
     return None

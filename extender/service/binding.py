@@ -7,6 +7,7 @@ lost: the next look finds what it said.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -16,6 +17,7 @@ from extender.cache import ClusterCache
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Binding, Clock, ClusterApi
 from extender.service.health import NodeHealth
+from extender.service.lapses import Lapses
 from extender.service.planning import Planner
 from extender.telemetry import Decision, DecisionLog, Telemetry
 from scoring.ids import GangKey, NodeName, PodUid
@@ -46,12 +48,13 @@ from scoring.permit import (
     handle,
     next_deadline_s,
 )
+from scoring.plan import Plan
 from scoring.quorum import NO_MEMBERS, Quorum, quorum_of
 from scoring.reasons import Reason
 from scoring.recheck import members_without_room
+from scoring.snapshot import Snapshot
 
-LAPSE_FIRST_S = 10.0
-LAPSE_LONGEST_S = 600.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,15 @@ class Limits:
     hold_s: float
     commit_s: float
     held_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A bind call that waits."""
+
+    pod: str
+    node: NodeName
+    answer: asyncio.Future[Reason | None]
 
 
 class Binds:
@@ -97,13 +109,14 @@ class Binds:
         self._limits = limits
         self._effects = effects
         self._states: dict[GangKey, PermitState] = {}
-        self._calls: dict[RequestId, asyncio.Future[Reason | None]] = {}
+        self._calls: dict[RequestId, _Call] = {}
         """held request → what its caller waits for"""
         self._numbers = count(1)
         self._timers: dict[GangKey, asyncio.TimerHandle] = {}
         self._posts: set[asyncio.Task[None]] = set()
-        self._lapses: dict[GangKey, tuple[int, frozenset[PodUid]]] = {}
-        """gang → (admissions in a row that lapsed, its pods then); other pods start the count anew (S5)"""
+        self._lapses = Lapses(cache, clock, log)
+        self._ended = False
+        """Nothing is bound any more; see `shut_down`."""
 
     @property
     def held_count(self) -> int:
@@ -114,12 +127,23 @@ class Binds:
         """The permit state of a gang with something under way."""
         return self._states.get(gang)
 
+    @property
+    def lapsed(self) -> frozenset[GangKey]:
+        """Gangs whose last admission came to nothing."""
+        return self._lapses.gangs
+
+    def at_bind(self) -> frozenset[PodUid]:
+        """Members that kube-scheduler has brought to bind and that are not bound yet."""
+        return frozenset(uid for state in self._states.values() for uid in (*state.held, *state.posting))
+
     def gangs_under_way(self) -> frozenset[GangKey]:
         """Gangs with calls held, Bindings under way or a clock running, and those remembered whose pods are gone."""
         return frozenset(k for k, state in self._states.items() if _active(state) or self._cache.gang(k) is None)
 
     async def bind_alone(self, binding: Binding) -> Reason | None:
         """Post the Binding of a pod that waits for nobody. `None`: the API server confirmed it."""
+        if self._ended:
+            return Reason.NOT_LEADER
         try:
             async with asyncio.timeout(self._limits.commit_s):
                 await self._api.bind(binding)
@@ -130,6 +154,8 @@ class Binds:
 
     async def bind_member(self, pod: Pod, gang: Gang, node: NodeName, gone: asyncio.Event) -> Reason | None:
         """Hold the call until the gang's machine answers it. `None`: the Binding is confirmed."""
+        if self._ended:
+            return Reason.NOT_LEADER
         if len(self._calls) >= self._limits.held_max:
             return Reason.TOO_MANY_HELD
         if not self._commit_to(gang, pod, node):
@@ -137,7 +163,7 @@ class Binds:
             return Reason.ROOM_TAKEN
         request = RequestId(next(self._numbers))
         answer: asyncio.Future[Reason | None] = asyncio.get_running_loop().create_future()
-        self._calls[request] = answer
+        self._calls[request] = _Call(pod.key, node, answer)
         now_s = self._clock.monotonic_s()
         unusable = self._unusable(gang, pod, node)
         self._feed(gang.key, BindRequested(pod.uid, node, request, now_s, now_s + self._limits.hold_s, unusable))
@@ -154,6 +180,7 @@ class Binds:
 
     def reconcile(self, keys: Iterable[GangKey]) -> None:
         """Bring the machines of these gangs up to date with the cache; gangs that run in part get one."""
+        self._lapses.renew()
         for key in sorted(set(keys)):
             gang = self._cache.gang(key)
             state = self._states.get(key)
@@ -164,21 +191,37 @@ class Binds:
                 continue
             for event in self._news(key, state, gang):
                 self._feed(key, event)
+            if gang is not None:
+                self._give_up_taken_places(gang)
+
+    def plan_made(self, plan: Plan) -> None:
+        """Fail what is held of gangs that cannot become whole by this plan: waiting would only hold their room."""
+        for key, state in sorted(self._states.items()):
+            admission = plan.admitted.get(key)
+            coming = admission.members.keys() if admission is not None else frozenset[PodUid]()
+            quorum = self._quorum(key)
+            there = quorum.placed | state.bound.keys() | state.held.keys() | state.posting.keys()
+            if state.held and not quorum.reached_by(there | coming):
+                self.abandon(key)
 
     def abandon(self, key: GangKey) -> None:
-        """Fail what is held of a gang: a place that was planned for a member will not do."""
+        """Fail what is held of a gang: a place that was planned for a member will not do.
+
+        What is being posted keeps its places until the outcome is known.
+        """
         state = self._states.get(key)
         if state is not None and state.held:
             self._feed(key, GangChanged(self._clock.monotonic_s(), frozenset(state.held)))
-        else:
-            self._cache.clear_commitment(key)
+        state = self._states.get(key)
+        self._cache.set_commitment(key, {uid: post.node for uid, post in state.posting.items()} if state else {})
 
     def eviction_refused(self, key: GangKey, uids: Sequence[PodUid]) -> None:
         """These members stay after all."""
         self._feed(key, EvictionRefused(tuple(uids), self._clock.monotonic_s()))
 
     async def shut_down(self) -> None:
-        """Answer every held call with NOT_LEADER and wait for the Bindings under way."""
+        """Answer every held call, and all that still come, with NOT_LEADER; wait for the Bindings under way."""
+        self._ended = True
         for key in sorted(self._states):
             self._feed(key, LeadershipLost(self._clock.monotonic_s()))
         if self._posts:
@@ -192,10 +235,13 @@ class Binds:
         existing = snapshot.commitments.get(gang.key)
         if existing is not None and existing.assignment.get(pod.uid) == node:
             return True
+        others = _without_commitment(snapshot, gang.key)
+        if any(pod.uid in commitment.assignment for commitment in others.commitments.values()):
+            return False  # it changed gangs, and the other one has not let it go yet
         planned = self._planner.current.admitted.get(gang.key)
-        assignment = dict(existing.assignment if existing else planned.members if planned else {})
-        assignment[pod.uid] = node
-        others = replace(snapshot, commitments={k: c for k, c in snapshot.commitments.items() if k != gang.key})
+        before = existing.assignment if existing else planned.members if planned else {}
+        members = {member.uid for member in gang.members}
+        assignment = {uid: where for uid, where in before.items() if uid in members} | {pod.uid: node}
         if existing is None and members_without_room(others, gang, assignment):
             return False
         # With a commitment the others keep their places; the machine is told which of those at bind lost theirs.
@@ -209,9 +255,22 @@ class Binds:
         if pod is not None and node is not None:
             at_bind[pod.uid] = node
         posting = {uid: post.node for uid, post in state.posting.items()} if state else {}
-        snapshot = self._cache.snapshot()
-        others = replace(snapshot, commitments={k: c for k, c in snapshot.commitments.items() if k != gang.key})
+        others = _without_commitment(self._cache.snapshot(), gang.key)
         return frozenset(members_without_room(others, gang, {**at_bind, **posting}) & at_bind.keys())
+
+    def _give_up_taken_places(self, gang: Gang) -> None:
+        """Members whose committed place is taken before they came to bind lose it; the next plan gives them another."""
+        snapshot = self._cache.snapshot()
+        commitment = snapshot.commitments.get(gang.key)
+        if commitment is None:
+            return
+        taken = members_without_room(_without_commitment(snapshot, gang.key), gang, commitment.assignment)
+        state = self._states.get(gang.key)
+        if state is not None:
+            taken -= state.held.keys() | state.posting.keys()
+        if taken:
+            left = {uid: node for uid, node in commitment.assignment.items() if uid not in taken}
+            self._cache.set_commitment(gang.key, left)
 
     def _news(self, key: GangKey, state: PermitState | None, gang: Gang | None) -> list[Event]:
         """What the cache knows and the machine may not: members bound or gone, nodes lost, anything else changed."""
@@ -261,7 +320,7 @@ class Binds:
             case PostBinding(uid, node):
                 task = asyncio.create_task(self._post(key, uid, node), name=f"bind {key}")
                 self._posts.add(task)
-                task.add_done_callback(self._posts.discard)
+                task.add_done_callback(self._post_ended)
             case Answer(request, error):
                 self._answer(key, request, error)
             case Nudge(uids):
@@ -271,17 +330,26 @@ class Binds:
 
     def _answer(self, key: GangKey, request: RequestId, error: Reason | None) -> None:
         call = self._calls.pop(request, None)
-        if call is not None and not call.done():
-            call.set_result(error)
-        now_s = self._clock.monotonic_s()
-        self._log.log_decision(Decision(what="bind", gang=key, reason=error or ""), now_s=now_s)
+        if call is None:
+            return
+        if not call.answer.done():
+            call.answer.set_result(error)
+        decision = Decision(what="bind", pod=call.pod, gang=key, node=call.node, reason=error or "")
+        self._log.log_decision(decision, now_s=self._clock.monotonic_s())
 
     async def _post(self, key: GangKey, uid: PodUid, node: NodeName) -> None:
-        """Post one Binding and report its outcome to the machine, exactly once."""
+        """Post one Binding and report its outcome to the machine exactly once, whatever happens."""
+        outcome: Event | None = None
+        try:
+            outcome = await self._posted(uid, node)
+        finally:
+            broken_off = BindFailed(uid, "broken off", terminal=False, now_s=self._clock.monotonic_s())
+            self._feed(key, outcome or broken_off)
+
+    async def _posted(self, uid: PodUid, node: NodeName) -> MemberBound | BindFailed:
         pod = self._cache.pod(uid)
         if pod is None:
-            self._feed(key, BindFailed(uid, "the pod is gone", terminal=True, now_s=self._clock.monotonic_s()))
-            return
+            return BindFailed(uid, "the pod is gone", terminal=True, now_s=self._clock.monotonic_s())
         binding = Binding(pod.namespace, pod.name, uid, node)
         try:
             async with asyncio.timeout(self._limits.commit_s):
@@ -289,11 +357,15 @@ class Binds:
         except (ApiError, ApiUnavailableError, TimeoutError) as error:
             self._post_failed(binding, error)
             terminal = isinstance(error, NotFoundError) or (isinstance(error, ApiError) and error.status == 422)
-            failed = BindFailed(uid, str(error), terminal=terminal, now_s=self._clock.monotonic_s())
-            self._feed(key, failed)
-            return
+            return BindFailed(uid, str(error), terminal=terminal, now_s=self._clock.monotonic_s())
         self._confirmed(binding)
-        self._feed(key, MemberBound(uid, node, self._clock.monotonic_s()))
+        return MemberBound(uid, node, self._clock.monotonic_s())
+
+    def _post_ended(self, task: asyncio.Task[None]) -> None:
+        self._posts.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("internal error in posting a Binding", exc_info=error)
+            self._telemetry.internal_error("post")
 
     def _confirmed(self, binding: Binding) -> None:
         self._cache.assume(binding.uid, binding.node)
@@ -314,24 +386,10 @@ class Binds:
         """Nobody is at bind any more: the places are free again, or bound and counted as such."""
         answers = [one.error for one in instructions if isinstance(one, Answer)]
         if Reason.QUORUM_TIMEOUT in answers:
-            self._lapse(key)
+            self._lapses.lapsed(key)
         elif None in answers:
-            self._lapses.pop(key, None)
+            self._lapses.started(key)
         self._cache.clear_commitment(key)
-
-    def _lapse(self, key: GangKey) -> None:
-        """An admission came to nothing: the gang backs off 10 s × 2ᵏ; other pods start the count anew (S5)."""
-        gang = self._cache.gang(key)
-        if gang is None:
-            self._lapses.pop(key, None)
-            return
-        pods = frozenset(pod.uid for pod in gang.members)
-        before, pods_then = self._lapses.get(key, (0, pods))
-        times = before if pods_then == pods else 0
-        self._lapses[key] = (times + 1, pods)
-        pause_s = min(LAPSE_FIRST_S * 2.0**times, LAPSE_LONGEST_S)
-        self._cache.back_off(key, self._clock.now_s() + pause_s)
-        self._log.log_decision(Decision(what="lapse", gang=key), now_s=self._clock.monotonic_s())
 
     def _set_timer(self, key: GangKey) -> None:
         timer = self._timers.pop(key, None)
@@ -351,3 +409,8 @@ class Binds:
 def _active(state: PermitState) -> bool:
     """Whether calls wait, Bindings are under way, or a clock runs."""
     return bool(state.held or state.posting or state.evicting or state.partial_until_s is not None)
+
+
+def _without_commitment(snapshot: Snapshot, gang: GangKey) -> Snapshot:
+    """The cluster as everybody but this gang sees it."""
+    return replace(snapshot, commitments={k: c for k, c in snapshot.commitments.items() if k != gang})

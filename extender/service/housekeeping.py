@@ -43,6 +43,7 @@ class Housekeeping:
         self._nudges.add(self._parking.woken_by(plan, now_s=self._clock.monotonic_s()))
         self._health.look()
         self._binds.reconcile(self._binds.gangs_under_way() | plan.partial)
+        self._binds.plan_made(plan)
 
     async def run(self) -> None:
         """Tidy once a second until cancelled."""
@@ -54,7 +55,7 @@ class Housekeeping:
         """One round."""
         self._cache.expire(self._clock.now_s())
         waiting = {pod.uid for gang in self._cache.snapshot().gangs.values() for pod in gang.pending}
-        self._parking.keep_only(waiting)
+        self._parking.keep_only(waiting - self._binds.at_bind())
         self._nudges.add(self._parking.overdue(now_s=self._clock.monotonic_s()))
         self._health.look()
         self._binds.reconcile(self._binds.gangs_under_way())

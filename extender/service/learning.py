@@ -3,8 +3,8 @@
 Why: volumes, topology spread, inter-pod affinity and any other plugin are not modelled; but the planned node's absence
 from a request says that one of them refused it. Rules: only calls of kube-scheduler count (not of people), only for
 pending pods without nominatedNodeName (such calls carry a single node), only where kube-scheduler looks at all nodes;
-two refusals at least a second apart are believed, and forgotten after `ttl_s` or when node or pod change (the cache's
-work): one refusal may be a moment's lag between its view and ours.
+two refusals at least a second and at most a few minutes apart are believed, and forgotten after `exclusion_ttl_s` or
+when the node changes (the cache's work): one refusal may be a moment's lag between its view and ours.
 """
 
 from collections import OrderedDict
@@ -14,6 +14,8 @@ from scoring.ids import NodeName
 from scoring.model import MemberClass, Pod
 
 APART_S = 1.0
+TOGETHER_S = 300.0
+"""Two refusals further apart are two moments of lag, not one fact."""
 _REMEMBERED_MAX = 10_000
 
 
@@ -31,8 +33,9 @@ class Learning:
             return False
         key = (pod.member_class, planned)
         first_s = self._first.get(key)
-        if first_s is None:
+        if first_s is None or now_s - first_s > TOGETHER_S:
             self._first[key] = now_s
+            self._first.move_to_end(key)
             if len(self._first) > _REMEMBERED_MAX:
                 self._first.popitem(last=False)
             return False

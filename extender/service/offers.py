@@ -37,9 +37,10 @@ class Offers:
         offer = self._offers.get(uid)
         return offer is not None and offer.until_s > now_s and offer.node in (None, node)
 
-    def forget(self, uid: PodUid) -> None:
-        """The pod is gone."""
-        self._offers.pop(uid, None)
+    def anywhere(self, uid: PodUid) -> bool:
+        """Whether the pod was offered whatever kube-scheduler decides, as a pod without a gang is."""
+        offer = self._offers.get(uid)
+        return offer is not None and offer.node is None
 
     def __len__(self) -> int:
         return len(self._offers)

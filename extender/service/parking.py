@@ -7,6 +7,7 @@ that does not come all the same is woken again after a pause that doubles, whate
 reason of the moment (not planned yet) is woken once when the real one is known, so that people read that one.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scoring.ids import NodeName, PodUid
@@ -27,7 +28,7 @@ class _Awaited:
 
 
 class Parking:
-    """Parked pods, and planned pods that have not come yet. Bounded by the pods that exist: see `forget`."""
+    """Parked pods, and planned pods that have not come yet. Bounded by the pods that exist: see `keep_only`."""
 
     def __init__(self) -> None:
         self._parked: dict[PodUid, NodeName | None] = {}
@@ -36,6 +37,8 @@ class Parking:
         """parked pods whose reason does not hold any more once they are planned"""
         self._awaited: dict[PodUid, _Awaited] = {}
         """planned pod that was not offered its node yet → when to wake it"""
+        self._absent: set[PodUid] = set()
+        """pods in here that did not exist, or needed no node, at the last look"""
 
     def refused(self, uid: PodUid, planned: NodeName | None, *, now_s: float, for_a_moment: bool = False) -> None:
         """kube-scheduler was told no. With a planned node it is asked again soon, and less often each time."""
@@ -54,8 +57,6 @@ class Parking:
         self._parked.pop(uid, None)
         self._told_for_a_moment.discard(uid)
         self._awaited.pop(uid, None)
-
-    forget = offered
 
     def woken_by(self, plan: Plan, *, now_s: float) -> list[PodUid]:
         """Pods to wake because of a new plan; each is told once per planned node."""
@@ -82,12 +83,21 @@ class Parking:
             awaited.pause_s = min(awaited.pause_s * 2, LONGEST_S)
         return due
 
+    def asleep(self, uids: Iterable[PodUid]) -> list[PodUid]:
+        """Those of `uids` that were refused and not woken since."""
+        return [uid for uid in uids if uid in self._parked and self._parked[uid] is None]
+
     def keep_only(self, uids: frozenset[PodUid] | set[PodUid]) -> None:
-        """Forget pods that are not in `uids` (they were bound or deleted)."""
-        self._told_for_a_moment &= uids
-        for table in (self._parked, self._awaited):
-            for uid in [uid for uid in table if uid not in uids]:
-                del table[uid]
+        """Forget pods that are not in `uids` for the second time in a row: they were bound or deleted.
+
+        Once is not enough: kube-scheduler may ask for a new pod before our watch has brought it.
+        """
+        absent = (self._parked.keys() | self._awaited.keys()) - uids
+        for uid in absent & self._absent:
+            self._parked.pop(uid, None)
+            self._awaited.pop(uid, None)
+            self._told_for_a_moment.discard(uid)
+        self._absent = absent - self._absent
 
     def __len__(self) -> int:
         return len(self._parked)

@@ -63,13 +63,18 @@ class Planner:
         self._dirty.set()
 
     def plan_for(self, gang: Gang) -> Plan:
-        """The current plan, renewed on the spot if `gang` changed since, unless planning took long just now.
+        """The current plan, renewed on the spot if a newer one may say better, unless planning took long just now.
 
-        Why: an answer from before the gang's last pod came would be given a different reason a moment later, and a
-        changed reason costs kube-scheduler another attempt.
+        Why: kube-scheduler asks at the same event that makes room or completes a gang. A "no" from before that event
+        costs the pod its backoff, seconds; an outdated reason costs another attempt.
         """
-        planned = self.snapshot.gangs.get(gang.key) if self.snapshot is not None else None
-        if planned is not gang and self._clock.monotonic_s() >= self._spot_not_before_s:
+        snapshot = self.snapshot
+        current = (
+            snapshot is not None
+            and snapshot.gangs.get(gang.key) is gang
+            and (gang.key in self.current.admitted or self._cache.version == snapshot.version)
+        )
+        if not current and self._clock.monotonic_s() >= self._spot_not_before_s:
             self.replan()
         return self.current
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from extender.cache import ClusterCache
-from extender.convert import node_from_json, pod_from_json
+from extender.convert import ZONE_LABEL, node_from_json, pod_from_json
 from extender.errors import BadRequestError
 from extender.ports import Binding, Clock
 from extender.service.binding import Binds
+from extender.service.catchup import CatchUp
 from extender.service.learning import Learning
 from extender.service.offers import Offers
 from extender.service.parking import Parking
@@ -32,6 +33,7 @@ from scoring.score import extender_scores
 from scoring.snapshot import NodeTable, Snapshot
 
 _SCORES_KEPT = 64
+_ENDED_BY_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.IMPOSSIBLE, Reason.SURPLUS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +54,37 @@ class Verbs:
         planner: Planner,
         binds: Binds,
         books: Books,
+        catch_up: CatchUp,
         clock: Clock,
         log: DecisionLog,
         *,
         synced: Callable[[], bool],
+        zone_label: str = ZONE_LABEL,
     ) -> None:
         self._cache = cache
         self._planner = planner
         self._binds = binds
         self._books = books
+        self._catch_up = catch_up
         self._clock = clock
         self._log = log
         self._synced = synced
+        self._zone_label = zone_label
         self._scores: dict[object, dict[NodeName, int]] = {}
         """(snapshot version, plan version, pod) → score of each node; the last few"""
+
+    async def caught_up(self, args: FilterArgs) -> None:
+        """Give the watch a moment when kube-scheduler knows more than we do, before it is told no."""
+        if args.debug or not self._synced():
+            return
+        pod = self._cache.pod(args.pod.uid)
+        if pod is None:
+            await self._catch_up.for_pod(args.pod.uid)
+            return
+        gang = self._cache.gang_of(pod.uid)
+        waiting = self._planner.current.waiting.get(gang.key) if gang is not None else None
+        if waiting is not None and waiting.reason in _ENDED_BY_ROOM:
+            await self._catch_up.for_room(pod, args.node_names)
 
     def filter(self, args: FilterArgs) -> FilterAnswer:
         """Which of the nodes the pod may use."""
@@ -73,11 +92,12 @@ class Verbs:
             return Failed(Reason.NOT_SYNCED)
         pod = self._pod(args)
         gang = self._cache.gang_of(pod.uid)
-        if gang is None and pod.group is not None and self._cache.is_own(pod):
+        native = pod.group is not None and pod.group.source is GangSource.NATIVE  # kube-scheduler itself gangs these
+        if gang is None and pod.group is not None and not native and self._cache.is_own(pod):
             answer: FilterAnswer = Refused(Reason.UNKNOWN_POD)  # the watch will bring it in a moment
             if not args.debug:
                 self._books.parking.refused(pod.uid, None, now_s=self._clock.monotonic_s(), for_a_moment=True)
-        elif gang is None or not self._cache.is_own(pod) or gang.source is GangSource.NATIVE:
+        elif gang is None or native or not self._cache.is_own(pod):
             answer = self._pass_all(args, pod)
         else:
             answer = self._filter_member(args, pod, gang)
@@ -100,6 +120,8 @@ class Verbs:
             return None if pod.node == args.node else Reason.POD_CHANGED
         if not self._books.offers.allows(args.uid, args.node, now_s=now_s):
             return Reason.NEVER_OFFERED
+        if pod is None and not self._books.offers.anywhere(args.uid):
+            return Reason.POD_DELETED  # it was a member when it was offered its node: never bound without its gang
         gang = self._cache.gang_of(args.uid)
         if pod is None or gang is None or gang.source is GangSource.NATIVE or not self._cache.is_own(pod):
             return await self._binds.bind_alone(Binding(args.namespace, args.name, args.uid, args.node))
@@ -154,9 +176,11 @@ class Verbs:
         gang = self._cache.gang_of(pod.uid)
         plan, policy = self._planner.current, self._planner.policy
         current = self._cache.snapshot()
-        snapshot = current if args.nodes_json is None else _with_nodes(current, args)
+        snapshot = current if args.nodes_json is None else _with_nodes(current, args, zone_label=self._zone_label)
         if snapshot is not current:  # nodes nobody else knows: nothing of this is worth keeping
             return _by_name(snapshot, prefer(snapshot, plan, pod, gang, policy))
+        if self._known(args) is None:  # a pod that only the request tells of; the next request may tell otherwise
+            return _by_name(snapshot, prefer(snapshot, plan, pod, gang, policy, memo=self._planner.memo))
         key = (snapshot.version, plan.version, pod.uid)
         known = self._scores.get(key)
         if known is None:
@@ -170,13 +194,19 @@ class Verbs:
 
     def _pod(self, args: FilterArgs) -> Pod:
         """The pod as the watch shows it; a pod that is not there yet, as the request shows it."""
-        known = self._cache.pod(args.pod.uid) or self._cache.pod_by_name(args.pod.namespace, args.pod.name)
+        known = self._known(args)
         if known is not None:
             return known
         try:
             return pod_from_json(args.pod_json)
         except ValueError as error:
             raise BadRequestError(str(error)) from error
+
+    def _known(self, args: FilterArgs) -> Pod | None:
+        """By uid: a pod of the same name may be a predecessor. Only people leave the uid out."""
+        if args.pod.uid:
+            return self._cache.pod(args.pod.uid)
+        return self._cache.pod_by_name(args.pod.namespace or "default", args.pod.name)
 
 
 def _by_name(snapshot: Snapshot, preference: Preference) -> dict[NodeName, int]:
@@ -185,6 +215,8 @@ def _by_name(snapshot: Snapshot, preference: Preference) -> dict[NodeName, int]:
 
 def _why(plan: Plan, uid: PodUid, gang: Gang) -> Reason:
     """The constant reason for which a member has no node now."""
+    if gang.problem is not None:
+        return gang.problem  # also where another scheduler's pod in it keeps the gang out of the plan
     waiting = plan.waiting.get(gang.key)
     if waiting is not None:
         return waiting.reason
@@ -193,13 +225,17 @@ def _why(plan: Plan, uid: PodUid, gang: Gang) -> Reason:
     return Reason.SURPLUS if gang.key in plan.admitted else Reason.NOT_PLANNED
 
 
-def _with_nodes(snapshot: Snapshot, args: FilterArgs) -> Snapshot:
+def _with_nodes(snapshot: Snapshot, args: FilterArgs, *, zone_label: str) -> Snapshot:
     """The snapshot plus the request's nodes that it does not have, empty: so curl works without a cluster."""
     unknown = [name not in snapshot.table.index for name in args.node_names]
     if not any(unknown):
         return snapshot
     try:
-        more = [node_from_json(raw) for raw, new in zip(args.nodes_json or (), unknown, strict=True) if new]
+        more = [
+            node_from_json(raw, zone_label=zone_label)
+            for raw, new in zip(args.nodes_json or (), unknown, strict=True)
+            if new
+        ]
     except ValueError as error:
         raise BadRequestError(str(error)) from error
     table = NodeTable.of([*snapshot.table.nodes, *more], version=-1 - snapshot.table.version)

@@ -21,14 +21,14 @@ from scoring.model import Gang, GangSource, Role
 from scoring.plan.ask import Ask
 from scoring.plan.memo import Memo
 from scoring.plan.order import order_key
-from scoring.plan.place import Placed, Refused, place_minimum, place_more
+from scoring.plan.place import Placed, Refused, candidate_zones, place_minimum, place_more, place_rest
 from scoring.plan.result import Admission, Plan, Waiting
 from scoring.plan.run import Run
 from scoring.policy import Policy
 from scoring.reasons import Reason
 from scoring.snapshot import Snapshot
 
-__all__ = ["Admission", "Memo", "Plan", "Waiting", "plan"]
+__all__ = ["Admission", "Memo", "Plan", "Waiting", "plan", "take_commitments"]
 
 
 def plan(
@@ -46,10 +46,10 @@ def plan(
     for each gang that gets a new place.
     """
     run = Run(snapshot, policy, memo or Memo())
-    committed = _take_commitments(run)
+    committed = take_commitments(run)
     admitted: dict[GangKey, Admission] = {}
     waiting: dict[GangKey, Waiting] = {}
-    asks = [run.memo.ask(gang, policy) for gang in snapshot.gangs.values() if _concerns_us(gang)]
+    asks = [run.ask(gang) for gang in snapshot.gangs.values() if _concerns_us(gang)]
     asks = [ask for ask in asks if ask.pending]
     kept = previous.admitted if previous is not None and previous.network_version == snapshot.network.version else {}
     refused: dict[object, Refused] = {}
@@ -79,12 +79,12 @@ def _concerns_us(gang: Gang) -> bool:
     return (gang.own or gang.problem is not None) and gang.source is not GangSource.NATIVE
 
 
-def _take_commitments(run: Run) -> dict[GangKey, tuple[tuple[Role, NodeName], ...]]:
-    """Step 1; gives the (role, node) of every committed member that is still pending."""
+def take_commitments(run: Run, *, besides: GangKey | None = None) -> dict[GangKey, tuple[tuple[Role, NodeName], ...]]:
+    """Step 1; gives the (role, node) of every committed member that is still pending; `besides`: not this gang's."""
     ends: dict[GangKey, tuple[tuple[Role, NodeName], ...]] = {}
     for key, commitment in sorted(run.snapshot.commitments.items()):
         gang = run.snapshot.gangs.get(key)
-        if gang is None:
+        if gang is None or key == besides:
             continue
         found: list[tuple[Role, NodeName]] = []
         for pod in gang.pending:
@@ -99,7 +99,7 @@ def _take_commitments(run: Run) -> dict[GangKey, tuple[tuple[Role, NodeName], ..
 def _decide(run: Run, ask: Ask, refused: dict[object, Refused], *, now_s: float) -> Placed | Refused:
     if not ask.need:
         zones = run.zones_of(node for _, node in ask.siblings)
-        more = place_more(run, ask, zones, ask.siblings) if zones else None
+        more = place_more(run, ask, zones, ()) if zones else place_rest(run, ask)
         return more or Refused(Reason.SURPLUS, "the minimum runs; more members start when there is room")
     # Room only shrinks during a run: the same wish that was refused once is refused again without looking.
     same = (tuple((run.memo.number(c), len(p)) for c, p in ask.need), ask.siblings, ask.all_reduce, ask.options)
@@ -117,8 +117,9 @@ def _refused_at_once(run: Run, ask: Ask, *, now_s: float) -> Refused | None:
     gang = ask.gang
     if gang.problem is not None:
         return Refused(gang.problem, gang.problem_detail)
-    if ask.alive < gang.min_member:
-        return Refused(Reason.INCOMPLETE, f"{ask.alive} of {gang.min_member} pods exist")
+    incomplete = ask.incomplete
+    if incomplete is not None:
+        return Refused(Reason.INCOMPLETE, incomplete)
     until_s = run.snapshot.backing_off_until_s.get(gang.key)
     if until_s is not None and until_s > now_s and not ask.siblings:
         return Refused(Reason.BACKING_OFF, f"for another {until_s - now_s:.0f} s")
@@ -134,15 +135,15 @@ def _keep_commitment(run: Run, ask: Ask, ends: tuple[tuple[Role, NodeName], ...]
         pod.uid: commitment.assignment[pod.uid] for pod in ask.gang.pending if pod.uid in commitment.assignment
     }
     zones = run.zones_of([*nodes.values(), *(node for _, node in ask.siblings)])
-    placed = _beside(run, ask, Placed(zones, nodes, (*ask.siblings, *ends), None))
+    placed = _beside(run, ask, Placed(zones, nodes, ends, None))
     return (
         placed if placed.nodes else Refused(Reason.SURPLUS, "the minimum is under way; more start when there is room")
     )
 
 
 def _keep_place(run: Run, ask: Ask, before: Admission | None) -> Placed | None:
-    """The gang's place in the previous plan, if it still stands for the whole minimum set."""
-    if before is None or not run.take_again(ask, before):
+    """The gang's place in the previous plan, if it still stands for the whole minimum set and in zones it may use."""
+    if before is None or not set(before.zones) <= set(candidate_zones(run, ask)) or not run.take_again(ask, before):
         return None
     nodes = {
         pod.uid: before.members[pod.uid]
@@ -153,7 +154,8 @@ def _keep_place(run: Run, ask: Ask, before: Admission | None) -> Placed | None:
     if len(nodes) == sum(len(pods) for _, pods in (*ask.need, *ask.more)):
         return Placed(before.zones, nodes, (), before.score)
     ends = tuple((pod.role, nodes[pod.uid]) for _, pods in (*ask.need, *ask.more) for pod in pods if pod.uid in nodes)
-    return _beside(run, ask, Placed(before.zones, nodes, (*ask.siblings, *ends), before.score))
+    placed = _beside(run, ask, Placed(before.zones, nodes, ends, before.score))
+    return placed if placed.nodes else None  # those that had a place run by now, the rest is looked at anew
 
 
 def _beside(run: Run, ask: Ask, placed: Placed) -> Placed:

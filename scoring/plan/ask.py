@@ -1,16 +1,21 @@
 """What a gang asks of the planner now: which members need a node, in which order of importance, beside which siblings.
 
 Rule (S8, S9): the minimum set is every ps and chief, then workers by ascending index; members that run count for it,
-and a gang that reached quorum is never held back again: its further members are `more`.
+and a gang that reached quorum is never held back again: its further members are `more`. Pods that somebody else's
+scheduling gate holds back cannot come now: no room is kept for them, and a gang that needs one of them is incomplete
+(S5). Members on nodes that are gone count no more (S12).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scoring.ids import NodeName
 from scoring.model import Gang, MemberClass, Pod, Role
 from scoring.policy import GangOptions, Policy, gang_options
-from scoring.quorum import minimum_members
+from scoring.quorum import minimum_members, quorum_of
+
+GANG_GATE = "netgang.io/gang"
+"""Our own scheduling gate: removed on admission, so it keeps no gang from being planned."""
 
 ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]
 """Interchangeable pods together; pods in order of importance."""
@@ -31,7 +36,13 @@ class Ask:
     all_reduce: bool
     """No ps: workers exchange with each other; with a ps they exchange with it (DESIGN §4)."""
     alive: int
-    """Members that count or may come to count; below min-available the gang is incomplete."""
+    """Members that count or may come to count now; below min-available the gang is incomplete."""
+    gated: tuple[Pod, ...] = ()
+    """Pending members behind another's scheduling gate."""
+    blocked: bool = False
+    """The minimum set needs one of `gated`."""
+    lost: frozenset[NodeName] = frozenset()
+    """Nodes of members that are not in the cluster any more."""
 
     @property
     def pending(self) -> bool:
@@ -43,11 +54,36 @@ class Ask:
         """Some members run or are bound, but not yet the minimum: completed before anything else (DESIGN §5)."""
         return bool(self.siblings) and bool(self.need)
 
+    @property
+    def incomplete(self) -> str | None:
+        """Why the gang cannot reach its minimum with the pods there are, for people; `None`: it can."""
+        least, known = self.gang.min_member, self.alive + len(self.gated)
+        if known < least:
+            lost = f", beside those on {', '.join(sorted(self.lost))}, which is gone" if self.lost else ""
+            return f"{known} of {least} pods exist{lost}"
+        if not self.blocked:
+            return None
+        others = f" (and {len(self.gated) - 1} more pods)" if len(self.gated) > 1 else ""
+        return f"pod {self.gated[0].key}{others} waits for scheduling gate {', '.join(foreign_gates(self.gated[0]))}"
 
-def ask_of(gang: Gang, policy: Policy) -> Ask:
-    """Derive the wish of `gang`. Cost: O(members)."""
-    minimum = {pod.uid for pod in minimum_members(gang)}
-    pending, placed = gang.pending, gang.placed
+
+def foreign_gates(pod: Pod) -> tuple[str, ...]:
+    """Scheduling gates of the pod that are not ours to remove."""
+    return tuple(gate for gate in pod.gates if gate != GANG_GATE)
+
+
+def ask_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> Ask:
+    """Derive the wish of `gang`; `lost` are its members' nodes that are gone. Cost: O(n log n) in members."""
+    gated = tuple(pod for pod in gang.pending if foreign_gates(pod))
+    blocked = _blocked(gang, gated, lost) if gated else False
+    if gated and not blocked:
+        stuck = {pod.uid for pod in gated}
+        able = replace(gang, members=tuple(pod for pod in gang.members if pod.uid not in stuck))
+    else:
+        able = gang
+    minimum = {pod.uid for pod in minimum_members(able, lost_nodes=lost)}
+    pending = able.pending
+    placed = [pod for pod in gang.placed if pod.terminal or pod.node not in lost]
     need = [pod for pod in pending if pod.uid in minimum]
     more = [pod for pod in pending if pod.uid not in minimum]
     siblings = sorted((pod.role, pod.node) for pod in placed if pod.node is not None and not pod.terminal)
@@ -58,8 +94,17 @@ def ask_of(gang: Gang, policy: Policy) -> Ask:
         more=_by_class(more),
         siblings=tuple(siblings),
         all_reduce=not any(pod.role is Role.PS for pod in gang.members),
-        alive=len(placed) + len(pending),
+        alive=len(placed) + len(gang.pending) - len(gated),
+        gated=gated,
+        blocked=blocked,
+        lost=lost,
     )
+
+
+def _blocked(gang: Gang, gated: tuple[Pod, ...], lost: frozenset[NodeName]) -> bool:
+    """Whether quorum cannot be reached without the gated members: too few others, or a known role's minimum set."""
+    quorum = quorum_of(gang, lost_nodes=lost)
+    return not quorum.reached_by(quorum.live - {pod.uid for pod in gated})
 
 
 def _by_class(pods: Iterable[Pod]) -> ByClass:

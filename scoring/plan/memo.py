@@ -5,14 +5,14 @@ content it was computed from (versions, names, free amounts), so a run with a me
 and dropping the memo costs time only. Bounded: a table that grows past its limit is emptied.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.ids import GangKey, ZoneName
+from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, MemberClass
 from scoring.network import Ints
 from scoring.plan.ask import Ask, ask_of
@@ -30,8 +30,8 @@ Footprint: TypeAlias = tuple[tuple[MemberClass, Ints, Ints], ...]
 class Memo:
     """Tables of reusable results. Not shared between threads."""
 
-    asks: dict[GangKey, tuple[Gang, Policy, Ask]] = field(default_factory=dict)
-    """gang → its wish, valid while gang and policy are the same objects"""
+    asks: dict[GangKey, tuple[Gang, Policy, Mapping[NodeName, int], Ask]] = field(default_factory=dict)
+    """gang → its wish, valid while gang and policy are the same objects and the same members' nodes are gone"""
     footprints: dict[GangKey, tuple[Ask, object, object, Footprint]] = field(default_factory=dict)
     """gang → what a placement takes, valid while wish, placement and the node table's rows are the same objects"""
     masks: dict[Hashable, NDArray[np.bool_]] = field(default_factory=dict)
@@ -39,29 +39,33 @@ class Memo:
     scores: dict[Hashable, PairScores] = field(default_factory=dict)
     """(network version, node names, score policy) → pair scores"""
     distances: dict[Hashable, dict[ZoneName, float]] = field(default_factory=dict)
-    """(network version, node table version, near) → distance of each zone"""
+    """(network version, node table version, near, configured distances) → distance of each zone"""
     selections: dict[Hashable, Selected | None] = field(default_factory=dict)
-    """(demand, scores, free amounts, method) → chosen rows"""
+    """(demand, scores, free amounts, method, size searched exactly) → chosen rows"""
     values: dict[Hashable, float | None] = field(default_factory=dict)
     """(demand, scores, free amounts) → quick estimate of the best value"""
     possible: dict[Hashable, bool] = field(default_factory=dict)
     """(node table version, demand) → whether it fits the empty cluster"""
+    next_number: int = 0
+    """A class's number is never given again, so that what is keyed by it cannot be mistaken for another class's."""
     numbers: dict[MemberClass, int] = field(default_factory=dict)
-    """member class → a small number that stands for it in keys"""
+    """member class → a number that stands for it in keys"""
     number_of_object: dict[int, tuple[MemberClass, int]] = field(default_factory=dict)
     """id(member class) → (the object, kept alive; its number): saves hashing the same object again"""
     vectors: dict[Hashable, Ints | None] = field(default_factory=dict)
     """(node table version, class number) → request over the table's axis"""
 
-    def ask(self, gang: Gang, policy: Policy) -> Ask:
-        """`ask_of`, once per gang object."""
+    def ask(self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]) -> Ask:
+        """`ask_of`, once per gang object and set of its nodes that are not in `nodes`."""
         known = self.asks.get(gang.key)
-        if known is not None and known[0] is gang and known[1] is policy:
-            return known[2]
-        made = ask_of(gang, policy)
-        if len(self.asks) > 20_000:
+        same = known is not None and known[0] is gang and known[1] is policy
+        if known is not None and same and known[2] is nodes:
+            return known[3]
+        lost = frozenset(pod.node for pod in gang.members if pod.node is not None and pod.node not in nodes)
+        made = known[3] if known is not None and same and known[3].lost == lost else ask_of(gang, policy, lost=lost)
+        if len(self.asks) >= 20_000:
             self.asks.clear()
-        self.asks[gang.key] = (gang, policy, made)
+        self.asks[gang.key] = (gang, policy, nodes, made)
         return made
 
     def number(self, member_class: MemberClass) -> int:
@@ -69,9 +73,11 @@ class Memo:
         known = self.number_of_object.get(id(member_class))
         if known is not None and known[0] is member_class:
             return known[1]
-        number = self.numbers.setdefault(member_class, len(self.numbers))
-        if len(self.number_of_object) > 100_000:
+        if len(self.numbers) >= 100_000 or len(self.number_of_object) >= 100_000:
+            self.numbers.clear()
             self.number_of_object.clear()
+        number = self.numbers.setdefault(member_class, self.next_number)
+        self.next_number = max(self.next_number, number + 1)
         self.number_of_object[id(member_class)] = (member_class, number)
         return number
 

@@ -1,15 +1,17 @@
 """Find a place for one gang in the room that is left: which zone, then which nodes (PAPERS N1, N3; DESIGN §4).
 
 Steps for a gang's minimum set:
-1. Candidate zones: those its placed members are in; else those it allows.
+1. Candidate zones: those its placed members are in; else (and with zone policy `preferred`) those it allows.
 2. Drop zones without room for all of it.
-3. Order the rest: nearest to the users, the gang's own order, best achievable network, least fragmentation, name.
+3. Order the rest: where placed members are, nearest to the users, the gang's own order, best achievable network, least
+   fragmentation, name.
 4. In the first zone where the selection method finds nodes for everybody, that is the answer.
 5. Otherwise, with zone policy `preferred` and after the wait: the fewest zones that hold it together.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -18,12 +20,15 @@ from scoring.model import Role
 from scoring.network import Ints
 from scoring.plan.ask import Ask, ByClass
 from scoring.plan.memo import remember
-from scoring.plan.run import Run, Wish, with_ratios
+from scoring.plan.run import Run, When, Wish, with_ratios
 from scoring.policy import ScorePolicy, ZonePolicy
 from scoring.reasons import Reason
 from scoring.score import PairScores
 from scoring.select import Selected
 from scoring.zone import fewest_zones, rank_zones, zone_distances
+
+_SPREADS_TRIED = 16
+"""Sets of zones that are searched for one gang; classes rarely compete so that the first one fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +67,15 @@ def place_minimum(run: Run, ask: Ask, *, now_s: float) -> Placed | Refused:
 
 
 def place_more(run: Run, ask: Ask, zones: Sequence[ZoneName], ends: Sequence[tuple[Role, NodeName]]) -> Placed | None:
-    """Place as many members beyond the minimum as fit into `zones`, class by class, beside `ends`."""
+    """Place as many members beyond the minimum as fit into `zones`, class by class, beside siblings and `ends`."""
     nodes: dict[PodUid, NodeName] = {}
     near = list(ends)
     score = with_ratios(run.policy, ask)
     for member_class, pods in ask.more:
-        request = run.vector(member_class)
-        if request is None:
-            continue
         one: ByClass = ((member_class, pods[:1]),)
-        fits = run.zone_rooms(run.wish(one, ask))
+        fits = run.zone_fits(run.wish(one, ask))[0]
         count = min(len(pods), int(sum(fits[run.zones.index(zone)] for zone in zones)))
-        if count <= 0:
+        if not count:
             continue
         members: ByClass = ((member_class, pods[:count]),)
         wish = run.wish(members, ask, near)
@@ -82,6 +84,22 @@ def place_more(run: Run, ask: Ask, zones: Sequence[ZoneName], ends: Sequence[tup
             nodes |= placed.nodes
             near.extend(placed.ends)
     return Placed(tuple(zones), nodes, tuple(near), None) if nodes else None
+
+
+def place_rest(run: Run, ask: Ask) -> Placed | None:
+    """Place members beyond the minimum of a gang that has nobody on a node (all have succeeded, say).
+
+    They go together, into the zone that takes most of them.
+    """
+    wish = run.wish(ask.more, ask)
+    held = dict(zip(run.zones, run.zone_members(wish).tolist(), strict=True))
+    allowed = candidate_zones(run, ask)
+    most = max((held[zone] for zone in allowed), default=0)
+    if not most:
+        return None
+    room = dict(zip(run.zones, run.zone_rooms(wish).tolist(), strict=True))
+    best = _in_order(run, ask, wish, [zone for zone in allowed if held[zone] == most], room)
+    return place_more(run, ask, best[:1], ())
 
 
 def candidate_zones(run: Run, ask: Ask) -> tuple[ZoneName, ...]:
@@ -100,6 +118,14 @@ def _in_order(
     run: Run, ask: Ask, wish: Wish, zones: Sequence[ZoneName], room: dict[ZoneName, int]
 ) -> Sequence[ZoneName]:
     """Feasible zones in the order of step 3."""
+    home = frozenset(run.zones_of(node for _, node in ask.siblings))
+    at_home, elsewhere = [z for z in zones if z in home], [z for z in zones if z not in home]
+    return [*_ordered(run, ask, wish, at_home, room), *_ordered(run, ask, wish, elsewhere, room)]
+
+
+def _ordered(
+    run: Run, ask: Ask, wish: Wish, zones: Sequence[ZoneName], room: dict[ZoneName, int]
+) -> Sequence[ZoneName]:
     if len(zones) < 2:
         return zones
     near = ask.options.near
@@ -108,13 +134,13 @@ def _in_order(
         network = run.snapshot.network
         distances = remember(
             run.memo.distances,
-            (network.version, run.table.version, near),
+            (network.version, run.table.version, near, run.policy.zone_distance_ms),
             lambda: zone_distances(near, run.table, network, run.policy),
         )
     ranks = rank_zones(zones, options=ask.options, distances=distances)
     best = [rank.zone for rank in ranks if (rank.distance_ms, rank.preference) == _tier(ranks[0])]
     if len(best) > 1:
-        common = _common_reference(run, best, with_ratios(run.policy, ask))
+        common = common_reference(run, best, with_ratios(run.policy, ask))
         value = {zone: run.estimate(wish, zone, score=common) for zone in best}
         best.sort(key=lambda zone: (-_or_least(value[zone]), room[zone], zone))
     return [*best, *(rank.zone for rank in ranks if rank.zone not in best)]
@@ -128,7 +154,7 @@ def _or_least(value: float | None) -> float:
     return -np.inf if value is None else value
 
 
-def _common_reference(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> ScorePolicy:
+def common_reference(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> ScorePolicy:
     """One reference rate for all zones compared: by its own best, a slow zone would look as good as a fast one."""
     if score.reference_bps is not None:
         return score
@@ -207,28 +233,42 @@ def _spread_or_wait(
         left_s = run.policy.spill_wait_s - waited_s
         return Refused(Reason.SPILL_WAIT, f"may be spread over zones in {left_s:.0f} s")
     if preferred:
-        spread = _spread(run, ask, wish, {zone: room[zone] for zone in allowed})
+        spread = _spread(run, ask, wish, allowed)
         if spread is not None:
             return spread
-    before = dict(zip(run.zones, run.zone_rooms(wish, at_start=True).tolist(), strict=True))
-    best = max(allowed, key=lambda zone: (room[zone], zone))
-    detail = f"most room in zone {best or '(none)'}: {max(room[best], 0)} of {wish.size} members"
-    if any(before[zone] >= wish.size for zone in allowed):
-        return Refused(Reason.BEHIND, detail)
-    return Refused(Reason.NO_ROOM, detail)
+    held = dict(zip(run.zones, run.zone_members(wish).tolist(), strict=True))
+    best = max(allowed, key=lambda zone: (held[zone], zone))
+    detail = f"most room in zone {best or '(none)'}: {held[best]} of {wish.size} members"
+    return Refused(Reason.BEHIND if _was_there(run, wish, allowed, together=preferred) else Reason.NO_ROOM, detail)
 
 
-def _spread(run: Run, ask: Ask, wish: Wish, room: dict[ZoneName, int]) -> Placed | None:
+def _was_there(run: Run, wish: Wish, allowed: Sequence[ZoneName], *, together: bool) -> bool:
+    """Whether there was room, in one allowed zone or in all `together`, before gangs ahead were given theirs."""
+    at_start = run.zone_fits(wish, When.AT_START)
+    counts = [count for _, count in wish.classes]
+    single = [(run.zones.index(zone),) for zone in allowed if run.taken_in(zone)]
+    sets = [*single, tuple(run.zones.index(zone) for zone in allowed)] if together and single else single
+    return any((at_start[:, list(some)].sum(axis=1) >= counts).all() for some in sets)
+
+
+def _spread(run: Run, ask: Ask, wish: Wish, allowed: Sequence[ZoneName]) -> Placed | None:
     score = with_ratios(run.policy, ask)
+    known: dict[tuple[ZoneName, ZoneName], float] = {}
 
     def between(one: ZoneName, other: ZoneName) -> float:
-        first, second = sorted((one, other))
-        return float(run.towards(run.names((first,)), run.names((second,)), score).points.mean())
+        pair = (one, other) if one < other else (other, one)
+        if pair not in known:
+            known[pair] = float(run.towards(run.names(pair[:1]), run.names(pair[1:]), score).points.mean())
+        return known[pair]
 
-    zones = fewest_zones(room, wish.size, between=between)
+    fits = run.zone_fits(wish)
+    rooms = {zone: fits[:, run.zones.index(zone)].tolist() for zone in allowed}
+    counts = [count for _, count in wish.classes]
+    home = run.zones_of(node for _, node in ask.siblings)
+    sets = list(islice(fewest_zones(rooms, counts, between=between, home=home), _SPREADS_TRIED))
     # Counts per class do not see that classes compete for the same nodes: all zones together are the last try.
-    for some in (zones, tuple(sorted(zone for zone in room if room[zone] > 0))):
-        placed = _place_in(run, ask, ask.need, wish, some, score) if some else None
+    for zones in (*sets, tuple(allowed)) if sets else ():
+        placed = _place_in(run, ask, ask.need, wish, zones, score)
         if placed is not None:
             return placed
     return None
@@ -241,11 +281,10 @@ def _possible(run: Run, ask: Ask, wish: Wish, allowed: Sequence[ZoneName]) -> bo
         return True  # it ran here before; what is missing is room or a node, and both may come back
 
     def look() -> bool:
-        rooms = dict(zip(run.zones, run.zone_rooms(wish, empty=True).tolist(), strict=True))
-        score = with_ratios(run.policy, ask)
+        rooms = dict(zip(run.zones, run.zone_rooms(wish, When.EMPTY).tolist(), strict=True))
         single = [(zone,) for zone in allowed if rooms[zone] >= wish.size]
         sets: list[tuple[ZoneName, ...]] = [tuple(allowed)] if preferred else list(single)
-        return any(run.fits_empty(wish, zones, score=score) for zones in sets)
+        return any(run.fits_empty(wish, zones) for zones in sets)
 
     key = (run.table.version, wish.key, tuple(allowed), preferred)
     return remember(run.memo.possible, key, look, limit=20_000)

@@ -6,13 +6,14 @@ the memo; what is mutable lives here and ends with the run.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scoring.feasible import allowed_nodes, ports_conflict
 from scoring.ids import NodeName, ZoneName
-from scoring.model import HostPort, MemberClass, Role
+from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.network import Floats, Ints
 from scoring.plan.ask import Ask, ByClass
 from scoring.plan.memo import Footprint, Memo, remember
@@ -23,6 +24,14 @@ from scoring.score import PairScores, pair_scores
 from scoring.select import ClassDemand, Demand, Selected, placed_gain, quick_value, select
 from scoring.select.fit import fit
 from scoring.snapshot import Snapshot
+
+
+class When(Enum):
+    """Of which moment the room is asked."""
+
+    NOW = "with all that this run has given away"
+    AT_START = "before this run gave anything away"
+    EMPTY = "as if no pod ran and no node had refused anything: what could ever fit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,10 @@ class Run:
         """(zones, score policy) → the same policy with one reference rate for all of them"""
         self._estimates: dict[object, float | None] = {}
 
+    def ask(self, gang: Gang) -> Ask:
+        """What the gang asks of the planner now."""
+        return self.memo.ask(gang, self.policy, self.table.index)
+
     # -- taking room ------------------------------------------------------------------------------------------------
 
     def take(self, member_class: MemberClass, nodes: Iterable[NodeName]) -> None:
@@ -83,11 +96,15 @@ class Run:
         footprint = self._footprint(ask, before)
         if footprint is None:
             return False
+        used: set[ZoneName] = set()
         for member_class, rows, amounts in footprint:
             if not self.mask(member_class)[rows].all() or (amounts > np.maximum(self.room.free[rows], 0)).any():
                 return False
+            used.update(self.zones[number] for number in self._zone_number[rows].tolist())
+        if not used <= set(before.zones):
+            return False  # a node's zone has changed: the gang would not be together any more
         taken: list[tuple[Ints, Ints]] = []
-        for member_class, rows, amounts in footprint:
+        for _, rows, amounts in footprint:
             # Classes may share nodes: each is checked again with the ones before it taken.
             if taken and (amounts > np.maximum(self.room.free[rows], 0)).any():
                 for old_rows, old_amounts in taken:
@@ -95,8 +112,9 @@ class Run:
                 return False
             self.room.take_many(rows, amounts)
             taken.append((rows, amounts))
+        for member_class, rows, _ in footprint:
             self._ports_taken(member_class, rows)
-        for zone in before.zones:
+        for zone in used:
             self._takes_of_zone[zone] += 1
         return True
 
@@ -138,47 +156,64 @@ class Run:
         key = (self.table.version, self.memo.number(member_class))
         return remember(self.memo.vectors, key, lambda: self.table.vector(member_class.requests), limit=50_000)
 
-    def mask(self, member_class: MemberClass) -> NDArray[np.bool_]:
+    def mask(self, member_class: MemberClass, when: When = When.NOW) -> NDArray[np.bool_]:
         """Nodes (nodes,) that the class may go to: modelled filters, learned refusals, host ports."""
         number = self.memo.number(member_class)
-        if number in self._masks and not member_class.constraints.host_ports:
-            return self._masks[number]
         constraints = member_class.constraints
+        if when is not When.EMPTY and number in self._masks and not constraints.host_ports:
+            return self._masks[number]
         mask = remember(
             self.memo.masks, (self.table.version, constraints), lambda: allowed_nodes(self.table, constraints)
         )
+        if when is When.EMPTY:
+            return mask
         refused = [self.table.index[n] for n in self.snapshot.exclusions.get(member_class, ()) if n in self.table.index]
         if constraints.host_ports:
-            refused.extend(self._rows_with_conflict(constraints.host_ports))
+            refused.extend(self._rows_with_conflict(constraints.host_ports, when))
         if refused:
             mask = mask.copy()
             mask[refused] = False
         self._masks[number] = mask
         return mask
 
-    def zone_rooms(self, wish: Wish, *, empty: bool = False, at_start: bool = False) -> Ints:
-        """Members of the wish that each zone could hold, class by class without regard to each other; shape (zones,).
+    def zone_fits(self, wish: Wish, when: When = When.NOW) -> Ints:
+        """Members of each class that each zone could hold without regard to other classes; shape (classes, zones)."""
+        fits = np.zeros((len(wish.classes), len(self.zones)), np.int64)
+        for c, (member_class, _) in enumerate(wish.classes):
+            there = self._fits(member_class, when)
+            fits[c] = np.bincount(self._zone_number, weights=there, minlength=len(self.zones)).astype(np.int64)
+        return fits
 
-        The smallest surplus over the classes counts: below `wish.size` for sure no room. `empty`: as if no pod ran.
+    def zone_rooms(self, wish: Wish, when: When = When.NOW) -> Ints:
+        """By how much each zone could hold the wish: its size plus the smallest surplus over the classes; (zones,).
+
+        Below `wish.size` there is for sure no room; from it on there is, unless classes compete for the same nodes.
         """
-        best = np.full(len(self.zones), np.iinfo(np.int64).max)
-        for member_class, count in wish.classes:
-            fits = self._fits(member_class, empty=empty, at_start=at_start)
-            per_zone = np.bincount(self._zone_number, weights=fits, minlength=len(self.zones)).astype(np.int64)
-            best = np.minimum(best, per_zone - count + wish.size)
-        return best
+        counts = np.array([count for _, count in wish.classes], np.int64)
+        surplus = self.zone_fits(wish, when) - counts[:, None]
+        return np.asarray(surplus.min(axis=0, initial=np.iinfo(np.int64).max - wish.size) + wish.size)
 
-    def _fits(self, member_class: MemberClass, *, empty: bool, at_start: bool) -> Ints:
+    def zone_members(self, wish: Wish, when: When = When.NOW) -> Ints:
+        """Members of the wish that fit into each zone, each class for itself, at most all of them; (zones,)."""
+        counts = np.array([count for _, count in wish.classes], np.int64)
+        return np.asarray(np.minimum(self.zone_fits(wish, when), counts[:, None]).sum(axis=0))
+
+    def taken_in(self, zone: ZoneName) -> bool:
+        """Whether room was given away in the zone during this run, or is committed there."""
+        return self._takes_of_zone[zone] > 0
+
+    def _fits(self, member_class: MemberClass, when: When) -> Ints:
         request = self.vector(member_class)
         if request is None:
             return np.zeros(len(self.table.nodes), np.int64)
-        if empty:
-            counts = fit_counts(self.table.allocatable, request)
-        elif at_start:
-            counts = fit_counts(self.start, request)
-        else:
-            counts = self.room.counts(request)
-        fits = np.where(self.mask(member_class), counts, 0)
+        match when:
+            case When.EMPTY:
+                counts = fit_counts(self.table.allocatable, request)
+            case When.AT_START:
+                counts = fit_counts(self.start, request)
+            case When.NOW:
+                counts = self.room.counts(request)
+        fits = np.where(self.mask(member_class, when), counts, 0)
         return np.minimum(fits, 1) if member_class.constraints.host_ports else fits
 
     # -- placing ----------------------------------------------------------------------------------------------------
@@ -193,7 +228,7 @@ class Run:
         scores = self.scores(zones, score)
         return remember(
             self.memo.selections,
-            (*key, method),
+            (*key, method, self.policy.exact_zone_size),
             lambda: select(method, demand, free, scores.rank, exact_size=self.policy.exact_zone_size),
             limit=16_384,
         )
@@ -241,34 +276,40 @@ class Run:
             limit=1024,
         )
 
-    def fits_empty(self, wish: Wish, zones: tuple[ZoneName, ...], *, score: ScorePolicy) -> bool:
+    def fits_empty(self, wish: Wish, zones: tuple[ZoneName, ...]) -> bool:
         """Whether the wish fits the zones when no pod runs there."""
-        demand, _, _ = self._demand(wish, zones, score)
-        if demand is None:
+        rows = self.rows(zones)
+        classes = self._classes(wish, rows, When.EMPTY)
+        if classes is None:
             return False
-        return fit(demand, self._with_port_column(wish, self.table.allocatable[self.rows(zones)])) is not None
+        return fit(Demand(classes, wish.all_reduce), _with_ports(wish, self.table.allocatable[rows])) is not None
 
     def _demand(
         self, wish: Wish, zones: tuple[ZoneName, ...], score: ScorePolicy
     ) -> tuple[Demand | None, Ints, tuple[object, ...]]:
         rows = self.rows(zones)
-        free = self._with_port_column(wish, self.room.free[rows])
-        ported = free.shape[1] > len(self.table.axis)
+        free = _with_ports(wish, self.room.free[rows])
+        classes = self._classes(wish, rows, When.NOW)
+        if classes is None:
+            return None, free, ()
+        anchors = self._anchors(wish, zones, score)
+        version = self.snapshot.network.version
+        allowed = tuple(one.allowed.tobytes() for one in classes)
+        key = (wish.key, version, score, self.names(zones), self.table.axis, free.tobytes(), allowed)
+        return Demand(classes, wish.all_reduce, anchors), free, key
+
+    def _classes(self, wish: Wish, rows: Ints, when: When) -> tuple[ClassDemand, ...] | None:
+        """The wish's classes over `rows` and the columns of `_with_ports`; `None`: a resource that no node has."""
+        ports = _ports_of(wish)
         classes: list[ClassDemand] = []
-        allowed_key: list[bytes] = []
         for member_class, count in wish.classes:
             request = self.vector(member_class)
             if request is None:
-                return None, free, ()
-            if ported:
-                request = np.append(request, 1 if member_class.constraints.host_ports else 0)
-            allowed = self.mask(member_class)[rows]
-            allowed_key.append(allowed.tobytes())
-            classes.append(ClassDemand(member_class.role, request, allowed, count))
-        anchors = self._anchors(wish, zones, score)
-        version = self.snapshot.network.version
-        key = (wish.key, version, score, self.names(zones), self.table.axis, free.tobytes(), tuple(allowed_key))
-        return Demand(tuple(classes), wish.all_reduce, anchors), free, key
+                return None
+            own = {(port.protocol, port.port) for port in member_class.constraints.host_ports}
+            request = np.append(request, [int(port in own) for port in ports]) if ports else request
+            classes.append(ClassDemand(member_class.role, request, self.mask(member_class, when)[rows], count))
+        return tuple(classes)
 
     def _anchors(self, wish: Wish, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats | None:
         """Gain (classes, rows) towards the placed siblings, as `select` wants it."""
@@ -292,18 +333,28 @@ class Run:
             limit=1024,
         )
 
-    def _with_port_column(self, wish: Wish, free: Ints) -> Ints:
-        """Host ports as a resource of which every node has one: conservative when classes use different ports."""
-        if not any(member_class.constraints.host_ports for member_class, _ in wish.classes):
-            return free
-        return np.hstack([free, np.ones((len(free), 1), np.int64)])
-
-    def _rows_with_conflict(self, wanted: tuple[HostPort, ...]) -> list[int]:
-        taken: dict[int, set[HostPort]] = {row: set(ports) for row, ports in self._ports.items()}
+    def _rows_with_conflict(self, wanted: tuple[HostPort, ...], when: When) -> list[int]:
+        given = self._ports if when is When.NOW else {}
+        taken: dict[int, set[HostPort]] = {row: set(ports) for row, ports in given.items()}
         for node, ports in self.snapshot.host_ports.items():
             if node in self.table.index:
                 taken.setdefault(self.table.index[node], set()).update(ports)
         return [row for row, ports in taken.items() if ports_conflict(wanted, ports)]
+
+
+def _ports_of(wish: Wish) -> tuple[tuple[str, int], ...]:
+    """The (protocol, port) that members of the wish want on their nodes, sorted."""
+    wanted = {(p.protocol, p.port) for member_class, _ in wish.classes for p in member_class.constraints.host_ports}
+    return tuple(sorted(wanted))
+
+
+def _with_ports(wish: Wish, free: Ints) -> Ints:
+    """Each wanted port as one more resource, of which every node has one.
+
+    Who may not have it there is masked. Conservative only for one port on two addresses of a node.
+    """
+    ports = _ports_of(wish)
+    return np.hstack([free, np.ones((len(free), len(ports)), np.int64)]) if ports else free
 
 
 def with_ratios(policy: Policy, ask: Ask) -> ScorePolicy:

@@ -134,14 +134,6 @@ def values_of(demand: Demand, counts: Ints, rank: Floats) -> Floats:
     return np.asarray((toward * x).sum(axis=(1, 2)))
 
 
-def fits(demand: Demand, counts: Ints, free: Ints) -> bool:
-    """Whether the placement is whole, only on allowed nodes, and nowhere above what is free."""
-    used = counts.T @ np.array([one.request for one in demand.classes])
-    whole = all(int(row.sum()) == one.count for one, row in zip(demand.classes, counts, strict=True))
-    allowed = not any(bool((row[~one.allowed] != 0).any()) for one, row in zip(demand.classes, counts, strict=True))
-    return whole and allowed and bool((counts >= 0).all()) and not bool(((used > free) & (used > 0)).any())
-
-
 def selected(counts: Ints, value: float) -> Selected:
     """The answer for a placement given as members per class and node."""
     nodes = np.arange(counts.shape[1])

@@ -41,6 +41,8 @@ def placements(room: tuple[int, ...], count: int) -> Ints:
     >>> placements((2, 1, 1), 2).tolist()
     [[2, 0, 0], [1, 1, 0], [1, 0, 1], [0, 1, 1]]
     """
+    if sum(room) < count:
+        return np.zeros((0, len(room)), np.int64)
     after = [sum(room[i:]) for i in range(len(room) + 1)]
     done, left = np.zeros((1, 0), np.int64), np.array([count])
     for one, (_, rest) in zip(room, pairwise(after), strict=True):

@@ -96,9 +96,10 @@ def _fill_nodes(demand: Demand, free: Ints, rank: Floats | None, *, first: int |
     counts = np.zeros((len(left), len(free)), np.int64)
     usable = np.ones(len(free), np.bool_)
     near = np.zeros(len(free)) if demand.placed is None or rank is None else demand.placed.sum(axis=0)
+    alone = [rooms(one, free) for one in demand.classes]
     at = first
     while any(left):
-        takes = np.where(usable, _bundle(demand, free, left), 0)
+        takes = np.where(usable, _bundle(demand, free, left, alone), 0)
         members = takes.sum(axis=0)
         if at is None:
             at = int(np.where(members == members.max(initial=0), near, -np.inf).argmax()) if len(near) else 0
@@ -113,12 +114,13 @@ def _fill_nodes(demand: Demand, free: Ints, rank: Floats | None, *, first: int |
     return counts
 
 
-def _bundle(demand: Demand, free: Ints, left: list[int]) -> Ints:
-    """How many of each class every node would take, ps first, then in the demand's order: (classes, n)."""
+def _bundle(demand: Demand, free: Ints, left: list[int], alone: list[Ints]) -> Ints:
+    """How many of each class an empty node would take, ps first, then in the demand's order: (classes, n)."""
     takes = np.zeros((len(left), len(free)), np.int64)
-    rest = free.copy()
-    for c in sorted(range(len(left)), key=lambda c: demand.classes[c].role is not Role.PS):
-        if left[c]:
-            takes[c] = np.minimum(rooms(demand.classes[c], rest), left[c])
-            rest -= takes[c][:, None] * demand.classes[c].request
+    waiting = sorted((c for c, still in enumerate(left) if still), key=lambda c: demand.classes[c].role is not Role.PS)
+    rest = free
+    for c in waiting:
+        takes[c] = np.minimum(alone[c] if rest is free else rooms(demand.classes[c], rest), left[c])
+        if c != waiting[-1]:
+            rest = rest - takes[c][:, None] * demand.classes[c].request
     return takes

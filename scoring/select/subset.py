@@ -54,12 +54,11 @@ def is_uniform(rank: Floats, placed: Floats | None) -> bool:
 
 
 def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints | None:
-    if len(demand.classes) == 1:
-        one = demand.classes[0]
-        room = rooms(one, free)
-        if int(room.sum()) < one.count:
-            return None
-        return np.array(_one_class(demand, free, room, rank, exact_size)[None])
+    room = [rooms(one, free) for one in demand.classes]
+    if any(int(there.sum()) < one.count for there, one in zip(room, demand.classes, strict=True)):
+        return None
+    if len(room) == 1:
+        return np.array(_one_class(demand, free, room[0], rank, exact_size)[None])
     if is_uniform(rank, demand.placed):
         found = [pack_idle(demand, free)]
     elif demand.all_reduce:

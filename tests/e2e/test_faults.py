@@ -12,8 +12,8 @@ import pytest
 
 from testbed.api import Object
 from testbed.objects import gang_pods, pod, priority_class, training_job, zone_nodes
-from testbed.service import SCHEDULER_CONFIG, Netgang
-from testbed.stages import REJECT
+from testbed.service import SCHEDULER_CONFIG
+from testbed.stages import HOLD, REJECT
 from tests.e2e.stage import Stage, document, filter_calls, metric, not_scheduled, until_held
 
 core = pytest.mark.e2e_core
@@ -38,28 +38,18 @@ def placed_pod(name: str, where: str, **fields: Any) -> Object:
 @core
 async def test_a_refused_pod_is_quiet_and_quick(stage: Stage) -> None:
     """A gang that does not fit costs ≤ 3 filter calls per pod in 30 quiet seconds, and starts < 3 s after room."""
-    await stage.add_nodes(*zone_nodes({"a": 2}, cpu="1500m"))
+    nodes = zone_nodes({"a": 2}, cpu="1500m")
+    for one in nodes:  # kwok's first heartbeat changes a node's conditions, which is no quiet to kube-scheduler
+        one["metadata"]["annotations"] = {HOLD: "node-heartbeat"}
+    await stage.add_nodes(*nodes)
     netgang = await stage.netgang()
     await stage.api.create_all([placed_pod("x", "node1", namespace=stage.namespace)])
     await stage.api.create_all(gang_pods("g", 2, min_available=2, namespace=stage.namespace, scheduler=OURS))
     await stage.until_refused(2)
-    # Each first refusal is written into a pod's status, and each such write is an event for both pods.
-    before = await _settled(netgang)
-    assert before <= 2 * 6
     await asyncio.sleep(30.0)  # the promise is about quiet time itself
-    assert await filter_calls(netgang) - before <= 2 * 3
+    assert await filter_calls(netgang) <= 2 * 3
     await stage.end("x")
     await stage.until_bound("g", 2, limit_s=3.0)
-
-
-async def _settled(netgang: Netgang) -> float:
-    """Filter calls so far, once there were none for five seconds."""
-    async with asyncio.timeout(30.0):
-        while True:
-            before = await filter_calls(netgang)
-            await asyncio.sleep(5.0)
-            if await filter_calls(netgang) == before:
-                return before
 
 
 @core
@@ -134,14 +124,15 @@ async def test_pods_of_other_schedulers_are_left_alone(stage: Stage) -> None:
     mixed = gang_pods("mixed", 2, min_available=2, namespace=stage.namespace, scheduler=OURS)
     other = gang_pods("mixed", 1, min_available=2, namespace=stage.namespace, first=2)
     other[0]["spec"]["schedulingGates"] = [{"name": "example.com/never"}]
-    await stage.api.create_all([*other, *mixed])
+    await stage.api.create_all(other)
+    await stage.api.create_all(mixed)
     await stage.until_refused(2)
     assert await stage.bound("mixed") == {}
     refusals = [
         not_scheduled(one) or "" for one in await stage.pods() if one["metadata"]["name"] in ("mixed-worker-0",)
     ]
     assert "netgang: the gang's pods name different schedulers" in refusals[0]
-    touched = [one["metadata"]["name"] for one in await stage.pods() if NUDGE in one["metadata"]["annotations"]]
+    touched = [one["metadata"]["name"] for one in await stage.pods() if NUDGE in one["metadata"].get("annotations", {})]
     assert not [name for name in touched if name.startswith("foreign")]
 
 

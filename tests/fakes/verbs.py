@@ -47,6 +47,9 @@ class FakeVerbs:
     prioritized: list[FilterArgs] = field(default_factory=list)
     bound: list[BindArgs] = field(default_factory=list)
 
+    async def caught_up(self, args: FilterArgs) -> None:
+        """Nothing is ever behind."""
+
     def filter(self, args: FilterArgs) -> FilterAnswer:
         """Answer by `on_filter`."""
         self.filtered.append(args)
@@ -89,6 +92,9 @@ class FakeViews:
 
 class EchoVerbs:
     """What the Go echo of the benchmark does: pass everything, score 5 each."""
+
+    async def caught_up(self, args: FilterArgs) -> None:
+        """Nothing is ever behind."""
 
     def filter(self, args: FilterArgs) -> FilterAnswer:
         """Pass all nodes."""

@@ -175,6 +175,37 @@ def test_extra_workers_of_a_ps_job() -> None:
         assert found.value == 170.0
 
 
+def test_several_classes_join_a_placed_ps() -> None:
+    """A chief and workers that join a placed ps need no ps among themselves: each goes to its own best node."""
+    rank = ranks(4, 50.0, {(0, 1): 90.0, (0, 3): 80.0})
+    roles = [Role.CHIEF, Role.WORKER]
+    gain = placed_gain(roles, all_reduce=False, placed=[Role.PS], rank=rank[:, [0]])
+    classes = (member(Role.CHIEF, 1, n=4, cpu=2), workers(1, n=4))
+    found = choose(Selection.SUBSET, Demand(classes, False, gain), cpus(0, 1, 2, 2), rank)
+    assert found is not None
+    assert found.rows == ((3,), (1,))
+    assert found.value == 170.0
+
+
+@pytest.mark.parametrize("cpu", [1, 2])
+def test_three_ps_between_their_workers(cpu: int) -> None:
+    """Several ps go where the workers are near, with and without all their places tried."""
+    links = {(i, j): 90.0 for i in (0, 1, 2) for j in (3, 4)}
+    demand = Demand((member(Role.PS, 3, n=6, cpu=cpu), workers(2, n=6, cpu=cpu)), all_reduce=False)
+    found = choose(Selection.SUBSET, demand, cpus(*[cpu] * 6), ranks(6, 10.0, links))
+    assert found is not None
+    assert found.rows == ((0, 1, 2), (3, 4))
+    assert found.value == 6 * 90.0
+
+
+def test_small_sets_with_too_many_placements_are_searched() -> None:
+    """Twelve nodes with room for many members have too many placements to try: the search answers."""
+    links = {(i, j): 80.0 for i in range(3) for j in range(i)}
+    found = choose(Selection.SUBSET, Demand((workers(12, n=12),), True), cpus(*[4] * 12), ranks(12, 50.0, links))
+    assert found is not None
+    assert found.rows == (tuple(sorted([0, 1, 2] * 4)),)
+
+
 PACK = {  # case: (rows of the workers, members, free CPUs, ranks that differ from 50)
     "one node": ((1, 1, 1), 3, (2, 3, 2), {(0, 2): 99.0}),
     "the most idle of two": ((1, 1, 1), 3, (3, 8, 3), {}),

@@ -15,11 +15,13 @@ from typing import Any
 import msgspec
 
 from extender.bootstrap import Service, following
+from extender.convert import pod_from_json
 from extender.errors import ApiError
 from extender.kube.calls import NODES, PODS
 from extender.settings import Settings
 from extender.wire import BindArgs, FilterAnswer, FilterArgs, Passed, PodRef, Refused
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, gang_key
+from scoring.model import Pod
 from scoring.network import NetworkMatrix
 from scoring.permit import PermitState
 from scoring.plan import Plan
@@ -250,9 +252,9 @@ class World:
 
     @property
     def committed(self) -> dict[str, dict[str, str]]:
-        """gang → uid → node of what is committed."""
+        """What is committed: gang → uid → node."""
         commitments = self.service.cache.snapshot().commitments
-        return {key: dict(commitment.assignment) for key, commitment in commitments.items()}
+        return {key: {str(u): str(n) for u, n in one.assignment.items()} for key, one in commitments.items()}
 
     def state(self, gang: str) -> PermitState | None:
         """A gang's permit state."""
@@ -326,3 +328,8 @@ def answers(calls: Sequence[Call]) -> list[Reason | None]:
 def key(gang: str) -> GangKey:
     """A gang of namespace `default`."""
     return gang_key("default", gang)
+
+
+def stranger_on(node: str, *, cpu: str = "4") -> Pod:
+    """A pod of another scheduler on a node, as the watch would bring it."""
+    return pod_from_json(msgspec.json.encode(pod_json("stranger", cpu=cpu, scheduler="other", nodeName=node)))

@@ -1,0 +1,107 @@
+"""How long the planner takes: one large gang on a large cluster, and a long queue in full and after one event.
+
+Goals: a gang of 64 on 5,000 nodes in 40 zones ≤ 30 ms; 1,000 waiting gangs of 10 on 1,000 nodes: full plan ≤ 300 ms,
+after one pod's event ≤ 30 ms. The queue is measured where all nodes are full after 100 gangs (8 CPU each) and where
+most gangs fit (1 CPU each). Medians of `--rounds`, one JSON line each; ends with status 1 when a goal is missed.
+
+    python -m bench.planner [--rounds 5]
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from time import perf_counter
+
+from bench.bed import gang, mesh, nodes, snapshot
+from scoring.plan import Memo, Plan, plan
+from scoring.policy import Policy
+from scoring.resources import CPU
+from scoring.snapshot import Snapshot
+
+POLICY = Policy()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="Times of the planner")
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args(arguments).rounds
+    missed = False
+    for name, goal_ms, measure in CASES:
+        times_ms = [measure() for _ in range(rounds)]
+        result = {
+            "bench": "planner",
+            "case": name,
+            "median_ms": round(statistics.median(times_ms), 2),
+            "spread_ms": [round(min(times_ms), 2), round(max(times_ms), 2)],
+            "goal_ms": goal_ms,
+        }
+        print(json.dumps(result), flush=True)
+        missed |= goal_ms is not None and result["median_ms"] > goal_ms  # type: ignore[operator]
+    sys.exit(missed)
+
+
+def _timed(make: Callable[[], Plan]) -> tuple[float, Plan]:
+    began_s = perf_counter()
+    made = make()
+    return (perf_counter() - began_s) * 1e3, made
+
+
+_LARGE = nodes(5000, zones=40)
+_LARGE_MESH = mesh(_LARGE, measured_per_zone=30)
+_MEDIUM = nodes(1000, zones=20)
+_MEDIUM_MESH = mesh(_MEDIUM, measured_per_zone=50)
+
+
+def large_gang(*, warm: bool) -> float:
+    """One gang of 64, one member per node, on 5,000 nodes in 40 zones; `warm`: pair scores of this data are there."""
+    memo = Memo()
+    state = snapshot(_LARGE, [gang("big", 64, cpu=8)], _LARGE_MESH)
+    if warm:
+        plan(snapshot(_LARGE, [gang("other", 3, cpu=8)], _LARGE_MESH), POLICY, now_s=0.0, memo=memo)
+    took_ms, made = _timed(lambda: plan(state, POLICY, now_s=0.0, memo=memo))
+    assert len(made.node_of) == 64
+    return took_ms
+
+
+def queue(*, cpu: int) -> float:
+    """A full plan of 1,000 gangs without anything to reuse but pair scores."""
+    memo = Memo()
+    plan(snapshot(_MEDIUM, [gang("other", 3)], _MEDIUM_MESH), POLICY, now_s=0.0, memo=memo)
+    state = _queue_state(cpu)
+    took_ms, _ = _timed(lambda: plan(state, POLICY, now_s=0.0, memo=memo))
+    return took_ms
+
+
+def after_one_event(*, cpu: int) -> float:
+    """The plan after a foreign pod took one CPU of a node that a gang was to have."""
+    memo = Memo()
+    state = _queue_state(cpu)
+    first = plan(state, POLICY, now_s=0.0, memo=memo)
+    first = plan(state, POLICY, now_s=0.0, memo=memo, previous=first)
+    used = state.used.copy()
+    used[0, state.table.axis.index(CPU)] += 1000
+    changed = replace(state, version=2, used=used)
+    took_ms, _ = _timed(lambda: plan(changed, POLICY, now_s=0.0, memo=memo, previous=first))
+    return took_ms
+
+
+def _queue_state(cpu: int) -> Snapshot:
+    gangs = [gang(f"g{number:04d}", 10, cpu=cpu, created_s=float(number)) for number in range(1000)]
+    return snapshot(_MEDIUM, gangs, _MEDIUM_MESH)
+
+
+CASES: tuple[tuple[str, float | None, Callable[[], float]], ...] = (
+    ("gang of 64 on 5,000 nodes in 40 zones", 30.0, lambda: large_gang(warm=True)),
+    ("the same with new network data", None, lambda: large_gang(warm=False)),
+    ("1,000 gangs, room for 100: full plan", 300.0, lambda: queue(cpu=8)),
+    ("1,000 gangs, room for 800: full plan", 300.0, lambda: queue(cpu=1)),
+    ("1,000 gangs, room for 100: after one pod event", 30.0, lambda: after_one_event(cpu=8)),
+    ("1,000 gangs, room for 800: after one pod event", 30.0, lambda: after_one_event(cpu=1)),
+)
+
+if __name__ == "__main__":
+    main()
