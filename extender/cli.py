@@ -5,6 +5,7 @@ coloured only on a terminal. Commands import what they need when they run, so th
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -123,6 +124,8 @@ def check_config(
 
 def main() -> None:
     """Run the command line."""
+    # Products of small matrices lose ten times more by handing work to threads than they gain; read by numpy's import.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     app()
 
 

@@ -12,6 +12,7 @@ from scoring.plan.place import candidate_zones
 from scoring.plan.run import Run, When, with_ratios
 from scoring.policy import Policy
 from scoring.snapshot import Snapshot
+from scoring.zone import UNKNOWN_DISTANCE_MS, zone_distances
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Explanation:
     waiting: Waiting | None
     zones: tuple[ZoneVerdict, ...]
     problems: tuple[str, ...]
-    """Annotations that were not understood."""
+    """Annotations that were not understood, or decide nothing."""
 
 
 def explain(snapshot: Snapshot, plan: Plan, gang: Gang, policy: Policy, *, memo: Memo | None = None) -> Explanation:
@@ -85,8 +86,18 @@ def explain(snapshot: Snapshot, plan: Plan, gang: Gang, policy: Policy, *, memo:
         admission=plan.admitted.get(gang.key),
         waiting=plan.waiting.get(gang.key),
         zones=tuple(zones),
-        problems=ask.options.problems,
+        problems=(*ask.options.problems, *_near_problem(run, ask.options.near)),
     )
+
+
+def _near_problem(run: Run, near: str | None) -> tuple[str, ...]:
+    """A sentence when `near` decides nothing because nobody knows how far any zone is from it."""
+    if near is None:
+        return ()
+    distances = zone_distances(near, run.table, run.snapshot.network, run.policy)
+    if any(distance < UNKNOWN_DISTANCE_MS for distance in distances.values()):
+        return ()
+    return (f"netgang.io/near: {near!r} is no zone of the cluster and no endpoint with a known delay; it is ignored",)
 
 
 def _member(plan: Plan, gang: Gang) -> list[MemberState]:

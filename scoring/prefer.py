@@ -21,6 +21,7 @@ from scoring.plan import Memo, Plan
 from scoring.plan.place import common_reference
 from scoring.plan.run import Run, with_ratios
 from scoring.policy import Policy, ScorePolicy, gang_options
+from scoring.score import pair_scores
 from scoring.select.demand import pairs_count
 from scoring.snapshot import Snapshot
 
@@ -99,7 +100,9 @@ def _network_points(run: Run, pod: Pod, gang: Gang | None, siblings: tuple[tuple
         zones = sorted({table.nodes[table.index[node]].zone for node in ends})
         rows = np.sort(np.concatenate([table.zones[zone] for zone in zones]))
     names = tuple(table.names[row] for row in rows)
-    points[rows] = run.towards(names, ends, score).points.mean(axis=1)
+    network = run.snapshot.network  # every member has other siblings, so this is of no use to the next one
+    toward = pair_scores(network.block(names, ends), network.block(ends, names), score)
+    points[rows] = toward.points.mean(axis=1)
     return points
 
 

@@ -54,6 +54,11 @@ class Room:
         self.free[rows] += amounts
         self._changed.extend(rows.tolist())
 
+    def shift(self, amounts: Ints) -> None:
+        """Subtract `amounts` (nodes, resources) everywhere; all counts are forgotten."""
+        self.free -= amounts
+        self._counts.clear()
+
     def counts(self, request: Ints) -> Ints:
         """`fit_counts` of the room as it is now; the caller must not write to it.
 

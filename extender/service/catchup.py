@@ -3,12 +3,12 @@
 Why: kube-scheduler asks at the very event that makes room, and its question often overtakes our copy of that event. A
 "no" then costs the pod its backoff, seconds, although a millisecond later the answer is yes. The question itself shows
 who is behind: it names a node that we do not know, or one that is full in our view and not in kube-scheduler's, or a
-pod that we have not seen. Rule: wait for the next change of the cache, at most `LONGEST_S`, once per pod and version of
-the cache, and never more than a fifth of the time altogether: kube-scheduler waits with us.
+pod that we have not seen. Rule: look again after each change of the cache, for at most `LONGEST_S`, once per pod and
+version of the cache, and never more than a fifth of the time altogether: kube-scheduler waits with us.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
@@ -39,36 +39,30 @@ class CatchUp:
 
     async def for_pod(self, uid: PodUid) -> None:
         """Wait until the pod is known, or long enough."""
-        while self._cache.pod(uid) is None and await self._next_change(uid):
-            pass
+        await self._until(lambda: self._cache.pod(uid) is not None, uid)
 
     async def for_room(self, pod: Pod, asked: Sequence[NodeName]) -> None:
-        """Wait while `asked` holds a node that has no room for `pod` in our view. Cost: O(asked) once per version."""
-        while (
-            self._waited_at.get(pod.uid) != self._cache.version
-            and ahead_of(self._cache.snapshot(), pod, asked)
-            and await self._next_change(pod.uid)
-        ):
-            pass
+        """Wait while `asked` holds a node that has no room for `pod` in our view. Cost: O(asked) per change."""
+        await self._until(lambda: not ahead_of(self._cache.snapshot(), pod, asked), pod.uid)
 
-    async def _next_change(self, uid: PodUid) -> bool:
-        """Wait for one change; whether there was one. At once `False` when it is not this pod's time to wait."""
+    async def _until(self, caught_up: Callable[[], bool], uid: PodUid) -> None:
+        """Look after each change, until `caught_up` or long enough; at once when it is not this pod's time to wait."""
         began_s = self._clock.monotonic_s()
-        if began_s < self._not_before_s or self._waited_at.get(uid) == self._cache.version:
-            return False
-        if len(self._waited_at) >= _REMEMBERED_MAX:
-            self._waited_at.clear()
-        self._waited_at[uid] = self._cache.version
-        self._change.clear()
+        if began_s < self._not_before_s or self._waited_at.get(uid) == self._cache.version or caught_up():
+            return
         try:
             async with asyncio.timeout(LONGEST_S):
-                await self._change.wait()
+                while not caught_up():
+                    self._change.clear()
+                    await self._change.wait()
         except TimeoutError:
-            return False
+            pass  # the answer is made from what is known
         finally:
+            if len(self._waited_at) >= _REMEMBERED_MAX:
+                self._waited_at.clear()
+            self._waited_at[uid] = self._cache.version
             now_s = self._clock.monotonic_s()
             self._not_before_s = now_s + _SHARE * (now_s - began_s)
-        return True
 
 
 def ahead_of(snapshot: Snapshot, pod: Pod, asked: Sequence[NodeName]) -> bool:

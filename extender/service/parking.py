@@ -42,6 +42,7 @@ class Parking:
 
     def refused(self, uid: PodUid, planned: NodeName | None, *, now_s: float, for_a_moment: bool = False) -> None:
         """kube-scheduler was told no. With a planned node it is asked again soon, and less often each time."""
+        again = planned is not None and self._parked.get(uid) == planned
         self._parked[uid] = planned
         if for_a_moment:
             self._told_for_a_moment.add(uid)
@@ -49,7 +50,7 @@ class Parking:
             self._told_for_a_moment.discard(uid)
         awaited = self._awaited.get(uid)
         if planned is not None:
-            pause_s = awaited.pause_s if awaited is not None and awaited.node == planned else RETRY_S
+            pause_s = awaited.pause_s if awaited is not None and again else RETRY_S
             self._awaited[uid] = _Awaited(planned, now_s + pause_s, min(pause_s * 2, LONGEST_S))
 
     def offered(self, uid: PodUid) -> None:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, GangSource, Role
 from scoring.plan.ask import Ask
+from scoring.plan.later import Later
 from scoring.plan.memo import Memo
 from scoring.plan.order import order_key
 from scoring.plan.place import Placed, Refused, candidate_zones, place_minimum, place_more, place_rest
@@ -51,14 +52,18 @@ def plan(
     waiting: dict[GangKey, Waiting] = {}
     asks = [run.ask(gang) for gang in snapshot.gangs.values() if _concerns_us(gang)]
     asks = [ask for ask in asks if ask.pending]
+    asks.sort(key=order_key)
     kept = previous.admitted if previous is not None and previous.network_version == snapshot.network.version else {}
+    later = Later(run, [(ask, kept[ask.gang.key]) for ask in asks if ask.gang.key in kept])
     refused: dict[object, Refused] = {}
-    for rank, ask in enumerate(sorted(asks, key=order_key), start=1):
+    for rank, ask in enumerate(asks, start=1):
         key = ask.gang.key
+        later.begin(key)
         outcome = (
             _refused_at_once(run, ask, now_s=now_s)
             or _keep_commitment(run, ask, committed.get(key, ()))
             or _keep_place(run, ask, kept.get(key))
+            or _move_aside(run, ask, later if key in kept else None, now_s=now_s)
             or _decide(run, ask, refused, now_s=now_s)
         )
         match outcome:
@@ -145,17 +150,29 @@ def _keep_place(run: Run, ask: Ask, before: Admission | None) -> Placed | None:
     """The gang's place in the previous plan, if it still stands for the whole minimum set and in zones it may use."""
     if before is None or not set(before.zones) <= set(candidate_zones(run, ask)) or not run.take_again(ask, before):
         return None
-    nodes = {
-        pod.uid: before.members[pod.uid]
-        for _, pods in (*ask.need, *ask.more)
-        for pod in pods
-        if pod.uid in before.members
-    }
-    if len(nodes) == sum(len(pods) for _, pods in (*ask.need, *ask.more)):
-        return Placed(before.zones, nodes, (), before.score)
-    ends = tuple((pod.role, nodes[pod.uid]) for _, pods in (*ask.need, *ask.more) for pod in pods if pod.uid in nodes)
+    pending = [pod for _, pods in (*ask.need, *ask.more) for pod in pods]
+    nodes = {pod.uid: before.members[pod.uid] for pod in pending if pod.uid in before.members}
+    if len(nodes) == len(pending):
+        same = len(nodes) == len(before.members)
+        return Placed(before.zones, before.members if same else nodes, (), before.score)
+    ends = tuple((pod.role, nodes[pod.uid]) for pod in pending if pod.uid in nodes)
     placed = _beside(run, ask, Placed(before.zones, nodes, ends, before.score))
     return placed if placed.nodes else None  # those that had a place run by now, the rest is looked at anew
+
+
+def _move_aside(run: Run, ask: Ask, later: Later | None, *, now_s: float) -> Placed | None:
+    """A gang that lost its place takes another one that nobody has, else that of as few and as late gangs as suffice.
+
+    Otherwise each gang that is moved would move the next, and one pod's event would cost a full plan.
+    """
+    if later is None or not ask.need:
+        return None
+    for left_out in later.tries():
+        with later.spared(but_last=left_out):
+            outcome = place_minimum(run, ask, now_s=now_s)
+        if isinstance(outcome, Placed):
+            return _with_more(run, ask, outcome)
+    return None
 
 
 def _beside(run: Run, ask: Ask, placed: Placed) -> Placed:
@@ -173,4 +190,4 @@ def _with_more(run: Run, ask: Ask, placed: Placed) -> Placed:
     if not ask.more:
         return placed
     more = place_more(run, ask, placed.zones, placed.ends)
-    return placed if more is None else Placed(placed.zones, placed.nodes | more.nodes, more.ends, placed.score)
+    return placed if more is None else Placed(placed.zones, {**placed.nodes, **more.nodes}, more.ends, placed.score)

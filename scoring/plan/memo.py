@@ -2,7 +2,8 @@
 
 Why: after one pod's event nearly everything a full plan computes is as before. Rule: every entry's key holds the whole
 content it was computed from (versions, names, free amounts), so a run with a memo and a run without give the same plan,
-and dropping the memo costs time only. Bounded: a table that grows past its limit is emptied.
+and dropping the memo costs time only. Bounded: a table that grows past its limit is emptied, scores count by pairs, and
+what belongs to an older network version goes when a newer one comes.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, MemberClass
-from scoring.network import Ints
+from scoring.network import Floats, Ints
 from scoring.plan.ask import Ask, ask_of
 from scoring.policy import Policy
 from scoring.score import PairScores
@@ -22,8 +23,25 @@ from scoring.select import Selected
 
 T = TypeVar("T")
 
+MOST_PAIRS = 32_000_000
+"""Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""
+
 Footprint: TypeAlias = tuple[tuple[MemberClass, Ints, Ints], ...]
 """Per class: rows (different ones) and the amounts (rows, resources) that the class's members take there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """What the planner reads of pair scores; the other parts take four times the memory."""
+
+    points: Floats
+    rank: Floats
+    reference_bps: float | None
+
+    @classmethod
+    def of(cls, scores: PairScores) -> "Links":
+        """Let go of the parts."""
+        return cls(scores.points, scores.rank, scores.reference_bps)
 
 
 @dataclass(slots=True)
@@ -33,11 +51,15 @@ class Memo:
     asks: dict[GangKey, tuple[Gang, Policy, Mapping[NodeName, int], Ask]] = field(default_factory=dict)
     """gang → its wish, valid while gang and policy are the same objects and the same members' nodes are gone"""
     footprints: dict[GangKey, tuple[Ask, object, object, Footprint]] = field(default_factory=dict)
-    """gang → what a placement takes, valid while wish, placement and the node table's rows are the same objects"""
+    """gang → what its members take, valid while wish, members' nodes and the node table's rows are the same objects"""
     masks: dict[Hashable, NDArray[np.bool_]] = field(default_factory=dict)
     """(node table version, constraints) → allowed nodes"""
-    scores: dict[Hashable, PairScores] = field(default_factory=dict)
+    scores: dict[Hashable, Links] = field(default_factory=dict)
     """(network version, node names, score policy) → pair scores"""
+    pairs: int = 0
+    """Pairs in `scores`."""
+    network_version: int = 0
+    """Version that `scores`, `distances`, `selections` and `values` belong to."""
     distances: dict[Hashable, dict[ZoneName, float]] = field(default_factory=dict)
     """(network version, node table version, near, configured distances) → distance of each zone"""
     selections: dict[Hashable, Selected | None] = field(default_factory=dict)
@@ -67,6 +89,26 @@ class Memo:
             self.asks.clear()
         self.asks[gang.key] = (gang, policy, nodes, made)
         return made
+
+    def renew(self, network_version: int) -> None:
+        """Drop what was computed from other network data."""
+        if network_version != self.network_version:
+            self.network_version = network_version
+            self.pairs = 0
+            for table in (self.scores, self.distances, self.selections, self.values):
+                table.clear()
+
+    def links(self, key: Hashable, make: Callable[[], PairScores]) -> Links:
+        """Look pair scores up, or make and keep them."""
+        known = self.scores.get(key)
+        if known is None:
+            known = Links.of(make())
+            if self.pairs + known.points.size > MOST_PAIRS:
+                self.scores.clear()
+                self.pairs = 0
+            self.scores[key] = known
+            self.pairs += known.points.size
+        return known
 
     def number(self, member_class: MemberClass) -> int:
         """A number that equal classes share and different ones do not."""

@@ -9,7 +9,7 @@ Steps for a gang's minimum set:
 5. Otherwise, with zone policy `preferred` and after the wait: the fewest zones that hold it together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -19,11 +19,10 @@ from scoring.ids import NO_ZONE, NodeName, PodUid, ZoneName
 from scoring.model import Role
 from scoring.network import Ints
 from scoring.plan.ask import Ask, ByClass
-from scoring.plan.memo import remember
+from scoring.plan.memo import Links, remember
 from scoring.plan.run import Run, When, Wish, with_ratios
 from scoring.policy import ScorePolicy, ZonePolicy
 from scoring.reasons import Reason
-from scoring.score import PairScores
 from scoring.select import Selected
 from scoring.zone import fewest_zones, rank_zones, zone_distances
 
@@ -36,7 +35,7 @@ class Placed:
     """Where the members of a wish go."""
 
     zones: tuple[ZoneName, ...]
-    nodes: dict[PodUid, NodeName]
+    nodes: Mapping[PodUid, NodeName]
     ends: tuple[tuple[Role, NodeName], ...]
     """The same as (role, node), for members placed later that want to be near."""
     score: float | None
@@ -191,9 +190,7 @@ def _place_in(
     return Placed(tuple(sorted(used)), nodes, tuple(ends), points)
 
 
-def mean_points(
-    scores: PairScores, wish: Wish, selected: Selected, siblings: Sequence[tuple[Role, int]]
-) -> float | None:
+def mean_points(scores: Links, wish: Wish, selected: Selected, siblings: Sequence[tuple[Role, int]]) -> float | None:
     """Mean points over the pairs that talk, placed siblings included; `None` when there is no such pair."""
     ends = [(mc.role, row) for (mc, _), rows in zip(wish.classes, selected.rows, strict=True) for row in rows]
     fresh = len(ends)

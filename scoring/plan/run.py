@@ -7,6 +7,7 @@ the memo; what is mutable lives here and ends with the run.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,11 @@ from scoring.ids import NodeName, ZoneName
 from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.network import Floats, Ints
 from scoring.plan.ask import Ask, ByClass
-from scoring.plan.memo import Footprint, Memo, remember
+from scoring.plan.memo import Footprint, Links, Memo, remember
 from scoring.plan.result import Admission
 from scoring.policy import Policy, ScorePolicy, Selection
 from scoring.room import Room, fit_counts
-from scoring.score import PairScores, pair_scores
+from scoring.score import pair_scores
 from scoring.select import ClassDemand, Demand, Selected, placed_gain, quick_value, select
 from scoring.select.fit import fit
 from scoring.snapshot import Snapshot
@@ -57,6 +58,7 @@ class Run:
         self.snapshot = snapshot
         self.policy = policy
         self.memo = memo
+        memo.renew(snapshot.network.version)
         self.table = snapshot.table
         self.zones: tuple[ZoneName, ...] = tuple(self.table.zones)
         self._zone_number = np.zeros(len(self.table.nodes), np.int64)
@@ -93,7 +95,7 @@ class Run:
         """Take the room of a place given earlier, if all of the gang's minimum set still fits there; else nothing."""
         if any(pod.uid not in before.members for _, pods in ask.need for pod in pods):
             return False
-        footprint = self._footprint(ask, before)
+        footprint = self.footprint(ask, before)
         if footprint is None:
             return False
         used: set[ZoneName] = set()
@@ -118,11 +120,11 @@ class Run:
             self._takes_of_zone[zone] += 1
         return True
 
-    def _footprint(self, ask: Ask, before: Admission) -> Footprint | None:
+    def footprint(self, ask: Ask, before: Admission) -> Footprint | None:
         """What the pending members of `before` take, by class; `None` when a node or a resource is gone."""
         index = self.table.index
         known = self.memo.footprints.get(ask.gang.key)
-        if known is not None and known[0] is ask and known[1] is before and known[2] is index:
+        if known is not None and known[0] is ask and known[1] is before.members and known[2] is index:
             return known[3]
         parts: list[tuple[MemberClass, Ints, Ints]] = []
         for member_class, pods in (*ask.need, *ask.more):
@@ -135,8 +137,14 @@ class Run:
                 parts.append((member_class, rows, counts[:, None] * request))
         if len(self.memo.footprints) > 20_000:
             self.memo.footprints.clear()
-        self.memo.footprints[ask.gang.key] = (ask, before, index, tuple(parts))
+        self.memo.footprints[ask.gang.key] = (ask, before.members, index, tuple(parts))
         return tuple(parts)
+
+    def shift(self, amounts: Ints) -> None:
+        """Take (negative: give back) amounts (nodes, resources) everywhere at once."""
+        self.room.shift(amounts)
+        for zone in self._takes_of_zone:
+            self._takes_of_zone[zone] += 1
 
     def _ports_taken(self, member_class: MemberClass, rows: Iterable[int]) -> None:
         for row in rows if member_class.constraints.host_ports else ():
@@ -200,7 +208,8 @@ class Run:
 
     def taken_in(self, zone: ZoneName) -> bool:
         """Whether room was given away in the zone during this run, or is committed there."""
-        return self._takes_of_zone[zone] > 0
+        rows = self.table.zones[zone]
+        return bool((self.room.free[rows] != self.start[rows]).any())
 
     def _fits(self, member_class: MemberClass, when: When) -> Ints:
         request = self.vector(member_class)
@@ -265,15 +274,12 @@ class Run:
         index = self.table.index
         return tuple(sorted({self.table.nodes[index[node]].zone for node in nodes if node in index}))
 
-    def scores(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> PairScores:
+    def scores(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Links:
         """Pair scores among the zones' nodes. Cost: O(nodes² log pairs) when the network data is new, else nothing."""
         names = self.names(zones)
         network = self.snapshot.network
-        return remember(
-            self.memo.scores,
-            (network.version, names, score),
-            lambda: pair_scores(network.block(names, names), None, score),
-            limit=1024,
+        return self.memo.links(
+            (network.version, names, score), lambda: pair_scores(network.block(names, names), None, score)
         )
 
     def fits_empty(self, wish: Wish, zones: tuple[ZoneName, ...]) -> bool:
@@ -295,7 +301,8 @@ class Run:
         anchors = self._anchors(wish, zones, score)
         version = self.snapshot.network.version
         allowed = tuple(one.allowed.tobytes() for one in classes)
-        key = (wish.key, version, score, self.names(zones), self.table.axis, free.tobytes(), allowed)
+        content = blake2b(b"".join((free.tobytes(), *allowed)), digest_size=16).digest()  # 20 KB at 500 nodes
+        key = (wish.key, version, score, self.names(zones), self.table.axis, content)
         return Demand(classes, wish.all_reduce, anchors), free, key
 
     def _classes(self, wish: Wish, rows: Ints, when: When) -> tuple[ClassDemand, ...] | None:
@@ -323,14 +330,12 @@ class Run:
             rank=rank,
         )
 
-    def towards(self, names: tuple[NodeName, ...], ends: tuple[NodeName, ...], score: ScorePolicy) -> PairScores:
+    def towards(self, names: tuple[NodeName, ...], ends: tuple[NodeName, ...], score: ScorePolicy) -> Links:
         """Pair scores between `names` and `ends`, shape (names, ends)."""
         network = self.snapshot.network
-        return remember(
-            self.memo.scores,
+        return self.memo.links(
             (network.version, names, ends, score),
             lambda: pair_scores(network.block(names, ends), network.block(ends, names), score),
-            limit=1024,
         )
 
     def _rows_with_conflict(self, wanted: tuple[HostPort, ...], when: When) -> list[int]:

@@ -1,0 +1,203 @@
+"""Waking parked pods: one small patch for the very pod, and never for anybody else's."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from extender.cache import ClusterCache
+from extender.controller.nudges import Nudges
+from extender.convert import NUDGE_ANNOTATION, pod_from_json
+from extender.errors import ApiUnavailableError
+from extender.telemetry import Telemetry
+from scoring.ids import PodUid
+from scoring.reasons import Reason
+from tests.extender.service.world import PODS, node_json, pod_json, running
+from tests.fakes.clock import LoopClock
+from tests.fakes.cluster_api import FakeClusterApi
+
+pytestmark = pytest.mark.looptime
+
+N1, N2 = node_json("n1"), node_json("n2")
+
+
+class Desk:
+    """Nudges at work over a cache that follows nothing."""
+
+    def __init__(self) -> None:
+        self.api = FakeClusterApi()
+        self.cache = ClusterCache()
+        self.telemetry = Telemetry()
+        self.nudges = Nudges(self.cache, self.api, LoopClock(), self.telemetry)
+
+    def pod(self, name: str, **fields: object) -> PodUid:
+        """A pod in cluster and cache."""
+        self.api.add(pod_json(name, **fields))  # type: ignore[arg-type]
+        self.cache.pods.upsert(pod_from_json(self.api.store.body(PODS, "default", name)))
+        return PodUid(self.api.pod(name)["metadata"]["uid"])
+
+    def counted(self, outcome: str) -> float | None:
+        """Patches with this outcome."""
+        labels = {"action": "nudge", "outcome": outcome}
+        return self.telemetry.registry.get_sample_value("netgang_nudges_total", labels)
+
+
+@asynccontextmanager
+async def at_work() -> AsyncIterator[Desk]:
+    """Nudges during the block."""
+    desk = Desk()
+    task = asyncio.create_task(desk.nudges.run())
+    try:
+        yield desk
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_nudge_writes_a_new_value_each_time() -> None:
+    """The time of the nudge: any new value is an update to kube-scheduler, and people can read it."""
+    async with at_work() as desk:
+        uid = desk.pod("p")
+        for _ in range(2):
+            desk.nudges.add([uid])
+            await asyncio.sleep(1.0)
+        assert desk.api.patches == [
+            (uid, {NUDGE_ANNOTATION: "1700000000.000"}),
+            (uid, {NUDGE_ANNOTATION: "1700000001.000"}),
+        ]
+        assert desk.counted("done") == 2.0
+
+
+async def test_a_pod_is_in_the_queue_once() -> None:
+    """Ten reasons to wake it are one patch."""
+    async with at_work() as desk:
+        uid = desk.pod("p")
+        for _ in range(10):
+            desk.nudges.add([uid, uid])
+        desk.nudges.add([])
+        await asyncio.sleep(1.0)
+        assert len(desk.api.patches) == 1
+
+
+async def test_patches_are_few_at_a_time() -> None:
+    """Sixteen under way at most, and all get their turn."""
+    async with at_work() as desk:
+        uids = [desk.pod(f"p{number}") for number in range(40)]
+        desk.api.latency_s["patch"] = 1.0
+        desk.nudges.add(uids)
+        await asyncio.sleep(0.5)
+        assert desk.api.calls["patch"] == 16
+        await asyncio.sleep(3.0)
+        assert {uid for uid, _ in desk.api.patches} == set(uids)
+
+
+async def test_a_successor_of_the_same_name_is_not_touched() -> None:
+    """The patch carries the uid: it fails, and is counted."""
+    async with at_work() as desk:
+        uid = desk.pod("p")
+        desk.api.remove("p")
+        desk.api.add(pod_json("p", uid="another"))
+        desk.nudges.add([uid])
+        await asyncio.sleep(1.0)
+        assert (desk.api.patches, desk.counted("error")) == ([], 1.0)
+
+
+async def test_an_error_is_counted_and_ends_nothing() -> None:
+    """The next pod is woken all the same."""
+    async with at_work() as desk:
+        first, second = desk.pod("p"), desk.pod("q")
+        desk.api.fail_next("patch", ApiUnavailableError("connection refused"))
+        desk.nudges.add([first, second])
+        await asyncio.sleep(1.0)
+        assert [uid for uid, _ in desk.api.patches] == [second]
+        assert (desk.counted("error"), desk.counted("done")) == (1.0, 1.0)
+
+
+LEFT_ALONE: dict[str, dict[str, object]] = {  # case: fields of the pod
+    "of another scheduler": {"scheduler": "default-scheduler"},
+    "bound meanwhile": {"nodeName": "n1"},
+}
+
+
+@pytest.mark.parametrize("fields", LEFT_ALONE.values(), ids=LEFT_ALONE)
+async def test_other_pods_are_left_alone(fields: dict[str, object]) -> None:
+    """Only own, waiting pods are patched (S1)."""
+    async with at_work() as desk:
+        desk.nudges.add([desk.pod("p", **fields), PodUid("unknown")])
+        going = desk.pod("going")
+        pod = desk.api.pod("going")
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        desk.api.add(pod)
+        desk.cache.pods.upsert(pod_from_json(desk.api.store.body(PODS, "default", "going")))
+        desk.nudges.add([going])
+        await asyncio.sleep(1.0)
+        assert desk.api.calls["patch"] == 0
+
+
+# -- in the whole service ---------------------------------------------------------------------------------------------
+
+
+async def test_the_members_of_a_newly_planned_gang_are_woken_once_each() -> None:
+    """All were refused while one was missing; its arrival plans the gang and wakes the others."""
+    async with running(N1, N2) as world:
+        first, second = (pod_json(f"g-{number}", gang="g", size=3) for number in range(2))
+        world.api.add(first)
+        world.api.add(second)
+        await world.settle()
+        assert [world.refusal(name) for name in ("g-0", "g-1")] == [Reason.INCOMPLETE] * 2
+        world.pod("g-2", gang="g", size=3)
+        await world.settle()
+        woken = sorted(uid for uid, _ in world.api.patches)
+        assert woken == sorted(world.uid(name) for name in ("g-0", "g-1"))
+        calls = world.bind_offered("g-2", "g-0", "g-1")
+        await world.settle()
+        assert [call.answer for call in calls] == [None] * 3
+        assert len(world.api.patches) == 2
+
+
+async def test_a_gang_that_comes_by_itself_is_not_disturbed() -> None:
+    """kube-scheduler brings the members one after the other: no patch is spent on them, however long they are held."""
+    async with running(N1, hold_limit_s=40.0, http_timeout_s=90.0) as world:
+        names = world.gang("g", 4)
+        await world.settle()
+        calls = world.bind_offered(*names[:3])
+        await world.settle(9.0)
+        assert world.api.calls["patch"] == 0
+        await world.settle(25.0)
+        patched = {uid for uid, _ in world.api.patches}
+        assert patched == {world.uid(names[3])}
+        calls += world.bind_offered(names[3])
+        await world.settle()
+        assert [call.answer for call in calls] == [None] * 4
+
+
+async def test_a_held_gang_wakes_the_sibling_that_sleeps() -> None:
+    """The sibling was refused before anybody could plan it, and the plan has not come round to it yet."""
+    async with running(N1) as world:
+        names = world.gang("g", 2)
+        await world.settle()
+        first, second = (world.uid(name) for name in names)
+        world.filter(names[0])
+        world.service.verbs.filter(world.asking(names[1], nodes=["n9"]))
+        assert world.api.patches == []
+        call = world.bind(names[0], "n1")
+        await world.settle(3.0)
+        assert {uid for uid, _ in world.api.patches} == {second}
+        assert first != second
+        call.hang_up()
+
+
+async def test_a_lost_patch_is_not_a_lost_pod() -> None:
+    """The wake-up fails: the pod is overdue 1.1 s later, and woken again."""
+    async with running(N1) as world:
+        world.occupy("n1")
+        [name] = world.gang("g", 1)
+        await world.settle()
+        assert world.refusal(name) is Reason.NO_ROOM
+        world.api.fail_next("patch", ApiUnavailableError("connection refused"))
+        world.delete("stranger")
+        await world.settle()
+        assert (world.api.calls["patch"], world.api.patches) == (1, [])
+        await world.settle(2.0)
+        assert [uid for uid, _ in world.api.patches] == [world.uid(name)]
