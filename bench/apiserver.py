@@ -15,7 +15,7 @@ import re
 import sys
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -167,11 +167,12 @@ class LoopbackApi:
         )
         self.store.check_watch(target.resource, query["resourceVersion"])
         response = web.StreamResponse(headers={"Content-Type": _JSON})
-        await response.prepare(request)
-        async with aclosing(events):
-            async for event in events:
-                await response.write(b'{"type":"%b","object":%b}\n' % (event.type.encode(), event.object))
-        await response.write_eof()
+        with suppress(ConnectionResetError):  # the reader hung up, as readers of watches do
+            await response.prepare(request)
+            async with aclosing(events):
+                async for event in events:
+                    await response.write(b'{"type":"%b","object":%b}\n' % (event.type.encode(), event.object))
+            await response.write_eof()
         return response
 
 

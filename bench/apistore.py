@@ -22,6 +22,7 @@ from scoring.ids import NodeName, PodUid
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON."""
 
+_TICK_S = 0.001
 _HISTORY = 10_000  # changes of a kind that can be watched at least
 _KINDS = {"pods": "Pod", "nodes": "Node", "podgroups": "PodGroup", "events": "Event"}
 
@@ -294,7 +295,8 @@ class ApiStore:
         if self._changed.is_set():
             self._changed = asyncio.Event()
         try:
-            async with asyncio.timeout(timeout_s):
+            # A loop ends a timer up to its clock's resolution early: waiting for the rest of that would spin.
+            async with asyncio.timeout(max(timeout_s, _TICK_S)):
                 await self._changed.wait()
         except TimeoutError:
             return

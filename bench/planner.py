@@ -1,9 +1,9 @@
 """How long the planner takes: one large gang on a large cluster, and a long queue in full and after one event.
 
 Goals: a gang of 64 on 5,000 nodes in 40 zones ≤ 30 ms; 1,000 waiting gangs of 10 on 1,000 nodes: full plan ≤ 300 ms,
-after one pod's event ≤ 30 ms. The queue is one with room for 100 of them (8 CPU a member); without a goal also one where
-800 fit (1 CPU a member), which no queue is for longer than an instant. Medians of `--rounds`, one JSON line each; ends
-with status 1 when a goal is missed.
+after one pod's event ≤ 30 ms. The queue has room for 100 of them (8 CPU a member); measured without a goal is one where
+800 fit (1 CPU a member), because no queue is like that for longer than an instant. Medians of `--rounds`, one JSON line
+each; ends with status 1 when a goal is missed.
 
     python -m bench.planner [--rounds 5]
 """

@@ -31,16 +31,18 @@ from extender.network.maddash import MaddashOptions, MaddashSource
 from extender.network.maddash_client import MaddashServer
 from extender.network.maddash_values import Wanted
 from extender.network.mapping import MappingConfig
-from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
+from extender.network.refresh import NetworkRefresh, NetworkStatus, Polled, RefreshOptions
 from extender.ports import Clock, ClusterApi
 from extender.service.binding import Binds, Effects, Limits
 from extender.service.catchup import CatchUp
+from extender.service.guard import StormGuard
 from extender.service.health import NodeHealth
 from extender.service.housekeeping import Housekeeping
 from extender.service.learning import Learning
 from extender.service.offers import Offers
 from extender.service.parking import Parking
 from extender.service.planning import Planner
+from extender.service.reporting import Reporting
 from extender.service.verbs import Books, Verbs
 from extender.service.views import Views
 from extender.settings import FileSource, Settings
@@ -199,7 +201,7 @@ def _assemble(
         cache,
         planner,
         binds,
-        Books(Offers(), parking, learning),
+        Books(Offers(), parking, learning, StormGuard()),
         catch_up,
         clock,
         log,
@@ -207,13 +209,15 @@ def _assemble(
         zone_label=settings.zone_label,
     )
     refresh = _refresh(settings, sources, cache, clock, rng)
-    views = Views(
-        cache,
-        planner,
-        binds,
-        sync=lambda: {name: asdict(reflector.status()) for name, reflector in reflectors.items()},
-        network=(lambda: refresh.status()) if refresh is not None else lambda: None,
-    )
+
+    def sync() -> dict[str, dict[str, Any]]:
+        return {name: asdict(reflector.status()) for name, reflector in reflectors.items()}
+
+    def network() -> NetworkStatus | None:
+        return refresh.status() if refresh is not None else None
+
+    views = Views(cache, planner, binds, sync=sync, network=network)
+    reporting = Reporting(telemetry, sync=sync, network=network)
     housekeeping = Housekeeping(cache, planner, binds, parking, nudges, health, clock)
     planner.subscribe(housekeeping.plan_made)
     planner.subscribe(lambda _: evictions.look())
@@ -241,7 +245,12 @@ def _assemble(
         await planner.run()
 
     tasks: dict[str, Callable[[], Any]] = {f"follow {name}": r.run for name, r in reflectors.items()}
-    tasks |= {"plan": plan_once_synced, "nudge": nudges.run, "housekeeping": housekeeping.run}
+    tasks |= {
+        "plan": plan_once_synced,
+        "nudge": nudges.run,
+        "housekeeping": housekeeping.run,
+        "reporting": reporting.run,
+    }
     if refresh is not None:
         tasks["network"] = refresh.run
     app = create_app(verbs, views, telemetry, max_body_bytes=settings.max_body_bytes)

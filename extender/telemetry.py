@@ -109,7 +109,7 @@ class Telemetry:
             self._network_pairs.labels(metric).set(count)
 
     def network_fetched(self, source: str, outcome: str) -> None:
-        """Count one fetch of a source: `new`, `unchanged` or `error`."""
+        """Count fetches of a source: `success` or `error`."""
         self._network_fetches.labels(source, outcome).inc()
 
     def event_dropped(self) -> None:

@@ -44,6 +44,8 @@ class Planner:
         self.current = Plan(version=-1)
         self.snapshot: Snapshot | None = None
         """What `current` was made from."""
+        self.changed_s = -float("inf")
+        """When something that can decide last changed."""
         self._cache = cache
         self._clock = clock
         self._telemetry = telemetry
@@ -60,6 +62,7 @@ class Planner:
 
     def mark_dirty(self) -> None:
         """Something changed that may change the plan: run soon."""
+        self.changed_s = self._clock.monotonic_s()
         self._dirty.set()
 
     def plan_for(self, gang: Gang) -> Plan:

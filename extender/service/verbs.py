@@ -18,6 +18,7 @@ from extender.errors import BadRequestError
 from extender.ports import Binding, Clock
 from extender.service.binding import Binds
 from extender.service.catchup import CatchUp
+from extender.service.guard import StormGuard
 from extender.service.learning import Learning
 from extender.service.offers import Offers
 from extender.service.parking import Parking
@@ -33,6 +34,7 @@ from scoring.score import extender_scores
 from scoring.snapshot import NodeTable, Snapshot
 
 _SCORES_KEPT = 64
+_OF_THE_MOMENT = frozenset({Reason.UNKNOWN_POD, Reason.NOT_PLANNED})
 _ENDED_BY_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.IMPOSSIBLE, Reason.SURPLUS})
 
 
@@ -43,6 +45,7 @@ class Books:
     offers: Offers
     parking: Parking
     learning: Learning
+    guard: StormGuard
 
 
 class Verbs:
@@ -94,9 +97,8 @@ class Verbs:
         gang = self._cache.gang_of(pod.uid)
         native = pod.group is not None and pod.group.source is GangSource.NATIVE  # kube-scheduler itself gangs these
         if gang is None and pod.group is not None and not native and self._cache.is_own(pod):
-            answer: FilterAnswer = Refused(Reason.UNKNOWN_POD)  # the watch will bring it in a moment
-            if not args.debug:
-                self._books.parking.refused(pod.uid, None, now_s=self._clock.monotonic_s(), for_a_moment=True)
+            # The watch will bring it in a moment.
+            answer: FilterAnswer = self._refuse(args, pod, Reason.UNKNOWN_POD, planned=None)
         elif gang is None or native or not self._cache.is_own(pod):
             answer = self._pass_all(args, pod)
         else:
@@ -154,11 +156,19 @@ class Verbs:
             if not args.debug:
                 self._books.offers.note(pod.uid, node, now_s=now_s)
                 self._books.parking.offered(pod.uid)
+                self._books.guard.forget(pod.uid)
             return Passed([node])
-        reason = _why(plan, pod.uid, gang)
-        if not args.debug:
-            moment = reason is Reason.NOT_PLANNED
-            self._books.parking.refused(pod.uid, node, now_s=now_s, for_a_moment=moment)
+        return self._refuse(args, pod, _why(plan, pod.uid, gang), planned=node)
+
+    def _refuse(self, args: FilterArgs, pod: Pod, reason: Reason, *, planned: NodeName | None) -> FilterAnswer:
+        """Say no, remember who is parked for it, and break a storm of the same question."""
+        if args.debug:
+            return Refused(reason)
+        now_s = self._clock.monotonic_s()
+        if self._books.guard.holds(pod.uid, reason, now_s=now_s, changed_s=self._planner.changed_s):
+            return Failed(reason)  # kube-scheduler asks again by its timer: the pod is not parked
+        moment = reason in _OF_THE_MOMENT
+        self._books.parking.refused(pod.uid, planned, now_s=now_s, for_a_moment=moment)
         return Refused(reason)
 
     def _log_filter(self, pod: Pod, gang: Gang | None, answer: FilterAnswer) -> None:

@@ -88,6 +88,15 @@ class FakeClusterApi:
         """Let the next calls of `verb` end with `error`; `applied`: after they took effect, as a lost answer does."""
         self._faults[verb].extend([_Fault(error, applied)] * times)
 
+    def heal(self) -> None:
+        """Forget all faults that were planned and not met."""
+        self._faults.clear()
+
+    @property
+    def open_watches(self) -> int:
+        """How many watches are open now."""
+        return len(self._watches)
+
     def break_watches(self, error: Exception | None = None) -> None:
         """End all open watches, with `error` or cleanly."""
         for watch in self._watches:

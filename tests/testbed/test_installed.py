@@ -13,8 +13,8 @@ from testbed.service import ROOT, SCHEDULER_CONFIG, installed_gates
 
 
 def test_gates_are_those_of_the_deployment() -> None:
-    """The second scheduler runs with the feature gates that its Deployment sets."""
-    assert installed_gates() == {"SchedulerPopFromBackoffQ": False}
+    """The second scheduler runs with the feature gates that its Deployment sets: none (ADR 4)."""
+    assert installed_gates() == {}
 
 
 def test_service_accounts_are_those_of_the_manifests() -> None:

@@ -11,6 +11,7 @@ from extender.kube.calls import PODS
 from extender.kube.client import KubeClient
 from extender.ports import Binding
 from scoring.ids import NodeName, PodUid
+from tests.extender.kube.conftest import client_of
 
 
 async def test_a_binding_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
@@ -148,7 +149,5 @@ async def test_an_annotation_that_is_invalid_is_not_a_conflict(loopback: Loopbac
 
 async def test_a_client_that_is_not_open_says_so() -> None:
     """Using it outside `async with` is a defect, not an outage."""
-    from tests.extender.kube.conftest import client_of
-
     with pytest.raises(RuntimeError, match="async with"):
         await client_of("http://127.0.0.1:1").get_pod("default", "p")

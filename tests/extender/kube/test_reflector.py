@@ -245,7 +245,7 @@ async def test_failures_are_waited_out_longer_and_longer() -> None:
         assert 20 <= api.calls.total() - before <= 60
         assert state_of(api.store) != sink.state
         assert "refused" in reflector.status().last_error
-        api._faults.clear()
+        api.heal()
         await settle(31.0)
         assert state_of(api.store) == sink.state
 
@@ -310,14 +310,12 @@ async def test_a_core_kind_is_never_absent() -> None:
     reflector = reflector_of(api, sink)
     async with running(reflector):
         await settle()
-        held = api.store._collections.pop(PODS)
-        api.break_watches()
+        api.store.uninstall(PODS)
         await settle(100.0)
         assert (len(sink.items), reflector.status().absent) == (1, False)
-        api.store._collections[PODS] = held
-        await settle(31.0)
+        api.store.install(PODS)
         api.add(pod("p1"))
-        await settle()
+        await settle(31.0)
         assert state_of(api.store) == sink.state
 
 
@@ -453,5 +451,5 @@ async def test_cancelling_closes_the_watch() -> None:
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     async with running(reflector_of(api, sink)):
         await settle()
-        assert len(api._watches) == 1
-    assert api._watches == []
+        assert api.open_watches == 1
+    assert api.open_watches == 0

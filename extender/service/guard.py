@@ -1,0 +1,49 @@
+"""Keep refused pods from storming: a pod that keeps coming back for the same "no" is answered with an error instead.
+
+Why: kube-scheduler retries every pod that an extender refused at every cluster event, and takes them out of their
+backoff as soon as it is idle: 300 refused pods beside 5 new ones a second made 1,379 filter calls a second (measured
+on 1.36.3). A pod that is answered with `Error` is retried by its timer alone. Rules: the first refusals are ordinary
+ones, so in quiet a pod starts at the moment there is room; the text of the error is the same constant reason; another
+reason, or `QUIET_S` without a change in the cluster, ends the guard for the pod.
+"""
+
+from dataclasses import dataclass
+
+from scoring.ids import PodUid
+from scoring.reasons import Reason
+
+AFTER = 3
+"""Ordinary refusals for one reason within `WINDOW_S`; the one that follows is an error."""
+WINDOW_S = 10.0
+QUIET_S = 30.0
+_REMEMBERED_MAX = 50_000
+
+
+@dataclass(slots=True)
+class _Refusals:
+    reason: Reason
+    since_s: float
+    count: int
+
+
+class StormGuard:
+    """Counts refusals per pod. Bounded: forgets all when it holds too many, which costs a few refusals each."""
+
+    def __init__(self) -> None:
+        self._refusals: dict[PodUid, _Refusals] = {}
+
+    def holds(self, uid: PodUid, reason: Reason, *, now_s: float, changed_s: float) -> bool:
+        """Whether this refusal is to be an error; `changed_s`: when the cluster last changed."""
+        known = self._refusals.get(uid)
+        over = known is not None and known.count > AFTER
+        lapsed = known is not None and not over and now_s - known.since_s > WINDOW_S
+        if known is None or known.reason is not reason or lapsed or (over and now_s - changed_s >= QUIET_S):
+            if len(self._refusals) >= _REMEMBERED_MAX:
+                self._refusals.clear()
+            known = self._refusals[uid] = _Refusals(reason, now_s, 0)
+        known.count += 1
+        return known.count > AFTER
+
+    def forget(self, uid: PodUid) -> None:
+        """The pod was let through."""
+        self._refusals.pop(uid, None)

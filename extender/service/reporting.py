@@ -1,0 +1,60 @@
+"""Carry the counts that reflectors and network sources keep themselves over into metrics.
+
+Why here and not where they arise: those parts know no metrics, so that they can be used and tested alone. Counters only
+grow: each look adds what came since the last one.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from extender.network.refresh import NetworkStatus
+from extender.telemetry import Telemetry
+
+_EVERY_S = 5.0
+
+
+class Reporting:
+    """Looks at the statuses now and then."""
+
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        *,
+        sync: Callable[[], Mapping[str, Mapping[str, Any]]],
+        network: Callable[[], NetworkStatus | None],
+    ) -> None:
+        self._telemetry = telemetry
+        self._sync = sync
+        self._network = network
+        self._seen: dict[tuple[str, str], float] = {}
+        """(what, whose) → value at the last look"""
+
+    async def run(self) -> None:
+        """Look every few seconds until cancelled."""
+        while True:
+            self.look()
+            await asyncio.sleep(_EVERY_S)
+
+    def look(self) -> None:
+        """One look."""
+        for kind, status in self._sync().items():
+            for _ in range(self._more("relists", kind, status["relists"])):
+                self._telemetry.relisted(kind)
+            for _ in range(self._more("errors", kind, status["errors"])):
+                self._telemetry.watch_failed(kind)
+        network = self._network()
+        if network is None:
+            return
+        self._telemetry.network_pairs({str(metric): pairs for metric, pairs in network.known_pairs.items()})
+        for source in network.sources:
+            if self._more("failures", source.name, source.failures):
+                self._telemetry.network_fetched(source.name, "error")
+            if self._more("success", source.name, source.last_success_s or 0.0):
+                self._telemetry.network_fetched(source.name, "success")
+
+    def _more(self, what: str, whose: str, value: float) -> int:
+        """By how much a value grew since the last look (at least 1 when it grew at all)."""
+        before = self._seen.get((what, whose), 0.0)
+        self._seen[what, whose] = value
+        return max(int(value - before), 1) if value > before else 0

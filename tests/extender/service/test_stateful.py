@@ -1,0 +1,322 @@
+"""The whole service against a small kube-scheduler in virtual time: whatever happens, the promises hold.
+
+People create and delete gangs, strangers take room, nodes come and go, the API server fails, kube-scheduler and netgang
+are restarted. After each step the safety promises are checked, and at the end of each run the liveness one: when
+nothing fails any more, every gang is bound that a netgang without any memory would start.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import looptime
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from extender.errors import ApiError, ApiUnavailableError, ConflictError
+from extender.kube.calls import NODES, PODS
+from extender.ports import Binding
+from scoring.permit import validate_state
+from scoring.plan import plan
+from tests.extender.service.kube_scheduler import KubeScheduler, _all, millicores
+from tests.extender.service.world import COMMIT_S, HOLD_S, World, node_json, unfinished
+from tests.fakes.cluster_api import FakeClusterApi
+
+T = TypeVar("T")
+
+NODES_MAX = ("n1", "n2", "n3", "n4")
+GANGS = ("a", "b", "c")
+FAULTS = (
+    ApiUnavailableError("connection reset"),
+    ConflictError(409, "is already assigned"),
+    ApiError(500, "etcd is away"),
+    ApiError(422, "is invalid"),
+)
+START_S = 1_700_000_000.0
+LIVELY_S = 2000.0
+"""The longest a gang may be kept waiting by back-offs and half-bound neighbours after the last fault."""
+
+
+class WatchedApi(FakeClusterApi):
+    """Remembers whose Bindings failed: only such gangs may be bound in part."""
+
+    def __init__(self, *objects: dict[str, Any]) -> None:
+        super().__init__(*objects)
+        self.spoiled: set[str] = set()
+        """Gangs of which a POST failed"""
+
+    async def bind(self, binding: Binding) -> None:
+        """As ever."""
+        try:
+            await super().bind(binding)
+        except (ApiError, ApiUnavailableError):
+            self.spoiled.add(binding.name.split("-")[0])
+            raise
+        except asyncio.CancelledError:
+            self.spoiled.add(binding.name.split("-")[0])
+            raise
+
+
+class ServiceMachine(RuleBasedStateMachine):
+    """One cluster's life."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = looptime.new_event_loop(noop_cycles=1)
+        self.stack = AsyncExitStack()
+        self.scheduler = KubeScheduler()
+        self.scheduling = True
+        self.spoiled: set[str] = set()
+        """Gangs that people or faults have broken: they may be bound in part"""
+        self.strangers = 0
+
+    def run(self, what: Awaitable[T]) -> T:
+        """Let virtual time pass until `what` is done; kube-scheduler works meanwhile."""
+        return self.loop.run_until_complete(what)
+
+    @initialize(cpus=st.lists(st.sampled_from(["2", "4", "6"]), min_size=1, max_size=4))
+    def start(self, cpus: list[str]) -> None:
+        """Some nodes."""
+        self.api = WatchedApi(*(node_json(name, cpu=cpu) for name, cpu in zip(NODES_MAX, cpus, strict=False)))
+        self.run(self._start())
+        self.keeper = self.loop.create_task(self._schedule())
+
+    async def _start(self) -> None:
+        self.world: World = await self.stack.enter_async_context(unfinished(api=self.api))
+
+    async def _schedule(self) -> None:
+        while True:
+            if self.scheduling:
+                self.scheduler.step(self.world)
+            await asyncio.sleep(0.1)
+
+    # -- people -------------------------------------------------------------------------------------------------------
+
+    @rule(
+        name=st.sampled_from(GANGS),
+        size=st.integers(1, 4),
+        spare=st.integers(0, 1),
+        cpu=st.sampled_from(["1", "2", "3"]),
+        priority=st.sampled_from([0, 0, 10]),
+    )
+    def create_gang(self, name: str, size: int, spare: int, cpu: str, priority: int) -> None:
+        """A gang, if there is none of this name; `spare` members more than it needs."""
+        if not self._pods_of(name):
+            self.spoiled.discard(name)
+            self.api.spoiled.discard(name)
+            self.world.gang(name, size + spare, minimum=size, cpu=cpu, priority=priority)
+
+    @rule(name=st.sampled_from(GANGS))
+    def delete_gang(self, name: str) -> None:
+        """All its pods go."""
+        self.world.delete(*(pod["metadata"]["name"] for pod in self._pods_of(name)))
+
+    @rule(name=st.sampled_from(GANGS), number=st.integers(0, 4), recreate=st.booleans())
+    def delete_pod(self, name: str, number: int, recreate: bool) -> None:
+        """One pod goes; its owner may replace it."""
+        found = [pod for pod in self._pods_of(name) if pod["metadata"]["name"] == f"{name}-{number}"]
+        for pod in found:
+            self.spoiled.add(name)
+            self.world.delete(pod["metadata"]["name"])
+            if recreate:
+                for field in ("uid", "resourceVersion"):
+                    del pod["metadata"][field]
+                pod["spec"].pop("nodeName", None)
+                self.api.add(pod)
+
+    @rule(node=st.sampled_from(NODES_MAX), cpu=st.sampled_from(["1", "2"]))
+    def stranger_comes(self, node: str, cpu: str) -> None:
+        """Another scheduler uses room, also such as is held for a gang, but not such as is being bound to."""
+        posting = {post.node for state in self._states() for post in state.posting.values()}
+        if node not in posting and self._free().get(node, -1) >= 1000 * int(cpu):
+            self.strangers += 1
+            self.world.occupy(node, cpu=cpu, name=f"stranger-{self.strangers}")
+            self.run(self.world.settle(0.0))
+
+    @rule()
+    def stranger_goes(self) -> None:
+        """The oldest one."""
+        names = [one["metadata"]["name"] for one in _all(self.world, PODS)]
+        for name in sorted(name for name in names if name.startswith("stranger"))[:1]:
+            self.world.delete(name)
+
+    # -- nodes --------------------------------------------------------------------------------------------------------
+
+    @rule(name=st.sampled_from(NODES_MAX), ready=st.sampled_from([True, True, False]))
+    def node_comes_or_changes(self, name: str, ready: bool) -> None:
+        """A node as large as its pods need, ready or not."""
+        self.world.node(name, cpu="6", ready=ready)
+
+    @rule(name=st.sampled_from(NODES_MAX))
+    def node_goes(self, name: str) -> None:
+        """And its pods with it, as the node controller has it."""
+        if name in self.world.node_names():
+            self.api.remove(name, kind="Node")
+            for pod in _all(self.world, PODS):
+                if pod["spec"].get("nodeName") == name:
+                    self.spoiled.add(pod["metadata"]["name"].split("-")[0])
+                    self.world.delete(pod["metadata"]["name"])
+
+    # -- faults -------------------------------------------------------------------------------------------------------
+
+    @rule(error=st.sampled_from(FAULTS), applied=st.booleans(), times=st.integers(1, 3))
+    def posts_fail(self, error: Exception, applied: bool, times: int) -> None:
+        """The next POSTs fail, or lose their answer."""
+        self.api.fail_next("bind", error, times=times, applied=applied)
+
+    @rule(verb=st.sampled_from(["patch", "evict", "get"]))
+    def other_calls_fail(self, verb: str) -> None:
+        """The next one does."""
+        self.api.fail_next(verb, FAULTS[0])
+
+    @rule(latency_s=st.sampled_from([0.0, 0.05, 1.0, 20.0]))
+    def posts_take(self, latency_s: float) -> None:
+        """The API server is slow, or very slow, or recovers."""
+        self.api.latency_s["bind"] = latency_s
+
+    @rule()
+    def watches_break(self) -> None:
+        """Every watch ends with an error."""
+        self.api.break_watches(ApiUnavailableError("connection reset"))
+
+    @rule()
+    def history_is_lost(self) -> None:
+        """Watches must list anew."""
+        self.api.store.compact()
+
+    @rule()
+    def kube_scheduler_restarts(self) -> None:
+        """Its calls are cut off, and it remembers nothing."""
+        for call in self.scheduler.calls.values():
+            call.hang_up()
+        self.scheduler = KubeScheduler()
+
+    @rule()
+    def netgang_restarts(self) -> None:
+        """It answers what it holds, and a new process begins from the API server alone."""
+        self.scheduling = False
+        self.run(self._restart())
+        self.scheduling = True
+
+    async def _restart(self) -> None:
+        await self.world.service.shut_down()
+        await self.world.settle(0.01)
+        assert not [call for call in self.world.calls if call.waits], "a call survives the process"
+        await self.stack.aclose()
+        await self._start()
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    @rule(seconds=st.sampled_from([0.01, 0.2, 0.2, 1.0, 5.0, 30.0]))
+    def time_passes(self, seconds: float) -> None:
+        """Everybody works."""
+        self.run(self.world.settle(seconds))
+
+    # -- promises -----------------------------------------------------------------------------------------------------
+
+    @invariant()
+    @precondition(lambda self: hasattr(self, "world"))
+    def nodes_are_not_over_committed(self) -> None:
+        """What is bound fits; only strangers look before they leap, and so do we."""
+        assert all(amount >= 0 for amount in self._free().values())
+
+    @invariant()
+    @precondition(lambda self: hasattr(self, "world"))
+    def gangs_are_whole_or_not_at_all(self) -> None:
+        """A gang that nobody broke has no member on a node, or enough of them, or is just being bound."""
+        broken = self.spoiled | self.api.spoiled
+        for name in GANGS:
+            pods = self._pods_of(name)
+            state = self.world.state(name)
+            if name in broken or not pods or (state is not None and state.posting):
+                continue
+            minimum = int(pods[0]["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"])
+            count = sum("nodeName" in pod["spec"] for pod in pods)
+            assert count == 0 or count >= minimum, f"{count} of {minimum} members of {name} are bound"
+
+    @invariant()
+    @precondition(lambda self: hasattr(self, "world"))
+    def calls_are_answered_in_time(self) -> None:
+        """Hold limit plus commit limit, and not a moment more."""
+        late = [call for call in self.world.calls if call.waits]
+        assert all(self._now_s() - call.began_s <= HOLD_S + COMMIT_S + 0.1 for call in late)
+
+    @invariant()
+    @precondition(lambda self: hasattr(self, "world"))
+    def commitments_belong_to_somebody_at_bind(self) -> None:
+        """Held room without a held call would be dead."""
+        commitments = self.world.service.cache.snapshot().commitments
+        for key in commitments:
+            state = self.world.service.binds.state(key)
+            assert state is not None, f"{key} is committed for nobody"
+            assert state.held or state.posting, f"{key} is committed for nobody"
+        for state in self._states():
+            validate_state(state)
+        self.world.service.cache.validate()
+
+    def teardown(self) -> None:
+        """When nothing fails any more, what fits gets bound; then everything ends."""
+        if not hasattr(self, "world"):
+            self.loop.close()
+            return
+        try:
+            self._nothing_fails_any_more()
+            for _ in range(int(LIVELY_S / 50.0)):
+                self.run(self.world.settle(50.0))
+                if not (open_ones := self._could_start()):
+                    break
+            assert not open_ones, f"could start and does not: {open_ones}"
+            self.nodes_are_not_over_committed()
+            self.run(self.world.finish())
+        finally:
+            self.run(self._end())
+            self.loop.close()
+
+    def _nothing_fails_any_more(self) -> None:
+        for verb in ("bind", "patch", "evict", "get", "list", "watch"):
+            self.api._faults[verb].clear()
+        self.api.latency_s.clear()
+
+    async def _end(self) -> None:
+        self.keeper.cancel()
+        await self.stack.aclose()
+        for call in self.world.calls:
+            call.task.cancel()
+        await asyncio.gather(self.keeper, *(call.task for call in self.world.calls), return_exceptions=True)
+
+    # -- looks --------------------------------------------------------------------------------------------------------
+
+    def _now_s(self) -> float:
+        return self.loop.time()
+
+    def _states(self) -> list[Any]:
+        found = [self.world.state(name) for name in GANGS]
+        return [state for state in found if state is not None]
+
+    def _pods_of(self, gang: str) -> list[dict[str, Any]]:
+        return [pod for pod in _all(self.world, PODS) if pod["metadata"]["name"].startswith(f"{gang}-")]
+
+    def _free(self) -> dict[str, int]:
+        """Node → millicores that nobody uses, as the API server has it."""
+        free = {
+            one["metadata"]["name"]: 1000 * int(one["status"]["allocatable"]["cpu"]) for one in _all(self.world, NODES)
+        }
+        for pod in _all(self.world, PODS):
+            if pod["spec"].get("nodeName") in free:
+                free[pod["spec"]["nodeName"]] -= millicores(pod)
+        return free
+
+    def _could_start(self) -> list[str]:
+        """Gangs that a netgang without memory would start now."""
+        cache = self.world.service.cache
+        snapshot = cache.snapshot()
+        bare = replace(snapshot, commitments={}, exclusions={}, backing_off_until_s={})
+        return sorted(plan(bare, self.world.service.planner.policy, now_s=START_S + self._now_s()).admitted)
+
+
+ServiceMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestService = pytest.mark.timeout(240)(ServiceMachine.TestCase)
