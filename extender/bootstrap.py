@@ -208,7 +208,7 @@ def _assemble(
         synced=synced,
         zone_label=settings.zone_label,
     )
-    refresh = _refresh(settings, sources, cache, clock, rng)
+    refresh = _refresh(settings, sources, planner, cache, clock, rng)
 
     def sync() -> dict[str, dict[str, Any]]:
         return {name: asdict(reflector.status()) for name, reflector in reflectors.items()}
@@ -274,7 +274,12 @@ class _NodesWatched:
 
 
 def _refresh(
-    settings: Settings, sources: Sequence[Polled], cache: ClusterCache, clock: Clock, rng: random.Random
+    settings: Settings,
+    sources: Sequence[Polled],
+    planner: Planner,
+    cache: ClusterCache,
+    clock: Clock,
+    rng: random.Random,
 ) -> NetworkRefresh | None:
     network = settings.network
     if not sources:
@@ -292,6 +297,7 @@ def _refresh(
         nodes=lambda: cache.snapshot().table.nodes,
         publish=cache.set_network,
         jitter=rng.random,
+        prepare=planner.prepare,
     )
 
 

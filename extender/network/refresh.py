@@ -127,13 +127,18 @@ class NetworkRefresh:
         nodes: Callable[[], Sequence[Node]],
         publish: Callable[[NetworkMatrix], None],
         jitter: Callable[[], float],
+        prepare: Callable[[NetworkMatrix], Awaitable[None]] | None = None,
     ) -> None:
-        """`nodes` gives the cluster's nodes of now, `jitter` a number from 0 to 1."""
+        """`nodes` gives the cluster's nodes of now, `jitter` a number from 0 to 1.
+
+        `prepare` is awaited before each `publish`: for work that the new matrix needs and that would block.
+        """
         self._states = [_State(polled) for polled in sources]
         self._options = options or RefreshOptions()
         self._clock = clock
         self._nodes = nodes
         self._publish = publish
+        self._prepare = prepare
         self._jitter = jitter
         self._changed = asyncio.Event()
         self._built: _Built | None = None
@@ -257,6 +262,8 @@ class NetworkRefresh:
         self._built = built
         self._published_at_s = now_s
         self._next_publish_s = monotonic_s + self._options.reevaluate_s
+        if self._prepare is not None:
+            await self._prepare(built.matrix)
         self._publish(built.matrix)
 
 

@@ -12,7 +12,9 @@ from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.telemetry import Decision, DecisionLog, Telemetry
 from scoring.model import Gang
+from scoring.network import NetworkMatrix
 from scoring.plan import Memo, Plan, plan
+from scoring.plan.warm import warmed
 from scoring.policy import Policy
 from scoring.reasons import Reason
 from scoring.snapshot import Snapshot
@@ -22,6 +24,8 @@ Listener = Callable[[Plan], None]
 _TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})
 """Reasons that time alone can end: such gangs are looked at again without any event."""
 _TIMED_LOOK_S = 1.0
+_INLINE_NODES = 200
+"""Up to this many nodes are scored by the plan that needs them, within milliseconds."""
 _STRETCH = 5.0
 """Pause after a run, in lengths of that run."""
 
@@ -99,6 +103,12 @@ class Planner:
         for listener in self._listeners:
             listener(self.current)
         return self.current
+
+    async def prepare(self, network: NetworkMatrix) -> None:
+        """Score new network data before it is planned with; large clusters are scored in a thread."""
+        snapshot = self._cache.snapshot()
+        if len(snapshot.table.nodes) > _INLINE_NODES:
+            self.memo.take_over(await asyncio.to_thread(warmed, snapshot, network, self.policy))
 
     async def run(self) -> None:
         """Plan after changes until cancelled."""

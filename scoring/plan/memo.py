@@ -98,6 +98,11 @@ class Memo:
             for table in (self.scores, self.distances, self.selections, self.values):
                 table.clear()
 
+    def take_over(self, warmed: "Memo") -> None:
+        """Use the pair scores of `warmed`, and drop what was computed from other network data."""
+        self.renew(warmed.network_version)
+        self.scores, self.pairs = warmed.scores, warmed.pairs
+
     def links(self, key: Hashable, make: Callable[[], PairScores]) -> Links:
         """Look pair scores up, or make and keep them."""
         known = self.scores.get(key)

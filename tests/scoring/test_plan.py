@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scoring.ids import NodeName
 from scoring.model import Gang, GangSource, HostPort, Node, Phase, Pod, Role, Taint
 from scoring.plan import Memo, Plan, plan
+from scoring.plan.warm import warmed
 from scoring.policy import Policy, Selection
 from scoring.reasons import Reason
 from scoring.snapshot import Snapshot
@@ -318,3 +319,16 @@ def test_what_is_taken_away_is_noticed(state: Snapshot, data: st.DataObject) -> 
     assert lost not in outcome.node_of.values()
     for key, admission in outcome.admitted.items():
         assert len(state.gangs[key].placed) + len(admission.members) >= state.gangs[key].min_member
+
+
+def test_warmed_scores_are_those_of_the_plan() -> None:
+    """A memo warmed with new network data gives the same plan as none, and the plan computes no pair score itself."""
+    nodes = [*row(3, zone="a", prefix="a"), *row(3, zone="b", prefix="b")]
+    state = snapshot(nodes, [gang("g", 2), gang("h", 2)])
+    net = mesh(nodes, bad={"a0": {"delay_ms": 20.0}})
+    memo = Memo()
+    memo.take_over(warmed(state, net, POLICY))
+    scores = dict(memo.scores)
+    after = replace(state, network=net)
+    assert plan(after, POLICY, now_s=0.0, memo=memo) == plan(after, POLICY, now_s=0.0)
+    assert memo.scores == scores

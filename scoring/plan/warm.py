@@ -1,0 +1,24 @@
+"""Compute the pair scores of new network data before the first plan needs them.
+
+Why apart: for 5,000 nodes this takes a fifth of a second, which the service spends in a thread while it answers from
+the old data. Rule: nothing is shared; the result is a memo of its own that is taken over in one step.
+"""
+
+from dataclasses import replace
+
+from scoring.network import NetworkMatrix
+from scoring.plan.memo import Memo
+from scoring.plan.place import common_reference
+from scoring.plan.run import Run
+from scoring.policy import Policy
+from scoring.snapshot import Snapshot
+
+
+def warmed(snapshot: Snapshot, network: NetworkMatrix, policy: Policy) -> Memo:
+    """A memo with the pair scores inside every zone, as plans with this data will ask for them. Cost: O(pairs)."""
+    memo = Memo()
+    run = Run(replace(snapshot, network=network), policy, memo)
+    for score in {policy.score, common_reference(run, run.zones, policy.score)} if run.zones else ():
+        for zone in run.zones:
+            run.scores((zone,), score)
+    return memo
