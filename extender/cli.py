@@ -10,11 +10,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from extender.errors import ConfigError
@@ -42,7 +44,10 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8888")] = None,
 ) -> None:
-    """Answer kube-scheduler: /filter, /prioritize, /bind. Every setting also by file and environment (NETGANG_…)."""
+    """Answer kube-scheduler: /filter, /prioritize, /bind. Every setting also by file and environment (NETGANG_…).
+
+    Exit code: 0 after SIGTERM or Ctrl-C, with all that was held answered; 2 for bad settings; any other: it failed.
+    """
     from extender.server import run
     from extender.settings import Settings
     from extender.telemetry import LogFormat, configure_logging
@@ -141,15 +146,18 @@ def _clear_errors() -> Iterator[None]:
 
 
 def _fail(text: str) -> NoReturn:
-    Console(stderr=True).print(f"[red]error:[/red] {text}", highlight=False, soft_wrap=True)
+    Console(stderr=True).print(f"[red]error:[/red] {escape(text)}", highlight=False, soft_wrap=True)
     raise typer.Exit(2)
 
 
 def _moment(text: str) -> float:
     try:
-        return float(text)
+        moment_s = float(text)
     except ValueError:
         pass
+    else:
+        if isfinite(moment_s):
+            return moment_s
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
@@ -163,10 +171,12 @@ def _print_plan(document: dict[str, Any]) -> None:
     for one in document["admitted"]:
         where = ", ".join(f"{pod} → {node}" for pod, node in one["members"].items())
         score = "–" if one["score"] is None else f"{one['score']:.1f}"
-        admitted.add_row(str(one["rank"]), f"[green]{one['gang']}[/green]", one["zone"], score, where)
+        gang = f"[green]{escape(one['gang'])}[/green]"
+        admitted.add_row(str(one["rank"]), gang, escape(one["zone"]), score, escape(where))
     waiting = Table("rank", "gang", "reason", "detail", title="waiting", title_justify="left")
     for one in document["waiting"]:
-        waiting.add_row(str(one["rank"]), f"[yellow]{one['gang']}[/yellow]", one["reason"], one["detail"])
+        gang = f"[yellow]{escape(one['gang'])}[/yellow]"
+        waiting.add_row(str(one["rank"]), gang, one["reason"], escape(one["detail"]))
     for table in (admitted, waiting):
         console.print(table if table.row_count else f"{table.title}: none")
 

@@ -22,7 +22,7 @@ _DRAIN_S = 10
 
 
 def run(settings: Settings) -> None:
-    """Serve until SIGTERM or Ctrl-C. Errors: ConfigError before the first request could come."""
+    """Serve until SIGTERM or Ctrl-C, then return. Errors: ConfigError before the first request could come."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings))
 
@@ -80,8 +80,12 @@ class _Server(uvicorn.Server):
         self._ending: asyncio.Task[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """First signal: stop accepting and answer what is held; second: end at once."""
-        super().handle_exit(sig, frame)
+        """First signal: stop accepting and answer what is held; second: end at once.
+
+        uvicorn's own would raise the signal again at the end, and the process would die of it half way out.
+        """
+        self.force_exit = self.should_exit
+        self.should_exit = True
         if self._ending is None:
             loop = asyncio.get_event_loop()
             self._ending = loop.create_task(self._service.shut_down(), name="answer held calls")

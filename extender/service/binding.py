@@ -331,9 +331,8 @@ class Binds:
     def _answer(self, key: GangKey, request: RequestId, error: Reason | None) -> None:
         call = self._calls.pop(request, None)
         if call is None:
-            return
-        if not call.answer.done():
-            call.answer.set_result(error)
+            return  # its client hung up in the very moment
+        call.answer.set_result(error)
         decision = Decision(what="bind", pod=call.pod, gang=key, node=call.node, reason=error or "")
         self._log.log_decision(decision, now_s=self._clock.monotonic_s())
 

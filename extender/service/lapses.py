@@ -32,14 +32,12 @@ class Lapses:
 
     def lapsed(self, key: GangKey) -> None:
         """The hold limit passed before quorum: let the gang back off."""
+        self.renew()
         gang = self._cache.gang(key)
         if gang is None:
             return
-        pods = _pods(gang)
-        times, pods_then = self._counts.get(key, (0, pods))
-        if pods_then != pods:
-            times = 0
-        self._counts[key] = (times + 1, pods)
+        times = self._counts[key][0] if key in self._counts else 0
+        self._counts[key] = (times + 1, _pods(gang))
         self._cache.back_off(key, self._clock.now_s() + min(FIRST_S * 2.0**times, LONGEST_S))
         self._log.log_decision(Decision(what="lapse", gang=key), now_s=self._clock.monotonic_s())
 

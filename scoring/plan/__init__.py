@@ -66,11 +66,11 @@ def plan(
             or _move_aside(run, ask, later if key in kept else None, now_s=now_s)
             or _decide(run, ask, refused, now_s=now_s)
         )
-        match outcome:
-            case Refused(reason, detail):
-                waiting[key] = Waiting(key, rank, reason, detail)
-            case Placed(zones, nodes, _, score):
-                admitted[key] = Admission(key, rank, zones, nodes, score, committed=key in snapshot.commitments)
+        if isinstance(outcome, Refused):
+            waiting[key] = Waiting(key, rank, outcome.reason, outcome.detail)
+        else:
+            held = key in snapshot.commitments
+            admitted[key] = Admission(key, rank, outcome.zones, outcome.nodes, outcome.score, committed=held)
     node_of = {uid: node for admission in admitted.values() for uid, node in admission.members.items()}
     partial = frozenset(ask.gang.key for ask in asks if ask.partial)
     return Plan(snapshot.version, snapshot.network.version, admitted, waiting, node_of, partial)

@@ -79,9 +79,8 @@ def place_more(run: Run, ask: Ask, zones: Sequence[ZoneName], ends: Sequence[tup
         members: ByClass = ((member_class, pods[:count]),)
         wish = run.wish(members, ask, near)
         placed = _place_in(run, ask, members, wish, tuple(zones), score)
-        if placed is not None:
-            nodes |= placed.nodes
-            near.extend(placed.ends)
+        nodes |= placed.nodes if placed is not None else {}
+        near.extend(placed.ends if placed is not None else ())
     return Placed(tuple(zones), nodes, tuple(near), None) if nodes else None
 
 

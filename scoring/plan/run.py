@@ -129,12 +129,13 @@ class Run:
         parts: list[tuple[MemberClass, Ints, Ints]] = []
         for member_class, pods in (*ask.need, *ask.more):
             nodes = [before.members[pod.uid] for pod in pods if pod.uid in before.members]
+            if not nodes:
+                continue  # members beyond the minimum that had no place, perhaps for want of a resource
             request = self.vector(member_class)
             if request is None or any(node not in index for node in nodes):
                 return None
-            if nodes:
-                rows, counts = np.unique(np.array([index[node] for node in nodes], np.int64), return_counts=True)
-                parts.append((member_class, rows, counts[:, None] * request))
+            rows, counts = np.unique(np.array([index[node] for node in nodes], np.int64), return_counts=True)
+            parts.append((member_class, rows, counts[:, None] * request))
         if len(self.memo.footprints) > 20_000:
             self.memo.footprints.clear()
         self.memo.footprints[ask.gang.key] = (ask, before.members, index, tuple(parts))
@@ -215,13 +216,10 @@ class Run:
         request = self.vector(member_class)
         if request is None:
             return np.zeros(len(self.table.nodes), np.int64)
-        match when:
-            case When.EMPTY:
-                counts = fit_counts(self.table.allocatable, request)
-            case When.AT_START:
-                counts = fit_counts(self.start, request)
-            case When.NOW:
-                counts = self.room.counts(request)
+        if when is When.NOW:
+            counts = self.room.counts(request)
+        else:
+            counts = fit_counts(self.start if when is When.AT_START else self.table.allocatable, request)
         fits = np.where(self.mask(member_class, when), counts, 0)
         return np.minimum(fits, 1) if member_class.constraints.host_ports else fits
 

@@ -8,8 +8,9 @@ import pytest
 from scoring.ids import EndpointId, NodeName
 from scoring.model import Gang, HostPort, Node, Phase, Pod, Role
 from scoring.network import METRICS, Measurement, Metric, NetworkMatrix
-from scoring.plan import Plan, plan
+from scoring.plan import Memo, Plan, plan
 from scoring.plan.ask import GANG_GATE
+from scoring.plan.run import Run
 from scoring.policy import Policy, Selection
 from scoring.reasons import Reason
 from scoring.snapshot import NodeTable, Snapshot
@@ -356,6 +357,28 @@ def test_members_that_ask_for_nothing() -> None:
     assert len(told(planned(row(1, cpu="0"), gang("g", members=members)), "g")) == 3
 
 
+# -- a resource that no node has -------------------------------------------------------------------------------
+
+
+def test_what_no_node_has_has_no_place() -> None:
+    """No zone holds, estimates or selects anything for a wish that asks for a resource nobody offers."""
+    wish = gang("g", 1, gpu=1)
+    run = Run(snapshot(row(2), [wish]), POLICY, Memo())
+    ask = run.ask(wish)
+    asked, zone = run.wish(ask.need, ask), run.zones[0]
+    assert run.zone_members(asked).tolist() == [0]
+    assert run.place(asked, run.zones, method=Selection.SUBSET, score=POLICY.score) is None
+    assert run.estimate(asked, zone, score=POLICY.score) is None
+    assert not run.fits_empty(asked, run.zones)
+
+
+def test_a_kind_that_has_no_place_hinders_no_other() -> None:
+    """After success: two zones hold the same, though neither all kinds; the better measured one is not known."""
+    nodes = [*row(1, zone="a", prefix="a"), *row(1, zone="b", prefix="b")]
+    members = [*finished(1), pod("g-1", gang="g"), pod("g-2", gang="g", gpu=1)]
+    assert told(planned(nodes, gang("g", members=members, min_member=1), network=mesh(nodes)), "g") == ["a0"]
+
+
 # -- host ports ------------------------------------------------------------------------------------------------
 
 
@@ -368,6 +391,13 @@ def test_different_ports_may_share_a_node() -> None:
     assert told(planned(one, gang("g", members=same)), "g")[0] is Reason.IMPOSSIBLE
     both = [ported(ported(pod("g-0", gang="g", role=Role.PS), 2222), 2223), different[1]]
     assert told(planned(one, gang("g", members=both)), "g")[0] is Reason.IMPOSSIBLE
+
+
+def test_ports_on_nodes_that_are_gone_hinder_nobody() -> None:
+    """The cache may know pods of a node that has left."""
+    wish = gang("g", members=[ported(m, 80) for m in gang("g", 1).members])
+    taken = {NodeName("gone"): frozenset({HostPort("TCP", "0.0.0.0", 80)})}
+    assert told(planned(row(1), wish, host_ports=taken), "g") == ["n0"]
 
 
 def test_ports_given_to_one_gang_are_taken_for_the_next() -> None:

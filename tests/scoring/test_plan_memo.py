@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scoring.ids import NodeName, ZoneName
@@ -275,6 +275,7 @@ def runs(draw: st.DrawFn) -> tuple[Snapshot, Policy]:
     return found, policy
 
 
+@settings(deadline=None)
 @given(st.lists(runs(), min_size=2, max_size=4))
 def test_a_memo_changes_nothing(several: list[tuple[Snapshot, Policy]]) -> None:
     """Runs on changing clusters, under changing policies, with one memo: each plans as it would alone."""

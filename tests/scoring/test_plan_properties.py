@@ -10,7 +10,7 @@ from functools import cache
 from itertools import combinations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from scoring.feasible import node_allows, ports_conflict
@@ -129,9 +129,10 @@ def equal_gangs() -> st.SearchStrategy[tuple[list[int], list[tuple[int, int]]]]:
 # -- soundness -------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(clusters(), st.sampled_from([0.0, LATE_S]))
 def test_members_go_only_where_they_may(state: Snapshot, now_s: float) -> None:
-    """No member is sent to a node that its constraints, its class's refusals, host ports or its gang's zones exclude."""
+    """No member is sent where its constraints, its class's refusals, host ports or its gang's zones exclude it."""
     outcome = plan(state, POLICY, now_s=now_s)
     ports: dict[NodeName, list[HostPort]] = {name: list(state.host_ports.get(name, ())) for name in state.table.names}
     members = {m.uid: m for g in state.gangs.values() for m in g.members}
@@ -154,6 +155,7 @@ def test_members_go_only_where_they_may(state: Snapshot, now_s: float) -> None:
             assert not zones or on.zone in zones.split(",") or runs_at or key in state.commitments
 
 
+@settings(deadline=None)
 @given(clusters(), st.sampled_from([0.0, LATE_S]))
 def test_room_is_given_once(state: Snapshot, now_s: float) -> None:
     """What members of all gangs take together, commitments included, is nowhere more than is free."""
@@ -174,6 +176,7 @@ def test_room_is_given_once(state: Snapshot, now_s: float) -> None:
             assert not amount or used[at][resource] <= free[state.table.axis.index(resource)]
 
 
+@settings(deadline=None)
 @given(clusters(), st.sampled_from([0.0, LATE_S]))
 def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
     """A gang that is admitted reaches its minimum set with what runs, unless it was committed before."""
@@ -191,6 +194,7 @@ def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
             assert len(admission.zones) == 1
 
 
+@settings(deadline=None)
 @given(clusters())
 def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None:
     """Each is admitted or waits with a rank of its own, and nothing else is in the plan."""
@@ -202,6 +206,7 @@ def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None
     assert sorted(ranks) == list(range(1, len(wishes) + 1))
 
 
+@settings(deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_input_order_is_irrelevant(state: Snapshot, order: object) -> None:
     """Nodes, gangs, commitments and refusals listed in another order give the same plan."""
@@ -224,6 +229,7 @@ def test_input_order_is_irrelevant(state: Snapshot, order: object) -> None:
     assert plan(other, POLICY, now_s=LATE_S) == plan(state, POLICY, now_s=LATE_S)
 
 
+@settings(deadline=None)
 @given(clusters())
 def test_commitments_are_never_moved(state: Snapshot) -> None:
     """A committed gang is told its nodes or why it cannot go on; a previous plan changes nothing of it (S4)."""
@@ -245,6 +251,7 @@ def test_commitments_are_never_moved(state: Snapshot) -> None:
                 assert outcome.waiting[key].reason is Reason.INCOMPLETE or not held
 
 
+@settings(deadline=None)
 @given(clusters(), st.sampled_from(When))
 def test_rooms_are_never_negative(state: Snapshot, when: When) -> None:
     """However overdrawn nodes are, a zone holds at least none of each kind and at most all members count."""
@@ -308,6 +315,7 @@ def small(draw: st.DrawFn) -> Snapshot:
     return snapshot(nodes, [wish], network=network)
 
 
+@settings(deadline=None)
 @given(small())
 def test_admitted_exactly_when_there_is_a_way(state: Snapshot) -> None:
     """Up to 4 nodes × 4 pods: a gang that is first is admitted if and only if brute force places its minimum."""
@@ -318,6 +326,7 @@ def test_admitted_exactly_when_there_is_a_way(state: Snapshot) -> None:
     assert want == (wish.key in plan(state, POLICY, now_s=0.0).admitted)
 
 
+@settings(deadline=None)
 @given(clusters(zones="a", most_nodes=4, most_gangs=3))
 def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
     """With ports, taints, refusals and foreign load too, what brute force cannot place is not admitted."""
@@ -350,6 +359,7 @@ def admitted(
     return [g.key in outcome.admitted for g in gangs]
 
 
+@settings(deadline=None)
 @given(equal_gangs(), st.data())
 def test_more_room_never_unplaces_the_first_gang(
     case: tuple[list[int], list[tuple[int, int]]], data: st.DataObject
@@ -361,6 +371,7 @@ def test_more_room_never_unplaces_the_first_gang(
     assert after >= before
 
 
+@settings(deadline=None)
 @given(equal_gangs(), st.data())
 def test_more_room_only_helps_in_the_order_of_the_queue(
     case: tuple[list[int], list[tuple[int, int]]], data: st.DataObject
@@ -395,6 +406,7 @@ def test_more_room_can_unplace_a_gang_behind(
 # -- the network -----------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([5e6, 10e6, 40e6, 90e6]), min_size=6, max_size=6),
     st.sampled_from([0.5, 8.0, 1024.0]),
@@ -413,6 +425,7 @@ def test_scaling_all_throughputs_moves_nobody(rates: list[float], factor: float,
     assert places(factor) == places(1.0)
 
 
+@settings(deadline=None)
 @given(st.sampled_from([Metric.DELAY, Metric.THROUGHPUT]), st.integers(0, 2))
 def test_a_better_zone_stays_chosen(metric: Metric, at: int) -> None:
     """Bettering all links of the zone that is chosen does not drive the gang away."""
@@ -438,6 +451,7 @@ def test_a_better_zone_stays_chosen(metric: Metric, at: int) -> None:
 # -- spilling over zones ---------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=5), st.integers(1, 9), st.data())
 def test_a_spill_takes_the_fewest_zones(rooms: list[int], size: int, data: st.DataObject) -> None:
     """Up to five zones: a gang is spread over as few as brute force needs, and waits when all are too small."""
@@ -469,6 +483,7 @@ HEAVY = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(clusters(), HEAVY)
 def test_a_heavier_gang_loses_nothing_to_places_kept(state: Snapshot, heavy: Gang) -> None:
     """Places of the former plan never stand in the way of a heavier gang: it is admitted to the very same nodes."""
@@ -480,6 +495,7 @@ def test_a_heavier_gang_loses_nothing_to_places_kept(state: Snapshot, heavy: Gan
     assert kept.waiting.get(heavy.key) == fresh.waiting.get(heavy.key)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 4), min_size=1, max_size=4),
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 1)), min_size=1, max_size=4),
@@ -496,17 +512,45 @@ def test_equal_members_lose_nothing_to_places_kept(cpus: list[int], gangs: list[
     assert kept.admitted.keys() == fresh.admitted.keys()
 
 
-@given(clusters(), HEAVY)
-def test_no_gang_ahead_of_the_first_difference_differs(state: Snapshot, heavy: Gang) -> None:
-    """With former places kept, gangs are lost and won against a fresh plan only behind one whose place was kept."""
-    before = plan(state, POLICY, now_s=LATE_S)
-    after = with_gang(state, heavy)
-    kept, fresh = plan(after, POLICY, now_s=LATE_S, previous=before), plan(after, POLICY, now_s=LATE_S)
-    asks = sorted((a for a in (ask_of(g, POLICY) for g in after.gangs.values()) if a.pending), key=order_key)
-    for ask in asks:
+@st.composite
+def crowded(draw: st.DrawFn) -> tuple[Snapshot, Gang]:
+    """Few nodes, many gangs of unequal members, and a heavy gang that comes later: places are fought for."""
+    nodes = [
+        node(f"n{i}", zone=draw(st.sampled_from("ab")), cpu=str(draw(st.integers(1, 4))))
+        for i in range(draw(st.integers(2, 4)))
+    ]
+    shape = st.tuples(st.integers(1, 3), st.integers(1, 3))
+    shapes = draw(st.lists(shape, min_size=2, max_size=4))
+    waiting = [gang(f"g{i}", size, cpu=str(cpu), created_s=float(i)) for i, (size, cpu) in enumerate(shapes)]
+    size, cpu = draw(shape)
+    return snapshot(nodes, waiting), gang("heavy", size, cpu=str(cpu), priority=9)
+
+
+@settings(deadline=None)
+@given(crowded())
+def test_no_gang_loses_to_places_kept_behind_it(case: tuple[Snapshot, Gang]) -> None:
+    """As long as all gangs ahead are placed as in a fresh plan, who is admitted there is admitted with places kept."""
+    state, heavy = case
+    before, after = plan(state, POLICY, now_s=0.0), with_gang(state, heavy)
+    kept, fresh = plan(after, POLICY, now_s=0.0, previous=before), plan(after, POLICY, now_s=0.0)
+    for ask in sorted((ask_of(g, POLICY) for g in after.gangs.values()), key=order_key):
         one, other = kept.admitted.get(ask.gang.key), fresh.admitted.get(ask.gang.key)
-        if (one is None) != (other is None):
-            pytest.fail(f"{ask.gang.key}: a gang is admitted by one plan only")
-        if one is not None and one.members != (other.members if other else None):
-            assert ask.gang.key in before.admitted
+        assert one is not None or other is None
+        if one is None or other is None or one.members != other.members:
             break
+
+
+def test_a_gang_can_lose_to_a_place_kept_ahead_of_it() -> None:
+    """The counter-example to more: g0 keeps the node in b that it was given before the heavy gang came.
+
+    From scratch it would fill up a node in a and leave b to g1. So room is lost only to gangs ahead, and until these
+    are bound.
+    """
+    nodes = [node("b0", zone="b", cpu="3"), node("a0", zone="a", cpu="3"), node("a1", zone="a", cpu="3")]
+    waiting = [gang("g0", 1, cpu="1", created_s=0.0), gang("g1", 1, cpu="3", created_s=1.0)]
+    state, after = snapshot(nodes, waiting), snapshot(nodes, [*waiting, gang("heavy", 2, cpu="2", priority=9)])
+    before = plan(state, POLICY, now_s=0.0)
+    assert dict(before.node_of) == {"uid-default-g0-0": "b0", "uid-default-g1-0": "a0"}
+    kept, fresh = plan(after, POLICY, now_s=0.0, previous=before), plan(after, POLICY, now_s=0.0)
+    assert sorted(kept.admitted) == ["default/g0", "default/heavy"]
+    assert sorted(fresh.admitted) == ["default/g0", "default/g1", "default/heavy"]

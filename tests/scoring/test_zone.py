@@ -185,7 +185,8 @@ def test_many_zones_are_grown_and_hold_the_gang(rooms: list[int], count: int) ->
     fewest = next(n for n in range(1, len(rooms) + 1) if sum(largest[:n]) >= count)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(zones_module, "MOST_SETS", 1)
-        got = first(named, [count])
-    assert got is not None
+        sets = list(fewest_zones(named, [count], between=flat))
+    got = sets[-1]
+    assert len(sets) <= 2  # one zone alone or all of them are single sets
     assert sum(named[z][0] for z in got) >= count
     assert len(got) == fewest

@@ -31,6 +31,8 @@ class KubeScheduler:
     """One run of kube-scheduler; a restart is a new one."""
 
     def __init__(self) -> None:
+        self.late: set[str] = set()
+        """Pods that do not come to the extender now: their volumes are being made, say"""
         self.calls: dict[str, Call] = {}
         """uid → its bind call under way"""
         self._parked: dict[str, str] = {}
@@ -73,7 +75,12 @@ class KubeScheduler:
 
     def _try(self, world: World, uid: str, pod: dict[str, Any], pods: dict[str, Any]) -> None:
         version = pod["metadata"]["resourceVersion"]
-        if uid in self.calls or self._parked.get(uid) == version or self._due_s.get(uid, 0.0) > world.now_s:
+        if (
+            pod["metadata"]["name"] in self.late
+            or uid in self.calls
+            or self._parked.get(uid) == version
+            or self._due_s.get(uid, 0.0) > world.now_s
+        ):
             return
         free = self._free(world, pods)
         look = tuple(sorted(free.items()))

@@ -14,7 +14,7 @@ from scoring.model import Gang
 from scoring.plan import Plan
 from scoring.policy import Policy, ZonePolicy
 from scoring.reasons import Reason
-from tests.builders import node, pod
+from tests.builders import mesh, node, pod
 from tests.fakes.clock import FakeClock, LoopClock
 
 pytestmark = pytest.mark.looptime
@@ -212,6 +212,22 @@ async def test_decisions_are_told_once(caplog: pytest.LogCaptureFixture) -> None
     desk.planner.replan()
     told = [(record.getMessage(), record.fields.get("reason")) for record in caplog.records]  # type: ignore[attr-defined]
     assert told == [("plan", Reason.INCOMPLETE), ("admit", None)]
+
+
+@pytest.mark.parametrize("in_a_thread", [True, False])
+async def test_new_measurements_are_scored_before_they_are_planned_with(
+    monkeypatch: pytest.MonkeyPatch, in_a_thread: bool
+) -> None:
+    """In a large cluster in a thread; the plan is the same either way."""
+    monkeypatch.setattr("extender.service.planning._INLINE_NODES", 0 if in_a_thread else 1000)
+    desk = Desk()
+    desk.cache.nodes.upsert(node("n2", cpu="1"))
+    desk.gang(size=2, cpu="1")
+    network = mesh(["n1", "n2"])
+    await desk.planner.prepare(network)
+    assert bool(desk.planner.memo.scores) is in_a_thread
+    desk.cache.set_network(network)
+    assert desk.planner.replan().admitted[G].score == 100.0
 
 
 def test_a_planner_needs_no_event_loop() -> None:

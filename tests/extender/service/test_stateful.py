@@ -6,7 +6,7 @@ nothing fails any more, every gang is bound that a netgang without any memory wo
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ from tests.extender.service.world import COMMIT_S, HOLD_S, World, node_json, unf
 from tests.fakes.cluster_api import FakeClusterApi
 
 T = TypeVar("T")
+Rule = TypeVar("Rule", bound=Callable[..., None])
 
 NODES_MAX = ("n1", "n2", "n3", "n4")
 GANGS = ("a", "b", "c")
@@ -41,23 +42,41 @@ LIVELY_S = 2000.0
 """The longest a gang may be kept waiting by back-offs and half-bound neighbours after the last fault."""
 
 
+PAUSES_S = st.sampled_from([0.0, 0.01, 0.06, 0.2, 0.2, 1.0, 3.0, 12.0, 40.0])
+
+
+def step(**arguments: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Any]:
+    """A rule after which some time passes, in which everybody works."""
+
+    def made(what: Callable[..., None]) -> Any:
+        def acted(self: "ServiceMachine", pause_s: float, **values: Any) -> None:
+            what(self, **values)
+            self.run(self.world.settle(pause_s))
+
+        acted.__name__ = what.__name__
+        acted.__doc__ = what.__doc__
+        return rule(pause_s=PAUSES_S, **arguments)(acted)
+
+    return made
+
+
 class WatchedApi(FakeClusterApi):
-    """Remembers whose Bindings failed: only such gangs may be bound in part."""
+    """Remembers whose Bindings failed: only such gangs may be bound in part. Tells who is posted."""
 
     def __init__(self, *objects: dict[str, Any]) -> None:
         super().__init__(*objects)
+        self.on_post: Callable[[str], None] = lambda gang: None
         self.spoiled: set[str] = set()
         """Gangs of which a POST failed"""
 
     async def bind(self, binding: Binding) -> None:
         """As ever."""
+        gang = binding.name.split("-")[0]
+        self.on_post(gang)
         try:
             await super().bind(binding)
-        except (ApiError, ApiUnavailableError):
-            self.spoiled.add(binding.name.split("-")[0])
-            raise
-        except asyncio.CancelledError:
-            self.spoiled.add(binding.name.split("-")[0])
+        except (ApiError, ApiUnavailableError, asyncio.CancelledError):
+            self.spoiled.add(gang)
             raise
 
 
@@ -73,6 +92,7 @@ class ServiceMachine(RuleBasedStateMachine):
         self.spoiled: set[str] = set()
         """Gangs that people or faults have broken: they may be bound in part"""
         self.strangers = 0
+        self.violated: list[str] = []
 
     def run(self, what: Awaitable[T]) -> T:
         """Let virtual time pass until `what` is done; kube-scheduler works meanwhile."""
@@ -82,6 +102,7 @@ class ServiceMachine(RuleBasedStateMachine):
     def start(self, cpus: list[str]) -> None:
         """Some nodes."""
         self.api = WatchedApi(*(node_json(name, cpu=cpu) for name, cpu in zip(NODES_MAX, cpus, strict=False)))
+        self.api.on_post = self._posted
         self.run(self._start())
         self.keeper = self.loop.create_task(self._schedule())
 
@@ -96,7 +117,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
     # -- people -------------------------------------------------------------------------------------------------------
 
-    @rule(
+    @step(
         name=st.sampled_from(GANGS),
         size=st.integers(1, 4),
         spare=st.integers(0, 1),
@@ -110,12 +131,12 @@ class ServiceMachine(RuleBasedStateMachine):
             self.api.spoiled.discard(name)
             self.world.gang(name, size + spare, minimum=size, cpu=cpu, priority=priority)
 
-    @rule(name=st.sampled_from(GANGS))
+    @step(name=st.sampled_from(GANGS))
     def delete_gang(self, name: str) -> None:
         """All its pods go."""
         self.world.delete(*(pod["metadata"]["name"] for pod in self._pods_of(name)))
 
-    @rule(name=st.sampled_from(GANGS), number=st.integers(0, 4), recreate=st.booleans())
+    @step(name=st.sampled_from(GANGS), number=st.integers(0, 4), recreate=st.booleans())
     def delete_pod(self, name: str, number: int, recreate: bool) -> None:
         """One pod goes; its owner may replace it."""
         found = [pod for pod in self._pods_of(name) if pod["metadata"]["name"] == f"{name}-{number}"]
@@ -128,7 +149,7 @@ class ServiceMachine(RuleBasedStateMachine):
                 pod["spec"].pop("nodeName", None)
                 self.api.add(pod)
 
-    @rule(node=st.sampled_from(NODES_MAX), cpu=st.sampled_from(["1", "2"]))
+    @step(node=st.sampled_from(NODES_MAX), cpu=st.sampled_from(["1", "2"]))
     def stranger_comes(self, node: str, cpu: str) -> None:
         """Another scheduler uses room, also such as is held for a gang, but not such as is being bound to."""
         posting = {post.node for state in self._states() for post in state.posting.values()}
@@ -137,7 +158,7 @@ class ServiceMachine(RuleBasedStateMachine):
             self.world.occupy(node, cpu=cpu, name=f"stranger-{self.strangers}")
             self.run(self.world.settle(0.0))
 
-    @rule()
+    @step()
     def stranger_goes(self) -> None:
         """The oldest one."""
         names = [one["metadata"]["name"] for one in _all(self.world, PODS)]
@@ -146,12 +167,12 @@ class ServiceMachine(RuleBasedStateMachine):
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
-    @rule(name=st.sampled_from(NODES_MAX), ready=st.sampled_from([True, True, False]))
+    @step(name=st.sampled_from(NODES_MAX), ready=st.sampled_from([True, True, False]))
     def node_comes_or_changes(self, name: str, ready: bool) -> None:
         """A node as large as its pods need, ready or not."""
         self.world.node(name, cpu="6", ready=ready)
 
-    @rule(name=st.sampled_from(NODES_MAX))
+    @step(name=st.sampled_from(NODES_MAX))
     def node_goes(self, name: str) -> None:
         """And its pods with it, as the node controller has it."""
         if name in self.world.node_names():
@@ -163,39 +184,39 @@ class ServiceMachine(RuleBasedStateMachine):
 
     # -- faults -------------------------------------------------------------------------------------------------------
 
-    @rule(error=st.sampled_from(FAULTS), applied=st.booleans(), times=st.integers(1, 3))
+    @step(error=st.sampled_from(FAULTS), applied=st.booleans(), times=st.integers(1, 3))
     def posts_fail(self, error: Exception, applied: bool, times: int) -> None:
         """The next POSTs fail, or lose their answer."""
         self.api.fail_next("bind", error, times=times, applied=applied)
 
-    @rule(verb=st.sampled_from(["patch", "evict", "get"]))
+    @step(verb=st.sampled_from(["patch", "evict", "get"]))
     def other_calls_fail(self, verb: str) -> None:
         """The next one does."""
         self.api.fail_next(verb, FAULTS[0])
 
-    @rule(latency_s=st.sampled_from([0.0, 0.05, 1.0, 20.0]))
+    @step(latency_s=st.sampled_from([0.0, 0.05, 1.0, 20.0]))
     def posts_take(self, latency_s: float) -> None:
         """The API server is slow, or very slow, or recovers."""
         self.api.latency_s["bind"] = latency_s
 
-    @rule()
+    @step()
     def watches_break(self) -> None:
         """Every watch ends with an error."""
         self.api.break_watches(ApiUnavailableError("connection reset"))
 
-    @rule()
+    @step()
     def history_is_lost(self) -> None:
         """Watches must list anew."""
         self.api.store.compact()
 
-    @rule()
+    @step()
     def kube_scheduler_restarts(self) -> None:
         """Its calls are cut off, and it remembers nothing."""
         for call in self.scheduler.calls.values():
             call.hang_up()
         self.scheduler = KubeScheduler()
 
-    @rule()
+    @step()
     def netgang_restarts(self) -> None:
         """It answers what it holds, and a new process begins from the API server alone."""
         self.scheduling = False
@@ -209,14 +230,37 @@ class ServiceMachine(RuleBasedStateMachine):
         await self.stack.aclose()
         await self._start()
 
-    # -- time ---------------------------------------------------------------------------------------------------------
+    @step(name=st.sampled_from(GANGS), number=st.integers(0, 3))
+    def a_pod_is_late(self, name: str, number: int) -> None:
+        """kube-scheduler has other things to do for it first: its gang is held meanwhile."""
+        self.scheduler.late.add(f"{name}-{number}")
 
-    @rule(seconds=st.sampled_from([0.01, 0.2, 0.2, 1.0, 5.0, 30.0]))
-    def time_passes(self, seconds: float) -> None:
-        """Everybody works."""
-        self.run(self.world.settle(seconds))
+    @step()
+    def late_pods_come(self) -> None:
+        """All of them."""
+        self.scheduler.late.clear()
+
+    @step()
+    def nothing_happens(self) -> None:
+        """Time alone."""
 
     # -- promises -----------------------------------------------------------------------------------------------------
+
+    def _posted(self, gang: str) -> None:
+        """No Binding before quorum: with all that are posted now the gang is whole, even if it was broken before."""
+        state = self.world.state(gang)
+        pods = self._pods_of(gang)
+        if state is None or not pods:
+            return
+        there = {pod["metadata"]["uid"] for pod in pods if "nodeName" in pod["spec"]} | state.posting.keys()
+        if not state.started and len(there) < _minimum(pods):
+            self.violated.append(f"{len(there)} of {_minimum(pods)} members of {gang} are bound or posted")
+
+    @invariant()
+    @precondition(lambda self: hasattr(self, "world"))
+    def nothing_is_posted_before_quorum(self) -> None:
+        """What was noted at each POST."""
+        assert not self.violated
 
     @invariant()
     @precondition(lambda self: hasattr(self, "world"))
@@ -234,7 +278,7 @@ class ServiceMachine(RuleBasedStateMachine):
             state = self.world.state(name)
             if name in broken or not pods or (state is not None and state.posting):
                 continue
-            minimum = int(pods[0]["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"])
+            minimum = _minimum(pods)
             count = sum("nodeName" in pod["spec"] for pod in pods)
             assert count == 0 or count >= minimum, f"{count} of {minimum} members of {name} are bound"
 
@@ -277,6 +321,7 @@ class ServiceMachine(RuleBasedStateMachine):
             self.loop.close()
 
     def _nothing_fails_any_more(self) -> None:
+        self.scheduler.late.clear()
         for verb in ("bind", "patch", "evict", "get", "list", "watch"):
             self.api._faults[verb].clear()
         self.api.latency_s.clear()
@@ -316,6 +361,10 @@ class ServiceMachine(RuleBasedStateMachine):
         snapshot = cache.snapshot()
         bare = replace(snapshot, commitments={}, exclusions={}, backing_off_until_s={})
         return sorted(plan(bare, self.world.service.planner.policy, now_s=START_S + self._now_s()).admitted)
+
+
+def _minimum(pods: list[dict[str, Any]]) -> int:
+    return int(pods[0]["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"])
 
 
 ServiceMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)

@@ -202,7 +202,8 @@ REFUSALS: dict[str, tuple[list[Object], Reason]] = {  # case: (pods, reason of g
 async def test_a_refusal_is_constant(pods: list[Object], reason: Reason) -> None:
     """The plan's reason, the same at every repetition: a changing one makes kube-scheduler spin."""
     async with running(N1, *pods) as world:
-        assert [world.refusal("g-0") for _ in range(3)] == [reason] * 3
+        assert world.refusal("g-0") is reason
+        assert world.refusal("g-0") is reason
         await world.settle(5.0)
         assert world.refusal("g-0") is reason
 
@@ -215,6 +216,69 @@ async def test_a_pod_of_an_invalid_gang_is_not_woken_for_nothing() -> None:
             world.node(f"more-{number}")
             await world.settle()
         assert world.api.patches == []
+
+
+async def test_a_pod_that_keeps_coming_back_is_sent_to_the_timer() -> None:
+    """A storm of the same question: from the fourth time on an `Error` with the same text, until there is news."""
+    async with running(N1) as world:
+        world.occupy("n1")
+        [name] = world.gang("g", 1)
+        await world.settle()
+        answers = [world.filter(name) for _ in range(5)]
+        assert answers == [Refused(Reason.NO_ROOM)] * 3 + [Failed(Reason.NO_ROOM)] * 2
+        assert world.filter(name, debug=True) == Refused(Reason.NO_ROOM)
+        world.delete("stranger")
+        await world.settle()
+        assert world.offered(name) == "n1"
+        world.occupy("n1")
+        await world.settle()
+        assert world.refusal(name) is Reason.NO_ROOM
+
+
+# -- kube-scheduler knows more than we do -----------------------------------------------------------------------------
+
+
+async def test_a_new_pod_is_answered_at_its_first_question() -> None:
+    """The question overtakes the watch by a moment: it waits that moment, and gets its node."""
+    async with running(N1) as world:
+        world.pod("g-0", gang="g")
+        assert await world.ask("g-0") == Passed([NodeName("n1")])
+
+
+async def test_room_that_is_just_made_is_given_at_once() -> None:
+    """kube-scheduler passes a node that is full in our view: its pod has just gone, and we are about to hear of it."""
+    async with running(N1) as world:
+        world.occupy("n1")
+        [name] = world.gang("g", 1)
+        await world.settle()
+        assert world.refusal(name) is Reason.NO_ROOM
+        world.delete("stranger")
+        assert await world.ask(name) == Passed([NodeName("n1")])
+
+
+@pytest.mark.parametrize("debug", [True, False])
+async def test_nobody_waits_without_need(debug: bool) -> None:
+    """Planned pods, plain ones and people are answered in the same moment."""
+    async with running(N1) as world:
+        world.gang("g", 1)
+        world.gang("large", 1, cpu="9")
+        world.pod("plain")
+        await world.settle()
+        began_s = world.now_s
+        for name in ("g-0", "plain"):
+            await world.ask(name, debug=debug)
+        if debug:
+            await world.ask("large-0", nodes=["n7"], debug=True)
+        assert world.now_s == began_s
+
+
+async def test_before_the_first_plan_nobody_waits_either() -> None:
+    """There is nothing to catch up with."""
+    api = FakeClusterApi(N1, unknown("p", gang="g"))
+    service = following(Settings(), api, LoopClock(), random.Random(0))
+    began_s = asyncio.get_running_loop().time()
+    await service.verbs.caught_up(args_of(api.pod("p"), nodes=["n1"]))
+    assert asyncio.get_running_loop().time() == began_s
 
 
 # -- what a question may change ---------------------------------------------------------------------------------------
@@ -331,5 +395,5 @@ async def test_an_exclusion_makes_one_member_kind_go_elsewhere_not_all() -> None
         [(member_class, nodes)] = world.service.cache.snapshot().exclusions.items()
         pod = world.service.cache.pod(PodUid(world.uid("g-0")))
         assert pod is not None
-        assert (member_class, nodes) == (pod.member_class, {refused})
+        assert (member_class, nodes) == (pod.member_class, frozenset({NodeName(refused)}))
         assert key("h") in world.plan.admitted

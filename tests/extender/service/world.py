@@ -197,6 +197,12 @@ class World:
         """Ask /filter."""
         return self.service.verbs.filter(self.asking(pod, nodes=nodes, debug=debug))
 
+    async def ask(self, pod: str, **how: Any) -> FilterAnswer:
+        """Ask /filter as the HTTP side does, with a moment for the watch."""
+        args = self.asking(pod, **how)
+        await self.service.verbs.caught_up(args)
+        return self.service.verbs.filter(args)
+
     def offered(self, pod: str, **how: Any) -> str:
         """Ask /filter for a pod that is given exactly one node; that node."""
         answer = self.filter(pod, **how)

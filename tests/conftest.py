@@ -1,0 +1,14 @@
+"""Settings for all tests: how Hypothesis looks for counter-examples.
+
+`ci` (default) tries the same examples every time, so that a change is judged by the change; `nightly` looks for new
+ones: `HYPOTHESIS_PROFILE=nightly make test`. Neither has a deadline: a busy machine is not a defect.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+_SLOW_IS_NO_FAULT = (HealthCheck.too_slow,)
+settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=_SLOW_IS_NO_FAULT)
+settings.register_profile("nightly", deadline=None, max_examples=2000, suppress_health_check=_SLOW_IS_NO_FAULT)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

@@ -1,0 +1,179 @@
+"""What people are shown: documents of one moment, honest about what is held and what is not read yet."""
+
+import asyncio
+import random
+
+import pytest
+
+from extender.bootstrap import following
+from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
+from extender.service.views import Views
+from extender.settings import Settings
+from scoring.network import NetworkMatrix
+from tests.builders import mesh
+from tests.extender.service.world import World, node_json, running
+from tests.fakes.clock import LoopClock
+from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.network_source import FakeNetworkSource
+
+pytestmark = pytest.mark.looptime
+
+N1, N2 = node_json("n1"), node_json("n2")
+
+
+def members(world: World, gang: str = "g") -> dict[str, str]:
+    """Member → its state, as /v1/explain says."""
+    document = world.service.views.explain("default", gang)
+    assert document is not None
+    return {one["pod"]: one["state"] for one in document["members"]}
+
+
+async def test_the_plan_counts_held_calls() -> None:
+    """Together with where everybody would go."""
+    async with running(N1) as world:
+        first, _ = world.gang("g", 2)
+        await world.settle()
+        [call] = world.bind_offered(first)
+        await world.settle()
+        plan = world.service.views.plan()
+        assert plan["held_binds"] == 1
+        assert plan["admitted"][0]["members"] == {"g-0": "n1", "g-1": "n1"}
+        assert plan["admitted"][0]["committed"] is True
+        call.hang_up()
+
+
+async def test_explain_follows_a_gang_through_its_life() -> None:
+    """Waiting, planned, held, bound; and why it waits."""
+    async with running(N1) as world:
+        world.occupy("n1")
+        first, second = world.gang("g", 2)
+        await world.settle()
+        document = world.service.views.explain("default", "g")
+        assert document is not None
+        assert (document["state"], document["code"]) == ("waiting", "NO_ROOM")
+        assert document["zones"][0]["room"] == 0
+        world.delete("stranger")
+        await world.settle()
+        assert members(world) == {first: "planned", second: "planned"}
+        calls = world.bind_offered(first)
+        await world.settle()
+        assert members(world) == {first: "held", second: "planned"}
+        calls += world.bind_offered(second)
+        await world.settle()
+        assert members(world) == {first: "bound", second: "bound"}
+
+
+async def test_explain_knows_pods_and_gangs() -> None:
+    """A member's name gives its gang, too; a plain pod's only the pod; an unknown name nothing."""
+    async with running(N1) as world:
+        world.set_network(mesh(["n1"]))
+        [name] = world.gang("g", 1)
+        world.pod("plain")
+        await world.settle()
+        views = world.service.views
+        by_pod, plain = views.explain("default", name), views.explain("default", "plain")
+        assert by_pod is not None
+        assert plain is not None
+        assert (by_pod["gang"], by_pod["pod"]["planned"]) == ("default/g", "n1")
+        assert plain.keys() == {"pod"}
+        assert plain["pod"]["own"] is True
+        assert views.explain("default", "nobody") is None
+
+
+async def test_explain_repeats_what_was_not_understood() -> None:
+    """A mistyped annotation is reported, never silent."""
+    async with running(N1) as world:
+        world.gang("g", 1, annotations={"netgang.io/selection": "best"})
+        await world.settle()
+        document = world.service.views.explain("default", "g")
+        assert document is not None
+        assert document["problems"] == [
+            "netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used"
+        ]
+
+
+async def test_ready_once_everything_is_read_and_planned() -> None:
+    """Before that the reasons say what is missing."""
+    api = FakeClusterApi(N1)
+    service = following(Settings(), api, LoopClock(), random.Random(0))
+    ready, reasons, _ = service.views.readiness()
+    assert (ready, len(reasons)) == (False, 3)
+    assert reasons[0] == "nodes are not read yet"
+    async with running(api=api) as world:
+        ready, reasons, detail = world.service.views.readiness()
+        assert (ready, reasons) == (True, [])
+        assert detail["cache"]["nodes"] == 1
+        assert detail["sync"]["pods"]["relists"] == 1
+
+
+async def test_not_ready_between_reading_and_planning() -> None:
+    """What is read is not decided yet."""
+    async with running(N1) as world:
+        views = Views(
+            world.service.cache,
+            following(Settings(), world.api, world.clock, random.Random(0)).planner,
+            world.service.binds,
+            sync=dict,
+            network=lambda: None,
+        )
+        assert views.readiness()[:2] == (False, ["the first plan is not made yet"])
+
+
+async def test_the_network_shows_its_coverage_and_its_sources() -> None:
+    """How many nodes have an endpoint, how many pairs a value, and how each source does."""
+    source = FakeNetworkSource()
+    source.fail()
+    clock = LoopClock()
+    refresh = NetworkRefresh(
+        [Polled(source, 60.0)],
+        RefreshOptions(),
+        clock=clock,
+        nodes=lambda: (),
+        publish=lambda matrix: None,
+        jitter=lambda: 0.5,
+    )
+    async with running(N1, N2) as world:
+        world.set_network(mesh(["n1", "x"]))
+        document = world.service.views.network()
+        assert document["metrics"]["delay"] == {"known_pairs": 2, "mapped_nodes": 1, "nodes": 2}
+        assert "status" not in document
+        views = Views(
+            world.service.cache, world.service.planner, world.service.binds, sync=dict, network=refresh.status
+        )
+        assert [one["name"] for one in views.network()["status"]["sources"]] == ["fake"]
+        ready, _, detail = views.readiness()
+        assert ready
+        assert [one["name"] for one in detail["network"]["sources"]] == ["fake"]
+
+
+async def test_a_source_that_crashed_makes_the_service_unready() -> None:
+    """A defect in reading is not the same as a server that is away."""
+    source = FakeNetworkSource()
+    source.fail(RuntimeError("a defect"))
+    async with running(N1) as world:
+        refresh = NetworkRefresh(
+            [Polled(source, 60.0)],
+            RefreshOptions(),
+            clock=world.clock,
+            nodes=lambda: (),
+            publish=lambda matrix: None,
+            jitter=lambda: 0.5,
+        )
+        task = asyncio.create_task(refresh.run())
+        await world.settle()
+        views = Views(
+            world.service.cache, world.service.planner, world.service.binds, sync=dict, network=refresh.status
+        )
+        ready, reasons, _ = views.readiness()
+        assert not ready
+        assert "a defect" in reasons[0]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_empty_matrix_is_shown_too() -> None:
+    """Nothing is known of any pair."""
+    async with running(N1) as world:
+        world.set_network(NetworkMatrix(version=3))
+        document = world.service.views.network()
+        assert (document["version"], document["endpoints"]) == (3, 0)
