@@ -27,6 +27,7 @@ class Reason(StrEnum):
     MIXED_PRIORITIES = "netgang: the gang's pods have different priorities"
     # The pod may not go to this node, or to none of the nodes asked.
     OTHER_NODE_PLANNED = "netgang: another node is planned for this pod"
+    OTHER_ZONE = "netgang: the gang's other members are in another zone"
     NODE_NOT_OFFERED = "netgang: no node that suits the gang was offered"
     SURPLUS = "netgang: the gang runs, no room for members beyond min-available"
     RESERVED = "netgang: the room is held for a gang"

@@ -28,6 +28,7 @@ from extender.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Re
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, GangSource, Pod
 from scoring.plan import Plan
+from scoring.policy import ZonePolicy, gang_options
 from scoring.prefer import Preference, prefer
 from scoring.reasons import Reason
 from scoring.score import extender_scores
@@ -99,8 +100,10 @@ class Verbs:
         if gang is None and pod.group is not None and not native and self._cache.is_own(pod):
             # The watch will bring it in a moment.
             answer: FilterAnswer = self._refuse(args, pod, Reason.UNKNOWN_POD, planned=None)
-        elif gang is None or native or not self._cache.is_own(pod):
+        elif gang is None or not self._cache.is_own(pod):
             answer = self._pass_all(args, pod)
+        elif native:
+            answer = self._pass_zone(args, pod, gang)
         else:
             answer = self._filter_member(args, pod, gang)
         self._log_filter(pod, gang, answer)
@@ -137,6 +140,22 @@ class Verbs:
         if not args.debug:
             self._books.offers.note(pod.uid, None, now_s=self._clock.monotonic_s())
         return Passed(args.node_names)
+
+    def _pass_zone(self, args: FilterArgs, pod: Pod, gang: Gang) -> FilterAnswer:
+        """A native group is started by kube-scheduler itself; its members follow those on a node into their zone.
+
+        Only bound members count: kube-scheduler tries native groups on nodes that it takes back again.
+        """
+        table = self._cache.snapshot().table
+        required = gang_options(dict(gang.options), self._planner.policy).zone_policy is ZonePolicy.REQUIRED
+        placed = [m.node for m in gang.placed if m.node is not None and m.node in table.index] if required else []
+        zones = {table.nodes[table.index[node]].zone for node in placed}
+        near = [n for n in args.node_names if n in table.index and table.nodes[table.index[n]].zone in zones]
+        if not near:
+            return self._pass_all(args, pod)
+        if not args.debug:
+            self._books.offers.note(pod.uid, None, now_s=self._clock.monotonic_s())
+        return Passed(near, others=Reason.OTHER_ZONE)
 
     def _filter_member(self, args: FilterArgs, pod: Pod, gang: Gang) -> FilterAnswer:
         asked = args.node_names

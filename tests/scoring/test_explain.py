@@ -62,14 +62,14 @@ def test_each_kind_counts_for_itself() -> None:
 
 def test_room_that_is_committed_is_not_free() -> None:
     """What other gangs are committed to is gone for this one; its own commitment is its own."""
-    wish, other = gang("g", 2), gang("h", 2, created_s=1.0)
+    wish, other = gang("g", 4), gang("h", 2, created_s=1.0)
     held: dict[str, dict[str, str]] = {
         "default/h": {str(m.uid): "b0" for m in other.members},
-        "default/g": {str(m.uid): "a0" for m in wish.members},
+        "default/g": {str(m.uid): f"a{i // 2}" for i, m in enumerate(wish.members)},
     }
     state = snapshot(TWO_ZONES, [wish, other], commitments=held)
-    assert [(z.zone, z.room) for z in explained(state, wish).zones] == [("a", 2), ("b", 2)]
-    assert [(z.zone, z.room) for z in explained(state, gang("i", 4)).zones] == [("a", 2), ("b", 2)]
+    assert [(z.zone, z.room) for z in explained(state, wish).zones] == [("a", 4), ("b", 2)]
+    assert [(z.zone, z.room) for z in explained(state, gang("i", 4)).zones] == [("a", 0), ("b", 2)]
 
 
 RUNS = bound(pod("g-0", gang="g"), "a0")

@@ -235,13 +235,13 @@ def test_a_preferred_gang_is_completed_where_it_runs() -> None:
 
 
 def test_a_spread_gang_is_completed_in_its_own_zones_first() -> None:
-    """Two more members for a gang in zone a: one beside it, and only one elsewhere."""
-    nodes = [*row(2, zone="a", prefix="a"), *row(1, zone="b", prefix="b"), *row(1, zone="c", prefix="c")]
-    members = [bound(pod("g-0", gang="g"), "a0"), pod("g-1", gang="g"), pod("g-2", gang="g")]
+    """Two more members for a gang in zone c: one beside it, and only one elsewhere, though a and b hold both."""
+    nodes = [*row(1, zone="a", prefix="a"), *row(1, zone="b", prefix="b"), *row(2, zone="c", prefix="c")]
+    members = [bound(pod("g-0", gang="g"), "c0"), pod("g-1", gang="g"), pod("g-2", gang="g")]
     wish = gang("g", members=members, options={"zone-policy": "preferred"})
     outcome = planned(nodes, wish, now_s=LATE_S)
-    assert told(outcome, "g") == ["a1", "b0"]
-    assert outcome.admitted[wish.key].zones == ("a", "b")
+    assert told(outcome, "g") == ["a0", "c1"]
+    assert outcome.admitted[wish.key].zones == ("a", "c")
 
 
 def test_a_spread_leaves_out_zones_that_hold_nobody() -> None:
@@ -406,6 +406,18 @@ def test_ports_given_to_one_gang_are_taken_for_the_next() -> None:
     outcome = planned(row(3, cpu="4"), *gangs)
     assert len(outcome.node_of) == 3
     assert len(set(outcome.node_of.values())) == 3
+    many = gang("g", members=[ported(m, 80) for m in gang("g", 9).members], min_member=1)
+    assert told(planned(row(3, cpu="4"), many), "g") == ["n0", "n1", "n2"]
+
+
+def test_ports_of_a_former_place_are_taken_for_the_next_gang() -> None:
+    """A gang that keeps its place keeps its ports: the newcomer goes elsewhere."""
+    first, second = (gang(name, members=[ported(m, 80) for m in gang(name, 1).members]) for name in "gh")
+    nodes = row(2, cpu="4")
+    before = planned(nodes, first)
+    assert told(before, "g") == ["n0"]
+    then = again(before, nodes, first, second)
+    assert (told(then, "g"), told(then, "h")) == (["n0"], ["n1"])
 
 
 def test_a_former_place_that_fails_leaves_no_ports_behind() -> None:

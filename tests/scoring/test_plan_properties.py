@@ -130,10 +130,15 @@ def equal_gangs() -> st.SearchStrategy[tuple[list[int], list[tuple[int, int]]]]:
 
 
 @settings(deadline=None)
-@given(clusters(), st.sampled_from([0.0, LATE_S]))
-def test_members_go_only_where_they_may(state: Snapshot, now_s: float) -> None:
-    """No member is sent where its constraints, its class's refusals, host ports or its gang's zones exclude it."""
-    outcome = plan(state, POLICY, now_s=now_s)
+@given(clusters(), st.sampled_from([0.0, LATE_S]), st.sampled_from([0, 1, 2]))
+def test_members_go_only_where_they_may(state: Snapshot, now_s: float, known: int) -> None:
+    """No member is sent where its constraints, its class's refusals, host ports or its gang's zones exclude it.
+
+    Also not to a former place: `known` gangs were planned before, when nothing was refused, committed or taken.
+    """
+    early = replace(state, gangs=dict(list(state.gangs.items())[:known]), commitments={}, exclusions={}, host_ports={})
+    before = plan(early, POLICY, now_s=now_s)
+    outcome = plan(state, POLICY, now_s=now_s, previous=before)
     ports: dict[NodeName, list[HostPort]] = {name: list(state.host_ports.get(name, ())) for name in state.table.names}
     members = {m.uid: m for g in state.gangs.values() for m in g.members}
     committed = {uid: at for c in state.commitments.values() for uid, at in c.assignment.items()}
@@ -156,10 +161,11 @@ def test_members_go_only_where_they_may(state: Snapshot, now_s: float) -> None:
 
 
 @settings(deadline=None)
-@given(clusters(), st.sampled_from([0.0, LATE_S]))
-def test_room_is_given_once(state: Snapshot, now_s: float) -> None:
-    """What members of all gangs take together, commitments included, is nowhere more than is free."""
-    outcome = plan(state, POLICY, now_s=now_s)
+@given(clusters(), st.sampled_from([0.0, LATE_S]), st.sampled_from([0, 1, 2]))
+def test_room_is_given_once(state: Snapshot, now_s: float, known: int) -> None:
+    """What members of all gangs take together, commitments and former places included, is nowhere more than is free."""
+    early = replace(state, gangs=dict(list(state.gangs.items())[:known]), commitments={}, used=0 * state.used)
+    outcome = plan(state, POLICY, now_s=now_s, previous=plan(early, POLICY, now_s=now_s))
     used = {name: Counter[str]() for name in state.table.names}
     members = {m.uid: m for g in state.gangs.values() for m in g.members}
     committed = {uid: at for c in state.commitments.values() for uid, at in c.assignment.items()}
@@ -459,7 +465,9 @@ def test_a_spill_takes_the_fewest_zones(rooms: list[int], size: int, data: st.Da
     load = [pod(f"x{i}", node=n.name) for i, n in enumerate(nodes) if rooms[i] and data.draw(st.booleans())]
     free = {n.zone: cpu - sum(x.node == n.name for x in load) for n, cpu in zip(nodes, rooms, strict=True)}
     wish = gang("g", size, options={"zone-policy": "preferred"})
-    outcome = plan(snapshot(nodes, [wish], pods=load), POLICY, now_s=LATE_S)
+    bad = {str(n.name): {"delay_ms": data.draw(st.sampled_from([1.0, 5.0, 30.0]))} for n in nodes}
+    network = mesh(nodes, bad=bad) if data.draw(st.booleans()) else None
+    outcome = plan(snapshot(nodes, [wish], pods=load, network=network), POLICY, now_s=LATE_S)
     enough = [k for k in range(1, len(free) + 1) for some in combinations(free.values(), k) if sum(some) >= size]
     if not enough:
         assert outcome.waiting[wish.key].reason is (Reason.IMPOSSIBLE if sum(rooms) < size else Reason.NO_ROOM)

@@ -27,7 +27,6 @@ from tests.extender.service.world import COMMIT_S, HOLD_S, World, node_json, unf
 from tests.fakes.cluster_api import FakeClusterApi
 
 T = TypeVar("T")
-Rule = TypeVar("Rule", bound=Callable[..., None])
 
 NODES_MAX = ("n1", "n2", "n3", "n4")
 GANGS = ("a", "b", "c")
@@ -55,7 +54,8 @@ def step(**arguments: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]],
 
         acted.__name__ = what.__name__
         acted.__doc__ = what.__doc__
-        return rule(pause_s=PAUSES_S, **arguments)(acted)
+        with_time: dict[str, Any] = {"pause_s": PAUSES_S, **arguments}
+        return rule(**with_time)(acted)  # type: ignore[no-untyped-call]
 
     return made
 
@@ -247,10 +247,10 @@ class ServiceMachine(RuleBasedStateMachine):
     # -- promises -----------------------------------------------------------------------------------------------------
 
     def _posted(self, gang: str) -> None:
-        """No Binding before quorum: with all that are posted now the gang is whole, even if it was broken before."""
+        """No Binding before quorum: with all that are posted now the gang is whole."""
         state = self.world.state(gang)
         pods = self._pods_of(gang)
-        if state is None or not pods:
+        if state is None or not pods or gang in self.spoiled | self.api.spoiled:
             return
         there = {pod["metadata"]["uid"] for pod in pods if "nodeName" in pod["spec"]} | state.posting.keys()
         if not state.started and len(there) < _minimum(pods):

@@ -69,6 +69,15 @@ async def test_pods_that_are_not_ours_to_gang_keep_all_nodes(fields: dict[str, A
         assert answer.names is args.node_names
 
 
+async def test_native_members_follow_their_siblings_into_their_zone() -> None:
+    """kube-scheduler gangs native groups; netgang keeps them together, unless their zone policy is `preferred`."""
+    group = {"schedulingGroup": {"podGroupName": "native"}}
+    far = node_json("far", zone="b")
+    async with running(N1, N2, far, pod_json("m-0", nodeName="n1", **group), pod_json("m-1", **group)) as world:
+        assert world.filter("m-1") == Passed(["n1", "n2"], others=Reason.OTHER_ZONE)
+        assert world.filter("m-1", nodes=["far"]) == Passed(["far"])
+
+
 async def test_a_plain_pod_may_be_bound_before_the_watch_brings_it() -> None:
     """It was offered every node, so its bind is posted although we have never seen it."""
     async with running(N1, N2) as world:
