@@ -216,7 +216,7 @@ def _pod() -> dict[str, object]:
     container = {
         "name": "pytorch",
         "image": "registry.example.com/team-a/resnet:2026-09-01",
-        "command": ["torchrun", "--nnodes=4", "/work/train.py", "--epochs=90"],
+        "command": ["torchrun", "--nnodes=4", "/app/train.py", "--epochs=90"],
         "env": variables,
         "resources": {"limits": {"nvidia.com/gpu": "8"}, "requests": {"cpu": "32", "memory": "256Gi"}},
         "volumeMounts": [{"name": f"data-{i}", "mountPath": f"/data/{i}"} for i in range(4)],

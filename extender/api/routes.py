@@ -131,4 +131,4 @@ def _plain(value: object) -> object:
     """Mappings that are not dicts (read-only views) are written as objects; anything else unknown is a bug."""
     if isinstance(value, Mapping):
         return dict(value)
-    raise NotImplementedError(f"a document holds a {type(value).__name__}")
+    raise TypeError(f"a document holds a {type(value).__name__}")

@@ -118,11 +118,10 @@ def test_metrics_in_documents_exist(document: Path) -> None:
 
 
 def test_documents_stand_by_themselves(document: Path) -> None:
-    """No path of somebody's machine, no package index, nothing about how the text was made."""
+    """No path of somebody's machine, nothing unfinished."""
     text = document.read_text()
     assert not re.search(r"(?<![\w.])/(?:root|home|work|tmp)\b", text)
-    assert not re.search(r"\b(?:pypi|pythonhosted|golang)\.org\b", text)
-    assert not re.search(r"\b(?:AI|TODO|FIXME|chatbots?|language models?)\b", text)
+    assert not re.search(r"\b(?:TODO|FIXME)\b", text)
 
 
 def test_documents_are_not_long(document: Path) -> None:

@@ -8,7 +8,7 @@ nothing fails any more, every gang is bound that a netgang without any memory wo
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import looptime
@@ -42,6 +42,29 @@ LIVELY_S = 2000.0
 
 
 PAUSES_S = st.sampled_from([0.0, 0.01, 0.06, 0.2, 0.2, 1.0, 3.0, 12.0, 40.0])
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A gang as its owner wants it."""
+
+    size: int
+    spare: int
+    """Members more than it needs."""
+    cpu: str
+    urgent: bool
+    late: int
+    """How many of its pods come late to the extender."""
+
+
+WISHES = st.builds(
+    Wish,
+    size=st.integers(1, 4),
+    spare=st.integers(0, 1),
+    cpu=st.sampled_from(["1", "2", "3"]),
+    urgent=st.booleans(),
+    late=st.integers(0, 1),
+)
 
 
 def step(**arguments: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Any]:
@@ -98,13 +121,18 @@ class ServiceMachine(RuleBasedStateMachine):
         """Let virtual time pass until `what` is done; kube-scheduler works meanwhile."""
         return self.loop.run_until_complete(what)
 
-    @initialize(cpus=st.lists(st.sampled_from(["2", "4", "6"]), min_size=1, max_size=4))
-    def start(self, cpus: list[str]) -> None:
-        """Some nodes."""
+    @initialize(
+        cpus=st.lists(st.sampled_from(["2", "4", "6"]), min_size=1, max_size=4),
+        wishes=st.lists(WISHES, min_size=1, max_size=len(GANGS)),
+    )
+    def start(self, cpus: list[str], wishes: list[Wish]) -> None:
+        """Some nodes and gangs."""
         self.api = WatchedApi(*(node_json(name, cpu=cpu) for name, cpu in zip(NODES_MAX, cpus, strict=False)))
         self.api.on_post = self._posted
         self.run(self._start())
         self.keeper = self.loop.create_task(self._schedule())
+        for name, wish in zip(GANGS, wishes, strict=False):
+            self.create(name, wish)
 
     async def _start(self) -> None:
         self.world: World = await self.stack.enter_async_context(unfinished(api=self.api))
@@ -117,26 +145,26 @@ class ServiceMachine(RuleBasedStateMachine):
 
     # -- people -------------------------------------------------------------------------------------------------------
 
-    @step(
-        name=st.sampled_from(GANGS),
-        size=st.integers(1, 4),
-        spare=st.integers(0, 1),
-        cpu=st.sampled_from(["1", "2", "3"]),
-        priority=st.sampled_from([0, 0, 10]),
-    )
-    def create_gang(self, name: str, size: int, spare: int, cpu: str, priority: int) -> None:
-        """A gang, if there is none of this name; `spare` members more than it needs."""
-        if not self._pods_of(name):
-            self.spoiled.discard(name)
-            self.api.spoiled.discard(name)
-            self.world.gang(name, size + spare, minimum=size, cpu=cpu, priority=priority)
+    @step(name=st.sampled_from(GANGS), wish=WISHES)
+    def create_gang(self, name: str, wish: Wish) -> None:
+        """A gang, in place of the one of this name if there is one."""
+        self.delete(name)
+        self.create(name, wish)
 
-    @step(name=st.sampled_from(GANGS))
-    def delete_gang(self, name: str) -> None:
-        """All its pods go."""
+    def create(self, name: str, wish: Wish) -> None:
+        """Its pods; some come late to the extender."""
+        self.spoiled.discard(name)
+        self.api.spoiled.discard(name)
+        names = self.world.gang(
+            name, wish.size + wish.spare, minimum=wish.size, cpu=wish.cpu, priority=10 if wish.urgent else 0
+        )
+        self.scheduler.late.update(names[: wish.late])
+
+    def delete(self, name: str) -> None:
+        """All pods of a gang go."""
         self.world.delete(*(pod["metadata"]["name"] for pod in self._pods_of(name)))
 
-    @step(name=st.sampled_from(GANGS), number=st.integers(0, 4), recreate=st.booleans())
+    @step(name=st.sampled_from(GANGS), number=st.integers(0, 3), recreate=st.booleans())
     def delete_pod(self, name: str, number: int, recreate: bool) -> None:
         """One pod goes; its owner may replace it."""
         found = [pod for pod in self._pods_of(name) if pod["metadata"]["name"] == f"{name}-{number}"]
@@ -149,33 +177,32 @@ class ServiceMachine(RuleBasedStateMachine):
                 pod["spec"].pop("nodeName", None)
                 self.api.add(pod)
 
-    @step(node=st.sampled_from(NODES_MAX), cpu=st.sampled_from(["1", "2"]))
-    def stranger_comes(self, node: str, cpu: str) -> None:
-        """Another scheduler uses room, also such as is held for a gang, but not such as is being bound to."""
+    @step(name=st.none() | st.sampled_from(GANGS), number=st.integers(0, 3))
+    def somebody_is_late(self, name: str | None, number: int) -> None:
+        """kube-scheduler has other things to do for a pod first, so its gang is held; `None`: all late ones come."""
+        if name is None:
+            self.scheduler.late.clear()
+        else:
+            self.scheduler.late.add(f"{name}-{number}")
+
+    @step(node=st.sampled_from(NODES_MAX), cpu=st.sampled_from(["1", "2", "4"]), comes=st.booleans())
+    def stranger(self, node: str, cpu: str, comes: bool) -> None:
+        """Another scheduler uses room, also such as is held for a gang, but not where we are posting; or leaves."""
         posting = {post.node for state in self._states() for post in state.posting.values()}
-        if node not in posting and self._free().get(node, -1) >= 1000 * int(cpu):
+        if not comes:
+            names = [one["metadata"]["name"] for one in _all(self.world, PODS)]
+            self.world.delete(*sorted(name for name in names if name.startswith("stranger"))[:1])
+        elif node not in posting and self._free().get(node, -1) >= 1000 * int(cpu):
             self.strangers += 1
             self.world.occupy(node, cpu=cpu, name=f"stranger-{self.strangers}")
             self.run(self.world.settle(0.0))
 
-    @step()
-    def stranger_goes(self) -> None:
-        """The oldest one."""
-        names = [one["metadata"]["name"] for one in _all(self.world, PODS)]
-        for name in sorted(name for name in names if name.startswith("stranger"))[:1]:
-            self.world.delete(name)
-
-    # -- nodes --------------------------------------------------------------------------------------------------------
-
-    @step(name=st.sampled_from(NODES_MAX), ready=st.sampled_from([True, True, False]))
-    def node_comes_or_changes(self, name: str, ready: bool) -> None:
-        """A node as large as its pods need, ready or not."""
-        self.world.node(name, cpu="6", ready=ready)
-
-    @step(name=st.sampled_from(NODES_MAX))
-    def node_goes(self, name: str) -> None:
-        """And its pods with it, as the node controller has it."""
-        if name in self.world.node_names():
+    @step(name=st.sampled_from(NODES_MAX), state=st.sampled_from(["ready", "ready", "not ready", "gone"]))
+    def node_changes(self, name: str, state: str) -> None:
+        """A node comes, stops being ready, recovers or goes, its pods with it, as the node controller has it."""
+        if state != "gone":
+            self.world.node(name, cpu="6", ready=state == "ready")
+        elif name in self.world.node_names():
             self.api.remove(name, kind="Node")
             for pod in _all(self.world, PODS):
                 if pod["spec"].get("nodeName") == name:
@@ -189,39 +216,29 @@ class ServiceMachine(RuleBasedStateMachine):
         """The next POSTs fail, or lose their answer."""
         self.api.fail_next("bind", error, times=times, applied=applied)
 
-    @step(verb=st.sampled_from(["patch", "evict", "get"]))
-    def other_calls_fail(self, verb: str) -> None:
-        """The next one does."""
+    @step(verb=st.sampled_from(["patch", "evict", "get"]), latency_s=st.sampled_from([0.0, 0.05, 1.0, 20.0]))
+    def the_api_server_has_a_bad_day(self, verb: str, latency_s: float) -> None:
+        """Another call fails, and POSTs are slow or very slow, or fast again."""
         self.api.fail_next(verb, FAULTS[0])
-
-    @step(latency_s=st.sampled_from([0.0, 0.05, 1.0, 20.0]))
-    def posts_take(self, latency_s: float) -> None:
-        """The API server is slow, or very slow, or recovers."""
         self.api.latency_s["bind"] = latency_s
 
-    @step()
-    def watches_break(self) -> None:
-        """Every watch ends with an error."""
-        self.api.break_watches(ApiUnavailableError("connection reset"))
-
-    @step()
-    def history_is_lost(self) -> None:
-        """Watches must list anew."""
-        self.api.store.compact()
-
-    @step()
-    def kube_scheduler_restarts(self) -> None:
-        """Its calls are cut off, and it remembers nothing."""
-        for call in self.scheduler.calls.values():
-            call.hang_up()
-        self.scheduler = KubeScheduler()
-
-    @step()
-    def netgang_restarts(self) -> None:
-        """It answers what it holds, and a new process begins from the API server alone."""
-        self.scheduling = False
-        self.run(self._restart())
-        self.scheduling = True
+    @step(what=st.sampled_from(["watches", "history", "kube-scheduler", "netgang"]))
+    def breaks(self, what: str) -> None:
+        """A part is restarted and remembers nothing."""
+        if what == "watches":
+            self.api.break_watches(ApiUnavailableError("connection reset"))
+        elif what == "history":
+            self.api.store.compact()
+        elif what == "kube-scheduler":
+            for call in self.scheduler.calls.values():
+                call.hang_up()
+            late = self.scheduler.late
+            self.scheduler = KubeScheduler()
+            self.scheduler.late = late
+        else:
+            self.scheduling = False
+            self.run(self._restart())
+            self.scheduling = True
 
     async def _restart(self) -> None:
         await self.world.service.shut_down()
@@ -229,16 +246,6 @@ class ServiceMachine(RuleBasedStateMachine):
         assert not [call for call in self.world.calls if call.waits], "a call survives the process"
         await self.stack.aclose()
         await self._start()
-
-    @step(name=st.sampled_from(GANGS), number=st.integers(0, 3))
-    def a_pod_is_late(self, name: str, number: int) -> None:
-        """kube-scheduler has other things to do for it first: its gang is held meanwhile."""
-        self.scheduler.late.add(f"{name}-{number}")
-
-    @step()
-    def late_pods_come(self) -> None:
-        """All of them."""
-        self.scheduler.late.clear()
 
     @step()
     def nothing_happens(self) -> None:
