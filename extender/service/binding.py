@@ -195,13 +195,16 @@ class Binds:
                 self._give_up_taken_places(gang)
 
     def plan_made(self, plan: Plan) -> None:
-        """Fail what is held of gangs that cannot become whole by this plan: waiting would only hold their room."""
-        for key, state in sorted(self._states.items()):
+        """Fail what is held of gangs that cannot become whole by this plan: waiting would only hold their room.
+
+        Cost: O(members of gangs with held calls).
+        """
+        for key, state in sorted((key, state) for key, state in self._states.items() if state.held):
             admission = plan.admitted.get(key)
             coming = admission.members.keys() if admission is not None else frozenset[PodUid]()
             quorum = self._quorum(key)
             there = quorum.placed | state.bound.keys() | state.held.keys() | state.posting.keys()
-            if state.held and not quorum.reached_by(there | coming):
+            if not quorum.reached_by(there | coming):
                 self.abandon(key)
 
     def abandon(self, key: GangKey) -> None:

@@ -1,9 +1,9 @@
 """What a gang asks of the planner now: which members need a node, in which order of importance, beside which siblings.
 
 Rule (S8, S9): the minimum set is every ps and chief, then workers by ascending index; members that run count for it,
-and a gang that reached quorum is never held back again: its further members are `more`. Pods that somebody else's
-scheduling gate holds back cannot come now: no room is kept for them, and a gang that needs one of them is incomplete
-(S5). Members on nodes that are gone count no more (S12).
+and a gang that reached quorum is never held back again: its further members are `more`. Pods that a scheduling gate
+holds back cannot come now: no room is kept for them, and a gang that needs one of them is incomplete (S5). Members on
+nodes that are gone count no more (S12).
 """
 
 from collections.abc import Iterable
@@ -13,9 +13,6 @@ from scoring.ids import NodeName
 from scoring.model import Gang, MemberClass, Pod, Role
 from scoring.policy import GangOptions, Policy, gang_options
 from scoring.quorum import minimum_members, quorum_of
-
-GANG_GATE = "netgang.io/gang"
-"""Our own scheduling gate: removed on admission, so it keeps no gang from being planned."""
 
 ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]
 """Interchangeable pods together; pods in order of importance."""
@@ -38,7 +35,7 @@ class Ask:
     alive: int
     """Members that count or may come to count now; below min-available the gang is incomplete."""
     gated: tuple[Pod, ...] = ()
-    """Pending members behind another's scheduling gate."""
+    """Pending members behind a scheduling gate."""
     blocked: bool = False
     """The minimum set needs one of `gated`."""
     lost: frozenset[NodeName] = frozenset()
@@ -64,17 +61,12 @@ class Ask:
         if not self.blocked:
             return None
         others = f" (and {len(self.gated) - 1} more pods)" if len(self.gated) > 1 else ""
-        return f"pod {self.gated[0].key}{others} waits for scheduling gate {', '.join(foreign_gates(self.gated[0]))}"
-
-
-def foreign_gates(pod: Pod) -> tuple[str, ...]:
-    """Scheduling gates of the pod that are not ours to remove."""
-    return tuple(gate for gate in pod.gates if gate != GANG_GATE)
+        return f"pod {self.gated[0].key}{others} waits for scheduling gate {', '.join(self.gated[0].gates)}"
 
 
 def ask_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> Ask:
     """Derive the wish of `gang`; `lost` are its members' nodes that are gone. Cost: O(n log n) in members."""
-    gated = tuple(pod for pod in gang.pending if foreign_gates(pod))
+    gated = tuple(pod for pod in gang.pending if pod.gates)
     blocked = _blocked(gang, gated, lost) if gated else False
     if gated and not blocked:
         stuck = {pod.uid for pod in gated}

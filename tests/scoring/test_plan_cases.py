@@ -9,7 +9,6 @@ from scoring.ids import EndpointId, NodeName
 from scoring.model import Gang, HostPort, Node, Phase, Pod, Role
 from scoring.network import METRICS, Measurement, Metric, NetworkMatrix
 from scoring.plan import Memo, Plan, plan
-from scoring.plan.ask import GANG_GATE
 from scoring.plan.run import Run
 from scoring.policy import Policy, Selection
 from scoring.reasons import Reason
@@ -57,14 +56,9 @@ def gated(count: int, *gates: str, first: int = 0, size: int = 3, role: Role = R
     ]
 
 
-def test_our_own_gate_holds_nobody_back() -> None:
-    """Pods that wait at our gate are planned: admission is what removes it."""
-    assert told(planned(row(3), gang("g", members=gated(3, GANG_GATE))), "g") == ["n0", "n1", "n2"]
-
-
-def test_a_foreign_gate_makes_a_gang_incomplete() -> None:
-    """A gang that needs a pod behind another's gate reserves nothing, and is told which gate of which pod."""
-    outcome = planned(row(3), gang("g", members=gated(1, GANG_GATE, KUEUE)), gang("h", 3, created_s=9.0))
+def test_a_gate_makes_a_gang_incomplete() -> None:
+    """A gang that needs a pod behind a gate reserves nothing, and is told which gate of which pod."""
+    outcome = planned(row(3), gang("g", members=gated(1, KUEUE)), gang("h", 3, created_s=9.0))
     assert told(outcome, "g") == (Reason.INCOMPLETE, f"pod default/g-0 waits for scheduling gate {KUEUE}")
     assert told(outcome, "h") == ["n0", "n1", "n2"]
 

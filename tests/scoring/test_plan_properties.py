@@ -18,7 +18,7 @@ from scoring.ids import NodeName
 from scoring.model import Gang, HostPort, Node, Pod, Role, Taint, Toleration
 from scoring.network import Metric
 from scoring.plan import Memo, plan
-from scoring.plan.ask import ask_of, foreign_gates
+from scoring.plan.ask import ask_of
 from scoring.plan.order import order_key
 from scoring.plan.run import Run, When
 from scoring.policy import Policy, ScorePolicy, Selection
@@ -152,7 +152,7 @@ def test_members_go_only_where_they_may(state: Snapshot, now_s: float, known: in
                 continue
             constraints = members[uid].member_class.constraints
             on = state.table.nodes[state.table.index[at]]
-            assert not foreign_gates(members[uid])
+            assert not members[uid].gates
             assert node_allows(on, constraints)
             assert at not in state.exclusions.get(members[uid].member_class, ())
             assert not ports_conflict(constraints.host_ports, ports[at])
@@ -192,7 +192,7 @@ def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
         assert admission.members
         if key in state.commitments:
             continue
-        able = replace(wish, members=tuple(m for m in wish.members if not foreign_gates(m)))
+        able = replace(wish, members=tuple(m for m in wish.members if not m.gates))
         have = admission.members.keys() | {m.uid for m in wish.placed}
         assert {m.uid for m in minimum_members(able)} <= have
         assert len(have) >= wish.min_member

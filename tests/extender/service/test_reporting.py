@@ -1,40 +1,70 @@
-"""Counts kept by reflectors and sources appear in metrics, each growth once."""
+"""Counts that others keep become metrics, each once."""
 
+import asyncio
 from typing import Any
+
+import pytest
 
 from extender.network.refresh import NetworkStatus, SourceStatus
 from extender.service.reporting import Reporting
 from extender.telemetry import Telemetry
 from scoring.network import Metric
+from tests.extender.service.world import node_json, running
 
 
-def status(*, failures: int, last_success_s: float | None) -> NetworkStatus:
-    """One MaDDash source with this much luck."""
-    source = SourceStatus("maddash", last_success_s, None, failures, 0, 0, (), {})
-    return NetworkStatus(1, None, (source,), {Metric.LOSS: 30}, None, None)
+class Desk:
+    """A reporting whose sources say what the test says."""
+
+    def __init__(self) -> None:
+        self.telemetry = Telemetry()
+        self.sync: dict[str, dict[str, Any]] = {"pods": {"relists": 0, "errors": 0}}
+        self.network: NetworkStatus | None = None
+        self.reporting = Reporting(self.telemetry, sync=lambda: self.sync, network=lambda: self.network)
+
+    def counted(self, name: str, **labels: str) -> float:
+        """A metric's value."""
+        return self.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
 
 
-def test_growth_is_counted_once() -> None:
-    """Three relists, one failed watch, a failed and a good fetch, however often they are looked at."""
-    telemetry = Telemetry()
-    sync: dict[str, dict[str, Any]] = {"pods": {"relists": 2, "errors": 0}}
-    network = status(failures=1, last_success_s=None)
-    reporting = Reporting(telemetry, sync=lambda: sync, network=lambda: network)
-    reporting.look()
-    reporting.look()
-    sync = {"pods": {"relists": 3, "errors": 1}}
-    network = status(failures=0, last_success_s=1_700_000_000.0)
-    reporting.look()
-    text = telemetry.exposition().decode()
-    assert 'netgang_relists_total{kind="pods"} 3.0' in text
-    assert 'netgang_watch_errors_total{kind="pods"} 1.0' in text
-    assert 'netgang_network_pairs{metric="loss"} 30.0' in text
-    assert 'netgang_network_fetches_total{outcome="error",source="maddash"} 1.0' in text
-    assert 'netgang_network_fetches_total{outcome="success",source="maddash"} 1.0' in text
+def source(**fields: Any) -> SourceStatus:
+    """A source's status; what is not named is of no matter."""
+    values = dict.fromkeys(SourceStatus.__dataclass_fields__, None) | {"name": "file", "failures": 0} | fields
+    return SourceStatus(**values)
 
 
-def test_without_a_source_nothing_is_reported_of_the_network() -> None:
-    """A service without measurements has no network metrics to show."""
-    telemetry = Telemetry()
-    Reporting(telemetry, sync=dict, network=lambda: None).look()
-    assert "netgang_network_pairs{" not in telemetry.exposition().decode()
+def network(*sources: SourceStatus) -> NetworkStatus:
+    """A network status with these sources and two known delays."""
+    values: dict[str, Any] = dict.fromkeys(NetworkStatus.__dataclass_fields__)
+    return NetworkStatus(**(values | {"sources": sources, "known_pairs": {Metric.DELAY: 2}}))
+
+
+def test_what_came_since_the_last_look_is_added() -> None:
+    """Three relists and two errors, however often somebody looks."""
+    desk = Desk()
+    desk.sync["pods"] = {"relists": 1, "errors": 0}
+    desk.reporting.look()
+    desk.sync["pods"] = {"relists": 3, "errors": 2}
+    desk.reporting.look()
+    desk.reporting.look()
+    assert desk.counted("relists_total", kind="pods") == 3.0
+    assert desk.counted("watch_errors_total", kind="pods") == 2.0
+
+
+def test_fetches_of_network_data_are_counted_by_outcome() -> None:
+    """A later success is a success, a longer row of failures a failure; pairs are what they are now."""
+    desk = Desk()
+    for one in (source(last_success_s=10.0), source(last_success_s=10.0, failures=1), source(last_success_s=99.0)):
+        desk.network = network(one)
+        desk.reporting.look()
+    assert desk.counted("network_fetches_total", source="file", outcome="success") == 2.0
+    assert desk.counted("network_fetches_total", source="file", outcome="error") == 1.0
+    assert desk.counted("network_pairs", metric="delay") == 2.0
+
+
+@pytest.mark.looptime
+async def test_the_running_service_reports() -> None:
+    """The first lists are counted within seconds."""
+    async with running(node_json("n1")) as world:
+        await asyncio.sleep(6.0)
+        assert world.counted("relists_total", kind="pods") == 1.0
+        assert world.counted("watch_errors_total", kind="pods") == 0.0
