@@ -148,7 +148,7 @@ def _keep_commitment(run: Run, ask: Ask, ends: tuple[tuple[Role, NodeName], ...]
 
 def _keep_place(run: Run, ask: Ask, before: Admission | None) -> Placed | None:
     """The gang's place in the previous plan, if it still stands for the whole minimum set and in zones it may use."""
-    if before is None or not set(before.zones) <= set(candidate_zones(run, ask)) or not run.take_again(ask, before):
+    if before is None or not set(before.zones).issubset(candidate_zones(run, ask)) or not run.take_again(ask, before):
         return None
     pending = [pod for _, pods in (*ask.need, *ask.more) for pod in pods]
     nodes = {pod.uid: before.members[pod.uid] for pod in pending if pod.uid in before.members}

@@ -25,12 +25,14 @@ class Later:
         self._run = run
         self._kept = {ask.gang.key: (ask, before) for ask, before in kept}
         self._amounts: Ints | None = None
+        self._begun: list[tuple[Ask, Admission]] = []
+        """Gangs whose turn has come and whose place is in `_amounts` still."""
 
     def begin(self, gang: GangKey) -> None:
         """The turn of `gang` has come: its former place is no longer one of a later gang."""
         known = self._kept.pop(gang, None)
         if known is not None and self._amounts is not None:
-            self._add(self._amounts, *known, sign=-1)
+            self._begun.append(known)
 
     def tries(self) -> Iterator[int]:
         """How many of the last places to give up, try by try: none, 1, 2, 4, … but never all."""
@@ -47,6 +49,8 @@ class Later:
             self._amounts = np.zeros_like(self._run.start)
             for known in self._kept.values():
                 self._add(self._amounts, *known, sign=1)
+        while self._begun:
+            self._add(self._amounts, *self._begun.pop(), sign=-1)
         amounts = self._amounts.copy()
         for known in islice(reversed(self._kept.values()), but_last):
             self._add(amounts, *known, sign=-1)

@@ -15,7 +15,7 @@ from itertools import islice
 
 import numpy as np
 
-from scoring.ids import NO_ZONE, NodeName, PodUid, ZoneName
+from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import Role
 from scoring.network import Ints
 from scoring.plan.ask import Ask, ByClass
@@ -109,7 +109,7 @@ def candidate_zones(run: Run, ask: Ask) -> tuple[ZoneName, ...]:
         return tuple(sorted(at))
     if ask.options.zones is not None:
         return tuple(zone for zone in run.zones if zone in ask.options.zones)
-    return tuple(zone for zone in run.zones if zone != NO_ZONE or preferred)
+    return run.zones if preferred else run.named_zones
 
 
 def _in_order(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.feasible import allowed_nodes, ports_conflict
-from scoring.ids import NodeName, ZoneName
+from scoring.ids import NO_ZONE, NodeName, ZoneName
 from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.network import Floats, Ints
 from scoring.plan.ask import Ask, ByClass
@@ -61,6 +61,7 @@ class Run:
         memo.renew(snapshot.network.version)
         self.table = snapshot.table
         self.zones: tuple[ZoneName, ...] = tuple(self.table.zones)
+        self.named_zones = tuple(zone for zone in self.zones if zone != NO_ZONE)
         self._zone_number = np.zeros(len(self.table.nodes), np.int64)
         for number, rows in enumerate(self.table.zones.values()):
             self._zone_number[rows] = number
