@@ -111,6 +111,8 @@ class Binds:
         self._states: dict[GangKey, PermitState] = {}
         self._calls: dict[RequestId, _Call] = {}
         """held request → what its caller waits for"""
+        self._looked: dict[GangKey, tuple[Gang | None, int, bytes, frozenset[NodeName]]] = {}
+        """gang → gang, node table, room taken on its nodes and lost nodes at the last `reconcile`"""
         self._numbers = count(1)
         self._timers: dict[GangKey, asyncio.TimerHandle] = {}
         self._posts: set[asyncio.Task[None]] = set()
@@ -135,6 +137,11 @@ class Binds:
     def at_bind(self) -> frozenset[PodUid]:
         """Members that kube-scheduler has brought to bind and that are not bound yet."""
         return frozenset(uid for state in self._states.values() for uid in (*state.held, *state.posting))
+
+    def too_few_live(self, gang: Gang) -> bool:
+        """Whether so many members are on lost nodes that the rest cannot start, whatever is planned for them (S12)."""
+        lost = self._health.lost_of(gang)
+        return bool(lost) and quorum_of(gang, lost_nodes=lost).incomplete
 
     def gangs_under_way(self) -> frozenset[GangKey]:
         """Gangs with calls held, Bindings under way or a clock running, and those remembered whose pods are gone."""
@@ -181,7 +188,10 @@ class Binds:
     def reconcile(self, keys: Iterable[GangKey]) -> None:
         """Bring the machines of these gangs up to date with the cache; gangs that run in part get one."""
         self._lapses.renew()
-        for key in sorted(set(keys)):
+        wanted = sorted(set(keys))
+        for gone in self._looked.keys() - set(wanted):
+            del self._looked[gone]
+        for key in wanted:
             gang = self._cache.gang(key)
             state = self._states.get(key)
             if state is None and (gang is None or not (gang.placed and gang.pending)):
@@ -189,10 +199,29 @@ class Binds:
             if gang is None and state is not None and not _active(state):
                 del self._states[key]  # the last pod is gone; a gang of this name starts anew
                 continue
+            if not self._anything_new(key, state, gang):
+                continue
             for event in self._news(key, state, gang):
                 self._feed(key, event)
             if gang is not None:
                 self._give_up_taken_places(gang)
+
+    def _anything_new(self, key: GangKey, state: PermitState | None, gang: Gang | None) -> bool:
+        """Whether the gang, its nodes or what runs on them changed since the last look.
+
+        Why: with a hundred gangs at bind every Binding of one would have all of them checked again.
+        """
+        snapshot = self._cache.snapshot()
+        commitment = snapshot.commitments.get(key)
+        nodes = set(commitment.assignment.values()) if commitment is not None else set()
+        if state is not None:
+            nodes.update(held.node for held in state.held.values())
+            nodes.update(post.node for post in state.posting.values())
+        rows = sorted(snapshot.table.index[node] for node in nodes if node in snapshot.table.index)
+        look = (gang, snapshot.table.version, snapshot.used[rows].tobytes(), self._health.lost(nodes))
+        before = self._looked.get(key)
+        self._looked[key] = look
+        return before is None or before[0] is not gang or before[1:] != look[1:]
 
     def plan_made(self, plan: Plan) -> None:
         """Fail what is held of gangs that cannot become whole by this plan: waiting would only hold their room.
@@ -239,11 +268,12 @@ class Binds:
         if existing is not None and existing.assignment.get(pod.uid) == node:
             return True
         others = _without_commitment(snapshot, gang.key)
-        if any(pod.uid in commitment.assignment for commitment in others.commitments.values()):
+        elsewhere = {uid for commitment in others.commitments.values() for uid in commitment.assignment}
+        if pod.uid in elsewhere:
             return False  # it changed gangs, and the other one has not let it go yet
         planned = self._planner.current.admitted.get(gang.key)
         before = existing.assignment if existing else planned.members if planned else {}
-        members = {member.uid for member in gang.members}
+        members = {member.uid for member in gang.members} - elsewhere
         assignment = {uid: where for uid, where in before.items() if uid in members} | {pod.uid: node}
         if existing is None and members_without_room(others, gang, assignment):
             return False

@@ -164,6 +164,8 @@ class Verbs:
         now_s = self._clock.monotonic_s()
         plan = self._planner.plan_for(gang)
         node = plan.node_of.get(pod.uid)
+        if node is not None and self._binds.too_few_live(gang):
+            return self._refuse(args, pod, Reason.INCOMPLETE, planned=node)
         offered = node is not None and node in asked
         missing = node if not offered and not args.debug else None
         if missing is not None and self._books.learning.refused(pod, missing, asked, now_s=now_s):

@@ -17,7 +17,7 @@ network data, or a node that does not do any more, make a gang be placed anew.
 from dataclasses import replace
 
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang, GangSource, Role
+from scoring.model import Gang, GangSource, MemberClass, Role
 from scoring.plan.ask import Ask
 from scoring.plan.later import Later
 from scoring.plan.memo import Memo
@@ -87,6 +87,7 @@ def _concerns_us(gang: Gang) -> bool:
 def take_commitments(run: Run, *, besides: GangKey | None = None) -> dict[GangKey, tuple[tuple[Role, NodeName], ...]]:
     """Step 1; gives the (role, node) of every committed member that is still pending; `besides`: not this gang's."""
     ends: dict[GangKey, tuple[tuple[Role, NodeName], ...]] = {}
+    nodes_of: dict[int, tuple[MemberClass, list[NodeName]]] = {}  # class number → its members' nodes
     for key, commitment in sorted(run.snapshot.commitments.items()):
         gang = run.snapshot.gangs.get(key)
         if gang is None or key == besides:
@@ -95,9 +96,12 @@ def take_commitments(run: Run, *, besides: GangKey | None = None) -> dict[GangKe
         for pod in gang.pending:
             node = commitment.assignment.get(pod.uid)
             if node is not None:
-                run.take(pod.member_class, (node,))
+                number = run.memo.number(pod.member_class)
+                nodes_of.setdefault(number, (pod.member_class, []))[1].append(node)
                 found.append((pod.role, node))
         ends[key] = tuple(found)
+    for member_class, nodes in nodes_of.values():
+        run.take(member_class, nodes)
     return ends
 
 

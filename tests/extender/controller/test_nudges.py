@@ -10,10 +10,11 @@ from extender.cache import ClusterCache
 from extender.controller.nudges import Nudges
 from extender.convert import NUDGE_ANNOTATION, pod_from_json
 from extender.errors import ApiUnavailableError
+from extender.kube.calls import PODS
 from extender.telemetry import Telemetry
 from scoring.ids import PodUid
 from scoring.reasons import Reason
-from tests.extender.service.world import PODS, node_json, pod_json, running
+from tests.extender.service.world import node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 

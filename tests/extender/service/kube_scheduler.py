@@ -56,8 +56,6 @@ class KubeScheduler:
     def _take_answers(self, world: World, pods: dict[str, Any]) -> None:
         for uid, call in list(self.calls.items()):
             if call.waits:
-                if uid not in pods:
-                    self._assumed.pop(uid, None)  # its deletion is seen at once; the call stays open
                 continue
             del self.calls[uid]
             if call.answer is None:
@@ -66,7 +64,8 @@ class KubeScheduler:
             else:
                 self._assumed.pop(uid, None)
                 self._fail(uid, world.now_s)
-        for uid in [uid for uid in self._assumed if uid in pods and pods[uid]["spec"].get("nodeName")]:
+        # A pod is assumed until it is seen on its node, or seen to be gone; its call may stay open then.
+        for uid in [uid for uid in self._assumed if uid not in pods or pods[uid]["spec"].get("nodeName")]:
             del self._assumed[uid]
 
     def _fail(self, uid: str, now_s: float) -> None:

@@ -28,8 +28,8 @@ class Desk:
 
 def source(**fields: Any) -> SourceStatus:
     """A source's status; what is not named is of no matter."""
-    values = dict.fromkeys(SourceStatus.__dataclass_fields__, None) | {"name": "file", "failures": 0} | fields
-    return SourceStatus(**values)
+    values: dict[str, Any] = dict.fromkeys(SourceStatus.__dataclass_fields__)
+    return SourceStatus(**(values | {"name": "file", "failures": 0} | fields))
 
 
 def network(*sources: SourceStatus) -> NetworkStatus:

@@ -22,6 +22,7 @@ from extender.kube.calls import NODES, PODS
 from extender.ports import Binding
 from scoring.permit import validate_state
 from scoring.plan import plan
+from scoring.quorum import quorum_of
 from tests.extender.service.kube_scheduler import KubeScheduler, _all, millicores
 from tests.extender.service.world import COMMIT_S, HOLD_S, World, node_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
@@ -365,11 +366,13 @@ class ServiceMachine(RuleBasedStateMachine):
         return free
 
     def _could_start(self) -> list[str]:
-        """Gangs that a netgang without memory would start now."""
+        """Gangs that a netgang without memory would start now; nodes that are not ready are lost by then (S12)."""
         cache = self.world.service.cache
         snapshot = cache.snapshot()
         bare = replace(snapshot, commitments={}, exclusions={}, backing_off_until_s={})
-        return sorted(plan(bare, self.world.service.planner.policy, now_s=START_S + self._now_s()).admitted)
+        admitted = plan(bare, self.world.service.planner.policy, now_s=START_S + self._now_s()).admitted
+        lost = frozenset(node.name for node in snapshot.table.nodes if not node.ready)
+        return sorted(key for key in admitted if not quorum_of(snapshot.gangs[key], lost_nodes=lost).incomplete)
 
 
 def _minimum(pods: list[dict[str, Any]]) -> int:

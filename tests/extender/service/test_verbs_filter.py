@@ -71,11 +71,12 @@ async def test_pods_that_are_not_ours_to_gang_keep_all_nodes(fields: dict[str, A
 
 async def test_native_members_follow_their_siblings_into_their_zone() -> None:
     """kube-scheduler gangs native groups; netgang keeps them together, unless their zone policy is `preferred`."""
-    group = {"schedulingGroup": {"podGroupName": "native"}}
+    group: dict[str, Any] = {"schedulingGroup": {"podGroupName": "native"}}
+    near = [NodeName("n1"), NodeName("n2")]
     far = node_json("far", zone="b")
     async with running(N1, N2, far, pod_json("m-0", nodeName="n1", **group), pod_json("m-1", **group)) as world:
-        assert world.filter("m-1") == Passed(["n1", "n2"], others=Reason.OTHER_ZONE)
-        assert world.filter("m-1", nodes=["far"]) == Passed(["far"])
+        assert world.filter("m-1") == Passed(near, others=Reason.OTHER_ZONE)
+        assert world.filter("m-1", nodes=["far"]) == Passed([NodeName("far")])
 
 
 async def test_a_plain_pod_may_be_bound_before_the_watch_brings_it() -> None:
@@ -215,6 +216,30 @@ async def test_a_refusal_is_constant(pods: list[Object], reason: Reason) -> None
         assert world.refusal("g-0") is reason
         await world.settle(5.0)
         assert world.refusal("g-0") is reason
+
+
+async def test_a_gang_that_lost_too_many_members_waits_for_them() -> None:
+    """Its others are on a node that is lost: a further member is not sent to bind, where it could only fail (S12)."""
+    async with running(N1, N2, node_lost_s=60.0) as world:
+        first, second, late = world.gang("g", 3, minimum=2, cpu="2", nodeSelector={"pool": "x"})
+        node = node_json("n3")
+        node["metadata"]["labels"]["pool"] = "x"
+        world.api.add(node)
+        await world.settle()
+        calls = world.bind_offered(first, second)
+        await world.settle()
+        assert [call.answer for call in calls] == [None, None]
+        world.api.add({**node, "status": {**node["status"], "conditions": [{"type": "Ready", "status": "Unknown"}]}})
+        spare = node_json("n4")
+        spare["metadata"]["labels"]["pool"] = "x"
+        world.api.add(spare)
+        await world.settle(59.0)
+        assert world.offered(late) == "n4"
+        await world.settle(3.0)
+        assert world.refusal(late) is Reason.INCOMPLETE
+        world.api.add(node)
+        await world.settle()
+        assert world.offered(late) == "n4"
 
 
 async def test_a_pod_of_an_invalid_gang_is_not_woken_for_nothing() -> None:
