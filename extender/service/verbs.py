@@ -246,8 +246,6 @@ def _by_name(snapshot: Snapshot, preference: Preference) -> dict[NodeName, int]:
 
 def _why(plan: Plan, uid: PodUid, gang: Gang) -> Reason:
     """The constant reason for which a member has no node now."""
-    if gang.problem is not None:
-        return gang.problem  # also where another scheduler's pod in it keeps the gang out of the plan
     waiting = plan.waiting.get(gang.key)
     if waiting is not None:
         return waiting.reason
