@@ -321,7 +321,8 @@ class ServiceMachine(RuleBasedStateMachine):
             self._nothing_fails_any_more()
             for _ in range(int(LIVELY_S / 50.0)):
                 self.run(self.world.settle(50.0))
-                if not (open_ones := self._could_start()):
+                open_ones = self._could_start()
+                if not open_ones and not self.world.service.binds.gangs_under_way():
                     break
             assert not open_ones, f"could start and does not: {open_ones}"
             self.nodes_are_not_over_committed()
