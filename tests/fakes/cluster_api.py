@@ -27,7 +27,7 @@ class _Fault:
     applied: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Watch:
     """A watch that is open now; `error` is what it ends with."""
 

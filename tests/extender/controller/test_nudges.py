@@ -173,8 +173,8 @@ async def test_a_gang_that_comes_by_itself_is_not_disturbed() -> None:
         assert [call.answer for call in calls] == [None] * 4
 
 
-async def test_a_held_gang_wakes_the_sibling_that_sleeps() -> None:
-    """The sibling was refused before anybody could plan it, and the plan has not come round to it yet."""
+async def test_a_sibling_that_was_not_offered_its_node_is_woken_soon() -> None:
+    """Its gang is held meanwhile: it is asked again after a second, not after the ten of one that nobody refused."""
     async with running(N1) as world:
         names = world.gang("g", 2)
         await world.settle()

@@ -46,7 +46,7 @@ class KubeScheduler:
 
     def step(self, world: World) -> None:
         """Take answers, then try every pod whose turn it is."""
-        pods = {pod["metadata"]["uid"]: pod for pod in _all(world, PODS)}
+        pods = {pod["metadata"]["uid"]: pod for pod in objects(world, PODS)}
         self._take_answers(world, pods)
         for uid, pod in sorted(pods.items()):
             ours = pod["spec"]["schedulerName"] == "netgang"
@@ -106,7 +106,7 @@ class KubeScheduler:
         """Ready node → millicores that nobody has, as kube-scheduler counts."""
         free = {
             node["metadata"]["name"]: parse_quantity(node["status"]["allocatable"]["cpu"], millis=True)
-            for node in _all(world, NODES)
+            for node in objects(world, NODES)
             if node["status"]["conditions"][0]["status"] == "True"
         }
         taken = [(pod["spec"].get("nodeName"), millicores(pod)) for pod in pods.values()]
@@ -116,5 +116,6 @@ class KubeScheduler:
         return free
 
 
-def _all(world: World, resource: Any) -> list[dict[str, Any]]:
+def objects(world: World, resource: Any) -> list[dict[str, Any]]:
+    """All objects of one kind, as the API server has them now."""
     return [msgspec.json.decode(body) for body in world.api.store.bodies(resource).values()]

@@ -23,7 +23,7 @@ from extender.ports import Binding
 from scoring.permit import validate_state
 from scoring.plan import plan
 from scoring.quorum import quorum_of
-from tests.extender.service.kube_scheduler import KubeScheduler, _all, millicores
+from tests.extender.service.kube_scheduler import KubeScheduler, millicores, objects
 from tests.extender.service.world import COMMIT_S, HOLD_S, World, node_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -191,7 +191,7 @@ class ServiceMachine(RuleBasedStateMachine):
         """Another scheduler uses room, also such as is held for a gang, but not where we are posting; or leaves."""
         posting = {post.node for state in self._states() for post in state.posting.values()}
         if not comes:
-            names = [one["metadata"]["name"] for one in _all(self.world, PODS)]
+            names = [one["metadata"]["name"] for one in objects(self.world, PODS)]
             self.world.delete(*sorted(name for name in names if name.startswith("stranger"))[:1])
         elif node not in posting and self._free().get(node, -1) >= 1000 * int(cpu):
             self.strangers += 1
@@ -205,7 +205,7 @@ class ServiceMachine(RuleBasedStateMachine):
             self.world.node(name, cpu="6", ready=state == "ready")
         elif name in self.world.node_names():
             self.api.remove(name, kind="Node")
-            for pod in _all(self.world, PODS):
+            for pod in objects(self.world, PODS):
                 if pod["spec"].get("nodeName") == name:
                     self.spoiled.add(pod["metadata"]["name"].split("-")[0])
                     self.world.delete(pod["metadata"]["name"])
@@ -354,14 +354,15 @@ class ServiceMachine(RuleBasedStateMachine):
         return [state for state in found if state is not None]
 
     def _pods_of(self, gang: str) -> list[dict[str, Any]]:
-        return [pod for pod in _all(self.world, PODS) if pod["metadata"]["name"].startswith(f"{gang}-")]
+        return [pod for pod in objects(self.world, PODS) if pod["metadata"]["name"].startswith(f"{gang}-")]
 
     def _free(self) -> dict[str, int]:
         """Node → millicores that nobody uses, as the API server has it."""
         free = {
-            one["metadata"]["name"]: 1000 * int(one["status"]["allocatable"]["cpu"]) for one in _all(self.world, NODES)
+            one["metadata"]["name"]: 1000 * int(one["status"]["allocatable"]["cpu"])
+            for one in objects(self.world, NODES)
         }
-        for pod in _all(self.world, PODS):
+        for pod in objects(self.world, PODS):
             if pod["spec"].get("nodeName") in free:
                 free[pod["spec"]["nodeName"]] -= millicores(pod)
         return free
