@@ -10,15 +10,16 @@ Rules:
   the process unready for a while; this dispatch is the supervisor of the verbs.
 - filter and prioritize await nothing but the request's body, which has a largest size and a longest time; filter also
   the watch, for some milliseconds, when the question shows that it is behind (`Verbs.caught_up`).
-- A call with `?debug` in its address, which kube-scheduler cannot send, and every call to an app made with `debug=True`
-  is somebody looking: the service is told, and nothing is bound (S2).
+- A call with `?debug` in its address, which kube-scheduler cannot send, and one that comes from people (`Callers`) is
+  somebody looking: the service is told, and nothing is bound (S2).
 - One message with the whole body and its Content-Length, so that the client can reuse the connection.
 """
 
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from http import HTTPStatus
 from time import perf_counter
 from typing import Any, Final, Protocol, assert_never
@@ -34,7 +35,7 @@ from extender.telemetry import Telemetry
 from extender.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
 from scoring.reasons import Reason
 
-__all__ = ["DEFAULT_MAX_BODY_BYTES", "Document", "Readiness", "Verbs", "Views", "create_app"]
+__all__ = ["DEFAULT_MAX_BODY_BYTES", "App", "Callers", "Document", "Readiness", "Verbs", "Views", "create_app"]
 
 DEFAULT_MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """Room for 500 full Node objects of 13 kB four times over; names of 15,000 nodes take 1 MB."""
@@ -45,7 +46,18 @@ UNREADY_AFTER_ERROR_S: Final = 30.0
 
 DEBUG_BINDS_NOTHING: Final = "netgang: a debugging call binds nothing"
 
+_CURL: Final = b"curl/"
+"""How curl's User-Agent begins. kube-scheduler sets none, so it sends its HTTP library's: `Go-http-client/1.1`."""
+
 _log = logging.getLogger("netgang.http")
+
+
+class Callers(Enum):
+    """Who asks the verbs, where a call does not say `?debug` itself."""
+
+    SCHEDULER = "all calls count: kube-scheduler, or somebody who plays it"
+    SCHEDULER_AND_CURL = "kube-scheduler; what says that it is curl is a person looking"
+    PEOPLE = "people looking; kube-scheduler is not sent here"
 
 
 class Verbs(Protocol):
@@ -74,14 +86,11 @@ def create_app(
     *,
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
     body_timeout_s: float = DEFAULT_BODY_TIMEOUT_S,
-    debug: bool = False,
+    callers: Callers = Callers.SCHEDULER_AND_CURL,
     routers: Sequence[APIRouter] = (),
     lifespan: StatelessLifespan[Any] | None = None,
-) -> ASGIApp:
-    """Build the whole HTTP service; `routers` join FastAPI's side (/v1 and pages), `lifespan` runs around it.
-
-    `debug`: no call to this app comes from kube-scheduler (it is served on another port, for people).
-    """
+) -> "App":
+    """Build the whole HTTP service; `routers` join FastAPI's side (/v1 and pages), `lifespan` runs around it."""
     supervisor = _Supervisor(telemetry)
     documents = create_documents_app(
         views,
@@ -90,16 +99,16 @@ def create_app(
         routers=routers,
         lifespan=lifespan,
     )
-    return _App(verbs, documents, telemetry, supervisor, _Serving(max_body_bytes, body_timeout_s, debug))
+    return App(verbs, documents, telemetry, supervisor, _Serving(max_body_bytes, body_timeout_s, callers))
 
 
 @dataclass(frozen=True, slots=True)
 class _Serving:
-    """How requests are served: largest and slowest body, and whether they all come from people."""
+    """How requests are served: largest and slowest body, and from whom they come."""
 
     max_body_bytes: int
     body_timeout_s: float
-    debug: bool
+    callers: Callers
 
 
 @dataclass(slots=True)
@@ -151,20 +160,27 @@ class _Verb(Protocol):
         """The reply that lets no node pass and binds nothing, to a body that could not be answered."""
 
 
-class _App:
-    """Tells the verbs from everything else, and answers every verb exactly once, whatever happens."""
+class App:
+    """Tells the verbs from everything else, and answers every verb exactly once, whatever happens. Is an ASGIApp."""
 
     def __init__(
         self, verbs: Verbs, documents: ASGIApp, telemetry: Telemetry, supervisor: _Supervisor, serving: _Serving
     ) -> None:
         handlers: tuple[_Verb, ...] = (_Filter(verbs), _Prioritize(verbs), _Bind(verbs))
+        self._asked = verbs
         self._verbs = {f"/{handler.name}": handler for handler in handlers}
         self._documents = documents
         self._telemetry = telemetry
         self._supervisor = supervisor
         self._serving = serving
 
+    def for_people(self) -> "App":
+        """The same service, documents and readiness, for another port: every call to it is somebody looking."""
+        serving = replace(self._serving, callers=Callers.PEOPLE)
+        return App(self._asked, self._documents, self._telemetry, self._supervisor, serving)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as ASGI wants it."""
         verb = self._verbs.get(scope["path"]) if scope["type"] == "http" else None
         if verb is None:
             await self._serve_document(scope, receive, send)
@@ -179,8 +195,9 @@ class _App:
         body = b""
         more: tuple[tuple[bytes, bytes], ...] = ()
         try:
-            body = await _read_body(scope, receive, self._serving)
-            reply = await verb.answer(body, receive, debug=self._serving.debug or scope["query_string"] == b"debug")
+            declared_bytes, curl = _scan_headers(scope)
+            body = await _read_body(receive, self._serving, declared_bytes=declared_bytes)
+            reply = await verb.answer(body, receive, debug=self._only_looking(scope, curl=curl))
         except _ClientGone:
             self._telemetry.request_done(verb.name, "gone", duration_s=perf_counter() - began_s)
             return
@@ -193,6 +210,12 @@ class _App:
             reply = _Reply(verb.failure(body, wire.INTERNAL_ERROR), "internal")
         await _send(send, HTTPStatus.OK, b"application/json", reply.body, *more)
         self._telemetry.request_done(verb.name, reply.outcome, duration_s=perf_counter() - began_s, reason=reply.reason)
+
+    def _only_looking(self, scope: Scope, *, curl: bool) -> bool:
+        callers = self._serving.callers
+        if callers is Callers.PEOPLE or scope["query_string"] == b"debug":
+            return True
+        return curl and callers is Callers.SCHEDULER_AND_CURL
 
     async def _serve_document(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -279,10 +302,10 @@ class _Bind:
         return wire.encode_bind(error)
 
 
-async def _read_body(scope: Scope, receive: Receive, serving: _Serving) -> bytes:
+async def _read_body(receive: Receive, serving: _Serving, *, declared_bytes: int) -> bytes:
     """The whole request body, within its size and time. Errors: BadRequestError, _ClientGone."""
     too_large = f"the body is larger than {serving.max_body_bytes} bytes"
-    if _declared_bytes(scope) > serving.max_body_bytes:
+    if declared_bytes > serving.max_body_bytes:
         raise _UnreadBody(too_large)
     more = bytearray()  # grows in place: a list of pieces would cost many times a body that comes byte by byte
     try:
@@ -303,11 +326,15 @@ async def _read_body(scope: Scope, receive: Receive, serving: _Serving) -> bytes
         raise _UnreadBody(f"the body did not arrive within {serving.body_timeout_s:g} s") from error
 
 
-def _declared_bytes(scope: Scope) -> int:
+def _scan_headers(scope: Scope) -> tuple[int, bool]:
+    """How long the body says that it is (0: it does not), and whether the caller says that it is curl."""
+    declared_bytes, curl = 0, False
     for name, value in scope["headers"]:
         if name == b"content-length":
-            return int(value[:18]) if value.isdigit() else 0  # 18 digits are beyond any limit
-    return 0
+            declared_bytes = int(value[:18]) if value.isdigit() else 0  # 18 digits are beyond any limit
+        elif name == b"user-agent":
+            curl = curl or value.startswith(_CURL)
+    return declared_bytes, curl
 
 
 async def _set_when_gone(receive: Receive, gone: asyncio.Event) -> None:

@@ -43,6 +43,10 @@ def serve(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8888")] = None,
+    debug_port: Annotated[
+        int | None,
+        typer.Option(help="Second port, for people: calls to it change nothing.", show_default="none"),
+    ] = None,
 ) -> None:
     """Answer kube-scheduler: /filter, /prioritize, /bind. Every setting also by file and environment (NETGANG_…).
 
@@ -53,7 +57,8 @@ def serve(
     from extender.telemetry import LogFormat, configure_logging
 
     with _clear_errors():
-        settings = Settings.load(config, {"kubeconfig": kubeconfig, "snapshot": snapshot, "host": host, "port": port})
+        given = {"kubeconfig": kubeconfig, "snapshot": snapshot, "host": host, "port": port, "debug_port": debug_port}
+        settings = Settings.load(config, given)
         form = LogFormat.HUMAN if settings.log_format.value == "text" else LogFormat.JSON
         configure_logging(level=settings.log_level.upper(), log_format=form)
         run(settings)

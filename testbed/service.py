@@ -38,10 +38,11 @@ _START_LIMIT_S = 60.0  # it takes about 3 s; a loaded machine with two cores too
 
 @dataclass(frozen=True, slots=True)
 class Netgang:
-    """A running netgang: its part of the cluster and the base URL it listens on."""
+    """A running netgang: its part of the cluster, the base URL of the verbs, and that of its port for people."""
 
     part: Child
     url: str
+    debug_url: str
 
 
 async def start_netgang(
@@ -58,7 +59,9 @@ async def start_netgang(
     `settings` become its `--config` file, `env` comes on top of our environment, `account` decides its rights: by
     default those of its service account, which `install_rights` grants. Stops with the cluster.
     """
-    chosen = port if port is not None else free_ports(1)[0]
+    first, second = free_ports(2)
+    chosen = port if port is not None else first
+    debug_port = second if second != port else first
     argv: list[str | Path] = [
         sys.executable,
         "-m",
@@ -67,6 +70,7 @@ async def start_netgang(
         f"--kubeconfig={cluster.kubeconfig(account)}",
         f"--host={LOOPBACK}",
         f"--port={chosen}",
+        f"--debug-port={debug_port}",
     ]
     if settings:
         file = cluster.directory / f"{name}-settings.yaml"
@@ -74,7 +78,7 @@ async def start_netgang(
         argv.append(f"--config={file}")
     url = f"http://{LOOPBACK}:{chosen}"
     part = await cluster.start_part(name, argv, ready_url=f"{url}/readyz", env=env, limit_s=_START_LIMIT_S)
-    return Netgang(part=part, url=url)
+    return Netgang(part=part, url=url, debug_url=f"http://{LOOPBACK}:{debug_port}")
 
 
 async def install_rights(cluster: Cluster) -> None:

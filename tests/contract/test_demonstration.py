@@ -22,6 +22,10 @@ BEST = {"node28", "node29", "node30", "node31", "node32", "node36"}
 """What the network paper's scheduler chose in its test case I: zone D without the three impaired nodes."""
 
 
+AS_CURL = {"User-Agent": "curl/8.5.0"}
+"""As README's reader asks: there is no kube-scheduler here, and curl plays it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Demonstration:
     """The running service and a client for it."""
@@ -65,7 +69,9 @@ async def _demonstration(**settings: Any) -> AsyncIterator[Demonstration]:
         made.planner.subscribe(lambda plan: measured.set() if plan.network_version else None)
         async with (
             running(_already(made)) as service,
-            httpx.AsyncClient(transport=httpx.ASGITransport(app=service.app), base_url="http://netgang") as client,
+            httpx.AsyncClient(
+                transport=httpx.ASGITransport(app=service.app), base_url="http://netgang", headers=AS_CURL
+            ) as client,
         ):
             await measured.wait()
             yield Demonstration(service, client)

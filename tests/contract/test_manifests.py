@@ -215,6 +215,20 @@ def test_the_door_is_closed(overlay: str, objects: tuple[Object, ...], tmp_path:
         assert not _of_kind(objects, "NetworkPolicy")
 
 
+def test_the_port_for_people_is_on_the_pod_s_loopback(objects: tuple[Object, ...], tmp_path: Path) -> None:
+    """`kubectl port-forward` reaches it; no Service, container port, probe or NetworkPolicy names it."""
+    settings = _settings(objects, tmp_path)
+    assert (settings.debug_host, settings.debug_port) == ("127.0.0.1", 8889)
+    (container,) = _pod_spec(_of_kind(objects, "Deployment")["netgang"])["containers"]
+    assert [port["containerPort"] for port in container["ports"]] == [settings.port]
+    assert [port["port"] for one in _of_kind(objects, "Service").values() for port in one["spec"]["ports"]] in (
+        [],
+        [settings.port],
+    )
+    others = [one for one in objects if one["kind"] != "ConfigMap"]
+    assert str(settings.debug_port) not in yaml.safe_dump(others)
+
+
 def test_the_namespace_allows_what_its_pods_need_and_no_more(overlay: str, objects: tuple[Object, ...]) -> None:
     """`restricted` wherever the host's network is not used."""
     (namespace,) = _of_kind(objects, "Namespace").values()

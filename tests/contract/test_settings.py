@@ -33,6 +33,26 @@ def _refusal(overrides: Mapping[str, Any]) -> str:
 
 REFUSED = {  # case: (beginning of the message, values)
     "port above range": ("port = 70000 (from the command line): must be less than or equal to 65535", {"port": 70000}),
+    "debug port above range": (
+        "debug_port = 70000 (from the command line): must be less than or equal to 65535",
+        {"debug_port": 70000},
+    ),
+    "debug port below range": (
+        "debug_port = -1 (from the command line): must be greater than or equal to 0",
+        {"debug_port": -1},
+    ),
+    "debug port is the port": (
+        "debug_port = 9000 (from the command line): must differ from port",
+        {"port": 9000, "debug_port": 9000},
+    ),
+    "debug port is the default port": (
+        "debug_port = 8888 (from the command line): must differ from port",
+        {"debug_port": 8888},
+    ),
+    "debug host empty": (
+        "debug_host = '' (from the command line): String should have at least 1 character",
+        {"debug_host": ""},
+    ),
     "port no number": ("port = 'http' (from the command line): must be a valid integer", {"port": "http"}),
     "unknown name, near miss": ("prot (from the command line): no such setting; did you mean port?", {"prot": 1}),
     "unknown nested name": (
@@ -186,6 +206,23 @@ def test_command_line_over_environment_over_file_over_default(tmp_path: Path, mo
     assert settings.host == "127.0.0.1"
 
 
+def test_the_debug_port_comes_from_every_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None by default, on the loopback; file, environment and command line win over each other as for every setting."""
+    file = tmp_path / "netgang.yaml"
+    file.write_text("debug_port: 1\ndebug_host: 10.0.0.1\n")
+    assert (Settings.load().debug_port, Settings.load().debug_host) == (None, "127.0.0.1")
+    assert (Settings.load(file).debug_port, Settings.load(file).debug_host) == (1, "10.0.0.1")
+    monkeypatch.setenv("NETGANG_DEBUG_PORT", "2")
+    assert Settings.load(file).debug_port == 2
+    assert Settings.load(file, {"debug_port": 3}).debug_port == 3
+
+
+def test_two_free_ports_are_two() -> None:
+    """0 for both is no mistake: the kernel gives each its own."""
+    settings = Settings.load(overrides={"port": 0, "debug_port": 0})
+    assert (settings.port, settings.debug_port) == (0, 0)
+
+
 @pytest.mark.parametrize("layer", ["environment", "file"])
 def test_a_refusal_says_where_the_value_was_set(layer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The operator must not have to search three places."""
@@ -203,6 +240,9 @@ ENVIRONMENT = {  # case: (path of attributes, expected value, name, text)
     "text": (("host",), "0.0.0.0", "NETGANG_HOST", "0.0.0.0"),
     "names with commas": (("scheduler_names",), ("a", "b"), "NETGANG_SCHEDULER_NAMES", "a, b"),
     "names as JSON": (("scheduler_names",), ("a", "b"), "NETGANG_SCHEDULER_NAMES", '["a", "b"]'),
+    "debug port": (("debug_port",), 9001, "NETGANG_DEBUG_PORT", "9001"),
+    "no debug port": (("debug_port",), None, "NETGANG_DEBUG_PORT", "null"),
+    "debug host": (("debug_host",), "::1", "NETGANG_DEBUG_HOST", "::1"),
     "nothing": (("network", "soft_ttl_s"), None, "NETGANG_NETWORK__SOFT_TTL_S", "null"),
     "ratios": (("score", "ratios"), Ratios(1.0, 1.0, 2.0), "NETGANG_SCORE__RATIOS", "1:1:2"),
     "switch": (("prioritize_packing",), False, "NETGANG_PRIORITIZE_PACKING", "false"),

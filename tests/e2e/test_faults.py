@@ -170,6 +170,48 @@ async def test_bind_is_not_a_back_door(stage: Stage) -> None:
 
 
 @core
+async def test_people_with_curl_open_no_back_door(stage: Stage) -> None:
+    """S2: calls at the debug port and plain curls offer and bind nothing; kube-scheduler's calls do."""
+    await stage.add_nodes(*zone_nodes({"a": 2}, cpu="1500m"))
+    netgang = await stage.start_netgang()  # and no kube-scheduler: nobody else asks
+    await stage.api.create_all(gang_pods("g", 2, min_available=2, namespace=stage.namespace, scheduler=OURS))
+    before = await stage.api.until(
+        lambda: document(netgang, "/v1/plan"), lambda plan: bool(plan["admitted"]), what="the gang admitted"
+    )
+    planned: dict[str, str] = before["admitted"][0]["members"]
+    pods = {one["metadata"]["name"]: one for one in await stage.pods()}
+
+    async def ask(client: httpx.AsyncClient, name: str) -> tuple[list[str], set[str]]:
+        body = json.dumps({"Pod": pods[name], "Nodes": None, "NodeNames": ["node1", "node2"]})
+        passed = (await client.post("/filter", content=body)).json()["NodeNames"]
+        return passed, {one["Host"] for one in (await client.post("/prioritize", content=body)).json()}
+
+    async def bind(client: httpx.AsyncClient, name: str) -> str:
+        names = {"PodName": name, "PodNamespace": stage.namespace, "PodUID": pods[name]["metadata"]["uid"]}
+        return str((await client.post("/bind", content=json.dumps({**names, "Node": planned[name]}))).json()["Error"])
+
+    as_kube_scheduler, as_curl = {"User-Agent": "Go-http-client/1.1"}, {"User-Agent": "curl/8.5.0"}
+    async with (
+        httpx.AsyncClient(base_url=netgang.debug_url, headers=as_kube_scheduler) as at_debug_port,
+        httpx.AsyncClient(base_url=netgang.url, headers=as_curl) as curl,
+        httpx.AsyncClient(base_url=netgang.url, headers=as_kube_scheduler, timeout=20.0) as kube_scheduler,
+    ):
+        for person in (at_debug_port, curl):
+            for name, where in planned.items():
+                assert await ask(person, name) == ([where], {"node1", "node2"})
+                assert await bind(person, name) == "netgang: a debugging call binds nothing"
+            assert (await person.get("/v1/plan")).json() == before
+        for name in planned:
+            assert await bind(kube_scheduler, name) == "netgang: this node was not offered to this pod"
+        assert await document(netgang, "/v1/plan") == before
+        assert await stage.bound() == {}
+        for name, where in planned.items():
+            assert await ask(kube_scheduler, name) == ([where], {"node1", "node2"})
+        assert await asyncio.gather(*(bind(kube_scheduler, name) for name in planned)) == ["", ""]
+    assert await stage.bound() == planned
+
+
+@core
 async def test_no_preemption_member_by_member(stage: Stage) -> None:
     """S3: a gang of higher priority against a cluster full of lower ones waits, and nobody is evicted."""
     await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
@@ -231,3 +273,88 @@ async def test_plain_pods_in_the_default_scheduler_configuration(stage: Stage) -
 
         assert await scores(plain) == {10}
         assert await scores(asking) != {10}
+
+
+def _low_before_high(stage: Stage, high: int) -> tuple[list[Object], list[Object]]:
+    """Four members of low priority, two of which wait for an anchor, and `high` members of high priority."""
+    fields: dict[str, Any] = {"namespace": stage.namespace, "scheduler": OURS}
+    lows = gang_pods("low", 4, min_available=4, priority_class="low", **fields)
+    for one in lows[2:]:
+        needs_anchor(one)
+    return lows, gang_pods("high", high, min_available=high, priority_class="high", **fields)
+
+
+async def _until_admitted(
+    stage: Stage, netgang: Any, admitted: str, *, committed: bool, waiting: str = ""
+) -> dict[str, str]:
+    """Wait until the plan admits this one gang, and lets the others wait behind it; returns pod → node."""
+
+    def planned(plan: dict[str, Any]) -> bool:
+        there = [(one["gang"], one["committed"]) for one in plan["admitted"]]
+        behind = [one["gang"] for one in plan["waiting"] if one["code"] == "BEHIND"]
+        return there == [(f"{stage.namespace}/{admitted}", committed)] and behind == (
+            [f"{stage.namespace}/{waiting}"] if waiting else []
+        )
+
+    what = f"{admitted} admitted, {committed=}, {waiting=}"
+    plan = await stage.api.until(lambda: document(netgang, "/v1/plan"), planned, what=what)
+    return dict(plan["admitted"][0]["members"])
+
+
+async def _until_told_no(stage: Stage, count: int) -> None:
+    """Wait until kube-scheduler, to which the places of members not at bind look free, asked for so many and got no."""
+    no = "netgang: the room is taken by a gang ahead in the queue"
+    await stage.api.until(
+        stage.pods,
+        lambda found: sum(no in (not_scheduled(one) or "") for one in found) == count,
+        what=f"{count} pods told {no!r}",
+    )
+
+
+# what a gang of high priority needs → its members, on four nodes of which the other gang holds two
+NEEDED = {"all of the room": 4, "only the room where nobody is at bind": 2}
+
+
+@core
+@pytest.mark.parametrize("size", NEEDED.values(), ids=NEEDED)
+async def test_admission_is_a_commitment(stage: Stage, size: int) -> None:
+    """S4: from the first member at bind a gang keeps all its places, though one of higher priority asks for them."""
+    await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
+    await stage.api.apply([priority_class("low", 1), priority_class("high", 1000)])
+    netgang = await stage.netgang()
+    lows, highs = _low_before_high(stage, size)
+    await stage.api.create_all(lows)
+    await until_held(stage, netgang, 2)
+    places = await _until_admitted(stage, netgang, "low", committed=True)
+    assert len(places) == 4
+    await stage.api.create_all(highs)
+    assert await _until_admitted(stage, netgang, "low", committed=True, waiting="high") == places
+    await _until_told_no(stage, size)
+    plan = await document(netgang, "/v1/plan")
+    assert [one["members"] for one in plan["admitted"]] == [places]
+    assert plan["held_binds"] == 2
+    assert await stage.bound() == {}
+    anchor = placed_pod("anchor", "node1", namespace=stage.namespace, labels={"anchor": "yes"}, cpu="100m")
+    await stage.api.create(anchor)
+    assert await stage.until_bound("low", 4) == places
+    assert await stage.bound("high") == {}
+    assert await metric(netgang, "netgang_refusals_total", verb="bind") == 0
+    await stage.end(*places)
+    await stage.until_bound("high", size)
+
+
+@core
+@pytest.mark.parametrize("size", NEEDED.values(), ids=NEEDED)
+async def test_priority_decides_before_anybody_is_at_bind(stage: Stage, size: int) -> None:
+    """S4's other side: the same two gangs in the same order, but nobody at bind yet: the higher one goes first."""
+    await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
+    await stage.api.apply([priority_class("low", 1), priority_class("high", 1000)])
+    netgang = await stage.start_netgang()  # and no kube-scheduler yet, so nobody comes to bind
+    lows, highs = _low_before_high(stage, size)
+    await stage.api.create_all(lows)
+    await _until_admitted(stage, netgang, "low", committed=False)
+    await stage.api.create_all(highs)
+    await _until_admitted(stage, netgang, "high", committed=False, waiting="low")
+    await stage.start_second_scheduler(netgang, version=stage.version)
+    await stage.until_bound("high", size)
+    assert await stage.bound("low") == {}

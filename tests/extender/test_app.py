@@ -5,13 +5,14 @@ import json
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from typing import Any
 
 import httpx
 import pytest
 from fastapi import APIRouter
 
-from extender.app import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, create_app
+from extender.app import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, App, Callers, create_app
 from extender.errors import BadRequestError
 from extender.telemetry import Telemetry
 from extender.wire import INTERNAL_ERROR, BindArgs, Failed, FilterAnswer, Passed, Refused
@@ -25,6 +26,9 @@ BINDING = {"PodName": "p", "PodNamespace": "team-a", "PodUID": "u1", "Node": "n1
 BODIES: Mapping[str, Mapping[str, Any]] = {"filter": ARGS, "prioritize": ARGS, "bind": BINDING}
 VERBS = tuple(BODIES)
 """verb → a well-formed request for it"""
+KUBE_SCHEDULER = "Go-http-client/1.1"
+"""What kube-scheduler's client says it is: its code sets no User-Agent, so Go's own is sent."""
+CURL = "curl/8.5.0"
 
 
 class Service:
@@ -34,7 +38,13 @@ class Service:
         self.verbs = verbs or FakeVerbs()
         self.views = views or FakeViews()
         self.telemetry = Telemetry()
-        self.app = create_app(self.verbs, self.views, self.telemetry, **options)
+        self.app: App = create_app(self.verbs, self.views, self.telemetry, **options)
+
+    def for_people(self) -> "Service":
+        """The same with the app of the other port."""
+        other = copy(self)
+        other.app = self.app.for_people()
+        return other
 
     def asked(self) -> int:
         """How many calls reached the service behind."""
@@ -44,11 +54,11 @@ class Service:
         """A client whose requests are answered in-process."""
         return httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://netgang")
 
-    async def post(self, verb: str, body: object) -> Any:
+    async def post(self, verb: str, body: object, *, agent: str = KUBE_SCHEDULER) -> Any:
         """Send `body` (JSON, or bytes as they are) and return the decoded reply, which must be a 200."""
         async with self.client() as client:
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
-            reply = await client.post(f"/{verb}", content=content)
+            reply = await client.post(f"/{verb}", content=content, headers={"User-Agent": agent})
         assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
         return reply.json()
 
@@ -126,21 +136,92 @@ async def test_filter_outcomes_are_counted(outcome: str, reason: str, answer: Fi
         assert service.counted("refusals_total", verb="filter", reason=reason) == 1
 
 
-async def test_debugging_calls_are_marked_and_bind_nothing() -> None:
-    """`?debug`, or an app for people: the service is told, and a bind never reaches it."""
-    for service, query in ((Service(), "?debug"), (Service(debug=True), "")):
-        for verb in ("filter", "prioritize"):
-            await service.post(verb + query, ARGS)
-        reply = await service.post("bind" + query, BINDING)
-        assert [args.debug for args in (*service.verbs.filtered, *service.verbs.prioritized)] == [True, True]
-        assert (service.verbs.bound, reply["Error"]) == ([], DEBUG_BINDS_NOTHING)
+CALLS: dict[str, tuple[bool, Callers, str, str]] = {  # case: (debugging, callers of the app, query, User-Agent)
+    "kube-scheduler": (False, Callers.SCHEDULER_AND_CURL, "", KUBE_SCHEDULER),
+    "kube-scheduler by way of a proxy with HTTP/2": (False, Callers.SCHEDULER_AND_CURL, "", "Go-http-client/2.0"),
+    "no name": (False, Callers.SCHEDULER_AND_CURL, "", ""),
+    "curl": (True, Callers.SCHEDULER_AND_CURL, "", CURL),
+    "curl, marked": (True, Callers.SCHEDULER_AND_CURL, "?debug", CURL),
+    "marked": (True, Callers.SCHEDULER_AND_CURL, "?debug", KUBE_SCHEDULER),
+    "another mark": (False, Callers.SCHEDULER_AND_CURL, "?debugging", KUBE_SCHEDULER),
+    "curl inside another name": (False, Callers.SCHEDULER_AND_CURL, "", "libcurl/8.5.0"),
+    "a name that only begins so": (False, Callers.SCHEDULER_AND_CURL, "", "curlew/1.0"),
+    "curl in kube-scheduler's place": (False, Callers.SCHEDULER, "", CURL),
+    "marked, curl in kube-scheduler's place": (True, Callers.SCHEDULER, "?debug", CURL),
+    "kube-scheduler at the port for people": (True, Callers.PEOPLE, "", KUBE_SCHEDULER),
+    "curl at the port for people": (True, Callers.PEOPLE, "", CURL),
+}
 
 
-async def test_kube_schedulers_calls_are_not_debugging() -> None:
-    """Calls without the mark count."""
+@pytest.mark.parametrize(("debugging", "callers", "query", "agent"), CALLS.values(), ids=CALLS)
+async def test_debugging_calls_are_marked_and_bind_nothing(
+    debugging: bool, callers: Callers, query: str, agent: str
+) -> None:
+    """S2: the service is told who looks, and a person's bind never reaches it; kube-scheduler's calls all count."""
+    service = Service(callers=callers)
+    for verb in ("filter", "prioritize"):
+        await service.post(verb + query, ARGS, agent=agent)
+    reply = await service.post("bind" + query, BINDING, agent=agent)
+    assert [args.debug for args in (*service.verbs.filtered, *service.verbs.prioritized)] == [debugging, debugging]
+    assert (reply["Error"], len(service.verbs.bound)) == ((DEBUG_BINDS_NOTHING, 0) if debugging else ("", 1))
+
+
+async def test_curl_is_a_person_unless_said_otherwise() -> None:
+    """The default of an app is the careful one."""
+    assert (await Service().post("bind", BINDING, agent=CURL))["Error"] == DEBUG_BINDS_NOTHING
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["agent first", "length first"])
+async def test_length_and_caller_are_both_read(first: bool) -> None:
+    """In any order of the headers the limit holds and curl is known."""
+    body = json.dumps(BINDING).encode()
+    for length, said in ((len(body), DEBUG_BINDS_NOTHING), (10_001, "netgang: malformed request: the body is larger")):
+        headers = [(b"user-agent", CURL.encode()), (b"content-length", b"%d" % length)]
+        service = Service(max_body_bytes=10_000)
+        sent = await raw_call(service, "bind", [body], headers=headers if first else headers[::-1])
+        assert json.loads(sent[1]["body"])["Error"].startswith(said)
+        assert service.asked() == 0
+
+
+# --- the port for people ---
+
+
+async def test_the_port_for_people_asks_the_same_service() -> None:
+    """One service, one set of metrics: only the mark differs."""
     service = Service()
-    await service.post("filter", ARGS)
-    assert [args.debug for args in service.verbs.filtered] == [False]
+    for one in (service, service.for_people()):
+        await one.post("filter", ARGS)
+    assert [args.debug for args in service.verbs.filtered] == [False, True]
+    assert service.counted("requests_total", verb="filter", outcome="passed") == 2
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/plan", "/v1/network", "/v1/explain/team-a/resnet", "/healthz", "/readyz", "/docs"]
+)
+async def test_the_port_for_people_has_the_same_documents(path: str) -> None:
+    """Whoever forwarded the one port needs no other."""
+    service = Service()
+    here, there = await service.get(path), await service.for_people().get(path)
+    assert (here.status_code, here.content) == (200, there.content)
+
+
+async def test_the_port_for_people_keeps_the_limits() -> None:
+    """A person's body may be no larger, and take no longer, than kube-scheduler's."""
+    service = Service(max_body_bytes=100).for_people()
+    assert "larger than 100 bytes" in (await service.post("filter", b"x" * 101))["Error"]
+
+
+@pytest.mark.parametrize("at_people_s", [True, False], ids=["seen by kube-scheduler", "seen by people"])
+async def test_a_bug_at_one_port_is_seen_at_the_other(at_people_s: bool) -> None:
+    """The process is unready, not the port."""
+
+    def fail(_: object) -> Any:
+        raise KeyError("secret")
+
+    service = Service(FakeVerbs(on_filter=fail))
+    people = service.for_people()
+    await (people if at_people_s else service).post("filter", ARGS)
+    assert [(await one.get("/readyz")).status_code for one in (service, people)] == [503, 503]
 
 
 # --- the caller is wrong ---

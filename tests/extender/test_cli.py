@@ -241,6 +241,12 @@ def test_check_config_prints_what_would_be_used(tmp_path: Path) -> None:
 BAD_SETTINGS = {  # case: (arguments, environment, what is said)
     "unknown name": ((), {"NETGANG_HOLDLIMIT_S": "3"}, "NETGANG_HOLDLIMIT_S"),
     "out of range": (("--port", "70000"), {}, "port = 70000 (from the command line)"),
+    "debug port out of range": (("--debug-port", "70000"), {}, "debug_port = 70000 (from the command line)"),
+    "one port for both": (
+        ("--port", "9000", "--debug-port", "9000"),
+        {},
+        "debug_port = 9000 (from the command line): ",
+    ),
     "not together": ((), {"NETGANG_HOLD_LIMIT_S": "100"}, "hold_limit_s (100) + commit_timeout_s (15) must be below"),
     "two clusters": (("--kubeconfig", "a", "--snapshot", "b"), {}, "snapshot and kubeconfig exclude each other"),
     "no such cluster": (("--snapshot", "/no/such.json"), {}, "/no/such.json: No such file or directory"),

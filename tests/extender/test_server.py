@@ -1,4 +1,4 @@
-"""The process: it answers what it holds when it is told to end, and does not outlive a part that failed."""
+"""The process: it answers what it holds when it is told to end, and does not outlive a part or a port that failed."""
 
 import asyncio
 import json
@@ -18,17 +18,19 @@ import httpx
 import pytest
 
 from extender import bootstrap
+from extender.app import DEBUG_BINDS_NOTHING
 from extender.bootstrap import Service
 from extender.server import running
 from extender.settings import Settings
+from scoring.reasons import Reason
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "examples/snapshot/paper-testbed.json"
 REQUESTS = ROOT / "examples/requests"
 
 
-async def started(*options: str) -> tuple[Process, list[str]]:
-    """`netgang serve` over the example cluster, and the lines of its log until it serves or ends."""
+async def started(*options: str, ports: int = 1) -> tuple[Process, list[str]]:
+    """`netgang serve` over the example cluster, and the lines of its log until it serves all ports or ends."""
     arguments = ("-m", "extender.cli", "serve", "--snapshot", str(CLUSTER), *options)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("NETGANG_")}
     process = await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=ROOT, env=environment, stderr=PIPE)
@@ -36,9 +38,15 @@ async def started(*options: str) -> tuple[Process, list[str]]:
     lines: list[str] = []
     while line := (await process.stderr.readline()).decode():
         lines.append(line)
-        if "running on" in line:
+        if sum("netgang.server: " in one for one in lines) == ports:
             break
     return process, lines
+
+
+def url_of(setting: str, lines: list[str]) -> str:
+    """Where the log says that the port of a setting is."""
+    [url] = re.findall(rf" {setting}: (http://127\.0\.0\.1:\d+)$", "".join(lines), re.MULTILINE)
+    return str(url)
 
 
 async def ended(process: Process) -> tuple[int, str]:
@@ -68,8 +76,7 @@ async def test_a_signal_answers_what_is_held_and_ends_with_0(number: signal.Sign
     """The held call hears at once, long before its limit of 25 s; then the process ends by itself."""
     process, lines = await started("--port", "0")
     try:
-        [url] = re.findall(r"http://127\.0\.0\.1:\d+", lines[-1])
-        async with httpx.AsyncClient(base_url=url) as client:
+        async with httpx.AsyncClient(base_url=url_of("port", lines)) as client:
             call = await held(client)
             process.send_signal(number)
             async with asyncio.timeout(2.0):
@@ -83,17 +90,101 @@ async def test_a_signal_answers_what_is_held_and_ends_with_0(number: signal.Sign
             await ended(process)
 
 
+PORTS = {  # case: (setting whose port is taken, the other options)
+    "the only port": ("port", ()),
+    "port": ("port", ("--debug-port", "0")),
+    "debug_port": ("debug_port", ("--port", "0")),
+}
+
+
 @pytest.mark.timeout(60)
-async def test_a_port_that_is_taken_is_said_in_one_line() -> None:
-    """No traceback, and not the exit code of a good end."""
+@pytest.mark.parametrize(("setting", "others"), PORTS.values(), ids=PORTS)
+async def test_a_port_that_is_taken_is_said_and_ends_all(setting: str, others: tuple[str, ...]) -> None:
+    """The setting, the address and why, no traceback, and not the exit code of a good end; no port is left serving."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        process, lines = await started("--port", str(taken.getsockname()[1]))
-        code, rest = await ended(process)
+        number = taken.getsockname()[1]
+        process, lines = await started(f"--{setting.replace('_', '-')}", str(number), *others, ports=9)
+        async with asyncio.timeout(5.0):
+            code, rest = await ended(process)
     said = "".join(lines) + rest
     assert "address already in use" in said
-    assert ("Traceback" in said, code == 0) == (False, False)
+    assert f"{setting}: cannot listen on 127.0.0.1:{number}" in said
+    assert ("Traceback" in said, code) == (False, 3)
+
+
+# -- two ports --------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def two_ports() -> AsyncIterator[tuple[Process, httpx.AsyncClient, httpx.AsyncClient]]:
+    """The process, a client of the verbs' port and one of the port for people; the process ends with the block."""
+    process, lines = await started("--port", "0", "--debug-port", "0", ports=2)
+    try:
+        async with (
+            httpx.AsyncClient(base_url=url_of("port", lines)) as verbs,
+            httpx.AsyncClient(base_url=url_of("debug_port", lines)) as people,
+        ):
+            yield process, verbs, people
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await ended(process)
+
+
+async def ends_well(process: Process) -> None:
+    """SIGTERM is soon followed by the end, with nothing to complain about."""
+    process.send_signal(signal.SIGTERM)
+    async with asyncio.timeout(5.0):
+        code, rest = await ended(process)
+    assert (code, "Traceback" in rest) == (0, False)
+
+
+@pytest.mark.timeout(60)
+async def test_both_ports_show_one_service_and_end_together() -> None:
+    """A bind held at one is seen at the other, where a bind is not held but refused; one signal ends both."""
+    async with two_ports() as (process, verbs, people):
+        for path in ("/healthz", "/readyz", "/v1/network", "/metrics", "/docs"):
+            assert [(await one.get(path)).status_code for one in (verbs, people)] == [200, 200], path
+        call = await held(verbs)
+        assert (await people.get("/v1/plan")).json() == (await verbs.get("/v1/plan")).json()
+        assert (await people.get("/v1/plan")).json()["held_binds"] == 1
+        refused = (await people.post("/bind", content=(REQUESTS / "bind-case1.json").read_bytes())).json()
+        assert refused == {"Error": DEBUG_BINDS_NOTHING}
+        await ends_well(process)
+        assert await call == {"Error": "netgang: this replica is not the leader"}
+
+
+@pytest.mark.timeout(60)
+async def test_no_offer_is_made_at_the_port_for_people() -> None:
+    """The same filter at both ports gives the same answer, and only the verbs' port opens /bind."""
+    ask = (REQUESTS / "filter-case1.json").read_bytes()
+    async with two_ports() as (process, verbs, people):
+        answer = (await people.post("/filter", content=ask)).json()
+        bind = json.loads((REQUESTS / "bind-case1.json").read_text()) | {"Node": answer["NodeNames"][0]}
+        assert (await verbs.post("/bind", json=bind)).json() == {"Error": Reason.NEVER_OFFERED}
+        call = await held(verbs)
+        await ends_well(process)
+        assert (await call)["Error"] != Reason.NEVER_OFFERED
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("stuck", ["port", "debug_port"])
+async def test_a_stuck_caller_at_one_port_does_not_keep_the_process(stuck: str) -> None:
+    """Half a request and an idle connection at either port: the process ends within the few seconds a body may take."""
+    async with two_ports() as (process, verbs, people):
+        port = (verbs if stuck == "port" else people).base_url.port
+        writers = [(await asyncio.open_connection("127.0.0.1", port))[1] for _ in range(2)]
+        writers[0].write(b"POST /filter HTTP/1.1\r\nHost: netgang\r\nContent-Length: 100\r\n\r\n{")
+        await writers[0].drain()
+        assert (await verbs.get("/healthz")).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(9.0 if stuck == "port" else 4.0):
+            code, _ = await ended(process)
+        assert code == 0
+        for writer in writers:
+            writer.close()
 
 
 # -- parts that fail --------------------------------------------------------------------------------------------------
