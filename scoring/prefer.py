@@ -10,18 +10,20 @@ Rule: scores need no plan and no gang, because people ask for them with curl; a 
 gets equal ones, lowered only where room is reserved.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from scoring.ids import NodeName
+from scoring.links import toward
 from scoring.model import Gang, Pod, Role
-from scoring.network import Floats
+from scoring.network import Floats, Ints
 from scoring.plan import Memo, Plan
+from scoring.plan.memo import remember
 from scoring.plan.place import common_reference
 from scoring.plan.run import Run, with_ratios
 from scoring.policy import Policy, ScorePolicy, gang_options
-from scoring.score import pair_scores
 from scoring.select.demand import pairs_count
 from scoring.snapshot import Snapshot
 
@@ -87,22 +89,31 @@ def _network_points(run: Run, pod: Pod, gang: Gang | None, siblings: tuple[tuple
     score = _score_policy(run, pod, gang)
     ends = tuple(sorted({node for _, node in siblings if node in table.index}))
     points = np.zeros(len(table.nodes))
+    network = run.snapshot.network
     if not ends:
-        if len(table.zones) > 1:
-            score = common_reference(run, tuple(table.zones), score)
-        for zone, rows in table.zones.items():
-            within = run.scores((zone,), score).points
-            others = max(len(rows) - 1, 1)
-            points[rows] = (within.sum(axis=1) - np.diag(within)) / others if len(rows) > 1 else within[0]
-        return points
-    rows = np.arange(len(table.nodes))
-    if len(rows) * len(ends) > _PAIRS_MAX:
+        key = (network.version, table.version, score)
+        return remember(run.memo.outlooks, key, lambda: _outlook(run, score), limit=64)
+    names: Sequence[NodeName] = table.names
+    rows: Ints | slice = slice(None)
+    if len(names) * len(ends) > _PAIRS_MAX:
         zones = sorted({table.nodes[table.index[node]].zone for node in ends})
         rows = np.sort(np.concatenate([table.zones[zone] for zone in zones]))
-    names = tuple(table.names[row] for row in rows)
-    network = run.snapshot.network  # every member has other siblings, so this is of no use to the next one
-    toward = pair_scores(network.block(names, ends), network.block(ends, names), score)
-    points[rows] = toward.points.mean(axis=1)
+        names = [table.names[row] for row in rows]
+    # Every member has other siblings, so this is of no use to the next one.
+    points[rows] = toward(network, names, ends, score).points.mean(axis=1)
+    return points
+
+
+def _outlook(run: Run, score: ScorePolicy) -> Floats:
+    """Mean points of each node towards the others of its zone. Cost: O(nodes of a zone²) for each zone."""
+    table = run.table
+    points = np.zeros(len(table.nodes))
+    common = common_reference(run, tuple(table.zones), score) if len(table.zones) > 1 else score
+    for zone, rows in table.zones.items():
+        within = run.scores((zone,), common).points
+        others = max(len(rows) - 1, 1)
+        points[rows] = (within.sum(axis=1) - np.diag(within)) / others if len(rows) > 1 else within[0]
+    points.flags.writeable = False
     return points
 
 

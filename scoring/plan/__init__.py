@@ -6,14 +6,15 @@ promises the same room twice. The same arguments always give the same plan; a me
 Steps:
 1. Take the room of commitments (S4).
 2. Put gangs in order (`order`); gangs that cannot be helped are answered with their reason at once.
-3. Each in turn: keep the place that the previous plan gave it if that still stands, else place its minimum set whole
-   or not at all (`place`); then as many further members as fit.
+3. Each in turn: keep the place that the previous plan gave it if that still stands (`later`), else place its minimum
+   set whole or not at all (`place`); then as many further members as fit.
 
 Why places are kept: pods are offered their nodes one by one, so a plan that moves a gang between two offers makes both
 worthless; and a run after one event costs little. A gang ahead is planned first and may take a kept place away; new
 network data, or a node that does not do any more, make a gang be placed anew.
 """
 
+from collections.abc import Generator
 from dataclasses import replace
 
 from scoring.ids import GangKey, NodeName, PodUid
@@ -22,14 +23,17 @@ from scoring.plan.ask import Ask
 from scoring.plan.later import Later
 from scoring.plan.memo import Memo
 from scoring.plan.order import order_key
-from scoring.plan.place import Placed, Refused, candidate_zones, place_minimum, place_more, place_rest
+from scoring.plan.place import Placed, Refused, has_room, kind_of, place_minimum, place_more, place_rest
 from scoring.plan.result import Admission, Plan, Waiting
 from scoring.plan.run import Run
 from scoring.policy import Policy
 from scoring.reasons import Reason
 from scoring.snapshot import Snapshot
 
-__all__ = ["Admission", "Memo", "Plan", "Waiting", "plan", "take_commitments"]
+__all__ = ["Admission", "Memo", "Plan", "Waiting", "plan", "plan_in_steps", "take_commitments"]
+
+_ASKS_A_STEP = 64
+"""Gangs whose wishes are read between two steps."""
 
 
 def plan(
@@ -46,32 +50,72 @@ def plan(
     creation times and back-offs. Cost: about linear in gangs, plus the selection in one zone, O(nodes of the zone²),
     for each gang that gets a new place.
     """
-    run = Run(snapshot, policy, memo or Memo())
+    steps = plan_in_steps(snapshot, policy, now_s=now_s, previous=previous, memo=memo)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            made: Plan = done.value
+            return made
+
+
+def plan_in_steps(
+    snapshot: Snapshot,
+    policy: Policy,
+    *,
+    now_s: float,
+    previous: Plan | None = None,
+    memo: Memo | None = None,
+) -> Generator[None, None, Plan]:
+    """The same plan, with a chance to do something else after each step; a step is one gang or a few (S15).
+
+    The memo may be used for other snapshots between two steps.
+    """
+    memo = memo if memo is not None else Memo()
+    run = Run(snapshot, policy, memo)
     committed = take_commitments(run)
     admitted: dict[GangKey, Admission] = {}
     waiting: dict[GangKey, Waiting] = {}
-    asks = [run.ask(gang) for gang in snapshot.gangs.values() if _concerns_us(gang)]
-    asks = [ask for ask in asks if ask.pending]
+    asks: list[Ask] = []
+    for number, gang in enumerate(snapshot.gangs.values()):
+        if _concerns_us(gang):
+            ask = run.ask(gang)
+            if ask.pending:
+                asks.append(ask)
+        if number % _ASKS_A_STEP == _ASKS_A_STEP - 1:
+            yield
+            memo.renew(snapshot.network.version)
     asks.sort(key=order_key)
     kept = previous.admitted if previous is not None and previous.network_version == snapshot.network.version else {}
     later = Later(run, [(ask, kept[ask.gang.key]) for ask in asks if ask.gang.key in kept])
-    refused: dict[object, Refused] = {}
     for rank, ask in enumerate(asks, start=1):
         key = ask.gang.key
+        before = kept.get(key)
         later.begin(key)
-        outcome = (
-            _refused_at_once(run, ask, now_s=now_s)
-            or _keep_commitment(run, ask, committed.get(key, ()))
-            or _keep_place(run, ask, kept.get(key))
-            or _move_aside(run, ask, later if key in kept else None, now_s=now_s)
-            or _decide(run, ask, refused, now_s=now_s)
-        )
+        outcome: Placed | Refused | None = _refused_at_once(run, ask, now_s=now_s)
+        held = key in snapshot.commitments
+        if outcome is None and before is not None and not held and later.stands(key):
+            same = before.rank == rank and not before.committed
+            admitted[key] = before if same else replace(before, rank=rank, committed=False)
+            continue
+        if outcome is None:
+            later.settle()
+            outcome = (
+                _keep_commitment(run, ask, committed.get(key, ()))
+                or _keep_place(run, ask, before)
+                or _move_aside(run, ask, later if before is not None else None, now_s=now_s)
+                or _decide(run, ask, now_s=now_s)
+            )
         if isinstance(outcome, Refused):
             waiting[key] = Waiting(key, rank, outcome.reason, outcome.detail)
         else:
-            held = key in snapshot.commitments
+            later.doubt(key, outcome.nodes)
             admitted[key] = Admission(key, rank, outcome.zones, outcome.nodes, outcome.score, committed=held)
-    node_of = {uid: node for admission in admitted.values() for uid, node in admission.members.items()}
+        yield
+        memo.renew(snapshot.network.version)  # another plan's network data would be taken for this one's
+    node_of: dict[PodUid, NodeName] = {}
+    for admission in admitted.values():
+        node_of.update(admission.members)
     partial = frozenset(ask.gang.key for ask in asks if ask.partial)
     return Plan(snapshot.version, snapshot.network.version, admitted, waiting, node_of, partial)
 
@@ -105,19 +149,18 @@ def take_commitments(run: Run, *, besides: GangKey | None = None) -> dict[GangKe
     return ends
 
 
-def _decide(run: Run, ask: Ask, refused: dict[object, Refused], *, now_s: float) -> Placed | Refused:
+def _decide(run: Run, ask: Ask, *, now_s: float) -> Placed | Refused:
     if not ask.need:
         zones = run.zones_of(node for _, node in ask.siblings)
         more = place_more(run, ask, zones, ()) if zones else place_rest(run, ask)
         return more or Refused(Reason.SURPLUS, "the minimum runs; more members start when there is room")
     # Room only shrinks during a run: the same wish that was refused once is refused again without looking.
-    same = (tuple((run.memo.number(c), len(p)) for c, p in ask.need), ask.siblings, ask.all_reduce, ask.options)
-    known = refused.get(same)
-    if known is not None and known.reason is not Reason.SPILL_WAIT:
-        return known
+    kind = kind_of(run, ask)
+    if kind.refused is not None and kind.refused.reason is not Reason.SPILL_WAIT:
+        return kind.refused
     outcome = place_minimum(run, ask, now_s=now_s)
     if isinstance(outcome, Refused):
-        refused[same] = outcome
+        kind.refused = outcome
         return outcome
     return _with_more(run, ask, outcome)
 
@@ -152,7 +195,7 @@ def _keep_commitment(run: Run, ask: Ask, ends: tuple[tuple[Role, NodeName], ...]
 
 def _keep_place(run: Run, ask: Ask, before: Admission | None) -> Placed | None:
     """The gang's place in the previous plan, if it still stands for the whole minimum set and in zones it may use."""
-    if before is None or not set(before.zones).issubset(candidate_zones(run, ask)) or not run.take_again(ask, before):
+    if before is None or not set(before.zones).issubset(run.candidate_zones(ask)) or not run.take_again(ask, before):
         return None
     pending = [pod for _, pods in (*ask.need, *ask.more) for pod in pods]
     nodes = {pod.uid: before.members[pod.uid] for pod in pending if pod.uid in before.members}
@@ -173,7 +216,7 @@ def _move_aside(run: Run, ask: Ask, later: Later | None, *, now_s: float) -> Pla
         return None
     for left_out in later.tries():
         with later.spared(but_last=left_out):
-            outcome = place_minimum(run, ask, now_s=now_s)
+            outcome = place_minimum(run, ask, now_s=now_s) if has_room(run, ask) else None
         if isinstance(outcome, Placed):
             return _with_more(run, ask, outcome)
     return None

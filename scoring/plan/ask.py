@@ -1,9 +1,9 @@
 """What a gang asks of the planner now: which members need a node, in which order of importance, beside which siblings.
 
 Rule (S8, S9): the minimum set is every ps and chief, then workers by ascending index; members that run count for it,
-and a gang that reached quorum is never held back again: its further members are `more`. Pods that a scheduling gate
-holds back cannot come now: no room is kept for them, and a gang that needs one of them is incomplete (S5). Members on
-nodes that are gone count no more (S12).
+and a gang that reached quorum is never held back again: its further members are `more`. Pods behind somebody else's
+scheduling gate cannot come now: no room is kept for them, and a gang that needs one of them is incomplete (S5); our own
+gate goes when the gang is admitted. Members on nodes that are gone count no more (S12).
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ class Ask:
     alive: int
     """Members that count or may come to count now; below min-available the gang is incomplete."""
     gated: tuple[Pod, ...] = ()
-    """Pending members behind a scheduling gate."""
+    """Pending members behind a scheduling gate that is not ours."""
     blocked: bool = False
     """The minimum set needs one of `gated`."""
     lost: frozenset[NodeName] = frozenset()
@@ -61,23 +61,29 @@ class Ask:
         if not self.blocked:
             return None
         others = f" (and {len(self.gated) - 1} more pods)" if len(self.gated) > 1 else ""
-        return f"pod {self.gated[0].key}{others} waits for scheduling gate {', '.join(self.gated[0].gates)}"
+        return f"pod {self.gated[0].key}{others} waits for scheduling gate {', '.join(self.gated[0].foreign_gates)}"
 
 
 def ask_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> Ask:
     """Derive the wish of `gang`; `lost` are its members' nodes that are gone. Cost: O(n log n) in members."""
-    gated = tuple(pod for pod in gang.pending if pod.gates)
+    pending = gang.pending
+    gated = tuple([pod for pod in pending if pod.gates and pod.foreign_gates])
     blocked = _blocked(gang, gated, lost) if gated else False
     if gated and not blocked:
         stuck = {pod.uid for pod in gated}
         able = replace(gang, members=tuple(pod for pod in gang.members if pod.uid not in stuck))
+        able_ones = able.pending
     else:
-        able = gang
-    minimum = {pod.uid for pod in minimum_members(able, lost_nodes=lost)}
-    pending = able.pending
-    placed = [pod for pod in gang.placed if pod.terminal or pod.node not in lost]
-    need = [pod for pod in pending if pod.uid in minimum]
-    more = [pod for pod in pending if pod.uid not in minimum]
+        able, able_ones = gang, pending
+    need: Iterable[Pod] = able_ones
+    more: Iterable[Pod] = ()
+    if len(able.members) > gang.min_member:
+        minimum = {pod.uid for pod in minimum_members(able, lost_nodes=lost)}
+        need = [pod for pod in able_ones if pod.uid in minimum]
+        more = [pod for pod in able_ones if pod.uid not in minimum]
+    placed = (
+        [pod for pod in gang.placed if pod.terminal or pod.node not in lost] if len(pending) < len(gang.members) else []
+    )
     siblings = sorted((pod.role, pod.node) for pod in placed if pod.node is not None and not pod.terminal)
     return Ask(
         gang=gang,
@@ -85,8 +91,8 @@ def ask_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset(
         need=_by_class(need),
         more=_by_class(more),
         siblings=tuple(siblings),
-        all_reduce=not any(pod.role is Role.PS for pod in gang.members),
-        alive=len(placed) + len(gang.pending) - len(gated),
+        all_reduce=not any(pod.member_class.role is Role.PS for pod in gang.members),
+        alive=len(placed) + len(pending) - len(gated),
         gated=gated,
         blocked=blocked,
         lost=lost,
@@ -101,6 +107,10 @@ def _blocked(gang: Gang, gated: tuple[Pod, ...], lost: frozenset[NodeName]) -> b
 
 def _by_class(pods: Iterable[Pod]) -> ByClass:
     grouped: dict[MemberClass, list[Pod]] = {}
+    by_object: dict[int, list[Pod]] = {}  # a class is usually one object for all its members, and slow to hash
     for pod in pods:
-        grouped.setdefault(pod.member_class, []).append(pod)
+        members = by_object.get(id(pod.member_class))
+        if members is None:
+            members = by_object[id(pod.member_class)] = grouped.setdefault(pod.member_class, [])
+        members.append(pod)
     return tuple((member_class, tuple(members)) for member_class, members in grouped.items())

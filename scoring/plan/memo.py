@@ -8,26 +8,46 @@ what belongs to an older network version goes when a newer one comes.
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.ids import GangKey, NodeName, ZoneName
+from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.links import LinkPoints, mean_between
 from scoring.model import Gang, MemberClass
-from scoring.network import Floats, Ints
+from scoring.network import Floats, Ints, NetworkMatrix
 from scoring.plan.ask import Ask, ask_of
-from scoring.policy import Policy
-from scoring.score import PairScores
-from scoring.select import Selected
+from scoring.policy import Policy, ScorePolicy
+from scoring.select import Selected, on_grid
 
 T = TypeVar("T")
+_UNKNOWN = object()
+"""What no table holds: `None` is a value too."""
 
 MOST_PAIRS = 32_000_000
 """Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""
 
-Footprint: TypeAlias = tuple[tuple[MemberClass, Ints, Ints], ...]
-"""Per class: rows (different ones) and the amounts (rows, resources) that the class's members take there."""
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a gang's pending members take at the place they have; valid for the very objects it was made from."""
+
+    ask: Ask
+    members: Mapping[PodUid, NodeName]
+    zones: tuple[ZoneName, ...]
+    index: Mapping[NodeName, int]
+    parts: tuple[tuple[MemberClass, Ints, Ints], ...]
+    """Per class: rows (different ones) and the amounts (rows, resources) that the class's members take there."""
+    rows: Ints
+    """Those of all parts, one after another; also in the next."""
+    amounts: Ints
+    row_set: frozenset[int]
+    used: frozenset[ZoneName]
+    """Zones of the rows."""
+    simple: bool
+    """The place is that of exactly the pending members, in zones the gang may use, without host ports: as long as room
+    and nodes do, it can be kept as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +56,13 @@ class Links:
 
     points: Floats
     rank: Floats
+    """On the grid (`scoring.select.on_grid`), so that no selection has to put it there."""
     reference_bps: float | None
 
     @classmethod
-    def of(cls, scores: PairScores) -> "Links":
+    def of(cls, scores: LinkPoints) -> "Links":
         """Let go of the parts."""
-        return cls(scores.points, scores.rank, scores.reference_bps)
+        return cls(scores.points, on_grid(scores.rank), scores.reference_bps)
 
 
 @dataclass(slots=True)
@@ -50,8 +71,8 @@ class Memo:
 
     asks: dict[GangKey, tuple[Gang, Policy, Mapping[NodeName, int], Ask]] = field(default_factory=dict)
     """gang → its wish, valid while gang and policy are the same objects and the same members' nodes are gone"""
-    footprints: dict[GangKey, tuple[Ask, object, object, Footprint]] = field(default_factory=dict)
-    """gang → what its members take, valid while wish, members' nodes and the node table's rows are the same objects"""
+    footprints: dict[GangKey, Footprint] = field(default_factory=dict)
+    """gang → what its members take at the place it had last"""
     masks: dict[Hashable, NDArray[np.bool_]] = field(default_factory=dict)
     """(node table version, constraints) → allowed nodes"""
     scores: dict[Hashable, Links] = field(default_factory=dict)
@@ -59,17 +80,23 @@ class Memo:
     pairs: int = 0
     """Pairs in `scores`."""
     network_version: int = 0
-    """Version that `scores`, `distances`, `selections` and `values` belong to."""
+    """Version that `scores` and all other results of measurements belong to."""
     distances: dict[Hashable, dict[ZoneName, float]] = field(default_factory=dict)
     """(network version, node table version, near, configured distances) → distance of each zone"""
     selections: dict[Hashable, Selected | None] = field(default_factory=dict)
-    """(demand, scores, free amounts, method, size searched exactly) → chosen rows"""
+    """(wish, surroundings, room, method, size searched exactly) → chosen rows"""
     values: dict[Hashable, float | None] = field(default_factory=dict)
-    """(demand, scores, free amounts) → quick estimate of the best value"""
+    """(wish, surroundings, room) → quick estimate of the best value"""
+    surroundings: dict[Hashable, int] = field(default_factory=dict)
+    """(network version, node names, score policy, resource axis) → a number that stands for it in keys"""
+    outlooks: dict[Hashable, Floats] = field(default_factory=dict)
+    """(network version, node table version, score policy) → mean points of each node towards its zone's others"""
+    means: dict[Hashable, float] = field(default_factory=dict)
+    """(network version, names, other names, score policy) → mean points between them"""
     possible: dict[Hashable, bool] = field(default_factory=dict)
     """(node table version, demand) → whether it fits the empty cluster"""
     next_number: int = 0
-    """A class's number is never given again, so that what is keyed by it cannot be mistaken for another class's."""
+    """A number is never given again, so that what is keyed by it cannot be mistaken for another's."""
     numbers: dict[MemberClass, int] = field(default_factory=dict)
     """member class → a number that stands for it in keys"""
     number_of_object: dict[int, tuple[MemberClass, int]] = field(default_factory=dict)
@@ -95,7 +122,8 @@ class Memo:
         if network_version != self.network_version:
             self.network_version = network_version
             self.pairs = 0
-            for table in (self.scores, self.distances, self.selections, self.values):
+            tables = (self.scores, self.distances, self.selections, self.values, self.surroundings, self.outlooks)
+            for table in (*tables, self.means):
                 table.clear()
 
     def take_over(self, warmed: "Memo") -> None:
@@ -103,7 +131,7 @@ class Memo:
         self.renew(warmed.network_version)
         self.scores, self.pairs = warmed.scores, warmed.pairs
 
-    def links(self, key: Hashable, make: Callable[[], PairScores]) -> Links:
+    def links(self, key: Hashable, make: Callable[[], LinkPoints]) -> Links:
         """Look pair scores up, or make and keep them."""
         known = self.scores.get(key)
         if known is None:
@@ -114,6 +142,23 @@ class Memo:
             self.scores[key] = known
             self.pairs += known.points.size
         return known
+
+    def surroundings_number(self, key: Hashable) -> int:
+        """A number for `key`, which takes long to hash; it is never given to another one."""
+        known = self.surroundings.get(key)
+        if known is None:
+            if len(self.surroundings) >= 20_000:
+                self.surroundings.clear()
+            known = self.surroundings[key] = self.next_number
+            self.next_number += 1
+        return known
+
+    def mean_between(
+        self, network: NetworkMatrix, names: tuple[NodeName, ...], ends: tuple[NodeName, ...], score: ScorePolicy
+    ) -> float:
+        """Mean points between two sets of nodes."""
+        key = (network.version, names, ends, score)
+        return remember(self.means, key, lambda: mean_between(network, names, ends, score), limit=16_384)
 
     def number(self, member_class: MemberClass) -> int:
         """A number that equal classes share and different ones do not."""
@@ -131,8 +176,9 @@ class Memo:
 
 def remember(table: dict[Hashable, T], key: Hashable, make: Callable[[], T], *, limit: int = 4096) -> T:
     """Look `key` up, or make and keep its value; the table is emptied when it holds `limit` entries."""
-    if key in table:
-        return table[key]
+    known = table.get(key, _UNKNOWN)
+    if known is not _UNKNOWN:
+        return known  # type: ignore[return-value]
     value = make()
     if len(table) >= limit:
         table.clear()

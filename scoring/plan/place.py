@@ -9,11 +9,13 @@ Steps for a gang's minimum set:
 5. Otherwise, with zone policy `preferred` and after the wait: the fewest zones that hold it together.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import Role
@@ -49,20 +51,56 @@ class Refused:
     detail: str = ""
 
 
+@dataclass(slots=True)
+class Kind:
+    """What gangs that ask for the same share in one run. Not shared between runs."""
+
+    wish: Wish
+    score: ScorePolicy
+    allowed: tuple[ZoneName, ...]
+    home: frozenset[ZoneName]
+    """Zones of members that have a node."""
+    refused: Refused | None = None
+    """The answer to the one before, which is that to all after it: room only shrinks during a run."""
+    tiers: dict[tuple[ZoneName, ...], tuple[ScorePolicy, list[ZoneName], list[ZoneName]]] = field(default_factory=dict)
+    """feasible zones → score policy to compare them by, those that only the network decides between, and the others"""
+
+
+def kind_of(run: Run, ask: Ask) -> Kind:
+    """The kind of the gang's minimum set, made when it is asked for first."""
+    number = run.memo.number
+    key = (tuple([(number(mc), len(pods)) for mc, pods in ask.need]), ask.siblings, ask.all_reduce, ask.options)
+    known = run.kinds.get(key)
+    if not isinstance(known, Kind):
+        home = frozenset(run.zones_of(node for _, node in ask.siblings))
+        wish = run.wish(ask.need, ask)
+        known = run.kinds[key] = Kind(wish, with_ratios(run.policy, ask), run.candidate_zones(ask), home)
+    return known
+
+
 def place_minimum(run: Run, ask: Ask, *, now_s: float) -> Placed | Refused:
     """Place the gang's whole minimum set, or say why not."""
-    wish = run.wish(ask.need, ask)
-    score = with_ratios(run.policy, ask)
-    allowed = candidate_zones(run, ask)
+    kind = kind_of(run, ask)
+    wish, score, allowed = kind.wish, kind.score, kind.allowed
     if not allowed:
         return Refused(Reason.NO_ALLOWED_ZONE, _no_zone_detail(run, ask))
     room = dict(zip(run.zones, run.zone_rooms(wish).tolist(), strict=True))
-    feasible = [zone for zone in allowed if room[zone] >= wish.size]
-    for zone in _in_order(run, ask, wish, feasible, room):
+    size = wish.size
+    feasible = tuple([zone for zone in allowed if room[zone] >= size])
+    for zone in _in_order(run, ask, kind, feasible, room):
         placed = _place_in(run, ask, ask.need, wish, (zone,), score)
         if placed is not None:
             return placed
     return _spread_or_wait(run, ask, wish, allowed, room, now_s=now_s)
+
+
+def has_room(run: Run, ask: Ask) -> bool:
+    """Whether looking for a place of the minimum set can succeed at all, as far as counting tells."""
+    kind = kind_of(run, ask)
+    if ask.options.zone_policy is ZonePolicy.PREFERRED:
+        return True
+    room, size = run.zone_rooms(kind.wish).tolist(), kind.wish.size
+    return any(there >= size and zone in kind.allowed for zone, there in zip(run.zones, room, strict=True))
 
 
 def place_more(run: Run, ask: Ask, zones: Sequence[ZoneName], ends: Sequence[tuple[Role, NodeName]]) -> Placed | None:
@@ -91,41 +129,57 @@ def place_rest(run: Run, ask: Ask) -> Placed | None:
     """
     wish = run.wish(ask.more, ask)
     held = dict(zip(run.zones, run.zone_members(wish).tolist(), strict=True))
-    allowed = candidate_zones(run, ask)
+    allowed = run.candidate_zones(ask)
     most = max((held[zone] for zone in allowed), default=0)
     if not most:
         return None
     room = dict(zip(run.zones, run.zone_rooms(wish).tolist(), strict=True))
-    best = _in_order(run, ask, wish, [zone for zone in allowed if held[zone] == most], room)
-    return place_more(run, ask, best[:1], ())
+    kind = Kind(wish, with_ratios(run.policy, ask), allowed, frozenset())
+    best = _in_order(run, ask, kind, tuple(zone for zone in allowed if held[zone] == most), room)
+    return place_more(run, ask, tuple(islice(best, 1)), ())
 
 
 def candidate_zones(run: Run, ask: Ask) -> tuple[ZoneName, ...]:
-    """Zones the gang may use: its placed members' (it stays whole), else those it allows, else all with a name."""
-    table = run.table
-    at = {table.nodes[table.index[node]].zone for _, node in ask.siblings if node in table.index}
-    preferred = ask.options.zone_policy is ZonePolicy.PREFERRED
-    if at and not preferred:
-        return tuple(sorted(at))
-    if ask.options.zones is not None:
-        return tuple(zone for zone in run.zones if zone in ask.options.zones)
-    return run.zones if preferred else run.named_zones
+    """Step 1: zones the gang may use."""
+    return run.candidate_zones(ask)
 
 
 def _in_order(
-    run: Run, ask: Ask, wish: Wish, zones: Sequence[ZoneName], room: dict[ZoneName, int]
-) -> Sequence[ZoneName]:
-    """Feasible zones in the order of step 3."""
-    home = frozenset(run.zones_of(node for _, node in ask.siblings))
-    at_home, elsewhere = [z for z in zones if z in home], [z for z in zones if z not in home]
-    return [*_ordered(run, ask, wish, at_home, room), *_ordered(run, ask, wish, elsewhere, room)]
+    run: Run, ask: Ask, kind: Kind, zones: tuple[ZoneName, ...], room: Mapping[ZoneName, int]
+) -> Iterator[ZoneName]:
+    """Feasible zones in the order of step 3, found one by one: mostly the first one is the answer."""
+    if kind.home:
+        yield from _ordered(run, ask, kind, tuple(zone for zone in zones if zone in kind.home), room)
+        zones = tuple(zone for zone in zones if zone not in kind.home)
+    yield from _ordered(run, ask, kind, zones, room)
 
 
 def _ordered(
-    run: Run, ask: Ask, wish: Wish, zones: Sequence[ZoneName], room: dict[ZoneName, int]
-) -> Sequence[ZoneName]:
+    run: Run, ask: Ask, kind: Kind, zones: tuple[ZoneName, ...], room: Mapping[ZoneName, int]
+) -> Iterator[ZoneName]:
     if len(zones) < 2:
-        return zones
+        yield from zones
+        return
+    known = kind.tiers.get(zones)
+    if known is None:
+        known = kind.tiers[zones] = _tiers(run, ask, kind, zones)
+    common, best, others = known
+    if len(best) > 1:
+        estimates = run.estimates(kind.wish, best, score=common)
+        keys = [
+            (np.inf if value is None else -value, room[zone], zone) for zone, value in zip(best, estimates, strict=True)
+        ]
+        first = min(keys)
+        yield first[2]
+        yield from (zone for _, _, zone in sorted(keys)[1:])
+    else:
+        yield from best
+    yield from others
+
+
+def _tiers(
+    run: Run, ask: Ask, kind: Kind, zones: tuple[ZoneName, ...]
+) -> tuple[ScorePolicy, list[ZoneName], list[ZoneName]]:
     near = ask.options.near
     distances = None
     if near is not None:
@@ -136,20 +190,10 @@ def _ordered(
             lambda: zone_distances(near, run.table, network, run.policy),
         )
     ranks = rank_zones(zones, options=ask.options, distances=distances)
-    best = [rank.zone for rank in ranks if (rank.distance_ms, rank.preference) == _tier(ranks[0])]
-    if len(best) > 1:
-        common = common_reference(run, best, with_ratios(run.policy, ask))
-        value = {zone: run.estimate(wish, zone, score=common) for zone in best}
-        best.sort(key=lambda zone: (-_or_least(value[zone]), room[zone], zone))
-    return [*best, *(rank.zone for rank in ranks if rank.zone not in best)]
-
-
-def _tier(rank: object) -> tuple[float, int]:
-    return (rank.distance_ms, rank.preference)  # type: ignore[attr-defined]
-
-
-def _or_least(value: float | None) -> float:
-    return -np.inf if value is None else value
+    tier = (ranks[0].distance_ms, ranks[0].preference)
+    best = [rank.zone for rank in ranks if (rank.distance_ms, rank.preference) == tier]
+    common = common_reference(run, best, kind.score) if len(best) > 1 else kind.score
+    return common, best, [rank.zone for rank in ranks[len(best) :]]
 
 
 def common_reference(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> ScorePolicy:
@@ -176,31 +220,44 @@ def _place_in(
     selected = run.place(wish, zones, method=ask.options.selection, score=score)
     if selected is None:
         return None
+    all_rows: list[int] = rows.tolist()
     nodes: dict[PodUid, NodeName] = {}
     ends: list[tuple[Role, NodeName]] = []
     used: set[ZoneName] = set()
     for (member_class, pods), chosen in zip(members, selected.rows, strict=True):
-        names = [run.table.names[rows[i]] for i in chosen]
-        run.take(member_class, names)
-        nodes.update(zip((pod.uid for pod in pods), names, strict=True))
-        ends.extend((member_class.role, name) for name in names)
-        used.update(run.table.nodes[rows[i]].zone for i in chosen)
+        at = [all_rows[i] for i in chosen]
+        names = [run.table.names[row] for row in at]
+        used |= run.take_rows(member_class, at)
+        nodes.update(zip([pod.uid for pod in pods], names, strict=True))
+        ends.extend([(member_class.role, name) for name in names])
     points = mean_points(run.scores(zones, score), wish, selected, _sibling_rows(run, wish, rows))
     return Placed(tuple(sorted(used)), nodes, tuple(ends), points)
 
 
 def mean_points(scores: Links, wish: Wish, selected: Selected, siblings: Sequence[tuple[Role, int]]) -> float | None:
     """Mean points over the pairs that talk, placed siblings included; `None` when there is no such pair."""
-    ends = [(mc.role, row) for (mc, _), rows in zip(wish.classes, selected.rows, strict=True) for row in rows]
-    fresh = len(ends)
-    ends.extend(siblings)
-    at = np.array([row for _, row in ends], np.int64)
-    ps = np.array([role is Role.PS for role, _ in ends])
-    counted = np.ones((len(ends), len(ends)), np.bool_) if wish.all_reduce else ps[:, None] != ps[None, :]
-    counted &= np.tri(len(ends), k=-1, dtype=np.bool_).T
+    at = [row for rows in selected.rows for row in rows]
+    ps = [mc.role is Role.PS for (mc, _), rows in zip(wish.classes, selected.rows, strict=True) for _ in rows]
+    fresh = len(at)
+    at.extend([row for _, row in siblings])
+    ps.extend([role is Role.PS for role, _ in siblings])
+    counted, total = _counted_pairs(None if wish.all_reduce else tuple(ps), len(at), fresh)
+    if not total:
+        return None
+    where = np.array(at, np.int64)
+    return float(scores.points.take(where, axis=0).take(where, axis=1)[counted].sum() / total)
+
+
+@lru_cache(maxsize=64)
+def _counted_pairs(ps: tuple[bool, ...] | None, ends: int, fresh: int) -> tuple[NDArray[np.bool_], int]:
+    """Which of the pairs (ends, ends) count, each once, those among siblings not; and how many. `ps`: `None`: all."""
+    counted = np.tri(ends, k=-1, dtype=np.bool_).T
+    if ps is not None:
+        is_ps = np.array(ps, np.bool_)
+        counted = counted & (is_ps[:, None] != is_ps)
+    counted = np.array(counted)
     counted[fresh:] = False
-    total = int(counted.sum())
-    return float(scores.points[np.ix_(at, at)][counted].sum() / total) if total else None
+    return counted, int(counted.sum())
 
 
 def _sibling_rows(run: Run, wish: Wish, rows: Ints) -> list[tuple[Role, int]]:
@@ -254,7 +311,8 @@ def _spread(run: Run, ask: Ask, wish: Wish, allowed: Sequence[ZoneName]) -> Plac
     def between(one: ZoneName, other: ZoneName) -> float:
         pair = (one, other) if one < other else (other, one)
         if pair not in known:
-            known[pair] = float(run.towards(run.names(pair[:1]), run.names(pair[1:]), score).points.mean())
+            one_names, other_names = run.names(pair[:1]), run.names(pair[1:])
+            known[pair] = run.memo.mean_between(run.snapshot.network, one_names, other_names, score)
         return known[pair]
 
     fits = run.zone_fits(wish)

@@ -4,6 +4,7 @@ Commitments are taken out of the room before anything else (S4). Everything that
 the memo; what is mutable lives here and ends with the run.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -14,15 +15,27 @@ from numpy.typing import NDArray
 
 from scoring.feasible import allowed_nodes, ports_conflict
 from scoring.ids import NO_ZONE, NodeName, ZoneName
+from scoring.links import among, toward
 from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.network import Floats, Ints
 from scoring.plan.ask import Ask, ByClass
 from scoring.plan.memo import Footprint, Links, Memo, remember
 from scoring.plan.result import Admission
-from scoring.policy import Policy, ScorePolicy, Selection
-from scoring.room import Room, fit_counts
-from scoring.score import pair_scores
-from scoring.select import ClassDemand, Demand, Selected, placed_gain, quick_value, select
+from scoring.policy import Policy, ScorePolicy, Selection, ZonePolicy
+from scoring.room import Room, ZoneFits, fit_counts
+from scoring.select import (
+    ClassDemand,
+    Demand,
+    Selected,
+    Single,
+    on_grid,
+    placed_gain,
+    quick_single,
+    quick_value,
+    select_on_grid,
+    select_single,
+)
+from scoring.select.demand import pairs_count
 from scoring.select.fit import fit
 from scoring.snapshot import Snapshot
 
@@ -74,40 +87,61 @@ class Run:
         """zone → times that room was taken in it: what was computed for the same number still holds in this run"""
         self.common_scores: dict[object, ScorePolicy] = {}
         """(zones, score policy) → the same policy with one reference rate for all of them"""
-        self._estimates: dict[object, float | None] = {}
+        self.kinds: dict[object, object] = {}
+        """What gangs that ask for the same share: `scoring.plan.place.Kind`"""
+        self._estimates: dict[object, dict[ZoneName, tuple[int, ScorePolicy, float | None]]] = {}
+        """(wish, id of the score policy) → zone → its takes when the estimate was made, the policy, the estimate"""
+        self._fits_of: dict[int, ZoneFits] = {}
+        """class number → how many of its members fit; not for classes with host ports"""
+        self._prepared: dict[tuple[ZoneName, ...], tuple[object, int, _Prepared]] = {}
+        """one zone → the wish it was prepared for last, the zone's takes then"""
+        self._surroundings: dict[object, tuple[ScorePolicy, Links, int]] = {}
+        """(zones, id of a score policy) → the policy, its pair scores there, the number that stands for both"""
 
     def ask(self, gang: Gang) -> Ask:
         """What the gang asks of the planner now."""
         return self.memo.ask(gang, self.policy, self.table.index)
 
+    def candidate_zones(self, ask: Ask) -> tuple[ZoneName, ...]:
+        """Zones the gang may use: its placed members' (it stays whole), else those it allows, else all with a name."""
+        table = self.table
+        at = {table.nodes[table.index[node]].zone for _, node in ask.siblings if node in table.index}
+        preferred = ask.options.zone_policy is ZonePolicy.PREFERRED
+        if at and not preferred:
+            return tuple(sorted(at))
+        if ask.options.zones is not None:
+            return tuple(zone for zone in self.zones if zone in ask.options.zones)
+        return self.zones if preferred else self.named_zones
+
     # -- taking room ------------------------------------------------------------------------------------------------
 
     def take(self, member_class: MemberClass, nodes: Iterable[NodeName]) -> None:
         """Take room for one member of the class on each node; unknown nodes and resources take nothing."""
+        self.take_rows(member_class, [self.table.index[node] for node in nodes if node in self.table.index])
+
+    def take_rows(self, member_class: MemberClass, rows: Sequence[int]) -> set[ZoneName]:
+        """The same for rows of the node table; gives their zones."""
         request = self.vector(member_class)
-        rows = [self.table.index[node] for node in nodes if node in self.table.index]
         if request is not None:
             self.room.take(rows, request)
-        for row in rows:
-            self._takes_of_zone[self.table.nodes[row].zone] += 1
+        zones = {self.table.nodes[row].zone for row in set(rows)}
+        for zone in zones:
+            self._takes_of_zone[zone] += 1
         self._ports_taken(member_class, rows)
+        return zones
 
     def take_again(self, ask: Ask, before: Admission) -> bool:
         """Take the room of a place given earlier, if all of the gang's minimum set still fits there; else nothing."""
         if any(pod.uid not in before.members for _, pods in ask.need for pod in pods):
             return False
         footprint = self.footprint(ask, before)
-        if footprint is None:
-            return False
-        used: set[ZoneName] = set()
-        for member_class, rows, amounts in footprint:
+        if footprint is None or not footprint.used.issubset(before.zones):
+            return False  # where a node's zone has changed the gang would not be together any more
+        for member_class, rows, amounts in footprint.parts:
             if not self.mask(member_class)[rows].all() or (amounts > np.maximum(self.room.free[rows], 0)).any():
                 return False
-            used.update(self.zones[number] for number in self._zone_number[rows].tolist())
-        if not used <= set(before.zones):
-            return False  # a node's zone has changed: the gang would not be together any more
         taken: list[tuple[Ints, Ints]] = []
-        for _, rows, amounts in footprint:
+        for _, rows, amounts in footprint.parts:
             # Classes may share nodes: each is checked again with the ones before it taken.
             if taken and (amounts > np.maximum(self.room.free[rows], 0)).any():
                 for old_rows, old_amounts in taken:
@@ -115,32 +149,67 @@ class Run:
                 return False
             self.room.take_many(rows, amounts)
             taken.append((rows, amounts))
-        for member_class, rows, _ in footprint:
+        for member_class, rows, _ in footprint.parts:
             self._ports_taken(member_class, rows)
-        for zone in used:
+        for zone in footprint.used:
             self._takes_of_zone[zone] += 1
         return True
 
+    def take_places(self, places: Sequence[Footprint]) -> None:
+        """Take the room of places that are known to stand; none has host ports."""
+        rows, amounts = (np.concatenate([getattr(one, what) for one in places]) for what in ("rows", "amounts"))
+        self.room.take_places(rows, amounts)
+        for zone in frozenset[ZoneName]().union(*(one.used for one in places)):
+            self._takes_of_zone[zone] += 1
+
     def footprint(self, ask: Ask, before: Admission) -> Footprint | None:
-        """What the pending members of `before` take, by class; `None` when a node or a resource is gone."""
+        """What the pending members of `before` take; `None` when a node or a resource is gone."""
         index = self.table.index
         known = self.memo.footprints.get(ask.gang.key)
-        if known is not None and known[0] is ask and known[1] is before.members and known[2] is index:
-            return known[3]
+        same = known is not None and known.ask is ask and known.members is before.members and known.index is index
+        if known is not None and same and known.zones == before.zones:
+            return known
+        made = self._footprint(ask, before)
+        if made is not None:
+            if len(self.memo.footprints) > 20_000:
+                self.memo.footprints.clear()
+            self.memo.footprints[ask.gang.key] = made
+        return made
+
+    def _footprint(self, ask: Ask, before: Admission) -> Footprint | None:
+        index, members = self.table.index, before.members
         parts: list[tuple[MemberClass, Ints, Ints]] = []
+        pending, placed = 0, 0
         for member_class, pods in (*ask.need, *ask.more):
-            nodes = [before.members[pod.uid] for pod in pods if pod.uid in before.members]
+            nodes = [members[pod.uid] for pod in pods if pod.uid in members]
+            pending, placed = pending + len(pods), placed + len(nodes)
             if not nodes:
                 continue  # members beyond the minimum that had no place, perhaps for want of a resource
             request = self.vector(member_class)
             if request is None or any(node not in index for node in nodes):
                 return None
-            rows, counts = np.unique(np.array([index[node] for node in nodes], np.int64), return_counts=True)
-            parts.append((member_class, rows, counts[:, None] * request))
-        if len(self.memo.footprints) > 20_000:
-            self.memo.footprints.clear()
-        self.memo.footprints[ask.gang.key] = (ask, before.members, index, tuple(parts))
-        return tuple(parts)
+            count = Counter(index[node] for node in nodes)
+            rows = np.array(sorted(count), np.int64)
+            parts.append((member_class, rows, np.array([count[row] for row in sorted(count)])[:, None] * request))
+        every = [rows for _, rows, _ in parts]
+        row_set = frozenset(row for rows in every for row in rows.tolist())
+        ported = any(member_class.constraints.host_ports for member_class, _, _ in parts)
+        whole = pending == placed == len(members) and not ported
+        used = frozenset(self.zones[self._zone_number[row]] for row in row_set)
+        return Footprint(
+            ask,
+            members,
+            before.zones,
+            index,
+            tuple(parts),
+            np.concatenate(every) if every else np.zeros(0, np.int64),
+            np.concatenate([amounts for _, _, amounts in parts])
+            if parts
+            else np.zeros((0, len(self.table.axis)), np.int64),
+            row_set,
+            used,
+            whole and used <= set(before.zones) <= set(self.candidate_zones(ask)),
+        )
 
     def shift(self, amounts: Ints) -> None:
         """Take (negative: give back) amounts (nodes, resources) everywhere at once."""
@@ -190,15 +259,35 @@ class Run:
         """Members of each class that each zone could hold without regard to other classes; shape (classes, zones)."""
         fits = np.zeros((len(wish.classes), len(self.zones)), np.int64)
         for c, (member_class, _) in enumerate(wish.classes):
+            kept = self._kept_fits(member_class) if when is When.NOW else None
+            if kept is not None:
+                fits[c] = kept.sums
+                continue
             there = self._fits(member_class, when)
             fits[c] = np.bincount(self._zone_number, weights=there, minlength=len(self.zones)).astype(np.int64)
         return fits
+
+    def _kept_fits(self, member_class: MemberClass) -> ZoneFits | None:
+        """Fits of the class now; `None`: it has host ports, so that its nodes change during a run, or no node fits."""
+        number = self.memo.number(member_class)
+        known = self._fits_of.get(number)
+        if known is not None:
+            known.refresh()
+            return known
+        request = self.vector(member_class)
+        if member_class.constraints.host_ports or request is None:
+            return None
+        made = ZoneFits(self.room, request, self.mask(member_class), self._zone_number, len(self.zones))
+        self._fits_of[number] = made
+        return made
 
     def zone_rooms(self, wish: Wish, when: When = When.NOW) -> Ints:
         """By how much each zone could hold the wish: its size plus the smallest surplus over the classes; (zones,).
 
         Below `wish.size` there is for sure no room; from it on there is, unless classes compete for the same nodes.
         """
+        if len(wish.classes) == 1:
+            return np.array(self.zone_fits(wish, when)[0])
         counts = np.array([count for _, count in wish.classes], np.int64)
         surplus = self.zone_fits(wish, when) - counts[:, None]
         return np.asarray(surplus.min(axis=0, initial=np.iinfo(np.int64).max - wish.size) + wish.size)
@@ -230,30 +319,52 @@ class Run:
         self, wish: Wish, zones: tuple[ZoneName, ...], *, method: Selection, score: ScorePolicy
     ) -> Selected | None:
         """Choose a node (as an index into `rows(zones)`) for every member of the wish, or `None`."""
-        demand, free, key = self._demand(wish, zones, score)
-        if demand is None:
+        packed = method is Selection.PACK  # for which more counts than how many members each node can hold
+        made = self._whole(wish, zones) if packed else self._prepare(wish, zones)
+        if made is None:
             return None
-        scores = self.scores(zones, score)
-        return remember(
-            self.memo.selections,
-            (*key, method, self.policy.exact_zone_size),
-            lambda: select(method, demand, free, scores.rank, exact_size=self.policy.exact_zone_size),
-            limit=16_384,
-        )
+        links, number = self._links(zones, score)
+        exact_size = self.policy.exact_zone_size
+
+        def search() -> Selected | None:
+            if made.single is not None:
+                one = self._single(made.single, wish, zones, score)
+                return select_single(method, one, links.rank, exact_size=exact_size)
+            demand = Demand(made.classes, wish.all_reduce, self._anchors(wish, zones, score))
+            return select_on_grid(method, demand, made.free, links.rank, exact_size=exact_size)
+
+        key = (wish.key, number, made.content, method, exact_size)
+        return remember(self.memo.selections, key, search, limit=16_384)
+
+    def estimates(self, wish: Wish, zones: Sequence[ZoneName], *, score: ScorePolicy) -> list[float | None]:
+        """Quick estimates of the best value in each zone, comparable between zones under the same `score`.
+
+        Only zones in which room was taken since the last time are looked at again.
+        """
+        known = self._estimates.setdefault((wish.key, id(score)), {})
+        found: list[float | None] = []
+        for zone in zones:
+            takes, seen = self._takes_of_zone[zone], known.get(zone)
+            if seen is None or seen[0] != takes or seen[1] is not score:
+                seen = known[zone] = (takes, score, self.estimate(wish, zone, score=score))
+            found.append(seen[2])
+        return found
 
     def estimate(self, wish: Wish, zone: ZoneName, *, score: ScorePolicy) -> float | None:
-        """A quick estimate of the best value in the zone, comparable between zones under the same `score`."""
-        in_run = (wish.key, zone, self._takes_of_zone[zone], score)
-        if in_run not in self._estimates:
-            self._estimates[in_run] = self._estimate(wish, zone, score)
-        return self._estimates[in_run]
-
-    def _estimate(self, wish: Wish, zone: ZoneName, score: ScorePolicy) -> float | None:
-        demand, free, key = self._demand(wish, (zone,), score)
-        if demand is None:
+        """A quick estimate of the best value in the zone; `None`: there is no room."""
+        zones = (zone,)
+        made = self._prepare(wish, zones)
+        if made is None:
             return None
-        rank = self.scores((zone,), score).rank
-        return remember(self.memo.values, key, lambda: quick_value(demand, free, rank), limit=65_536)
+        links, number = self._links(zones, score)
+
+        def look() -> float | None:
+            if made.single is not None:
+                return quick_single(self._single(made.single, wish, zones, score), links.rank)
+            demand = Demand(made.classes, wish.all_reduce, self._anchors(wish, zones, score))
+            return quick_value(demand, made.free, links.rank)
+
+        return remember(self.memo.values, (wish.key, number, made.content), look, limit=65_536)
 
     def rows(self, zones: tuple[ZoneName, ...]) -> Ints:
         """Rows of the zones' nodes, ascending."""
@@ -275,11 +386,20 @@ class Run:
 
     def scores(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Links:
         """Pair scores among the zones' nodes. Cost: O(nodes² log pairs) when the network data is new, else nothing."""
+        return self._links(zones, score)[0]
+
+    def _links(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> tuple[Links, int]:
+        """Pair scores, and a number that stands for them, the nodes' names and their resources in keys."""
+        known = self._surroundings.get((zones, id(score)))
+        if known is not None and known[0] is score:
+            return known[1], known[2]
         names = self.names(zones)
         network = self.snapshot.network
-        return self.memo.links(
-            (network.version, names, score), lambda: pair_scores(network.block(names, names), None, score)
-        )
+        links = self.memo.links((network.version, names, score), lambda: among(network, names, score))
+        number = self.memo.surroundings_number((network.version, names, score, self.table.axis))
+        if len(zones) == 1:
+            self._surroundings[(zones, id(score))] = (score, links, number)
+        return links, number
 
     def fits_empty(self, wish: Wish, zones: tuple[ZoneName, ...]) -> bool:
         """Whether the wish fits the zones when no pod runs there."""
@@ -289,20 +409,41 @@ class Run:
             return False
         return fit(Demand(classes, wish.all_reduce), _with_ports(wish, self.table.allocatable[rows])) is not None
 
-    def _demand(
-        self, wish: Wish, zones: tuple[ZoneName, ...], score: ScorePolicy
-    ) -> tuple[Demand | None, Ints, tuple[object, ...]]:
+    def _prepare(self, wish: Wish, zones: tuple[ZoneName, ...]) -> "_Prepared | None":
+        """The wish with the room that the zones have now; `None`: a resource that no node has."""
+        takes = self._takes_of_zone[zones[0]]
+        known = self._prepared.get(zones)
+        if known is not None and known[0] is wish and known[1] == takes:
+            return known[2]
+        made = self._prepare_anew(wish, zones)
+        if made is not None and len(zones) == 1:
+            self._prepared[zones] = (wish, takes, made)
+        return made
+
+    def _prepare_anew(self, wish: Wish, zones: tuple[ZoneName, ...]) -> "_Prepared | None":
+        if len(wish.classes) == 1:
+            member_class, count = wish.classes[0]
+            fits = self._kept_fits(member_class)
+            if fits is not None:
+                room = np.minimum(fits.counts.take(self.rows(zones)), count)
+                paired = pairs_count(member_class.role, member_class.role, all_reduce=wish.all_reduce)
+                return _Prepared(Single(room, count, paired), (), room, _digest(room.tobytes()))
+        return self._whole(wish, zones)
+
+    def _whole(self, wish: Wish, zones: tuple[ZoneName, ...]) -> "_Prepared | None":
+        """The same with all that is free on each node."""
         rows = self.rows(zones)
         free = _with_ports(wish, self.room.free[rows])
         classes = self._classes(wish, rows, When.NOW)
         if classes is None:
-            return None, free, ()
+            return None
+        return _Prepared(
+            None, classes, free, _digest(b"".join((free.tobytes(), *(c.allowed.tobytes() for c in classes))))
+        )
+
+    def _single(self, one: Single, wish: Wish, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Single:
         anchors = self._anchors(wish, zones, score)
-        version = self.snapshot.network.version
-        allowed = tuple(one.allowed.tobytes() for one in classes)
-        content = blake2b(b"".join((free.tobytes(), *allowed)), digest_size=16).digest()  # 20 KB at 500 nodes
-        key = (wish.key, version, score, self.names(zones), self.table.axis, content)
-        return Demand(classes, wish.all_reduce, anchors), free, key
+        return one if anchors is None else replace(one, placed=on_grid(anchors[0]))
 
     def _classes(self, wish: Wish, rows: Ints, when: When) -> tuple[ClassDemand, ...] | None:
         """The wish's classes over `rows` and the columns of `_with_ports`; `None`: a resource that no node has."""
@@ -334,7 +475,7 @@ class Run:
         network = self.snapshot.network
         return self.memo.links(
             (network.version, names, ends, score),
-            lambda: pair_scores(network.block(names, ends), network.block(ends, names), score),
+            lambda: toward(network, names, ends, score),
         )
 
     def _rows_with_conflict(self, wanted: tuple[HostPort, ...], when: When) -> list[int]:
@@ -344,6 +485,23 @@ class Run:
             if node in self.table.index:
                 taken.setdefault(self.table.index[node], set()).update(ports)
         return [row for row, ports in taken.items() if ports_conflict(wanted, ports)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A wish over the nodes of some zones, as it stands after what has been taken there."""
+
+    single: Single | None
+    """Set for a single class without host ports; its `placed` is left to whoever knows the score policy."""
+    classes: tuple[ClassDemand, ...]
+    """Empty when `single` is set: how many members each node can hold is all that counts then."""
+    free: Ints
+    content: bytes
+    """Stands for the room in memo keys."""
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=16).digest()
 
 
 def _ports_of(wish: Wish) -> tuple[tuple[str, int], ...]:

@@ -91,14 +91,11 @@ def rooms(one: ClassDemand, free: Ints) -> Ints:
     >>> rooms(two, np.array([[5, 0], [-1, 3], [8, 0]])).tolist()
     [2, 0, 0]
     """
-    asked = np.flatnonzero(one.request > 0)
-    if not len(asked):
-        return np.where(one.allowed, one.count, 0)
-    if len(asked) == len(one.request):
-        room = (free // one.request).min(axis=1)
-    else:
-        room = (free[:, asked] // one.request[asked]).min(axis=1)
-    return np.minimum(np.maximum(np.where(one.allowed, room, 0), 0), one.count)
+    room = np.where(one.allowed, one.count, 0)
+    for r, need in enumerate(one.request.tolist()):
+        if need > 0:
+            np.minimum(room, free[:, r] // need, out=room)
+    return np.asarray(np.maximum(room, 0))
 
 
 def on_grid(rank: Floats) -> Floats:
@@ -119,16 +116,16 @@ def value_of(demand: Demand, counts: Ints, rank: Floats) -> float:
     """Value of a placement given as members per class and node (classes, n). Cost: O(classes·used²)."""
     used = np.any(counts, axis=0).nonzero()[0]
     inner = at_rows(demand, used) if demand.placed is not None else demand
-    return float(values_of(inner, counts[None][:, :, used], on_grid(rank[used][:, used]))[0])
+    return float(values_of(inner, counts[None][:, :, used], on_grid(rank.take(used, axis=0).take(used, axis=1)))[0])
 
 
 def values_of(demand: Demand, counts: Ints, rank: Floats) -> Floats:
     """Values of many placements, (s, classes, n), of ranks that are on the grid. Cost: O(s·classes·n²)."""
     x, link = counts.astype(np.float64), links(demand)
-    toward = np.zeros_like(x)
-    for c in range(len(link)):
-        members = np.tensordot(link[c], x, axes=(0, 1))  # (s, n): all that are pairs of class c
-        toward[:, c] = (members @ rank - link[c, c] * rank.diagonal()) / 2.0  # a member is no pair with itself
+    members = link @ x  # (s, classes, n): all that are pairs of each class
+    toward = (members.reshape(-1, x.shape[2]) @ rank).reshape(x.shape)
+    toward -= link.diagonal()[:, None] * rank.diagonal()  # a member is no pair with itself
+    toward /= 2.0
     if demand.placed is not None:
         toward += demand.placed
     return np.asarray((toward * x).sum(axis=(1, 2)))

@@ -20,6 +20,7 @@ MOST_TABLES = 64
 """Several classes: placements of all but the last class, for each of which those of the last are listed."""
 
 
+@lru_cache(maxsize=4096)
 def placements_of(room: tuple[int, ...], count: int) -> int:
     """How many ways there are to put `count` equal members into the rooms. Cost: O(n·count).
 
@@ -64,7 +65,7 @@ def exact_one(rank: Floats, room: Ints, count: int, *, placed: Floats | None) ->
         return None
     ways = placements(limits, count)
     x = ways.astype(np.float64)
-    values = ((x @ rank) * x).sum(axis=1) - x @ np.diag(rank)
+    values = ((x @ rank) * x).sum(axis=1) - x @ rank.diagonal()
     if placed is not None:
         values = values + 2.0 * (x @ placed)
     return np.array(ways[int(values.argmax())])

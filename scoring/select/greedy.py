@@ -39,24 +39,64 @@ def grow(
     """
     if int(room.max()) == 1:
         return _grow_single(rank, count, starts=starts, placed=placed)
-    gain = np.zeros((len(starts), len(room))) if placed is None else np.tile(placed, (len(starts), 1))
-    counts, values, left = _fill(
-        rank, np.tile(room, (len(starts), 1)), gain, np.full(len(starts), count, np.int64), starts=starts, fewest=fewest
-    )
-    return counts, np.where(left == 0, values, -np.inf)
+    return _grow_several(rank, room, count, starts=starts, placed=placed, fewest=fewest)
+
+
+_CLOSED = -1e300
+"""Gain of a node that has been filled: below any other, and nothing when multiplied by no members."""
+
+
+def _grow_several(
+    rank: Floats, room: Ints, count: int, *, starts: Ints, placed: Floats | None, fewest: bool
+) -> tuple[Ints, Floats]:
+    """`grow` where some node takes several members; all in floats, and filled nodes carry `_CLOSED` in the gain."""
+    each, half, limit = np.arange(len(starts)), rank.diagonal() / 2.0, room.astype(np.float64)
+    counts = np.zeros((len(starts), len(room)), np.int64)
+    at, left = starts, np.full(len(starts), float(count))
+    taken = np.minimum(limit[at], left)
+    values = half[at] * (taken * (taken - 1.0))
+    if placed is not None:
+        values += taken * placed[at]
+    counts[each, at] = taken
+    left -= taken
+    gain = rank.take(at, axis=0)
+    gain *= taken[:, None]
+    if placed is not None:
+        gain += placed
+    while np.count_nonzero(left):
+        gain[each, at] = _CLOSED
+        key = np.minimum(limit, left[:, None])
+        if fewest:
+            key[gain == _CLOSED] = 0.0
+            fewer = key < key.max(axis=1, keepdims=True)
+        key -= 1.0
+        key *= half
+        key += gain
+        if fewest:
+            key[fewer] = -np.inf
+        at = key.argmax(axis=1)
+        taken = np.minimum(limit[at], left)  # where nothing is left to place, nothing is taken, wherever that is
+        values += taken * gain[each, at] + half[at] * (taken * (taken - 1.0))
+        counts[each, at] += taken.astype(np.int64)
+        left -= taken
+        if np.count_nonzero(left):
+            gain += taken[:, None] * rank.take(at, axis=0)
+    return counts, values
 
 
 def _grow_single(rank: Floats, count: int, *, starts: Ints, placed: Floats | None) -> tuple[Ints, Floats]:
     """`grow` where each node takes one member: taken nodes carry −∞ in the gain itself, which saves the masks."""
     each = np.arange(len(starts))
-    gain = rank[starts] if placed is None else rank[starts] + placed
+    gain = rank.take(starts, axis=0)
+    if placed is not None:
+        gain += placed
     values = np.zeros(len(starts)) if placed is None else placed[starts].copy()
     gain[each, starts] = -np.inf
     for step in range(1, count):
         at = gain.argmax(axis=1)
         values += gain[each, at]
         if step < count - 1:
-            gain += rank[at]
+            gain += rank.take(at, axis=0)
         gain[each, at] = -np.inf
     return np.isneginf(gain).astype(np.int64), values
 
@@ -82,38 +122,35 @@ def _grow_in_order(demand: Demand, free: Ints, rank: Floats, order: list[int], *
         room = batch_rooms(demand, counts, c, free)
         own = gain if demand.placed is None else gain + demand.placed[c]
         first = starts if position == 0 else None
-        counts[:, c], _, _ = _fill(rank, room, own, np.full(size, one.count, np.int64), starts=first)
+        counts[:, c] = _fill(rank, room, own, np.full(size, one.count, np.int64), starts=first)
         gain = gain + counts[:, c] @ rank
     return counts
 
 
-def _fill(
-    rank: Floats, room: Ints, gain: Floats, left: Ints, *, starts: Ints | None, fewest: bool = False
-) -> tuple[Ints, Floats, Ints]:
-    """Place `left` members per start: counts (starts, n), value added (starts,), members without a node (starts,).
+def _fill(rank: Floats, room: Ints, gain: Floats, left: Ints, *, starts: Ints | None) -> Ints:
+    """Place `left` members per start: counts (starts, n), fewer where there is no more room.
 
     The gain per member of filling a node with m members is its gain plus (m − 1)/2 times its own (perfect) rank.
     """
     each, half = np.arange(len(room)), np.diag(rank) / 2.0
     room, gain, left = room.copy(), gain.copy(), left.copy()
-    counts, values = np.zeros_like(room), np.zeros(len(room))
+    counts = np.zeros_like(room)
     at = starts
     while True:
         if at is None:
             size = np.minimum(room, left[:, None])
             key = gain + half * (size - 1)
-            key[size < size.max(axis=1, keepdims=True) if fewest else room <= 0] = -np.inf
+            key[room <= 0] = -np.inf
             at = key.argmax(axis=1)
         taken = np.minimum(room[each, at], left)
         if not taken.any() and starts is None:
-            return counts, values, left
-        values += taken * gain[each, at] + half[at] * (taken * (taken - 1))
+            return counts
         counts[each, at] += taken
         left -= taken
         if not left.any():
-            return counts, values, left
+            return counts
         room[each, at] = 0
-        gain += taken[:, None] * rank[at]
+        gain += taken[:, None] * rank.take(at, axis=0)
         at = starts = None
 
 

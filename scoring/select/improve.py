@@ -30,34 +30,77 @@ def improve_one(
     Shapes (n,), rank (n, n). Cost: O(n²) once, then O(n) for each move.
     """
     counts, own = counts.copy(), rank.diagonal()
-    gain = counts @ rank if placed is None else counts @ rank + placed
+    used = counts.nonzero()[0]
+    gain = counts[used].astype(np.float64) @ rank.take(used, axis=0)
+    if placed is not None:
+        gain += placed
     added, several = 0.0, int(room.max()) > 1
     for _ in range(most):
-        source, target = _most(counts.nonzero()[0], own - gain), _most((room > counts).nonzero()[0], gain)
-        if not len(target):
-            break
-        across = rank[source][:, target]
-        delta = (gain[target] - across) - (gain[source] - own[source])[:, None]
-        size: Ints | None = None
+        spare = room - counts
+        source, target = _most(counts.nonzero()[0], own - gain), _targets(spare, gain)
+        if target is None:
+            rank_to, gain_to, own_to, space = rank.take(source, axis=0), gain, own, spare
+        else:
+            rank_to = rank.take(source, axis=0).take(target, axis=1)
+            gain_to, own_to, space = gain[target], own[target], spare[target]
+        own_from = own[source][:, None]
+        rise = gain_to - gain[source][:, None]
+        delta = rise - rank_to + own_from
+        single = size = delta
         if several:
             held = counts[source][:, None]
-            size = np.minimum(held, (room - counts)[target])
-            block = _block(gain, own, across, source, target, size)
+            size = np.minimum(held, space)
+            block = size * (rise + (size * (own_from + own_to - 2.0 * rank_to) - (own_to - own_from)) / 2.0)
             if keep_nodes:  # a node that is not used yet may only take over everything its source holds
-                unused = counts[target] == 0
-                delta = np.where(unused & (held > 1), -np.inf, delta)
+                unused = (counts if target is None else counts[target]) == 0
+                single = np.where(unused & (held > 1), -np.inf, single)
                 block = np.where(unused & (held > size), -np.inf, block)
-            size = np.where(block > delta, size, 1)
-            delta = np.maximum(delta, block)
-        i, j = divmod(int(delta.argmax()), len(target))
-        if not delta[i, j] > LEAST_GAIN:
+            delta = np.maximum(single, block)
+        delta[:, space <= 0] = -np.inf
+        at = int(delta.argmax())
+        if not delta.flat[at] > LEAST_GAIN:
             break
-        moved = 1 if size is None else int(size[i, j])
+        i, j = divmod(at, delta.shape[1])
+        moved = int(size[i, j]) if several and block[i, j] > single[i, j] else 1
+        here, there = int(source[i]), j if target is None else int(target[j])
         added += float(delta[i, j])
-        counts[source[i]] -= moved
-        counts[target[j]] += moved
-        gain = gain + moved * (rank[target[j]] - rank[source[i]])
+        counts[here] -= moved
+        counts[there] += moved
+        gain = gain + moved * (rank[there] - rank[here])
     return counts, added
+
+
+def improvable(plans: Ints, room: Ints, rank: Floats, *, placed: Floats | None) -> list[bool]:
+    """For each of the placements (k, n), whether `improve_one` would change it: all are looked at together.
+
+    Greedy placements mostly cannot be improved, and then this is all there is to do. Cost: O(k·n²).
+    """
+    if plans.shape[1] > NEIGHBOURS:
+        return [True] * len(plans)
+    counts, own = plans.astype(np.float64), rank.diagonal()
+    plan_of, source = plans.nonzero()
+    gain = counts @ rank
+    if placed is not None:
+        gain += placed
+    space = (room - counts).take(plan_of, axis=0)
+    own_from = own[source][:, None]
+    nearer = own_from - rank.take(source, axis=0)
+    delta = gain.take(plan_of, axis=0)
+    delta -= gain[plan_of, source][:, None]
+    if int(room.max()) > 1:
+        size = np.minimum(counts[plan_of, source][:, None], space)
+        block = size * nearer
+        if not (own == own[0]).all():
+            block += (size - 1.0) * (own - own_from) / 2.0
+        block += delta
+        block *= size
+        delta += nearer
+        np.maximum(delta, block, out=delta)
+    else:
+        delta += nearer
+    delta[space <= 0.0] = -np.inf
+    better = set(plan_of[delta.max(axis=1) > LEAST_GAIN].tolist())
+    return [at in better for at in range(len(plans))]
 
 
 def improve(demand: Demand, counts: Ints, free: Ints, rank: Floats, *, most: int, keep_nodes: bool = False) -> Ints:
@@ -97,6 +140,11 @@ def _most(rows: Ints, key: Floats) -> Ints:
     return np.sort(rows[np.argsort(-key[rows], kind="stable")[:NEIGHBOURS]])
 
 
+def _targets(spare: Ints, gain: Floats) -> Ints | None:
+    """Nodes looked at as targets of a move, of those with spare room; `None`: all nodes, with room or without."""
+    return None if len(spare) <= NEIGHBOURS else _most((spare > 0).nonzero()[0], gain)
+
+
 def _block(gain: Floats, own: Floats, across: Floats, source: Ints, target: Ints, size: Ints) -> Floats:
     """Value added by moving `size` members at once; pairs among themselves go from one diagonal to another."""
     before, after = own[source][:, None], own[target]
@@ -113,7 +161,7 @@ def _best_class_move(
     source, target = _most(counts[c].nonzero()[0], own - gain), _most((room > 0).nonzero()[0], gain)
     if not len(source) or not len(target):
         return _NO_MOVE
-    across, held = rank[source][:, target], counts[c][source][:, None]
+    across, held = rank.take(source, axis=0).take(target, axis=1), counts[c][source][:, None]
     size = np.minimum(held, room[target])
     rise = gain[target] - gain[source][:, None]
     single = rise - itself * (across - own[source][:, None])
@@ -139,7 +187,7 @@ def _best_relocation(demand: Demand, counts: Ints, left: Ints, rank: Floats, gai
     load = (content @ requests)[:, None, :]
     fit = np.all((load <= left[target]) | (load == 0), axis=2) & (source[:, None] != target)
     fit = fit & ~np.any((content[:, :, None] > 0) & forbidden[:, target], axis=1)
-    own, across = rank.diagonal(), rank[source][:, target]
+    own, across = rank.diagonal(), rank.take(source, axis=0).take(target, axis=1)
     before, after = own[source][:, None], own[target]
     inner = np.einsum("uc,cd,ud->u", content, link, content)[:, None]
     single = (content @ np.diag(link))[:, None]
@@ -165,7 +213,7 @@ def _best_trade(
     swap = other.request - one.request
     fit = _holds(left[here], swap)[:, None] & _holds(left[there], -swap) & (here[:, None] != there)
     fit = fit & other.allowed[here][:, None] & one.allowed[there]
-    own, across = rank.diagonal(), rank[here][:, there]
+    own, across = rank.diagonal(), rank.take(here, axis=0).take(there, axis=1)
     at_i, at_j = own[here][:, None], own[there]
     delta = (gain[c][there] - gain[c][here][:, None]) + (gain[d][here][:, None] - gain[d][there])
     delta = delta - link[c, c] * (across - at_i) - link[d, d] * (across - at_j)

@@ -9,7 +9,7 @@ import numpy as np
 
 from scoring.model import Role
 from scoring.network import Floats, Ints
-from scoring.select.demand import Demand, at_rows, links, on_grid, rooms, value_of
+from scoring.select.demand import Demand, at_rows, links, rooms, value_of
 from scoring.select.fit import fit
 from scoring.select.greedy import choose_starts, different, grow
 from scoring.select.improve import improve, improve_one
@@ -26,10 +26,10 @@ def pack(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
     """Members per class and node (classes, n) on the fewest nodes; `None`: `fit` finds no place either.
 
     For one class the number of nodes is the least possible; for several it is the least of several greedy fills (least
-    possible would be bin packing). Cost: O(starts·nodes used·n·r) and the moves of `improve`.
+    possible would be bin packing). `rank` is on the grid. Cost: O(starts·nodes used·n·r) and the moves of `improve`.
     """
     order = _idle_first(demand, free)
-    inner, open_free, open_rank = at_rows(demand, order), free[order], on_grid(rank[order][:, order])
+    inner, open_free, open_rank = at_rows(demand, order), free[order], rank.take(order, axis=0).take(order, axis=1)
     found = _one_class(inner, open_free, open_rank) if len(demand.classes) == 1 else _mixed(inner, open_free, open_rank)
     return None if found is None else _back(found, order, len(free))
 

@@ -8,32 +8,31 @@ every start; 5 improve the best by moves; 6 compare with `paper` where it could 
 import numpy as np
 
 from scoring.network import Floats, Ints
-from scoring.select.demand import Demand, at_rows, links, on_grid, rooms, value_of, values_of
-from scoring.select.exact import exact_mixed, exact_one
+from scoring.select.demand import Demand, at_rows, rooms, value_of, values_of
+from scoring.select.exact import exact_mixed
 from scoring.select.fit import fit
-from scoring.select.greedy import choose_starts, different, fill_by_gain, grow, grow_mixed
-from scoring.select.improve import improve, improve_one
+from scoring.select.greedy import choose_starts, different, grow_mixed
+from scoring.select.improve import improve
 from scoring.select.pack import pack_idle
 from scoring.select.paper import paper
+from scoring.select.single import GROW_BUDGET, KEPT, MOST_MOVES, is_uniform
 from scoring.select.star import star
 
-GROW_BUDGET = 1_500_000
-"""Start × node × round steps of one greedy search: about 3 ms."""
 STAR_BUDGET = 20_000
 """Centre × node steps of a search around ps."""
-KEPT = 2
-"""Different greedy results that are improved."""
-MOST_MOVES = 32
 
 
 def subset(demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Ints | None:
-    """Members per class and node (classes, n); `None`: no place found, nor by `fit`. Ties by row order."""
+    """Members per class and node (classes, n); `None`: no place found, nor by `fit`. Ties by row order.
+
+    `rank` is on the grid. What is asked for is several classes; for one there is `subset_single`.
+    """
     open_rows = np.flatnonzero(np.any([rooms(one, free) for one in demand.classes], axis=0))
     if not len(open_rows):
         return None
     if len(open_rows) == len(free):
-        return _search(demand, free, on_grid(rank), exact_size)
-    inner, block = at_rows(demand, open_rows), on_grid(rank[open_rows][:, open_rows])
+        return _search(demand, free, rank, exact_size)
+    inner, block = at_rows(demand, open_rows), rank.take(open_rows, axis=0).take(open_rows, axis=1)
     found = _search(inner, free[open_rows], block, exact_size)
     if found is None:
         return None
@@ -42,23 +41,10 @@ def subset(demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Ints
     return counts
 
 
-def is_uniform(rank: Floats, placed: Floats | None) -> bool:
-    """Whether no node is better connected than another: all links equal, and nobody placed to be near to."""
-    n = len(rank)
-    if placed is not None and placed.size and not (placed == placed.flat[0]).all():
-        return False
-    if n < 3:
-        return True
-    between = rank.ravel()[1:].reshape(n - 1, n + 1)[:, :-1]  # all but the diagonal
-    return bool((between == between[0, 0]).all())
-
-
 def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints | None:
     room = [rooms(one, free) for one in demand.classes]
     if any(int(there.sum()) < one.count for there, one in zip(room, demand.classes, strict=True)):
         return None
-    if len(room) == 1:
-        return np.array(_one_class(demand, free, room[0], rank, exact_size)[None])
     if is_uniform(rank, demand.placed):
         found = [pack_idle(demand, free)]
     elif demand.all_reduce:
@@ -91,27 +77,3 @@ def _improved(demand: Demand, free: Ints, rank: Floats, plans: Ints) -> list[Int
         plain = fit(demand, free)
         kept = [] if plain is None else [plain]
     return [improve(demand, plan, free, rank, most=MOST_MOVES) for plan in kept]
-
-
-def _one_class(demand: Demand, free: Ints, room: Ints, rank: Floats, exact_size: int) -> Ints:
-    count, placed = demand.classes[0].count, None if demand.placed is None else demand.placed[0]
-    if not links(demand)[0, 0]:  # only members that are placed already count: the gains are fixed
-        return np.array(fill_by_gain((np.zeros(len(room)) if placed is None else placed)[None], room[None], count)[0])
-    if is_uniform(rank, placed):
-        return np.array(fill_by_gain(room[None].astype(np.float64), room[None], count)[0])
-    if len(room) <= exact_size:
-        small = exact_one(rank, room, count, placed=placed)
-        if small is not None:
-            return small
-    starts = choose_starts(rank, room, budget=GROW_BUDGET // count)
-    grown, values = grow(rank, room, count, starts=starts, placed=placed)
-    best, best_value = np.array(grown[0]), -np.inf
-    for at in different(grown, np.argsort(-values, kind="stable"), most=KEPT):
-        better, added = improve_one(grown[at], room, rank, placed=placed, most=MOST_MOVES)
-        if values[at] + added > best_value:
-            best, best_value = better, float(values[at]) + added
-    if int(room.max()) > 1 or placed is not None:  # else one of the starts was the paper's reference
-        literal = paper(demand, free, rank)
-        if literal is not None and value_of(demand, literal, rank) > best_value:
-            best = np.array(literal[0])
-    return best
