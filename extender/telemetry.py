@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, TextIO
 
 import msgspec
@@ -37,6 +38,8 @@ class Telemetry:
             "request_duration_seconds", "From the request's headers to its reply", ["verb"], _REQUEST_BUCKETS_S
         )
         self._requests = self._counter("requests", "Requests answered", ["verb", "outcome"])
+        self._done: dict[tuple[str, str, str], tuple[Histogram, Counter, Counter | None]] = {}
+        """(verb, outcome, reason) → where such a request is counted: looking it up by labels costs as much again"""
         self._refusals = self._counter("refusals", "Negative answers of the verbs", ["verb", "reason"])
         self._internal_errors = self._counter("internal_errors", "Bugs that a supervisor caught", ["place"])
         self._gangs = self._gauge("gangs", "Gangs known", ["state"])
@@ -59,10 +62,16 @@ class Telemetry:
 
     def request_done(self, verb: str, outcome: str, *, duration_s: float, reason: str = "") -> None:
         """Count one answered request; `reason` from the closed set if the answer was no."""
-        self._request_duration.labels(verb).observe(duration_s)
-        self._requests.labels(verb, outcome).inc()
-        if reason:
-            self._refusals.labels(verb, reason).inc()
+        known = self._done.get((verb, outcome, reason))
+        if known is None:
+            refusals = self._refusals.labels(verb, reason) if reason else None
+            known = self._request_duration.labels(verb), self._requests.labels(verb, outcome), refusals
+            self._done[verb, outcome, reason] = known
+        duration, requests, refusals = known
+        duration.observe(duration_s)
+        requests.inc()
+        if refusals is not None:
+            refusals.inc()
 
     def internal_error(self, place: str) -> None:
         """Count a bug that a supervisor caught in `place` (a constant word)."""
@@ -182,8 +191,14 @@ class DecisionLog:
                 return False
             repeated, seen.left_out = seen.left_out, 0
         if self._logger.isEnabledFor(logging.INFO):
-            self._logger.info(decision.what, extra={"fields": _fields(decision, repeated)})
+            self._write(decision, repeated)
         return True
+
+    def _write(self, decision: Decision, repeated: int) -> None:
+        """Two lines per pod that is bound: made directly, without a search for the caller that nobody is told."""
+        record = logging.LogRecord(DECISIONS, logging.INFO, "", 0, decision.what, (), None)
+        record.fields = _fields(decision, repeated)
+        self._logger.handle(record)
 
     def _admit(self, decision: Decision, now_s: float) -> "_Seen | None":
         key = (decision.what, decision.pod or decision.gang, decision.reason)
@@ -224,6 +239,8 @@ def configure_logging(
     human = log_format is LogFormat.HUMAN or (log_format is LogFormat.AUTO and out.isatty())
     handler = logging.StreamHandler(out)
     handler.setFormatter(HumanFormatter() if human else JsonFormatter())
+    # Neither format shows them, and every line would pay for asking.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
     root.setLevel(level)
     for old in root.handlers[:]:
@@ -266,17 +283,23 @@ class _Seen:
 
 def _fields(decision: Decision, repeated: int) -> dict[str, object]:
     """The decision's fields that say something, under their own names."""
-    fields: dict[str, object] = {
-        "pod": decision.pod,
-        "gang": decision.gang,
-        "node": decision.node,
-        "reason": decision.reason,
-        "parts": dict(decision.parts),
-        "snapshot_version": decision.snapshot_version,
-        "duration_ms": round(decision.duration_ms, 3),
-        "repeated": repeated,
-    }
-    return {name: value for name, value in fields.items() if value or name == "snapshot_version"}
+    fields: dict[str, object] = {}
+    if decision.pod:
+        fields["pod"] = decision.pod
+    if decision.gang:
+        fields["gang"] = decision.gang
+    if decision.node:
+        fields["node"] = decision.node
+    if decision.reason:
+        fields["reason"] = decision.reason
+    if decision.parts:
+        fields["parts"] = dict(decision.parts)
+    fields["snapshot_version"] = decision.snapshot_version
+    if duration_ms := round(decision.duration_ms, 3):
+        fields["duration_ms"] = duration_ms
+    if repeated:
+        fields["repeated"] = repeated
+    return fields
 
 
 def _extra(record: logging.LogRecord) -> Mapping[str, object]:
@@ -291,4 +314,11 @@ def _word(value: object) -> str:
 
 
 def _timestamp(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """RFC 3339 with milliseconds, cut off as everywhere else."""
+    second = int(record.created)
+    return f"{_whole_second(second)}.{int((record.created - second) * 1000):03d}Z"
+
+
+@lru_cache(maxsize=2)
+def _whole_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")

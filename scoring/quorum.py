@@ -14,7 +14,7 @@ scale-in the framework removes the highest index first, so a gang started on wor
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
-from scoring.ids import NodeName, PodUid
+from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 
 _LEADERS = (Role.PS, Role.CHIEF)
@@ -22,6 +22,8 @@ _RANK = {Role.PS: 0, Role.CHIEF: 0, Role.WORKER: 1, Role.OTHER: 2}
 """role → place in the order of placement"""
 _LAST_INDEX = float("inf")
 """A worker that does not tell its index comes after those that do."""
+_KEPT = 4096
+"""Gangs whose quorum is remembered; those with something under way are far fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +103,44 @@ def quorum_of(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Q
     True
     """
     live = _live(gang, lost_nodes)
-    minimum = minimum_members(gang, lost_nodes=lost_nodes)
     roles_known = _roles_known(gang)
+    first_s = min((p.scheduled_s for p in gang.members if p.scheduled_s is not None), default=None)
+    minimum = minimum_members(gang, lost_nodes=lost_nodes) if roles_known or first_s is not None else ()
+    finished = frozenset([p.uid for p in live if p.phase is Phase.SUCCEEDED])
     return Quorum(
         min_member=gang.min_member,
-        required=frozenset(p.uid for p in minimum) if roles_known else None,
-        live=frozenset(p.uid for p in live),
-        placed=frozenset(p.uid for p in live if _placed(p)),
-        finished=frozenset(p.uid for p in live if p.phase is Phase.SUCCEEDED),
-        started=_once_reached(gang, minimum, roles_known=roles_known),
+        required=frozenset([p.uid for p in minimum]) if roles_known else None,
+        live=frozenset([p.uid for p in live]),
+        placed=finished.union([p.uid for p in live if p.node is not None]),
+        finished=finished,
+        started=_once_reached(gang, minimum, first_s, roles_known=roles_known),
         bound_to={p.uid: p.node for p in gang.members if p.node is not None},
         lost_nodes=lost_nodes,
     )
+
+
+class Quorums:
+    """The quorum of each gang, stated once per record of the gang: most questions come between two of its changes."""
+
+    def __init__(self) -> None:
+        self._known: dict[GangKey, tuple[Gang, frozenset[NodeName], Quorum]] = {}
+
+    def of(self, gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Quorum:
+        """As `quorum_of`. Cost: O(1) for the record and lost nodes asked for last.
+
+        >>> from tests.builders import gang
+        >>> quorums, g = Quorums(), gang("g", 3)
+        >>> quorums.of(g) is quorums.of(g), quorums.of(g) == quorum_of(g)
+        (True, True)
+        """
+        known = self._known.get(gang.key)
+        if known is not None and known[0] is gang and known[1] == lost_nodes:
+            return known[2]
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        quorum = quorum_of(gang, lost_nodes=lost_nodes)
+        self._known[gang.key] = gang, lost_nodes, quorum
+        return quorum
 
 
 def placement_order(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> tuple[Pod, ...]:
@@ -132,9 +160,10 @@ def placement_order(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()
 
     def need(pod: Pod) -> tuple[int, bool, float, float, str]:
         """Sort key: most needed first."""
-        counts = pod.phase is Phase.SUCCEEDED or (not roles_known and _placed(pod))
-        index = pod.index if pod.role is not Role.OTHER else None
-        return _RANK[pod.role], not counts, _LAST_INDEX if index is None else index, pod.created_s, pod.name
+        role = pod.member_class.role
+        counts = pod.phase is Phase.SUCCEEDED or (not roles_known and pod.node is not None)
+        index = pod.index if role is not Role.OTHER else None
+        return _RANK[role], not counts, _LAST_INDEX if index is None else index, pod.created_s, pod.name
 
     return tuple(sorted(_live(gang, lost_nodes), key=need))
 
@@ -149,7 +178,7 @@ def minimum_members(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()
     ['g-0', 'g-1']
     """
     ordered = placement_order(gang, lost_nodes=lost_nodes)
-    leaders = sum(p.role in _LEADERS for p in ordered)
+    leaders = sum([p.member_class.role in _LEADERS for p in ordered])
     return ordered[: max(gang.min_member, leaders)]
 
 
@@ -166,35 +195,33 @@ def is_incomplete(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) 
 def _live(gang: Gang, lost_nodes: frozenset[NodeName]) -> tuple[Pod, ...]:
     """Members that count (S8) or may come to count."""
     return tuple(
-        p
-        for p in gang.members
-        if p.phase is Phase.SUCCEEDED
-        or (p.phase is not Phase.FAILED and not p.deleting and (p.node is None or p.node not in lost_nodes))
+        [
+            p
+            for p in gang.members
+            if p.phase is Phase.SUCCEEDED
+            or (p.phase is not Phase.FAILED and not p.deleting and (p.node is None or p.node not in lost_nodes))
+        ]
     )
 
 
-def _placed(live: Pod) -> bool:
-    """Whether a live member is on a node, or was until it succeeded."""
-    return live.node is not None or live.phase is Phase.SUCCEEDED
-
-
-def _once_reached(gang: Gang, minimum: tuple[Pod, ...], *, roles_known: bool) -> bool:
+def _once_reached(gang: Gang, minimum: tuple[Pod, ...], first_s: float | None, *, roles_known: bool) -> bool:
     """Whether the pods show that quorum was reached once: enough had a node, and so had everybody in `minimum`.
 
     Dead members are evidence too, for themselves and for their successors, which have the same role and index. So is a
     member that was created after another one got its node: all of the minimum exist before the first is bound, so it
     is the successor of one that was bound with it and has left no trace (after a restart of ours nothing else tells).
-    In doubt the answer is yes: it only spares pods from eviction.
+    In doubt the answer is yes: it only spares pods from eviction. `first_s`: when the first member got its node;
+    `minimum` is looked at only if that is known, or roles are.
     """
-    first_s = min((p.scheduled_s for p in gang.members if p.scheduled_s is not None), default=None)
     if first_s is not None and any(p.node is None and p.created_s > first_s for p in minimum):
         return True
     had_a_node = [p for p in gang.members if p.node is not None or p.phase is Phase.SUCCEEDED]
+    if len(had_a_node) < gang.min_member:
+        return False
     seen = {(p.role, p.index) for p in had_a_node}
-    whole = not roles_known or all((p.role, p.index) in seen for p in minimum)
-    return len(had_a_node) >= gang.min_member and whole
+    return not roles_known or all((p.role, p.index) in seen for p in minimum)
 
 
 def _roles_known(gang: Gang) -> bool:
     """Whether the job's framework told at least one member's role."""
-    return any(p.role is not Role.OTHER for p in gang.members)
+    return any(p.member_class.role is not Role.OTHER for p in gang.members)

@@ -3,23 +3,22 @@
 Why: between plan and commit other schedulers' pods may have taken room, and nodes may have gone (PAPERS G7). Rule: all
 that is known is counted — pods on the node, other gangs' commitments, and every member of the gang that is to go there
 — so two gangs never commit to the same room, whoever planned it for them.
+
+Plain integers and no matrices: it runs for every bind call, and a gang's few nodes are looked up faster than added up.
 """
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from scoring.feasible import node_allows, ports_conflict
-from scoring.ids import NodeName, PodUid
+from scoring.ids import GangKey, NodeName, PodUid, ResourceName
 from scoring.model import Gang, HostPort, Pod
-from scoring.network import Ints
 from scoring.snapshot import Snapshot
 
 
 def members_without_room(snapshot: Snapshot, gang: Gang, assignment: Mapping[PodUid, NodeName]) -> frozenset[PodUid]:
     """Members of `assignment` whose node is gone, does not suit them, or has no room for all that are to go there.
 
-    The snapshot must not hold the gang's own commitment. Cost: O(assignment + other commitments).
+    The gang's own commitment does not count. Cost: O(assignment + other commitments).
     """
     members = {pod.uid: pod for pod in gang.members}
     here: dict[NodeName, list[Pod]] = {}
@@ -33,46 +32,62 @@ def members_without_room(snapshot: Snapshot, gang: Gang, assignment: Mapping[Pod
             lost.add(uid)
         else:
             here.setdefault(node, []).append(pod)
-    committed, ports = _committed_elsewhere(snapshot, frozenset(here))
+    if not here:
+        return frozenset(lost)
+    committed = _committed_elsewhere(snapshot, gang.key, here.keys())
+    free = _free(snapshot, here.keys())
     for node, pods in here.items():
-        free = _free(snapshot, node) - committed.get(node, 0)
-        requests = [snapshot.table.vector(pod.requests) for pod in pods]
-        short = any(request is None for request in requests) or bool(
-            (np.sum([r for r in requests if r is not None], axis=0) > np.maximum(free, 0)).any()
-        )
-        if short or _ports_taken((*snapshot.host_ports.get(node, ()), *ports.get(node, ())), pods):
-            lost.update(pod.uid for pod in pods)
+        others = committed.get(node, [])
+        if not _fits(free[node], pods, others) or _ports_taken(snapshot, node, pods, others):
+            lost.update([pod.uid for pod in pods])
     return frozenset(lost)
 
 
-def _free(snapshot: Snapshot, node: NodeName) -> Ints:
-    row = snapshot.table.index[node]
-    free: Ints = snapshot.table.allocatable[row] - snapshot.used[row]
-    return free
+def _free(snapshot: Snapshot, nodes: Iterable[NodeName]) -> dict[NodeName, dict[ResourceName, int]]:
+    """Node → resource → what pods on it have left; negative where they took more than there is."""
+    table = snapshot.table
+    rows = [table.index[node] for node in nodes]
+    left: list[list[int]] = (table.allocatable[rows] - snapshot.used[rows]).tolist()
+    return {node: dict(zip(table.axis, amounts, strict=True)) for node, amounts in zip(nodes, left, strict=True)}
 
 
-def _committed_elsewhere(
-    snapshot: Snapshot, nodes: frozenset[NodeName]
-) -> tuple[dict[NodeName, Ints], dict[NodeName, tuple[HostPort, ...]]]:
-    """What other gangs' members that are not bound yet will take on `nodes`: amounts and host ports."""
-    taken: dict[NodeName, Ints] = {}
-    ports: dict[NodeName, tuple[HostPort, ...]] = {}
+def _fits(free: dict[ResourceName, int], pods: Iterable[Pod], others: Iterable[Pod]) -> bool:
+    """Whether there is room for `pods` beside what `others` will take."""
+    for pod in others:
+        requests = pod.member_class.requests.items
+        if all(name in free for name, _ in requests):  # else it cannot go there
+            for name, amount in requests:
+                free[name] -= amount
+    asked: dict[ResourceName, int] = {}
+    for pod in pods:
+        for name, amount in pod.member_class.requests.items:
+            asked[name] = asked.get(name, 0) + amount
+    # A node that is over-full has room for what asks for nothing of that.
+    return all(name in free and amount <= max(free[name], 0) for name, amount in asked.items())
+
+
+def _committed_elsewhere(snapshot: Snapshot, besides: GangKey, nodes: Iterable[NodeName]) -> dict[NodeName, list[Pod]]:
+    """Other gangs' members that are not bound yet and will go to one of `nodes`."""
+    found: dict[NodeName, list[Pod]] = {}
+    wanted = frozenset(nodes)
     for key, commitment in snapshot.commitments.items():
-        gang = snapshot.gangs.get(key)
-        if gang is None or nodes.isdisjoint(commitment.assignment.values()):
+        if key == besides or wanted.isdisjoint(commitment.assignment.values()):
             continue
-        for pod in gang.pending:
+        gang = snapshot.gangs.get(key)
+        for pod in gang.members if gang is not None else ():
             node = commitment.assignment.get(pod.uid)
-            if node in nodes and node is not None:
-                request = snapshot.table.vector(pod.requests)
-                if request is not None:
-                    taken[node] = taken.get(node, np.zeros_like(request)) + request
-                ports[node] = (*ports.get(node, ()), *pod.member_class.constraints.host_ports)
-    return taken, ports
+            if node in wanted and node is not None and pod.node is None and not (pod.deleting or pod.terminal):
+                found.setdefault(node, []).append(pod)
+    return found
 
 
-def _ports_taken(before: Iterable[HostPort], pods: list[Pod]) -> bool:
-    taken = list(before)
+def _ports_taken(snapshot: Snapshot, node: NodeName, pods: Iterable[Pod], others: Iterable[Pod]) -> bool:
+    """Whether a host port of `pods` is taken on the node, will be by `others`, or is asked for twice."""
+    if not any(pod.member_class.constraints.host_ports for pod in pods):
+        return False
+    taken: list[HostPort] = list(snapshot.host_ports.get(node, ()))
+    for pod in others:
+        taken.extend(pod.member_class.constraints.host_ports)
     for pod in pods:
         if ports_conflict(pod.member_class.constraints.host_ports, taken):
             return True

@@ -42,6 +42,8 @@ class ClusterCache:
     """Nodes, pods, PodGroups, network and decisions of now.
 
     `on_change` is called after each change of `version`, at once and on the caller's stack: it must only take note.
+    `on_expected_change`, when it is set, is called instead for what a plan foresaw: a member on the node that it was
+    committed to, the gate that we removed, the commitment itself. Such changes move room from one account to another.
     """
 
     def __init__(
@@ -52,6 +54,9 @@ class ClusterCache:
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.on_change = on_change
+        self.on_expected_change: Callable[[], None] | None = None
+        self._expected = False
+        """The change that is being made, and about to be told, was foreseen."""
         self._managed_resource = managed_resource
         self._nodes = Nodes()
         self._pods = Pods(scheduler_names=scheduler_names, managed_resource=managed_resource)
@@ -114,6 +119,7 @@ class ClusterCache:
         change = self._pods.assume(uid, node)
         if change is not None and self._apply(change):
             self.changed()
+        self._expected = False
 
     def set_network(self, matrix: NetworkMatrix) -> None:
         """Use another network matrix from now on; the same version at the same moment changes nothing."""
@@ -122,18 +128,28 @@ class ClusterCache:
         if (known.version, known.evaluated_at_s) != (matrix.version, matrix.evaluated_at_s):
             self.changed()
 
-    def set_commitment(self, gang: GangKey, assignment: Mapping[PodUid, NodeName]) -> None:
+    def set_commitment(self, gang: GangKey, assignment: Mapping[PodUid, NodeName], *, as_planned: bool = False) -> None:
         """Begin or replace a gang's commitment (S4). ValueError: one of the pods is committed in another gang.
 
         Members that are bound, finished or going are left out now, and taken out when they become so; pods not seen
-        yet stay in. When nothing is left the commitment ends.
+        yet stay in. When nothing is left the commitment ends. `as_planned`: the newest plan gives them these places.
         """
         open_ones = {uid: node for uid, node in assignment.items() if _needs_node(self._pods.get(uid))}
-        self._note(self._decisions.commit(gang, open_ones))
+        self._note(self._decisions.commit(gang, open_ones), expected=as_planned)
 
     def clear_commitment(self, gang: GangKey) -> None:
         """End a gang's commitment: it lapsed or was taken back."""
         self._note(self._decisions.commit(gang, {}))
+
+    def committed_node(self, gang: GangKey, uid: PodUid) -> NodeName | None:
+        """The node that a waiting member of the gang is committed to; `None`: to none, or as another gang's member."""
+        if self._decisions.gang_of(uid) != gang:
+            return None
+        return self._decisions.commitments[gang].assignment[uid]
+
+    def free_to_commit(self, gang: GangKey, assignment: Mapping[PodUid, NodeName]) -> dict[PodUid, NodeName]:
+        """The part of `assignment` that `set_commitment` takes: without pods that changed gangs a moment ago."""
+        return {uid: node for uid, node in assignment.items() if self._decisions.gang_of(uid) in (None, gang)}
 
     def exclude(self, member_class: MemberClass, node: NodeName, until_s: float) -> None:
         """Remember until `until_s` (Unix seconds) that `node` refused the class; forgotten when the node changes."""
@@ -281,19 +297,24 @@ class ClusterCache:
         return True
 
     def _put_pod(self, pod: Pod) -> bool:
+        self._expected = False
         if self._pods.refresh(pod):
             return False
         same_name = self._pods.names.get(pod.key, pod.uid)
         replaced = same_name != pod.uid and self._apply(self._pods.drop(same_name))
-        return self._apply(self._pods.put(pod)) or replaced
+        decides = self._apply(self._pods.put(pod))
+        self._expected = self._expected and decides and not replaced
+        return decides or replaced
 
     def _drop_pod(self, key: str) -> bool:
+        self._expected = False
         uid = self._pods.names.get(key)
         return uid is not None and self._apply(self._pods.drop(uid))
 
     def _apply(self, change: PodChange) -> bool:
         """Carry a pod's change into room, gangs and commitments; whether it can decide anything."""
         before, after = change.before, change.after
+        self._expected = before is not None and after is not None and self._foreseen(before, after)
         moved = change.left != change.entered or (
             before is not None and after is not None and before.member_class != after.member_class
         )
@@ -310,6 +331,16 @@ class ClusterCache:
                 if pod is not None and pod.group is not None:
                     decides = self._touch_gang(pod.group.key) or decides
         return decides
+
+    def _foreseen(self, before: Pod, after: Pod) -> bool:
+        """Whether a member went where it was committed to go, came to run there, or lost the gate that we removed."""
+        if before.terminal or after.terminal or after.deleting or after.group is None:
+            return False
+        if before.node is None and after.node is not None:
+            return self.committed_node(after.group.key, after.uid) == after.node
+        if before.node is None:
+            return before.gated and not after.gated and after.admitted_to is not None
+        return before.node == after.node and before.member_class == after.member_class
 
     def _touch_gang(self, key: GangKey) -> bool:
         """The gang is to be built again; whether it is, or was, one of ours."""
@@ -365,7 +396,8 @@ class ClusterCache:
             managed_resource=self._managed_resource,
         )
 
-    def _note(self, changed: bool) -> None:
+    def _note(self, changed: bool, *, expected: bool = False) -> None:
+        self._expected = changed and expected
         if changed:
             self.changed()
 
@@ -375,11 +407,16 @@ class ClusterCache:
             self._pending_change = True
             return
         self._version += 1
-        self.on_change()
+        expected, self._expected = self._expected, False
+        if expected and self.on_expected_change is not None:
+            self.on_expected_change()
+        else:
+            self.on_change()
 
     def settle(self) -> None:
         """Do now, in the middle of a long change, what the next snapshot would have to do (for sinks)."""
         self._renew_gangs(self._stale_gangs)
+        self._usage.matrix(self._nodes.table())
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -391,6 +428,7 @@ class ClusterCache:
             yield
         finally:
             self._batches -= 1
+            self._expected = False
             if not self._batches and self._pending_change:
                 self._pending_change = False
                 self.changed()

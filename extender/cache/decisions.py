@@ -37,6 +37,10 @@ class Decisions:
         """Gang → Unix seconds before which it may not reserve again."""
         return self._back_offs
 
+    def gang_of(self, uid: PodUid) -> GangKey | None:
+        """The gang in which a pod is committed."""
+        return self._committed.get(uid)
+
     def commit(self, gang: GangKey, assignment: Mapping[PodUid, NodeName]) -> bool:
         """Replace the gang's commitment; an empty assignment ends it. ValueError: a pod is another gang's."""
         for uid in assignment:
@@ -47,7 +51,8 @@ class Decisions:
             return False
         for uid in known.assignment if known is not None else ():
             del self._committed[uid]
-        rest = {key: value for key, value in self._commitments.items() if key != gang}
+        rest = dict(self._commitments)
+        rest.pop(gang, None)
         if assignment:
             rest[gang] = Commitment(gang, dict(assignment))
             self._committed.update(dict.fromkeys(assignment, gang))
@@ -59,8 +64,13 @@ class Decisions:
         gang = self._committed.get(uid)
         if gang is None:
             return False
-        left = {u: node for u, node in self._commitments[gang].assignment.items() if u != uid}
-        return self.commit(gang, left)
+        rest = dict(self._commitments)
+        left = {u: node for u, node in rest.pop(gang).assignment.items() if u != uid}
+        if left:
+            rest[gang] = Commitment(gang, left)
+        del self._committed[uid]
+        self._commitments = rest
+        return True
 
     def exclude(self, member_class: MemberClass, node: NodeName, until_s: float) -> bool:
         """Remember that `node` refused the class; True when it was not excluded before."""

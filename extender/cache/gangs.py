@@ -51,7 +51,7 @@ def build_gang(
 
 def _order(pod: Pod) -> tuple[int, bool, int, str]:
     """Role, then index (none last), then name."""
-    return _ROLE_ORDER[pod.role], pod.index is None, pod.index or 0, pod.name
+    return _ROLE_ORDER[pod.member_class.role], pod.index is None, pod.index or 0, pod.name
 
 
 def _ref(pod: Pod) -> GroupRef:
@@ -129,10 +129,12 @@ def _differing(pods: Sequence[Pod], what: Callable[[Pod], object]) -> str:
 
     Cost: O(n); values in the order of the members.
     """
+    if len({what(pod) for pod in pods}) < 2:
+        return ""
     found: dict[object, str] = {}
     for pod in pods:
         found.setdefault(what(pod), pod.name)
-    return "" if len(found) < 2 else ", ".join(f"{value} ({name})" for value, name in found.items())
+    return ", ".join(f"{value} ({name})" for value, name in found.items())
 
 
 def _options(telling: Sequence[Pod]) -> tuple[tuple[str, str], ...]:

@@ -4,13 +4,15 @@ Rule: equal `NodeTable.version` means equal content, and the table is built agai
 A change of labels, taints or readiness alone (by far the most frequent one) keeps rows, columns and arrays.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from scoring.ids import NodeName
+from scoring.ids import NodeName, ResourceName, ZoneName
 from scoring.model import Node
+from scoring.network import Ints
 from scoring.snapshot import NodeTable
 
 
@@ -19,6 +21,8 @@ class Nodes:
 
     def __init__(self) -> None:
         self._nodes: dict[NodeName, Node] = {}
+        self._offers: Counter[ResourceName] = Counter()
+        """resource → how many nodes have it"""
         self._table = _frozen(NodeTable.of((), version=0))
         self._changed: set[NodeName] = set()
         self._reshaped = False
@@ -38,29 +42,71 @@ class Nodes:
             return False
         self._nodes[node.name] = node
         self._changed.add(node.name)
-        same_shape = known is not None and known.zone == node.zone and known.allocatable == node.allocatable
-        self._reshaped = self._reshaped or not same_shape
+        if known is None or known.zone != node.zone or known.allocatable != node.allocatable:
+            self._reshaped = True
+            self._offers.update(name for name, _ in node.allocatable)
+            self._withdraw(known)
         return True
 
     def drop(self, name: NodeName) -> bool:
         """Forget a node; whether it was known."""
-        if self._nodes.pop(name, None) is None:
+        known = self._nodes.pop(name, None)
+        if known is None:
             return False
         self._changed.add(name)
         self._reshaped = True
+        self._withdraw(known)
         return True
 
     def table(self) -> NodeTable:
-        """The table of now. Cost: O(n log n) after a change of names, zones or allocatable, O(n) after any other."""
+        """The table of now. Cost: O(n) after a change; capacities are read again of changed nodes only."""
         if self._changed:
             version = self._table.version + 1
             if self._reshaped:
-                self._table = _frozen(NodeTable.of(self._nodes.values(), version=version))
+                self._table = _frozen(self._reshape(version))
             else:
                 self._table = replace(self._table, version=version, nodes=self._renewed(self._table.nodes))
             self._changed.clear()
             self._reshaped = False
         return self._table
+
+    def _withdraw(self, node: Node | None) -> None:
+        for name, _ in node.allocatable if node is not None else ():
+            self._offers[name] -= 1
+            if not self._offers[name]:
+                del self._offers[name]
+
+    def _reshape(self, version: int) -> NodeTable:
+        """What `NodeTable.of` builds, with the rows of unchanged nodes copied."""
+        old, axis = self._table, tuple(sorted(self._offers))
+        if old.axis != axis or not old.names:
+            return NodeTable.of(self._nodes.values(), version=version)
+        names = tuple(sorted(self._nodes))
+        nodes = tuple([self._nodes[name] for name in names])
+        zones: dict[ZoneName, list[int]] = {}
+        for row, node in enumerate(nodes):
+            zones.setdefault(node.zone, []).append(row)
+        index = {name: row for row, name in enumerate(names)}
+        return NodeTable(
+            version=version,
+            nodes=nodes,
+            names=names,
+            index=index,
+            axis=axis,
+            allocatable=self._capacities(index),
+            zones={zone: np.array(zones[zone], np.int64) for zone in sorted(zones)},
+        )
+
+    def _capacities(self, index: Mapping[NodeName, int]) -> Ints:
+        """Capacities over the new rows `index`: copies of the old rows, those of changed nodes written anew."""
+        old = self._table
+        capacities = old.allocatable.take([old.index.get(name, -1) for name in index], axis=0)
+        column = {name: i for i, name in enumerate(old.axis)}
+        for name in self._changed & index.keys():
+            capacities[index[name]] = 0
+            for resource, amount in self._nodes[name].allocatable:
+                capacities[index[name], column[resource]] = amount
+        return capacities
 
     def faults(self) -> list[str]:
         """How the memoised table differs from one built from scratch (for tests)."""

@@ -59,14 +59,19 @@ class Usage:
     def matrix(self, table: NodeTable) -> Ints:
         """(nodes, resources) over the rows and columns of `table`; read-only, the same object if nothing changed.
 
-        Cost: a copy of the matrix per change of a pod; O(nodes × resources) after a change of the table's shape.
+        Cost: a copy of the matrix per change of a pod; after a change of the table's rows O(nodes) besides, and
+        O(nodes × resources) when its columns changed.
         """
-        if self._table is None or self._table.names is not table.names:  # rows and columns are built together
+        known = self._table
+        if known is None or known.axis != table.axis or not known.names:
             self._matrix = _freeze(self._fill(np.zeros_like(table.allocatable), table, self._totals))
+        elif known.names is not table.names:  # rows and columns are built together
+            before = np.array([known.index.get(name, -1) for name in table.names], np.int64)
+            fresh = self._matrix.take(before, axis=0)
+            new = {table.names[row] for row in np.flatnonzero(before < 0)}
+            self._matrix = _freeze(self._renew(fresh, table, self._changed | new))
         elif self._changed:
-            fresh = self._matrix.copy()
-            fresh[[table.index[node] for node in self._changed if node in table.index]] = 0
-            self._matrix = _freeze(self._fill(fresh, table, self._changed))
+            self._matrix = _freeze(self._renew(self._matrix.copy(), table, self._changed))
         self._table = table
         self._changed.clear()
         return self._matrix
@@ -97,6 +102,11 @@ class Usage:
         if self.host_ports() != fresh.host_ports():
             found.append("the host ports differ from the pods")
         return found
+
+    def _renew(self, matrix: Ints, table: NodeTable, nodes: set[NodeName]) -> Ints:
+        """Write the rows of `nodes` anew."""
+        matrix[[table.index[node] for node in nodes if node in table.index]] = 0
+        return self._fill(matrix, table, nodes)
 
     def _fill(self, matrix: Ints, table: NodeTable, nodes: Iterable[NodeName]) -> Ints:
         column = {name: i for i, name in enumerate(table.axis)}

@@ -168,6 +168,8 @@ def _bury(state: PermitState, quorum: Quorum, out: list[Instruction]) -> PermitS
     for uid in sorted(state.held.keys() - quorum.live):
         state = _leave(state, uid, Reason.POD_DELETED, out)
     bound = {u: n for u, n in state.bound.items() if u in quorum.live and n not in quorum.lost_nodes}
+    if len(bound) == len(state.bound) and state.evicting <= quorum.live:
+        return state
     return replace(state, bound=bound, evicting=state.evicting & quorum.live)
 
 
@@ -204,7 +206,8 @@ def _repair(state: PermitState, now_s: float, quorum: Quorum, out: list[Instruct
     started = (state.started or quorum.started or whole) and bool(there or state.posting)
     victims = there - quorum.finished
     if started or whole or not victims or state.evicting or not state.leading:
-        return replace(state, started=started, partial_until_s=None)
+        same = state.started is started and state.partial_until_s is None
+        return state if same else replace(state, started=started, partial_until_s=None)
     if state.posting:
         return state
     until_s = now_s + state.partial_timeout_s if state.partial_until_s is None else state.partial_until_s

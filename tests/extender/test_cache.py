@@ -1,13 +1,15 @@
 """The cluster cache: what counts as room taken, what changes the version, what the service adds."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from extender.cache import ClusterCache
-from scoring.ids import GangKey, JobKey, NodeName, PodName, PodUid, ResourceName
+from scoring.ids import GangKey, JobKey, NodeName, PodName, PodUid, ResourceName, gang_key
 from scoring.model import (
+    GATE,
     GangSource,
     GroupRef,
     HostPort,
@@ -452,3 +454,34 @@ def test_native_gangs_are_shown() -> None:
     cache.native_pod_groups.upsert(PodGroup(ref.key, 5, created_s=3.0))
     gang = cache.snapshot().gangs[ref.key]
     assert (gang.min_member, gang.created_s) == (5, 3.0)
+
+
+def test_what_the_plan_foresaw_is_told_apart() -> None:
+    """A commitment as planned, its members' way to their nodes and a gate that we removed; nothing else."""
+    cache, told = ClusterCache(), list[str]()
+    cache.on_change = lambda: told.append("new")
+    cache.on_expected_change = lambda: told.append("expected")
+    cache.nodes.replace([node("n1"), node("n2")])
+    first, second = (pod(f"g-{i}", gang="g", min_available=2, gates=(GATE,)) for i in range(2))
+    cache.pods.upsert(first)
+    cache.pods.upsert(second)
+    told.clear()
+
+    def now(*calls: Callable[[], None]) -> list[str]:
+        told.clear()
+        for call in calls:
+            call()
+        return list(told)
+
+    key, n1, n2 = gang_key("default", "g"), NodeName("n1"), NodeName("n2")
+    places = {first.uid: n1, second.uid: n2}
+    assert now(lambda: cache.set_commitment(key, places, as_planned=True)) == ["expected"]
+    let_in = replace(first, gates=(), admitted_to=n1)
+    assert now(lambda: cache.pods.upsert(let_in)) == ["expected"]
+    assert now(lambda: cache.assume(first.uid, n1)) == ["expected"]
+    running = replace(let_in, node=n1, phase=Phase.RUNNING)
+    assert now(lambda: cache.pods.upsert(running)) == ["expected"]
+    assert now(lambda: cache.pods.upsert(replace(second, gates=()))) == ["new"]  # somebody else's doing
+    assert now(lambda: cache.pods.upsert(replace(second, gates=(), node=n1))) == ["new"]  # not where it was to go
+    assert now(lambda: cache.pods.upsert(replace(running, phase=Phase.SUCCEEDED))) == ["new"]
+    assert now(lambda: cache.nodes.upsert(node("n3")), lambda: cache.pods.delete(first.key)) == ["new", "new"]
