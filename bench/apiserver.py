@@ -120,9 +120,13 @@ class LoopbackApi:
             case "get":
                 return web.Response(body=self.store.body(resource, namespace, name), content_type=_JSON)
             case "patch":
-                if request.content_type != "application/merge-patch+json":
-                    raise ApiError(415, f"the body of the request was in an unknown format: {request.content_type}")
-                patched = self.store.merge_patch(resource, namespace, name, msgspec.json.decode(body))
+                match request.content_type:
+                    case "application/merge-patch+json":
+                        patched = self.store.merge_patch(resource, namespace, name, msgspec.json.decode(body))
+                    case "application/strategic-merge-patch+json":
+                        patched = self.store.admission_patch(namespace, name, msgspec.json.decode(body))
+                    case other:
+                        raise ApiError(415, f"the body of the request was in an unknown format: {other}")
                 return web.Response(body=msgspec.json.encode(patched), content_type=_JSON)
             case "bind":
                 self.store.bind(binding_of(namespace, name, msgspec.json.decode(body)))

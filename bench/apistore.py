@@ -261,6 +261,17 @@ class ApiStore:
         self.patches.append((PodUid(old["metadata"]["uid"]), dict(wanted.get("annotations") or {})))
         return self._store(resource, (namespace, name), new, "MODIFIED")
 
+    def admission_patch(self, namespace: str, name: str, patch: Mapping[str, Any]) -> Object:
+        """What a strategic merge patch of gates and affinity does: gates go by name; ungated, affinity is fixed."""
+        old = self.get(PODS, namespace, name).get("spec", {})
+        gates, before = old.get("schedulingGates") or [], old.get("affinity")
+        spec = dict(patch.get("spec", {}))
+        gone = {one["name"] for one in spec.pop("schedulingGates", ()) if one.get("$patch") == "delete"}
+        if "affinity" in spec and not gates and _merged(before, spec["affinity"]) != before:
+            raise ApiError(422, "spec.affinity: Invalid value: pod updates may not change it")
+        spec["schedulingGates"] = [one for one in gates if one["name"] not in gone] or None
+        return self.merge_patch(PODS, namespace, name, {**patch, "spec": spec})
+
     def evict(self, namespace: str, name: str, *, uid: str = "") -> None:
         """What POST pods/eviction does when no PodDisruptionBudget objects: the pod is deleted at once."""
         pod = self.get(PODS, namespace, name)

@@ -7,6 +7,7 @@ behind the same ports.
 import asyncio
 import gc
 import random
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -15,12 +16,16 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from extender.app import create_app
+from extender.app import Callers, create_app
 from extender.cache import ClusterCache
 from extender.clock import SystemClock
 from extender.clusterfile import ClusterFile, read_cluster
+from extender.controller.complaints import Complaints
+from extender.controller.events import Events
 from extender.controller.evictions import Evictions
-from extender.controller.nudges import Nudges
+from extender.controller.quiet import Quiet
+from extender.controller.repins import Repins
+from extender.controller.wakes import Gates, Wakes
 from extender.convert import node_from_json, pod_from_json, pod_group_from_json
 from extender.embedded import EmbeddedCluster
 from extender.kube.client import KubeClient
@@ -29,20 +34,23 @@ from extender.kube.reflector import Reflector
 from extender.network.file import MeshFileSource
 from extender.network.maddash import MaddashOptions, MaddashSource
 from extender.network.maddash_client import MaddashServer
-from extender.network.maddash_values import Wanted
+from extender.network.maddash_wanted import Wanted
 from extender.network.mapping import MappingConfig
 from extender.network.refresh import NetworkRefresh, NetworkStatus, Polled, RefreshOptions
 from extender.ports import Clock, ClusterApi
+from extender.service.admission import AdmissionLimits, Admissions
 from extender.service.binding import Binds, Effects, Limits
 from extender.service.catchup import CatchUp
 from extender.service.guard import StormGuard
 from extender.service.health import NodeHealth
 from extender.service.housekeeping import Housekeeping
+from extender.service.lapses import Lapses
 from extender.service.learning import Learning
 from extender.service.offers import Offers
 from extender.service.parking import Parking
 from extender.service.planning import Planner
 from extender.service.reporting import Reporting
+from extender.service.stranding import Stranding
 from extender.service.verbs import Books, Verbs
 from extender.service.views import Views
 from extender.settings import FileSource, Settings
@@ -64,10 +72,13 @@ class Service:
     cache: ClusterCache
     planner: Planner
     binds: Binds
+    admissions: Admissions
     verbs: Verbs
     views: Views
     telemetry: Telemetry
     app: ASGIApp
+    debug_app: ASGIApp
+    """`app` for people, on a port of its own: no call to it changes anything."""
     tasks: Mapping[str, Callable[[], Any]]
     """name → coroutine function that runs until cancelled"""
 
@@ -125,12 +136,17 @@ async def embedded(settings: Settings, *, clock: Clock | None = None) -> AsyncIt
 def in_memory(
     settings: Settings, saved: ClusterFile, *, clock: Clock | None = None, sources: Sequence[Polled] = ()
 ) -> Service:
-    """The service over a cluster that is nowhere but in memory; nothing runs before `Service.run`."""
+    """The service over a cluster that is nowhere but in memory; nothing runs before `Service.run`.
+
+    No kube-scheduler asks here, so people play it: curl's calls count as its calls would.
+    """
     cache = empty_cache(settings)
     fill(cache, saved)
     api = EmbeddedCluster(cache, saved.pods_json)
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
-    return _assemble(settings, cache, api, clock or SystemClock(), rng, reflectors={}, sources=sources)
+    return _assemble(
+        settings, cache, api, clock or SystemClock(), rng, reflectors={}, sources=sources, callers=Callers.SCHEDULER
+    )
 
 
 def fill(cache: ClusterCache, saved: ClusterFile) -> None:
@@ -158,6 +174,7 @@ def _assemble(
     *,
     reflectors: Mapping[str, Reflector[Any]],
     sources: Sequence[Polled],
+    callers: Callers = Callers.SCHEDULER_AND_CURL,
 ) -> Service:
     telemetry = Telemetry()
     log = DecisionLog(telemetry)
@@ -165,7 +182,26 @@ def _assemble(
     planner = Planner(cache, policy, clock, telemetry, log, interval_s=settings.plan_interval_ms / 1000.0)
     health = NodeHealth(cache, clock, node_lost_s=settings.node_lost_s)
     parking = Parking()
-    nudges = Nudges(cache, api, clock, telemetry)
+    events = Events(api, clock, telemetry, instance=socket.gethostname())
+    lapses = Lapses(cache, clock, log, tell=events.tell)
+    admissions = Admissions(
+        cache,
+        planner,
+        lapses,
+        clock,
+        log,
+        limits=AdmissionLimits(settings.admit_timeout_s, settings.exclusion_ttl_s),
+        tell=events.tell,
+    )
+    wakes = Wakes(
+        cache,
+        api,
+        clock,
+        telemetry,
+        Gates(admissions.patch_for, admissions.sent, admissions.refused),
+        per_s=settings.writes_per_s,
+        rng=rng,
+    )
     binds = Binds(
         cache,
         api,
@@ -174,20 +210,29 @@ def _assemble(
         health,
         telemetry,
         log,
+        lapses=lapses,
         limits=Limits(settings.hold_limit_s, settings.commit_timeout_s, settings.max_held_binds),
         effects=Effects(
-            nudge=lambda uids: nudges.add(parking.asleep(uids)), evict=lambda gang, uids: evictions.add(gang, uids)
+            nudge=lambda uids: wakes.add(parking.asleep(uids)),
+            evict=lambda gang, uids: evictions.add(gang, uids),
+            being_admitted=admissions.keeps,
+            lapsed=admissions.lapsed,
         ),
     )
-    evictions = Evictions(
+    quiet = Quiet(clock, relists=lambda: sum(reflector.status().relists for reflector in reflectors.values()))
+    evictions = Evictions(cache, api, clock, telemetry, log, refused=binds.eviction_refused, quiet=quiet)
+    repins = Repins(
         cache,
         api,
         clock,
         telemetry,
         log,
-        refused=binds.eviction_refused,
-        relists=lambda: sum(reflector.status().relists for reflector in reflectors.values()),
+        stranded=Stranding(planner, clock),
+        quiet=quiet,
+        tell=events.tell,
+        timeout_s=settings.repin_timeout_s,
     )
+    complaints = Complaints(cache, clock, policy, events.tell)
     learning = Learning(
         lambda member_class, node: cache.exclude(member_class, node, clock.now_s() + settings.exclusion_ttl_s),
         sees_all_nodes=settings.sees_all_nodes,
@@ -216,11 +261,13 @@ def _assemble(
     def network() -> NetworkStatus | None:
         return refresh.status() if refresh is not None else None
 
-    views = Views(cache, planner, binds, sync=sync, network=network)
+    views = Views(cache, planner, binds, admissions, sync=sync, network=network)
     reporting = Reporting(telemetry, sync=sync, network=network)
-    housekeeping = Housekeeping(cache, planner, binds, parking, nudges, health, clock)
+    housekeeping = Housekeeping(
+        cache, planner, binds, parking, wakes, admissions, health, clock, also=(repins.look, complaints.look)
+    )
     planner.subscribe(housekeeping.plan_made)
-    planner.subscribe(lambda _: evictions.look())
+    planner.subscribe(lambda _: quiet.look())
     if refresh is not None:
         planner.subscribe(_NodesWatched(cache, refresh.nodes_changed).look)
 
@@ -228,7 +275,12 @@ def _assemble(
         planner.mark_dirty()
         catch_up.changed()
 
+    def came_true() -> None:
+        planner.mark_expected()
+        catch_up.changed()
+
     cache.on_change = changed
+    cache.on_expected_change = came_true
 
     async def plan_once_synced() -> None:
         for reflector in reflectors.values():
@@ -238,23 +290,25 @@ def _assemble(
             with suppress(TimeoutError):  # a source that hangs must not keep jobs from starting
                 async with asyncio.timeout(_FIRST_LOOK_S):
                     await refresh.first_look.wait()
-        # What was read at start lives as long as the process: the collector need not look at it again.
-        gc.collect()
+        # What was read at start lives as long as the process: the collector need not look at it again. Collecting
+        # first would stop the loop for a tenth of a second and find next to nothing.
         gc.freeze()
+        admissions.recover()
         planner.replan()
         await planner.run()
 
     tasks: dict[str, Callable[[], Any]] = {f"follow {name}": r.run for name, r in reflectors.items()}
     tasks |= {
         "plan": plan_once_synced,
-        "nudge": nudges.run,
+        "wake": wakes.run,
+        "events": events.run,
         "housekeeping": housekeeping.run,
         "reporting": reporting.run,
     }
     if refresh is not None:
         tasks["network"] = refresh.run
-    app = create_app(verbs, views, telemetry, max_body_bytes=settings.max_body_bytes)
-    return Service(cache, planner, binds, verbs, views, telemetry, app, tasks)
+    app = create_app(verbs, views, telemetry, max_body_bytes=settings.max_body_bytes, callers=callers)
+    return Service(cache, planner, binds, admissions, verbs, views, telemetry, app, app.for_people(), tasks)
 
 
 class _NodesWatched:
@@ -319,7 +373,7 @@ def _source(one: Any, number: int) -> MeshFileSource | MaddashSource:
     if isinstance(one, FileSource):
         return MeshFileSource(one.path, name="file" if number == 0 else f"file-{number + 1}")
     return MaddashSource(
-        MaddashServer(one.url, ca_file=one.ca_file, insecure=one.insecure),
-        MaddashOptions(wanted=Wanted(grids=one.grids.named())),
+        MaddashServer(one.url, ca_file=one.ca_file, insecure=one.insecure, timeout_s=one.timeout_s),
+        MaddashOptions(Wanted(grids=one.grids.named(), checks=one.checks.named(), dashboards=one.dashboards.named())),
         name="maddash" if number == 0 else f"maddash-{number + 1}",
     )

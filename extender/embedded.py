@@ -43,6 +43,11 @@ class EmbeddedCluster:
         """Nobody is parked here, so there is nobody to wake."""
         self._existing(uid, namespace, name)
 
+    async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
+        """Open our gate; there is no other scheduler here that the affinity could tell anything."""
+        pod = self._existing(uid, namespace, name)
+        self._cache.pods.upsert(replace(pod, gates=pod.foreign_gates))
+
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """The pod as it was in the file."""
         found = self._pods_json.get(f"{namespace}/{name}")
@@ -50,9 +55,16 @@ class EmbeddedCluster:
             raise NotFoundError(404, f"pods {namespace}/{name} not found")
         return found
 
-    async def evict(self, namespace: str, name: str, uid: PodUid) -> None:
+    async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
+        """A saved cluster has no owners of pods."""
+        raise NotFoundError(404, f"{kind} {namespace}/{name} not found")
+
+    async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Remove the pod."""
-        self._cache.pods.delete(self._existing(uid, namespace, name).key)
+        pod = self._existing(uid, namespace, name)
+        if resource_version not in ("", pod.resource_version):
+            raise ConflictError(409, f"pod {pod.key} has changed")
+        self._cache.pods.delete(pod.key)
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """Nobody reads events here; the log has them."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from scoring.ids import EndpointId, NodeName, PodUid
-from scoring.network import Measurement
+from scoring.network import Measurement, MeasurementTable
 
 
 class Clock(Protocol):
@@ -65,11 +65,23 @@ class ClusterApi(Protocol):
     async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
         """Patch annotations of the very pod `uid` (409 when it was replaced)."""
 
+    async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
+        """Strategic merge patch that removes our gate of the very pod `uid` (409 when it was replaced).
+
+        Repeating a patch that took effect changes nothing. ApiError 422: the API server will never accept it.
+        """
+
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """GET one pod, consistent (from the API server's storage), as raw JSON."""
 
-    async def evict(self, namespace: str, name: str, uid: PodUid) -> None:
-        """Evict the very pod `uid` through the Eviction API (PodDisruptionBudgets are respected)."""
+    async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
+        """GET an owner of pods, consistent, as raw JSON. ValueError: a kind that netgang has no right to read."""
+
+    async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
+        """Evict the very pod `uid` through the Eviction API (PodDisruptionBudgets are respected).
+
+        With `resource_version` only if the pod is unchanged since; ConflictError otherwise.
+        """
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event."""
@@ -87,7 +99,7 @@ class EndpointInfo:
 class Batch:
     """What one fetch of a source gave. `problems` are sentences for people: skipped cells, failed grids."""
 
-    measurements: tuple[Measurement, ...]
+    measurements: tuple[Measurement, ...] | MeasurementTable
     endpoints: tuple[EndpointInfo, ...]
     fetched_at_s: float
     problems: tuple[str, ...] = ()

@@ -13,7 +13,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.types import AllowInfNan
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -21,7 +30,7 @@ from extender.errors import ConfigError
 from extender.settings_layers import ENV_PREFIX, Layer, merge, read_environment, read_file, sentence, unfold
 from scoring.ids import NodeName, ZoneName
 from scoring.network import METRICS, Metric
-from scoring.policy import Direction, Policy, Ratios, ScorePolicy, Selection, Variant, ZonePolicy
+from scoring.policy import AdmitTo, Direction, Policy, Ratios, ScorePolicy, Selection, Variant, ZonePolicy
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
@@ -103,18 +112,26 @@ GridNames: TypeAlias = Annotated[
 ]
 
 
-class MaddashGrids(_Section):
-    """Names of the MaDDash grids that hold the three metrics; a text is a list of one."""
+class MaddashNames(_Section):
+    """Names by metric, for loss, delay and throughput; a text or a list in its place means all three.
+
+    A text that is exactly a name means that one; any other is a pattern with `*`, `?` and `[…]`.
+    """
 
     loss: GridNames | None = None
-    """Grids of packet loss; `null`: every grid that shows it."""
+    """For packet loss; `null`: not restricted."""
     delay: GridNames | None = None
-    """Grids of one-way delay or round-trip time; `null`: every grid that shows it (a plain MaDDash has none)."""
+    """For one-way delay or round-trip time (a plain MaDDash has none); `null`: not restricted."""
     throughput: GridNames | None = None
-    """Grids of throughput; `null`: every grid that shows it."""
+    """For throughput; `null`: not restricted."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {metric.value: value for metric in METRICS} if isinstance(value, str | list | tuple) else value
 
     def named(self) -> dict[Metric, tuple[str, ...]]:
-        """Metric → its grids, for the metrics that name any."""
+        """Metric → its names, for the metrics that have any."""
         listed = {metric: getattr(self, metric.value) for metric in METRICS}
         return {metric: names for metric, names in listed.items() if names is not None}
 
@@ -126,10 +143,16 @@ class MaddashSource(_Section):
     """The word that makes this a MaDDash source."""
     url: str
     """Address of the server, such as https://maddash.example.org/maddash; without a path, /maddash is meant."""
-    grids: MaddashGrids = MaddashGrids()
-    """Which grids are read."""
+    grids: MaddashNames = MaddashNames()
+    """Which grids are read; a metric that names none comes from every grid whose messages show it."""
+    dashboards: MaddashNames = MaddashNames()
+    """Dashboards whose grids count, for metrics that name no grids."""
+    checks: MaddashNames = MaddashNames()
+    """Which checks of these grids count; reverse checks have names of their own, such as Throughput - Reverse."""
     interval_s: Positive = 60.0
     """Seconds between two reads. Default 60: MaDDash checks a cell every few minutes, oftener gains nothing."""
+    timeout_s: Positive = 60.0
+    """Longest time for one document. One that takes longer than 5 s rests for four times as long."""
     ca_file: Path | None = None
     """Certificates to trust besides the system's; self-signed ones are usual on measurement hosts."""
     insecure: bool = False
@@ -252,6 +275,10 @@ class Settings(BaseSettings):
     """Address to listen on. The default is this machine only: whoever reaches the verbs can ask for a bind."""
     port: int = Field(default=8888, ge=0, le=65535)
     """Port to listen on; 0: a free one."""
+    debug_port: int | None = Field(default=None, ge=0, le=65535)
+    """A second port with the same answers, for people: no call to it changes anything. `null`: none; 0: a free one."""
+    debug_host: str = Field(default="127.0.0.1", min_length=1)
+    """Address of `debug_port`. The default is what `kubectl port-forward` reaches inside a pod, and nobody else."""
     kubeconfig: Path | None = None
     """Credentials of the cluster; `null`: those of the pod, else the usual kubeconfig."""
     snapshot: Path | None = None
@@ -290,6 +317,17 @@ class Settings(BaseSettings):
     """Most binds held at one time, each an open connection; further ones fail at once and are tried again."""
     node_lost_s: Positive = 60.0
     """How long a node may be not ready before its members stop counting."""
+    admit_to: AdmitTo = AdmitTo.NODES
+    """What a pod's required node affinity names once its gate `netgang.io/gang` is removed: the planned `nodes` and
+    spares (kube-scheduler then looks at those alone), or only the `zone`."""
+    spares: int = Field(default=4, ge=0, le=100)
+    """Nodes of the zone that are named besides the planned ones, in case one of those dies before its pod is bound."""
+    admit_timeout_s: Positive = 60.0
+    """How long an admitted gang may take to come to bind before its room is given to others."""
+    repin_timeout_s: Positive = 300.0
+    """How long all nodes that a pod was admitted to may stay full before it is removed for its owner to recreate."""
+    writes_per_s: Positive = 1000.0
+    """Most patches a second (gates removed, parked pods woken); Bindings are not counted."""
     log_format: LogFormat = LogFormat.TEXT
     """`text` for people, `json` for machines: the same fields."""
     log_level: LogLevel = LogLevel.INFO
@@ -312,6 +350,13 @@ class Settings(BaseSettings):
     """/prioritize: nodes that already hold the job's members score higher."""
     prioritize_reservation: bool = True
     """/prioritize: nodes that the plan wants for a gang score lower for everybody else."""
+
+    @field_validator("debug_port")
+    @classmethod
+    def _another_port(cls, debug_port: int | None, info: ValidationInfo) -> int | None:
+        if debug_port and debug_port == info.data.get("port"):
+            raise ValueError("must differ from port, where kube-scheduler's calls come in, or be 0 or null")
+        return debug_port
 
     @field_validator("scheduler_names")
     @classmethod
@@ -404,6 +449,9 @@ class Settings(BaseSettings):
             spill_wait_s=self.spill_wait_s,
             zone_distance_ms=_both_ways(self.zone_distance_ms),
             exact_zone_size=self.exact_zone_size,
+            admit_to=self.admit_to,
+            spares=self.spares,
+            zone_label=self.zone_label,
             hold_limit_s=self.hold_limit_s,
             partial_timeout_s=self.partial_timeout_s,
             exclusion_ttl_s=self.exclusion_ttl_s,

@@ -38,7 +38,7 @@ class MemberState:
     uid: PodUid
     role: str
     state: str
-    """running, bound, planned, pending, deleting, succeeded or failed."""
+    """running, bound, planned, pending, gated, deleting, succeeded or failed."""
     node: NodeName | None
 
 
@@ -111,6 +111,6 @@ def _member(plan: Plan, gang: Gang) -> list[MemberState]:
         elif pod.node is not None:
             state = "running" if pod.phase == "Running" else "bound"
         else:
-            state = "pending" if planned is None else "planned"
+            state = ("gated" if pod.gates else "pending") if planned is None else "planned"
         states.append(MemberState(pod.name, pod.uid, pod.role, state, pod.node or planned))
     return states

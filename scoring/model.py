@@ -127,6 +127,10 @@ class Node:
     created_s: float = 0.0
 
 
+GATE = "netgang.io/gang"
+"""Our scheduling gate: a pod that has it waits outside kube-scheduler's queues until its gang is admitted."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupRef:
     """What a pod says of its gang; `problem` is set when it contradicts itself."""
@@ -156,6 +160,12 @@ class Pod:
     deleting: bool = False
     gates: tuple[str, ...] = ()
     """`spec.schedulingGates`, by name."""
+    unmodelled: tuple[str, ...] = ()
+    """Fields by which kube-scheduler may refuse nodes that we allow; read only while the pod is gated (S6)."""
+    admitted_to: NodeName | None = None
+    """The node that was planned when we removed its gate (annotation `netgang.io/admitted`, valid for this uid)."""
+    unschedulable: bool = False
+    """kube-scheduler says PodScheduled=False, Unschedulable; read only of admitted pods (S6)."""
     group: GroupRef | None = None
     job: JobKey | None = None
     index: int | None = None
@@ -173,6 +183,16 @@ class Pod:
     def role(self) -> Role:
         """What the pod does in its job."""
         return self.member_class.role
+
+    @property
+    def gated(self) -> bool:
+        """Whether it waits at our gate."""
+        return GATE in self.gates
+
+    @property
+    def foreign_gates(self) -> tuple[str, ...]:
+        """Gates that others must remove."""
+        return tuple(gate for gate in self.gates if gate != GATE) if self.gates else ()
 
     @property
     def terminal(self) -> bool:

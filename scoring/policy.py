@@ -35,6 +35,13 @@ class Selection(StrEnum):
     PACK = "pack"
 
 
+class AdmitTo(StrEnum):
+    """What the required affinity of a pod names once its gate is removed (DESIGN §1)."""
+
+    NODES = "nodes"
+    ZONE = "zone"
+
+
 class ZonePolicy(StrEnum):
     """`required`: one zone or nothing. `preferred`: several zones after a wait (PAPERS N1)."""
 
@@ -58,6 +65,24 @@ class Ratios:
 
 
 @dataclass(frozen=True, slots=True)
+class Ttl:
+    """An age in seconds for each metric; `None`: never."""
+
+    loss: float | None
+    delay: float | None
+    throughput: float | None
+
+    @classmethod
+    def same(cls, age_s: float | None) -> "Ttl":
+        """One age for all metrics."""
+        return cls(age_s, age_s, age_s)
+
+    def of(self, metric: str) -> float | None:
+        """The age for `loss`, `delay` or `throughput`."""
+        return {"loss": self.loss, "delay": self.delay, "throughput": self.throughput}[metric]
+
+
+@dataclass(frozen=True, slots=True)
 class ScorePolicy:
     """The pair score's form and weights (PAPERS N2)."""
 
@@ -78,9 +103,9 @@ class ScorePolicy:
     """`smooth`: one-way delay at which the term has half its points."""
     unknown_penalty_ratio: float = 0.05
     """Share of a term's points that an unknown value loses against the median of the known ones."""
-    soft_ttl_s: float | None = 900.0
+    soft_ttl_s: Ttl = Ttl(loss=5400.0, delay=5400.0, throughput=93_600.0)
     """Age from which a measurement fades towards neutral; `None`: it never fades."""
-    hard_ttl_s: float | None = 3600.0
+    hard_ttl_s: Ttl = Ttl(loss=10_800.0, delay=10_800.0, throughput=172_800.0)
     """Age from which a measurement counts as unknown; `None`: never."""
 
 
@@ -97,8 +122,12 @@ class Policy:
     """Configured one-way delay between two zones (or an endpoint and a zone), used where none is measured."""
     exact_zone_size: int = 12
     """Zones of at most this many candidate nodes are searched exactly by `subset`."""
+    admit_to: AdmitTo = AdmitTo.NODES
+    """`nodes`: the planned nodes and some spares; `zone`: only the zone's label."""
     spares: int = 4
-    """Extra nodes of the zone that are offered besides the planned ones."""
+    """`nodes`: further nodes of the zone that are named, so that a dead node is harmless."""
+    zone_label: str = "topology.kubernetes.io/zone"
+    """The node label that names the zone."""
     hold_limit_s: float = 25.0
     """How long a bind is held for quorum; with the worst commit time below the extender entry's httpTimeout."""
     partial_timeout_s: float = 120.0
@@ -144,6 +173,8 @@ def gang_options(annotations: Mapping[str, str], policy: Policy) -> GangOptions:
     ("netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used",)
     """
     options = GangOptions(zone_policy=policy.zone_policy, selection=policy.selection)
+    if not annotations:
+        return options
     problems: list[str] = []
     for name, text in sorted(annotations.items()):
         value = text.strip()

@@ -3,24 +3,23 @@
 Why at all: such members hold room and do no work. Rules: nothing is removed in the first seconds after start or
 re-sync, when the cache may be behind; each member is read again from the API server just before, and the gang is spared
 as soon as one member looks different than the cache says; the Eviction API is used, so that disruption budgets count,
-with the pod's uid; never a forced delete.
+with the pod's uid and the version that was read; never a forced delete.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from extender.cache import ClusterCache
+from extender.controller.quiet import Quiet
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
 from extender.telemetry import Decision, DecisionLog, Telemetry
 from scoring.ids import GangKey, PodUid
 from scoring.model import Pod
-
-QUIET_AFTER_START_S = 30.0
 
 Refused = Callable[[GangKey, Sequence[PodUid]], None]
 
@@ -39,7 +38,7 @@ class Evictions:
         log: DecisionLog,
         *,
         refused: Refused,
-        relists: Callable[[], int] = lambda: 0,
+        quiet: Quiet,
     ) -> None:
         self._cache = cache
         self._api = api
@@ -47,10 +46,7 @@ class Evictions:
         self._telemetry = telemetry
         self._log = log
         self._refused = refused
-        self._relists = relists
-        """How often anything was read anew so far"""
-        self._relists_seen = relists()
-        self._quiet_until_s = clock.monotonic_s() + QUIET_AFTER_START_S
+        self._quiet = quiet
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, gang: GangKey, uids: Sequence[PodUid]) -> None:
@@ -59,24 +55,16 @@ class Evictions:
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
-    def look(self) -> None:
-        """Be quiet for a while if anything was read anew since the last look; called after each plan."""
-        relists = self._relists()
-        if relists != self._relists_seen:
-            self._relists_seen = relists
-            self._quiet_until_s = self._clock.monotonic_s() + QUIET_AFTER_START_S
-
     async def _evict(self, gang: GangKey, uids: tuple[PodUid, ...]) -> None:
         """Evict one after the other; whoever is not, for whatever reason, is reported as refused."""
         stayed = dict.fromkeys(uids)
         try:
-            self.look()
-            too_early = self._clock.monotonic_s() < self._quiet_until_s
-            if too_early or not await self._as_the_cache_says(gang):
+            versions = await self._as_the_cache_says(gang) if self._quiet.over else None
+            if versions is None:
                 return
             for uid in uids:
                 pod = self._cache.pod(uid)
-                if pod is None or await self._evict_one(gang, pod):
+                if pod is None or await self._evict_one(gang, pod, versions.get(uid, "")):
                     del stayed[uid]
         finally:
             if stayed:
@@ -88,23 +76,29 @@ class Evictions:
             _log.error("internal error in evicting a gang", exc_info=error)
             self._telemetry.internal_error("evict")
 
-    async def _as_the_cache_says(self, key: GangKey) -> bool:
-        """Whether every member is on the very node the cache knows, read from the API server now."""
+    async def _as_the_cache_says(self, key: GangKey) -> Mapping[PodUid, str] | None:
+        """Each member's resourceVersion, read from the API server now; `None`: one is not on the node the cache knows.
+
+        kubelets write into the status of pods that run, so a version may be outdated a moment later; then the eviction
+        is refused, and the gang looked at anew.
+        """
         gang = self._cache.gang(key)
         if gang is None:
-            return False
+            return None
+        versions: dict[PodUid, str] = {}
         for member in gang.members:
             try:
                 fresh = pod_from_json(await self._api.get_pod(member.namespace, member.name))
             except (ApiError, ApiUnavailableError, ValueError, msgspec.DecodeError):
-                return False
+                return None
             if _looks(fresh) != _looks(member):
-                return False
-        return True
+                return None
+            versions[fresh.uid] = fresh.resource_version
+        return versions
 
-    async def _evict_one(self, gang: GangKey, pod: Pod) -> bool:
+    async def _evict_one(self, gang: GangKey, pod: Pod, resource_version: str) -> bool:
         try:
-            await self._api.evict(pod.namespace, pod.name, pod.uid)
+            await self._api.evict(pod.namespace, pod.name, pod.uid, resource_version=resource_version)
         except (ApiError, ApiUnavailableError) as error:
             self._log.log_decision(
                 Decision("evict", pod.key, gang, reason=f"refused: {type(error).__name__}"),

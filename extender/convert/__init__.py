@@ -4,15 +4,19 @@ Read `pods`, `nodes` and `podgroups` first; `requests`, `constraints`, `groups` 
 functions, ValueError with the field's name for what cannot be read, everything ambiguous settled here.
 """
 
+from extender.convert.admission import admission_patch, narrowed_terms
 from extender.convert.constraints import pinned_node, unmodelled_constraints
 from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL, node_from_json
 from extender.convert.podgroups import pod_group_from_json
-from extender.convert.pods import NUDGE_ANNOTATION, pod_from_json
+from extender.convert.pods import ADMITTED_ANNOTATION, NUDGE_ANNOTATION, pod_from_json
 
 __all__ = [
+    "ADMITTED_ANNOTATION",
     "ENDPOINT_ANNOTATIONS",
     "NUDGE_ANNOTATION",
     "ZONE_LABEL",
+    "admission_patch",
+    "narrowed_terms",
     "node_from_json",
     "pinned_node",
     "pod_from_json",

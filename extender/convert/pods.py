@@ -11,17 +11,21 @@ from sys import intern
 
 import msgspec
 
-from extender.convert.constraints import ConstraintParts, constraints
+from extender.convert.constraints import ConstraintParts, constraints, unmodelled_constraints
 from extender.convert.decode import NO_RAW, Json, Metadata, decode, given, seconds, shared
 from extender.convert.groups import group_of
 from extender.convert.requests import ContainerResources, PodResources, pod_requests
 from extender.convert.roles import OWN_PREFIX, membership, own_options
 from scoring.ids import Namespace, NodeName, PodName, PodUid
-from scoring.model import MemberClass, Phase, Pod, Role
+from scoring.model import GATE, MemberClass, Phase, Pod, Role
 
 NUDGE_ANNOTATION = OWN_PREFIX + "nudge"
 """Written by the controller to wake a parked pod; never an option, so that a nudge changes no decision."""
-_WRITTEN_BY_US = frozenset({NUDGE_ANNOTATION.removeprefix(OWN_PREFIX)})
+ADMITTED_ANNOTATION = OWN_PREFIX + "admitted"
+"""Written with the removal of our gate, `UID/NODE`: it lets an admission survive our restart (S4).
+
+The uid makes it worthless in a pod template: only who may patch pods can write one that counts."""
+_WRITTEN_BY_US = frozenset({NUDGE_ANNOTATION.removeprefix(OWN_PREFIX), ADMITTED_ANNOTATION.removeprefix(OWN_PREFIX)})
 _PHASES = {phase.value: phase for phase in Phase}
 """`status.phase` → phase"""
 _NOTHING: dict[str, str] = {}
@@ -109,8 +113,11 @@ def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
         member_class = _member_class(place.role, _resources(spec, status), _constraints(spec))
     except ValueError as error:
         raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
+    uid = PodUid(meta.uid or f"{namespace}/{meta.name}")
+    admitted_to = _admitted_to(annotations, uid) if annotations and not spec.node_name else None
+    gates = shared(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else ()
     return Pod(
-        uid=PodUid(meta.uid or f"{namespace}/{meta.name}"),
+        uid=uid,
         namespace=Namespace(namespace),
         name=PodName(meta.name),
         member_class=member_class,
@@ -122,7 +129,10 @@ def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
         created_s=seconds(meta.creation_timestamp),
         scheduled_s=_scheduled_s(spec, status) if group is not None else None,
         deleting=meta.deletion_timestamp is not None,
-        gates=shared(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else (),
+        gates=gates,
+        unmodelled=unmodelled_constraints(bytes(raw)) if GATE in gates else (),
+        admitted_to=admitted_to,
+        unschedulable=admitted_to is not None and not gates and _unschedulable(status),
         group=group,
         job=place.job,
         index=place.index,
@@ -188,6 +198,19 @@ def _scheduled_s(spec: _Spec, status: _Status) -> float | None:
         if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
             return seconds(condition.last_transition_time)
     return None
+
+
+def _admitted_to(annotations: dict[str, str], uid: PodUid) -> NodeName | None:
+    pod, _, node = annotations.get(ADMITTED_ANNOTATION, "").rpartition("/")
+    return NodeName(intern(node)) if node and pod == uid else None
+
+
+def _unschedulable(status: _Status) -> bool:
+    raw = given(status.conditions)
+    return bool(raw) and any(
+        one.type == "PodScheduled" and one.status == "False" and one.reason == "Unschedulable"
+        for one in decode(_conditions, raw, what="status.conditions")
+    )
 
 
 def _constraints(spec: _Spec) -> ConstraintParts:

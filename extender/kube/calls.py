@@ -5,8 +5,9 @@ Rule: the client builds each path from an entry of this table and refuses a coll
 that is missing here cannot be made, and a contract test compares the table with the RBAC rules.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 
@@ -53,6 +54,21 @@ PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes", namespaced=False)
 POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
 EVENTS = Resource("events.k8s.io", "v1", "events")
+_KUBEFLOW = "kubeflow.org"
+OWNERS: Mapping[tuple[str, str], Resource] = {
+    # (API group, kind) → an owner of pods that is read before such a pod is removed
+    ("batch", "Job"): Resource("batch", "v1", "jobs"),
+    ("apps", "StatefulSet"): Resource("apps", "v1", "statefulsets"),
+    ("apps", "ReplicaSet"): Resource("apps", "v1", "replicasets"),
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
+    (_KUBEFLOW, "TFJob"): Resource(_KUBEFLOW, "v1", "tfjobs"),
+    (_KUBEFLOW, "PyTorchJob"): Resource(_KUBEFLOW, "v1", "pytorchjobs"),
+    (_KUBEFLOW, "MPIJob"): Resource(_KUBEFLOW, "v1", "mpijobs"),
+    (_KUBEFLOW, "XGBoostJob"): Resource(_KUBEFLOW, "v1", "xgboostjobs"),
+    (_KUBEFLOW, "PaddleJob"): Resource(_KUBEFLOW, "v1", "paddlejobs"),
+    (_KUBEFLOW, "JAXJob"): Resource(_KUBEFLOW, "v1", "jaxjobs"),
+}
+_VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +110,7 @@ CALLS: tuple[Call, ...] = (
     POD_BIND,
     POD_EVICT,
     EVENT_CREATE,
+    *(Call("get", resource) for resource in OWNERS.values()),
 )
 
 
@@ -104,6 +121,21 @@ def rules(calls: Iterable[Call] = CALLS) -> frozenset[tuple[str, str, str]]:
     (True, False)
     """
     return frozenset(call.rule for call in calls)
+
+
+def owner_path(api_version: str, kind: str, namespace: str, name: str) -> str:
+    """URL path of an owner of pods, in the version that the pod names: rights are by group.
+
+    Errors: ValueError if OWNERS has no such kind, or what is given is no version.
+
+    >>> owner_path("kubeflow.org/v2beta1", "MPIJob", "team-a", "horovod")
+    '/apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs/horovod'
+    """
+    group, _, version = api_version.rpartition("/")
+    resource = OWNERS.get((group, kind))
+    if resource is None or not _VERSION.fullmatch(version):
+        raise ValueError(f"{kind} of {api_version} is not an owner that extender.kube.calls allows to read")
+    return replace(resource, version=version).path(namespace, name)
 
 
 def resource_of(path: str) -> Resource:

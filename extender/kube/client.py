@@ -18,15 +18,17 @@ import msgspec
 
 from extender.errors import ApiError, ConflictError
 from extender.kube.binding import Binder, BindLimits
-from extender.kube.calls import EVENT_CREATE, POD_EVICT, POD_GET, POD_PATCH, resource_of
+from extender.kube.calls import EVENT_CREATE, POD_EVICT, POD_GET, POD_PATCH, owner_path, resource_of
 from extender.kube.credentials import ApiServer
 from extender.kube.faults import mapped
 from extender.kube.transport import Transport, TransportLimits
 from extender.ports import Binding, Clock, Page, WatchEvent
 from scoring.ids import PodUid
+from scoring.model import GATE
 
 _MIB = 1024 * 1024
 _MERGE_PATCH = "application/merge-patch+json"
+_STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,17 @@ class _Metadata(msgspec.Struct):
     uid: str = ""
 
 
+class _Gate(msgspec.Struct):
+    name: str = ""
+
+
+class _PodSpec(msgspec.Struct):
+    scheduling_gates: list[_Gate] | None = msgspec.field(name="schedulingGates", default=None)
+
+
 class _Object(msgspec.Struct):
     metadata: _Metadata
+    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
 
 
 _LIST = msgspec.json.Decoder(_List)
@@ -146,10 +157,29 @@ class KubeClient:
         at 1.36.3), not with 409, and 422 has other causes too: the pod itself tells which it was.
         """
         body = msgspec.json.encode({"metadata": {"uid": uid, "annotations": dict(annotations)}})
+        await self._patch_pod(namespace, name, uid, body, content_type=_MERGE_PATCH)
+
+    async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
+        """Send a strategic merge patch of the very pod `uid`; as `annotate_pod`. ApiError 422: it is not acceptable.
+
+        An earlier patch may have taken effect though its answer was lost; the affinity cannot be changed any more then,
+        and the API server says 422 although the gate is gone, which is what counts.
+        """
+        try:
+            await self._patch_pod(namespace, name, uid, patch, content_type=_STRATEGIC_MERGE_PATCH)
+        except ApiError as error:
+            if error.status != 422:
+                raise
+            with mapped(f"GET {POD_PATCH.path(namespace, name)}"):
+                now = _OBJECT.decode(await self.get_pod(namespace, name))
+            if now.metadata.uid != uid or GATE in [gate.name for gate in now.spec.scheduling_gates or ()]:
+                raise
+
+    async def _patch_pod(self, namespace: str, name: str, uid: PodUid, body: bytes, *, content_type: str) -> None:
         path = POD_PATCH.path(namespace, name)
         try:
             await self._transport.send(
-                "PATCH", path, body=body, content_type=_MERGE_PATCH, timeout_s=self._limits.request_s
+                "PATCH", path, body=body, content_type=content_type, timeout_s=self._limits.request_s
             )
         except ApiError as error:
             if error.status != 422:
@@ -164,14 +194,23 @@ class KubeClient:
         """One pod as raw JSON, read from storage."""
         return await self._transport.send("GET", POD_GET.path(namespace, name), timeout_s=self._limits.request_s)
 
-    async def evict(self, namespace: str, name: str, uid: PodUid) -> None:
-        """Evict the very pod `uid`. ApiError 429: a PodDisruptionBudget forbids it now; ConflictError: replaced."""
+    async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
+        """One owner of pods as raw JSON, read from storage. ValueError: `calls` has no such kind."""
+        path = owner_path(api_version, kind, namespace, name)
+        return await self._transport.send("GET", path, timeout_s=self._limits.request_s)
+
+    async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
+        """Evict the very pod `uid`. ApiError 429: a PodDisruptionBudget forbids it now; ConflictError: replaced.
+
+        With `resource_version` a pod that changed since is a ConflictError too, and the API server does not try again.
+        """
+        unchanged = {"resourceVersion": resource_version} if resource_version else {}
         body = msgspec.json.encode(
             {
                 "apiVersion": "policy/v1",
                 "kind": "Eviction",
                 "metadata": {"name": name, "namespace": namespace},
-                "deleteOptions": {"preconditions": {"uid": uid}},
+                "deleteOptions": {"preconditions": {"uid": uid, **unchanged}},
             }
         )
         path = POD_EVICT.path(namespace, name)

@@ -9,7 +9,7 @@ lost: the next look finds what it said.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -49,10 +49,9 @@ from scoring.permit import (
     next_deadline_s,
 )
 from scoring.plan import Plan
-from scoring.quorum import NO_MEMBERS, Quorum, quorum_of
+from scoring.quorum import NO_MEMBERS, Quorum, Quorums
 from scoring.reasons import Reason
 from scoring.recheck import members_without_room
-from scoring.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +62,10 @@ class Effects:
 
     nudge: Callable[[Sequence[PodUid]], None]
     evict: Callable[[GangKey, Sequence[PodUid]], None]
+    being_admitted: Callable[[GangKey], bool] = lambda _: False
+    """Whether the gang's places stay committed though no member is at bind (S4)"""
+    lapsed: Callable[[GangKey], None] = lambda _: None
+    """Told of a gang whose hold limit passed before quorum"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ class Binds:
         telemetry: Telemetry,
         log: DecisionLog,
         *,
+        lapses: Lapses,
         limits: Limits,
         effects: Effects,
     ) -> None:
@@ -109,14 +113,16 @@ class Binds:
         self._limits = limits
         self._effects = effects
         self._states: dict[GangKey, PermitState] = {}
+        self._quorums = Quorums()
         self._calls: dict[RequestId, _Call] = {}
         """held request → what its caller waits for"""
         self._looked: dict[GangKey, tuple[Gang | None, int, bytes, frozenset[NodeName]]] = {}
         """gang → gang, node table, room taken on its nodes and lost nodes at the last `reconcile`"""
         self._numbers = count(1)
-        self._timers: dict[GangKey, asyncio.TimerHandle] = {}
+        self._timers: dict[GangKey, tuple[float, asyncio.TimerHandle]] = {}
+        """gang → when its machine wants to be told of the time, and what will tell it"""
         self._posts: set[asyncio.Task[None]] = set()
-        self._lapses = Lapses(cache, clock, log)
+        self._lapses = lapses
         self._ended = False
         """Nothing is bound any more; see `shut_down`."""
 
@@ -141,7 +147,7 @@ class Binds:
     def too_few_live(self, gang: Gang) -> bool:
         """Whether so many members are on lost nodes that the rest cannot start, whatever is planned for them (S12)."""
         lost = self._health.lost_of(gang)
-        return bool(lost) and quorum_of(gang, lost_nodes=lost).incomplete
+        return bool(lost) and self._quorums.of(gang, lost_nodes=lost).incomplete
 
     def gangs_under_way(self) -> frozenset[GangKey]:
         """Gangs with calls held, Bindings under way or a clock running, and those remembered whose pods are gone."""
@@ -195,6 +201,8 @@ class Binds:
             gang = self._cache.gang(key)
             state = self._states.get(key)
             if state is None and (gang is None or not (gang.placed and gang.pending)):
+                if gang is not None and self._anything_new(key, None, gang):
+                    self._give_up_taken_places(gang)
                 continue
             if gang is None and state is not None and not _active(state):
                 del self._states[key]  # the last pod is gone; a gang of this name starts anew
@@ -267,18 +275,17 @@ class Binds:
         existing = snapshot.commitments.get(gang.key)
         if existing is not None and existing.assignment.get(pod.uid) == node:
             return True
-        others = _without_commitment(snapshot, gang.key)
-        elsewhere = {uid for commitment in others.commitments.values() for uid in commitment.assignment}
-        if pod.uid in elsewhere:
+        if not self._cache.free_to_commit(gang.key, {pod.uid: node}):
             return False  # it changed gangs, and the other one has not let it go yet
         planned = self._planner.current.admitted.get(gang.key)
         before = existing.assignment if existing else planned.members if planned else {}
-        members = {member.uid for member in gang.members} - elsewhere
-        assignment = {uid: where for uid, where in before.items() if uid in members} | {pod.uid: node}
-        if existing is None and members_without_room(others, gang, assignment):
+        members = {member.uid for member in gang.members}
+        free = self._cache.free_to_commit(gang.key, before)
+        assignment = {uid: where for uid, where in free.items() if uid in members} | {pod.uid: node}
+        if existing is None and members_without_room(snapshot, gang, assignment):
             return False
         # With a commitment the others keep their places; the machine is told which of those at bind lost theirs.
-        self._cache.set_commitment(gang.key, assignment)
+        self._cache.set_commitment(gang.key, assignment, as_planned=existing is None and assignment == before)
         return True
 
     def _unusable(self, gang: Gang, pod: Pod | None, node: NodeName | None) -> frozenset[PodUid]:
@@ -288,8 +295,7 @@ class Binds:
         if pod is not None and node is not None:
             at_bind[pod.uid] = node
         posting = {uid: post.node for uid, post in state.posting.items()} if state else {}
-        others = _without_commitment(self._cache.snapshot(), gang.key)
-        return frozenset(members_without_room(others, gang, {**at_bind, **posting}) & at_bind.keys())
+        return members_without_room(self._cache.snapshot(), gang, {**at_bind, **posting}) & at_bind.keys()
 
     def _give_up_taken_places(self, gang: Gang) -> None:
         """Members whose committed place is taken before they came to bind lose it; the next plan gives them another."""
@@ -297,7 +303,7 @@ class Binds:
         commitment = snapshot.commitments.get(gang.key)
         if commitment is None:
             return
-        taken = members_without_room(_without_commitment(snapshot, gang.key), gang, commitment.assignment)
+        taken = members_without_room(snapshot, gang, commitment.assignment)
         state = self._states.get(gang.key)
         if state is not None:
             taken -= state.held.keys() | state.posting.keys()
@@ -323,7 +329,7 @@ class Binds:
 
     def _quorum(self, key: GangKey) -> Quorum:
         gang = self._cache.gang(key)
-        return NO_MEMBERS if gang is None else quorum_of(gang, lost_nodes=self._health.lost_of(gang))
+        return NO_MEMBERS if gang is None else self._quorums.of(gang, lost_nodes=self._health.lost_of(gang))
 
     def _feed(self, key: GangKey, event: Event) -> None:
         """One step of the gang's machine."""
@@ -419,19 +425,24 @@ class Binds:
         answers = [one.error for one in instructions if isinstance(one, Answer)]
         if Reason.QUORUM_TIMEOUT in answers:
             self._lapses.lapsed(key)
+            self._effects.lapsed(key)
         elif None in answers:
             self._lapses.started(key)
-        self._cache.clear_commitment(key)
+        if not self._effects.being_admitted(key):
+            self._cache.clear_commitment(key)
 
     def _set_timer(self, key: GangKey) -> None:
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
         state = self._states.get(key)
         due_s = next_deadline_s(state) if state is not None else None
+        set_for_s, timer = self._timers.get(key, (None, None))
+        if due_s == set_for_s:
+            return  # as after most steps
+        if timer is not None:
+            timer.cancel()
+            del self._timers[key]
         if due_s is not None:
             delay_s = max(due_s - self._clock.monotonic_s(), 0.0)
-            self._timers[key] = asyncio.get_running_loop().call_later(delay_s, self._deadline, key)
+            self._timers[key] = due_s, asyncio.get_running_loop().call_later(delay_s, self._deadline, key)
 
     def _deadline(self, key: GangKey) -> None:
         self._timers.pop(key, None)
@@ -441,8 +452,3 @@ class Binds:
 def _active(state: PermitState) -> bool:
     """Whether calls wait, Bindings are under way, or a clock runs."""
     return bool(state.held or state.posting or state.evicting or state.partial_until_s is not None)
-
-
-def _without_commitment(snapshot: Snapshot, gang: GangKey) -> Snapshot:
-    """The cluster as everybody but this gang sees it."""
-    return replace(snapshot, commitments={k: c for k, c in snapshot.commitments.items() if k != gang})

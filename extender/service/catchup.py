@@ -8,12 +8,16 @@ version of the cache, and never more than a fifth of the time altogether: kube-s
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from scoring.ids import NodeName, PodUid
 from scoring.model import Pod
+from scoring.network import Ints
 from scoring.snapshot import Snapshot
 
 LONGEST_S = 0.02
@@ -42,8 +46,20 @@ class CatchUp:
         await self._until(lambda: self._cache.pod(uid) is not None, uid)
 
     async def for_room(self, pod: Pod, asked: Sequence[NodeName]) -> None:
-        """Wait while `asked` holds a node that has no room for `pod` in our view. Cost: O(asked) per change."""
-        await self._until(lambda: not ahead_of(self._cache.snapshot(), pod, asked), pod.uid)
+        """Wait while `asked` holds a node that has no room for `pod` in our view.
+
+        Cost: O(asked) once and after changes of nodes; after other changes a comparison of their rows.
+        """
+        rows: _Rows | None = None
+
+        def caught_up() -> bool:
+            nonlocal rows
+            snapshot = self._cache.snapshot()
+            if rows is None or rows.index is not snapshot.table.index:
+                rows = _Rows.of(snapshot, asked)
+            return not _full(snapshot, pod, rows)
+
+        await self._until(caught_up, pod.uid)
 
     async def _until(self, caught_up: Callable[[], bool], uid: PodUid) -> None:
         """Look after each change, until `caught_up` or long enough; at once when it is not this pod's time to wait."""
@@ -65,13 +81,32 @@ class CatchUp:
             self._not_before_s = now_s + _SHARE * (now_s - began_s)
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Where the nodes asked stand in a node table."""
+
+    index: Mapping[NodeName, int]
+    rows: Ints | None
+    """`None`: one of the nodes is not known."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, asked: Sequence[NodeName]) -> "_Rows":
+        index = snapshot.table.index
+        try:
+            return cls(index, np.array([index[name] for name in asked], np.int64))
+        except KeyError:
+            return cls(index, None)
+
+
 def ahead_of(snapshot: Snapshot, pod: Pod, asked: Sequence[NodeName]) -> bool:
     """Whether kube-scheduler's in-tree filters passed a node that we do not know, or that is full in our view."""
-    table = snapshot.table
-    request = table.vector(pod.requests)
-    rows = [table.index.get(name) for name in asked]
-    known = [row for row in rows if row is not None]
-    if len(known) < len(rows) or request is None:
+    return _full(snapshot, pod, _Rows.of(snapshot, asked))
+
+
+def _full(snapshot: Snapshot, pod: Pod, asked: _Rows) -> bool:
+    request = snapshot.table.vector(pod.requests)
+    if asked.rows is None or request is None:
         return True
-    free = table.allocatable[known] - snapshot.used[known]
-    return bool(((free < request) & (request > 0)).any())
+    wanted = np.flatnonzero(request)
+    left = snapshot.table.allocatable[:, wanted] - snapshot.used[:, wanted] - request[wanted]
+    return bool((left.min(axis=1, initial=0) < 0).take(asked.rows).any())

@@ -1,13 +1,15 @@
 """What is due once a second: forget what expired, wake who is overdue, tidy the books.
 
-Also the plan's listener: who may go now is woken, and gangs with something under way are compared with the cache.
+Also the plan's listener: who may go now is let go, and gangs with something under way are compared with the cache.
 """
 
 import asyncio
+from collections.abc import Callable, Sequence
 
 from extender.cache import ClusterCache
-from extender.controller.nudges import Nudges
+from extender.controller.wakes import Wakes
 from extender.ports import Clock
+from extender.service.admission import Admissions
 from extender.service.binding import Binds
 from extender.service.health import NodeHealth
 from extender.service.parking import Parking
@@ -26,23 +28,30 @@ class Housekeeping:
         planner: Planner,
         binds: Binds,
         parking: Parking,
-        nudges: Nudges,
+        wakes: Wakes,
+        admissions: Admissions,
         health: NodeHealth,
         clock: Clock,
+        *,
+        also: Sequence[Callable[[], None]] = (),
     ) -> None:
         self._cache = cache
         self._planner = planner
         self._binds = binds
         self._parking = parking
-        self._nudges = nudges
+        self._wakes = wakes
+        self._admissions = admissions
         self._health = health
         self._clock = clock
+        self._also = also
+        """What else is to be called once a second"""
 
     def plan_made(self, plan: Plan) -> None:
-        """A new plan: wake those it newly admits, and bring machines up to date."""
-        self._nudges.add(self._parking.woken_by(plan, now_s=self._clock.monotonic_s()))
+        """A new plan: let go those it newly admits, and bring machines up to date."""
+        self._wakes.add(self._parking.woken_by(plan, now_s=self._clock.monotonic_s()))
+        self._wakes.add(self._admissions.plan_made(plan))
         self._health.look()
-        self._binds.reconcile(self._binds.gangs_under_way() | plan.partial)
+        self._binds.reconcile(self._binds.gangs_under_way() | self._admissions.open | plan.partial)
         self._binds.plan_made(plan)
 
     async def run(self) -> None:
@@ -56,6 +65,9 @@ class Housekeeping:
         self._cache.expire(self._clock.now_s())
         waiting = {pod.uid for gang in self._cache.snapshot().gangs.values() for pod in gang.pending}
         self._parking.keep_only(waiting - self._binds.at_bind())
-        self._nudges.add(self._parking.overdue(now_s=self._clock.monotonic_s()))
+        self._wakes.add(self._parking.overdue(now_s=self._clock.monotonic_s()))
         self._health.look()
-        self._binds.reconcile(self._binds.gangs_under_way())
+        self._binds.reconcile(self._binds.gangs_under_way() | self._admissions.open)
+        self._admissions.tidy(self._binds.at_bind())
+        for look in self._also:
+            look()

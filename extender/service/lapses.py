@@ -6,6 +6,7 @@ succeed: a gang whose pods changed may reserve at once.
 """
 
 from extender.cache import ClusterCache
+from extender.controller.events import Happening, Tell, tell_nobody
 from extender.ports import Clock
 from extender.telemetry import Decision, DecisionLog
 from scoring.ids import GangKey, PodUid
@@ -18,10 +19,11 @@ LONGEST_S = 600.0
 class Lapses:
     """Lapses in a row of each gang, and the back-offs they cause. Bounded by the gangs that exist: see `renew`."""
 
-    def __init__(self, cache: ClusterCache, clock: Clock, log: DecisionLog) -> None:
+    def __init__(self, cache: ClusterCache, clock: Clock, log: DecisionLog, *, tell: Tell = tell_nobody) -> None:
         self._cache = cache
         self._clock = clock
         self._log = log
+        self._tell = tell
         self._counts: dict[GangKey, tuple[int, frozenset[PodUid]]] = {}
         """gang → (lapses in a row, its pods then)"""
 
@@ -38,8 +40,19 @@ class Lapses:
             return
         times = self._counts[key][0] if key in self._counts else 0
         self._counts[key] = (times + 1, _pods(gang))
-        self._cache.back_off(key, self._clock.now_s() + min(FIRST_S * 2.0**times, LONGEST_S))
+        pause_s = min(FIRST_S * 2.0**times, LONGEST_S)
+        self._cache.back_off(key, self._clock.now_s() + pause_s)
+        for pod in gang.pending[:1]:
+            note = f"Gang {key} was admitted and did not come to bind in time; it is tried again in {pause_s:.0f} s"
+            self._tell(pod, Happening.ADMISSION_LAPSED, note)
         self._log.log_decision(Decision(what="lapse", gang=key), now_s=self._clock.monotonic_s())
+
+    def refused(self, key: GangKey) -> None:
+        """The gang cannot be let in as it is: it waits for the longest time, or until its pods change."""
+        gang = self._cache.gang(key)
+        if gang is not None:
+            self._counts[key] = (self._counts.get(key, (0, frozenset()))[0] + 1, _pods(gang))
+            self._cache.back_off(key, self._clock.now_s() + LONGEST_S)
 
     def started(self, key: GangKey) -> None:
         """A member was bound: the count begins anew."""

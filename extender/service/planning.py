@@ -13,7 +13,7 @@ from extender.ports import Clock
 from extender.telemetry import Decision, DecisionLog, Telemetry
 from scoring.model import Gang
 from scoring.network import NetworkMatrix
-from scoring.plan import Memo, Plan, plan
+from scoring.plan import Memo, Plan, plan, plan_in_steps
 from scoring.plan.warm import warmed
 from scoring.policy import Policy
 from scoring.reasons import Reason
@@ -26,6 +26,10 @@ _TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})
 _TIMED_LOOK_S = 1.0
 _INLINE_NODES = 200
 """Up to this many nodes are scored by the plan that needs them, within milliseconds."""
+_SLICE_S = 0.01
+"""A run in steps lets others have a turn after this long (S15)."""
+_EXPECTED_S = 0.3
+"""A plan that came true is renewed after this long at the latest."""
 _STRETCH = 5.0
 """Pause after a run, in lengths of that run."""
 
@@ -56,6 +60,8 @@ class Planner:
         self._log = log
         self._interval_s = interval_s
         self._dirty = asyncio.Event()
+        self._expected: asyncio.TimerHandle | None = None
+        """Will start a run for changes that were foreseen"""
         self._listeners: list[Listener] = []
         self._not_before_s = -float("inf")
         self._spot_not_before_s = -float("inf")
@@ -68,6 +74,16 @@ class Planner:
         """Something changed that may change the plan: run soon."""
         self.changed_s = self._clock.monotonic_s()
         self._dirty.set()
+
+    def mark_expected(self) -> None:
+        """What the plan foresaw happened: it stays right as it is, and is renewed with the next real change or later.
+
+        Why: a burst of a thousand members that go where they were planned is a thousand changes; planning them all
+        anew every 50 ms is most of the work there is.
+        """
+        self.changed_s = self._clock.monotonic_s()
+        if self._expected is None and not self._dirty.is_set():
+            self._expected = asyncio.get_running_loop().call_later(_EXPECTED_S, self._dirty.set)
 
     def plan_for(self, gang: Gang) -> Plan:
         """The current plan, renewed on the spot if a newer one may say better, unless planning took long just now.
@@ -87,22 +103,55 @@ class Planner:
 
     def replan(self) -> Plan:
         """Plan the cluster as it is now; the same snapshot version is planned again only when time may have told."""
+        snapshot = self._fresh_snapshot()
+        if snapshot is not None:
+            started_s = self._clock.monotonic_s()
+            now_s = self._clock.now_s()
+            made = plan(snapshot, self.policy, now_s=now_s, previous=self.current, memo=self.memo)
+            self._adopt(made, snapshot, took_s=self._clock.monotonic_s() - started_s)
+        return self.current
+
+    async def replan_in_steps(self) -> None:
+        """As `replan`, but everybody else has a turn every `_SLICE_S`; given up when a newer plan is made meanwhile."""
+        snapshot = self._fresh_snapshot()
+        if snapshot is None:
+            return
+        before = self.current
+        took_s, began_s = 0.0, self._clock.monotonic_s()
+        steps = plan_in_steps(snapshot, self.policy, now_s=self._clock.now_s(), previous=before, memo=self.memo)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                self._adopt(done.value, snapshot, took_s=took_s + self._clock.monotonic_s() - began_s)
+                return
+            slice_s = self._clock.monotonic_s() - began_s
+            if slice_s >= _SLICE_S:
+                took_s += slice_s
+                await asyncio.sleep(0)
+                if self.current is not before:
+                    return
+                began_s = self._clock.monotonic_s()
+
+    def _fresh_snapshot(self) -> Snapshot | None:
+        """What is to be planned now; `None`: the current plan is of just that."""
         snapshot = self._cache.snapshot()
         self._dirty.clear()
+        if self._expected is not None:
+            self._expected.cancel()
+            self._expected = None
         if self.snapshot is not None and snapshot.version == self.current.version and not self._time_may_tell():
-            return self.current
-        before = self.current
-        started_s = self._clock.monotonic_s()
-        now_s = self._clock.now_s()
-        self.current = plan(snapshot, self.policy, now_s=now_s, previous=before, memo=self.memo)
-        self.snapshot = snapshot
-        took_s = self._clock.monotonic_s() - started_s
+            return None
+        return snapshot
+
+    def _adopt(self, made: Plan, snapshot: Snapshot, *, took_s: float) -> None:
+        """Make a plan the current one, and tell the listeners."""
+        before, self.current, self.snapshot = self.current, made, snapshot
         self._spot_not_before_s = self._clock.monotonic_s() + _STRETCH * took_s
         self._not_before_s = max(self._clock.monotonic_s() + self._interval_s, self._spot_not_before_s)
         self._report(before, took_s)
         for listener in self._listeners:
             listener(self.current)
-        return self.current
 
     async def prepare(self, network: NetworkMatrix) -> None:
         """Score new network data before it is planned with; large clusters are scored in a thread."""
@@ -117,7 +166,7 @@ class Planner:
             pause_s = self._not_before_s - self._clock.monotonic_s()
             if pause_s > 0:
                 await asyncio.sleep(pause_s)
-            self.replan()
+            await self.replan_in_steps()
 
     async def _wait_for_work(self) -> None:
         if not self._time_may_tell():

@@ -7,7 +7,7 @@ because kube-scheduler may ask for it a thousand times a second.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,7 +74,7 @@ class Verbs:
         self._log = log
         self._synced = synced
         self._zone_label = zone_label
-        self._scores: dict[object, dict[NodeName, int]] = {}
+        self._scores: dict[object, _Scores] = {}
         """(snapshot version, plan version, pod) → score of each node; the last few"""
 
     async def caught_up(self, args: FilterArgs) -> None:
@@ -112,8 +112,9 @@ class Verbs:
     def prioritize(self, args: FilterArgs) -> Sequence[int]:
         """0–10 for each node asked, in the request's order; 0 for nodes nobody knows."""
         pod = self._pod(args)
-        scores = self._scores_for(pod, args)
-        return [scores.get(name, 0) for name in args.node_names]
+        index, values = self._scores_for(pod, args)
+        values = [*values, 0]  # the last one is of nodes nobody knows
+        return [values[index.get(name, -1)] for name in args.node_names]
 
     async def bind(self, args: BindArgs, gone: asyncio.Event) -> Reason | None:
         """Bind the pod, after its gang's quorum if it has one. `None`: the API server confirmed it."""
@@ -162,8 +163,9 @@ class Verbs:
         if pod.node is not None:  # bound already, and kube-scheduler is a moment behind
             return Passed([pod.node]) if pod.node in asked else Refused(Reason.OTHER_NODE_PLANNED)
         now_s = self._clock.monotonic_s()
-        plan = self._planner.plan_for(gang)
-        node = plan.node_of.get(pod.uid)
+        node = self._cache.committed_node(gang.key, pod.uid)
+        plan = self._planner.plan_for(gang) if node is None else self._planner.current
+        node = node or plan.node_of.get(pod.uid)
         if node is not None and self._binds.too_few_live(gang):
             return self._refuse(args, pod, Reason.INCOMPLETE, planned=node)
         offered = node is not None and node in asked
@@ -203,22 +205,22 @@ class Verbs:
 
     # -- prioritize ---------------------------------------------------------------------------------------------------
 
-    def _scores_for(self, pod: Pod, args: FilterArgs) -> dict[NodeName, int]:
+    def _scores_for(self, pod: Pod, args: FilterArgs) -> "_Scores":
         gang = self._cache.gang_of(pod.uid)
         plan, policy = self._planner.current, self._planner.policy
         current = self._cache.snapshot()
         snapshot = current if args.nodes_json is None else _with_nodes(current, args, zone_label=self._zone_label)
         if snapshot is not current:  # nodes nobody else knows: nothing of this is worth keeping
-            return _by_name(snapshot, prefer(snapshot, plan, pod, gang, policy))
+            return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy))
         if self._known(args) is None:  # a pod that only the request tells of; the next request may tell otherwise
-            return _by_name(snapshot, prefer(snapshot, plan, pod, gang, policy, memo=self._planner.memo))
+            return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy, memo=self._planner.memo))
         key = (snapshot.version, plan.version, pod.uid)
         known = self._scores.get(key)
         if known is None:
             if len(self._scores) >= _SCORES_KEPT:
                 self._scores.clear()
             preference = prefer(snapshot, plan, pod, gang, policy, memo=self._planner.memo)
-            known = self._scores[key] = _by_name(snapshot, preference)
+            known = self._scores[key] = _by_row(snapshot, preference)
         return known
 
     # -- both ---------------------------------------------------------------------------------------------------------
@@ -240,8 +242,12 @@ class Verbs:
         return self._cache.pod_by_name(args.pod.namespace or "default", args.pod.name)
 
 
-def _by_name(snapshot: Snapshot, preference: Preference) -> dict[NodeName, int]:
-    return dict(zip(snapshot.table.names, extender_scores(preference.total).tolist(), strict=True))
+_Scores = tuple[Mapping[NodeName, int], list[int]]
+"""Node → row, and the score of each row."""
+
+
+def _by_row(snapshot: Snapshot, preference: Preference) -> _Scores:
+    return snapshot.table.index, extender_scores(preference.total).tolist()
 
 
 def _why(plan: Plan, uid: PodUid, gang: Gang) -> Reason:

@@ -6,6 +6,7 @@ from typing import Any
 
 from extender.cache import ClusterCache
 from extender.network.refresh import NetworkStatus
+from extender.service.admission import Admissions
 from extender.service.binding import Binds
 from extender.service.documents import (
     Document,
@@ -14,6 +15,7 @@ from extender.service.documents import (
     plan_document,
     preference_document,
 )
+from extender.service.pairs import USUAL_NODES, pairs_document, zones_document
 from extender.service.planning import Planner
 from scoring.explain import explain
 from scoring.ids import gang_key
@@ -33,6 +35,7 @@ class Views:
         cache: ClusterCache,
         planner: Planner,
         binds: Binds,
+        admissions: Admissions,
         *,
         sync: Sync,
         network: Callable[[], NetworkStatus | None],
@@ -40,13 +43,19 @@ class Views:
         self._cache = cache
         self._planner = planner
         self._binds = binds
+        self._admissions = admissions
         self._sync = sync
         self._network = network
 
     def plan(self) -> Document:
         """The current plan."""
         snapshot = self._planner.snapshot or self._cache.snapshot()
-        return {**plan_document(self._planner.current, snapshot), "held_binds": self._binds.held_count}
+        document = plan_document(self._planner.current, snapshot)
+        commitments = self._cache.snapshot().commitments
+        document["committed"] = {key: len(one.assignment) for key, one in sorted(commitments.items())}
+        document["being_admitted"] = sorted(self._admissions.open)
+        document["held_binds"] = self._binds.held_count
+        return document
 
     def explain(self, namespace: str, name: str) -> Document | None:
         """Why a gang or a pod is where it is; `None` if nothing of that name is known."""
@@ -63,14 +72,19 @@ class Views:
             held = tuple(state.held) if state is not None else ()
             explanation = explain(snapshot, self._planner.current, gang, self._planner.policy, memo=self._planner.memo)
             document = explain_document(explanation, held=held)
+            document["being_admitted"] = self._admissions.keeps(gang.key)
+            document["admission_refused"] = self._admissions.refusal(gang.key)
         if pod is not None:
             document["pod"] = self._pod(pod)
         return document
 
-    def network(self) -> Document:
-        """Sources, mapping and coverage of the network data."""
+    def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Document:
+        """Sources, mapping and coverage of the network data, and the values between some nodes."""
         status = self._network()
-        document = matrix_document(self._cache.snapshot())
+        snapshot = self._cache.snapshot()
+        document = matrix_document(snapshot)
+        document["zones"] = zones_document(snapshot)
+        document["pairs"] = pairs_document(snapshot, zone=zone, limit=limit)
         if status is not None:
             document["status"] = asdict(status)
         return document

@@ -4,7 +4,7 @@ import json
 import random
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -12,12 +12,16 @@ import pytest
 from bench.apiserver import serve
 from bench.apistore import ApiStore
 from extender.clock import SystemClock
+from extender.convert import admission_patch, narrowed_terms
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
 from extender.kube.calls import EVENTS, NODES, POD_GROUPS, PODS
 from extender.kube.client import KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.ports import Binding, ClusterApi, WatchEvent
-from scoring.ids import NodeName, PodUid
+from scoring.admit import Listing
+from scoring.ids import NodeName, PodUid, ZoneName
+from scoring.model import GATE
+from tests.builders import pod
 from tests.fakes.cluster_api import FakeClusterApi
 
 ALL_PODS = PODS.collection()
@@ -246,6 +250,8 @@ async def test_another_pod_of_the_same_name(world: World) -> None:
     with pytest.raises(ConflictError):
         await world.api.annotate_pod("default", "p", old, {"a": "b"})
     with pytest.raises(ConflictError):
+        await world.api.admit_pod("default", "p", old, admitting(old, "n1"))
+    with pytest.raises(ConflictError):
         await world.api.evict("default", "p", old)
     assert before == world.store.version
 
@@ -258,6 +264,8 @@ async def test_a_pod_that_is_gone(world: World) -> None:
     with pytest.raises(NotFoundError):
         await world.api.annotate_pod("default", "p", uid, {"a": "b"})
     with pytest.raises(NotFoundError):
+        await world.api.admit_pod("default", "p", uid, admitting(uid, "n1"))
+    with pytest.raises(NotFoundError):
         await world.api.evict("default", "p", uid)
     with pytest.raises(NotFoundError):
         await world.api.get_pod("default", "p")
@@ -269,6 +277,39 @@ async def test_annotate_adds_to_what_is_there(world: World) -> None:
     await world.api.annotate_pod("default", "p", uid, {"ours": "2"})
     pod = json.loads(await world.api.get_pod("default", "p"))
     assert pod["metadata"]["annotations"] == {"theirs": "1", "ours": "2"}
+
+
+def gated(*names: str) -> dict[str, Any]:
+    """The spec of a pod with these gates."""
+    return {"schedulingGates": [{"name": name} for name in names], "nodeSelector": {"disk": "ssd"}}
+
+
+def admitting(uid: PodUid, node: str) -> bytes:
+    """The patch that lets a pod in to one node."""
+    terms = narrowed_terms(None, Listing((ZoneName("a"),), (NodeName(node),)), zone_label="zone")
+    return admission_patch(replace(pod("p"), uid=uid), NodeName(node), terms)
+
+
+async def test_an_admission_takes_our_gate_alone(world: World) -> None:
+    """Other gates and fields stay, the affinity is narrowed, the annotation is there."""
+    uid = world.pod(spec=gated("example.com/theirs", GATE))
+    await world.api.admit_pod("default", "p", uid, admitting(uid, "n1"))
+    found = json.loads(await world.api.get_pod("default", "p"))
+    assert [gate["name"] for gate in found["spec"]["schedulingGates"]] == ["example.com/theirs"]
+    assert found["spec"]["nodeSelector"] == {"disk": "ssd"}
+    required = found["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert required["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["n1"]
+    assert found["metadata"]["annotations"] == {"netgang.io/admitted": f"{uid}/n1"}
+
+
+async def test_an_admission_that_took_effect_is_not_an_error_again(world: World) -> None:
+    """The answer was lost and the plan changed: the API server refuses another affinity, but the gate is gone."""
+    uid = world.pod(spec=gated(GATE))
+    for node in ("n1", "n1", "n2"):
+        await world.api.admit_pod("default", "p", uid, admitting(uid, node))
+    found = json.loads(await world.api.get_pod("default", "p"))
+    required = found["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert required["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["n1"]
 
 
 async def test_evict_removes_the_pod(world: World) -> None:

@@ -1,7 +1,7 @@
 """A ClusterApi in memory: keeps the port's promises, and breaks them on demand.
 
 Its objects live in an ApiStore, so binding, patching and evicting change them and the watches tell. Verbs, for faults,
-latency and counts: list, watch, bind, patch, get, evict, create_event.
+latency and counts: list, watch, bind, patch, admit, get, get_object, evict, create_event.
 """
 
 import asyncio
@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
+import msgspec
+
 from bench.apistore import ApiStore, Object
-from extender.errors import ConflictError
-from extender.kube.calls import EVENTS, NODES, POD_GROUPS, PODS, Resource, resource_of
+from extender.errors import ApiError, ConflictError
+from extender.kube.calls import EVENTS, NODES, OWNERS, POD_GROUPS, PODS, Resource, owner_path, resource_of
 from extender.ports import Binding, Page, WatchEvent
 from scoring.ids import PodUid
 
-_RESOURCES: dict[str, Resource] = {"Pod": PODS, "Node": NODES, "PodGroup": POD_GROUPS, "Event": EVENTS}
+_OWNERS = {kind: resource for (_, kind), resource in OWNERS.items()}
+_RESOURCES: dict[str, Resource] = {"Pod": PODS, "Node": NODES, "PodGroup": POD_GROUPS, "Event": EVENTS, **_OWNERS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class FakeClusterApi:
         """verb → time each call takes before it has an effect; verbs not named take none"""
         self.calls: Counter[str] = Counter()
         """verb → calls so far, failed ones included"""
+        self.admitted: list[str] = []
+        """Names of pods whose gate was removed, in order"""
         self.events: list[Object] = []
         """Events created"""
         self._faults: defaultdict[str, deque[_Fault]] = defaultdict(deque)
@@ -56,7 +61,10 @@ class FakeClusterApi:
 
     def add(self, obj: Mapping[str, Any]) -> Object:
         """Create or replace an object (a Pod unless `kind` says otherwise); returns it as stored."""
-        return self.store.put(_RESOURCES[obj.get("kind", "Pod")], obj)
+        kind = obj.get("kind", "Pod")
+        if kind in _OWNERS:
+            self.store.install(_OWNERS[kind])
+        return self.store.put(_RESOURCES[kind], obj)
 
     def remove(self, name: str, *, namespace: str = "default", kind: str = "Pod") -> None:
         """Delete an object."""
@@ -164,6 +172,20 @@ class FakeClusterApi:
         self.store.merge_patch(PODS, namespace, name, {"metadata": {"uid": uid, "annotations": dict(annotations)}})
         _end(fault)
 
+    async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
+        """Apply an admission patch to the very pod; 422 for one whose gate is gone already is success."""
+        fault = await self._begin("admit")
+        pod = self.store.get(PODS, namespace, name)
+        if pod["metadata"]["uid"] != uid:
+            raise ConflictError(409, f"pod {namespace}/{name} was replaced by another of the same name")
+        try:
+            self.store.admission_patch(namespace, name, msgspec.json.decode(patch))
+        except ApiError as error:
+            if error.status != 422 or self.store.get(PODS, namespace, name)["spec"].get("schedulingGates"):
+                raise
+        self.admitted.append(name)
+        _end(fault)
+
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """GET one pod."""
         fault = await self._begin("get")
@@ -171,9 +193,19 @@ class FakeClusterApi:
         _end(fault)
         return body
 
-    async def evict(self, namespace: str, name: str, uid: PodUid) -> None:
+    async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
+        """GET an owner of pods; any version of its kind is served."""
+        owner_path(api_version, kind, namespace, name)
+        fault = await self._begin("get_object")
+        body = self.store.body(OWNERS[api_version.rpartition("/")[0], kind], namespace, name)
+        _end(fault)
+        return body
+
+    async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Evict the very pod."""
         fault = await self._begin("evict")
+        if resource_version not in ("", self.store.get(PODS, namespace, name)["metadata"]["resourceVersion"]):
+            raise ConflictError(409, "the ResourceVersion in the precondition does not match that in record")
         self.store.evict(namespace, name, uid=uid)
         _end(fault)
 

@@ -151,6 +151,19 @@ async def test_a_gang_that_looks_different_by_now_is_spared(fields: dict[str, ob
         world.api.store.speak()
 
 
+async def test_a_member_that_changed_in_the_last_moment_is_spared() -> None:
+    """The version that was read is a precondition beside the uid (S11)."""
+    async with running(N1, N2) as world:
+        bound, _ = await half_bound(world)
+        began_s = world.now_s
+        release = world.api.hold("evict")
+        await world.until(began_s + PARTIAL_S + 2.0)
+        world.change(bound, phase="Running")
+        release.set()
+        await world.settle(1.0)
+        assert (world.api.calls["evict"], world.api.evictions) == (1, [])
+
+
 @pytest.mark.parametrize("error", [ApiUnavailableError("connection refused"), NotFoundError(404, "not found")])
 async def test_a_gang_that_cannot_be_read_is_spared(error: Exception) -> None:
     """Without a fresh look at every member nothing is removed."""

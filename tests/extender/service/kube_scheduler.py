@@ -27,6 +27,15 @@ def millicores(pod: dict[str, Any]) -> int:
     )
 
 
+def listed_nodes(pod: dict[str, Any]) -> set[str] | None:
+    """The nodes that a pod's required affinity names, as an admission writes it; `None`: all."""
+    affinity = pod["spec"].get("affinity")
+    if affinity is None:
+        return None
+    required = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return {one["values"][0] for term in required["nodeSelectorTerms"] for one in term["matchFields"]}
+
+
 class KubeScheduler:
     """One run of kube-scheduler; a restart is a new one."""
 
@@ -50,7 +59,8 @@ class KubeScheduler:
         self._take_answers(world, pods)
         for uid, pod in sorted(pods.items()):
             ours = pod["spec"]["schedulerName"] == "netgang"
-            if ours and not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
+            waits = not pod["spec"].get("nodeName") and not pod["spec"].get("schedulingGates")
+            if ours and waits and "deletionTimestamp" not in pod["metadata"]:
                 self._try(world, uid, pod, pods)
 
     def _take_answers(self, world: World, pods: dict[str, Any]) -> None:
@@ -86,7 +96,12 @@ class KubeScheduler:
         if self._hopeless.get(uid) == look:
             return
         name = pod["metadata"]["name"]
-        nodes = [node for node, amount in sorted(free.items()) if amount >= millicores(pod)]
+        listed = listed_nodes(pod)
+        nodes = [
+            node
+            for node, amount in sorted(free.items())
+            if amount >= millicores(pod) and (listed is None or node in listed)
+        ]
         if not nodes:
             self._hopeless[uid] = look
             return

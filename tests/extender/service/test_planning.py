@@ -11,7 +11,7 @@ from extender.service.planning import Planner
 from extender.telemetry import DecisionLog, Telemetry
 from scoring.ids import gang_key
 from scoring.model import Gang
-from scoring.plan import Plan
+from scoring.plan import Plan, plan
 from scoring.policy import Policy, ZonePolicy
 from scoring.reasons import Reason
 from tests.builders import mesh, node, pod
@@ -237,3 +237,53 @@ def test_a_planner_needs_no_event_loop() -> None:
     cache.nodes.upsert(node("n1"))
     cache.pods.upsert(pod("p", gang="g", min_available=1))
     assert planner.replan().node_of == {pod("p").uid: "n1"}
+
+
+class BusyClock(LoopClock):
+    """Each look at it takes four milliseconds: a slow machine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spent_s = 0.0
+
+    def monotonic_s(self) -> float:
+        """Never the same twice."""
+        self._spent_s += 0.004
+        return super().monotonic_s() + self._spent_s
+
+
+async def test_a_long_run_lets_others_have_a_turn() -> None:
+    """S15: thirty gangs at 4 ms a step are a run of many slices, and the plan is that of one go."""
+    desk = Desk(clock=BusyClock())
+    desk.cache.nodes.replace([node(f"n{i}") for i in range(9)])
+    for number in range(30):
+        desk.cache.pods.upsert(pod(f"g{number}-0", gang=f"g{number}", min_available=1))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    await desk.planner.replan_in_steps()
+    task.cancel()
+    assert turns >= 5
+    snapshot = desk.cache.snapshot()
+    at_once = plan(snapshot, desk.planner.policy, now_s=0.0)
+    assert desk.planner.current.node_of == at_once.node_of
+
+
+async def test_a_run_in_steps_gives_way_to_a_newer_plan() -> None:
+    """A plan made on the spot meanwhile is of a newer cluster: it stays."""
+    desk = Desk(clock=BusyClock())
+    desk.cache.nodes.replace([node("n1")])
+    for number in range(10):
+        desk.cache.pods.upsert(pod(f"g{number}-0", gang=f"g{number}", min_available=1))
+    slow = asyncio.create_task(desk.planner.replan_in_steps())
+    await asyncio.sleep(0)
+    desk.cache.pods.upsert(pod("late-0", gang="late", min_available=1))
+    newer = desk.planner.replan()
+    await slow
+    assert desk.planner.current is newer

@@ -20,10 +20,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.calls import NODES, PODS
 from extender.ports import Binding
+from scoring.model import GATE
 from scoring.permit import validate_state
 from scoring.plan import plan
 from scoring.quorum import quorum_of
-from tests.extender.service.kube_scheduler import KubeScheduler, millicores, objects
+from tests.extender.service.kube_scheduler import KubeScheduler, listed_nodes, millicores, objects
 from tests.extender.service.world import COMMIT_S, HOLD_S, World, node_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -56,6 +57,8 @@ class Wish:
     urgent: bool
     late: int
     """How many of its pods come late to the extender."""
+    gated: bool = False
+    """Its pods wait at our gate."""
 
 
 WISHES = st.builds(
@@ -65,6 +68,7 @@ WISHES = st.builds(
     cpu=st.sampled_from(["1", "2", "3"]),
     urgent=st.booleans(),
     late=st.integers(0, 1),
+    gated=st.booleans(),
 )
 
 
@@ -115,6 +119,7 @@ class ServiceMachine(RuleBasedStateMachine):
         self.scheduling = True
         self.spoiled: set[str] = set()
         """Gangs that people or faults have broken: they may be bound in part"""
+        self.gated: dict[str, bool] = {}
         self.strangers = 0
         self.violated: list[str] = []
 
@@ -157,8 +162,14 @@ class ServiceMachine(RuleBasedStateMachine):
         self.spoiled.discard(name)
         self.api.spoiled.discard(name)
         names = self.world.gang(
-            name, wish.size + wish.spare, minimum=wish.size, cpu=wish.cpu, priority=10 if wish.urgent else 0
+            name,
+            wish.size + wish.spare,
+            minimum=wish.size,
+            cpu=wish.cpu,
+            priority=10 if wish.urgent else 0,
+            **({"schedulingGates": [{"name": GATE}]} if wish.gated else {}),
         )
+        self.gated[name] = wish.gated
         self.scheduler.late.update(names[: wish.late])
 
     def delete(self, name: str) -> None:
@@ -175,7 +186,11 @@ class ServiceMachine(RuleBasedStateMachine):
             if recreate:
                 for field in ("uid", "resourceVersion"):
                     del pod["metadata"][field]
-                pod["spec"].pop("nodeName", None)
+                for field in ("nodeName", "affinity", "schedulingGates"):
+                    pod["spec"].pop(field, None)
+                pod["metadata"]["annotations"] = {}
+                if self.gated[name]:
+                    pod["spec"]["schedulingGates"] = [{"name": GATE}]
                 self.api.add(pod)
 
     @step(name=st.none() | st.sampled_from(GANGS), number=st.integers(0, 3))
@@ -217,11 +232,16 @@ class ServiceMachine(RuleBasedStateMachine):
         """The next POSTs fail, or lose their answer."""
         self.api.fail_next("bind", error, times=times, applied=applied)
 
-    @step(verb=st.sampled_from(["patch", "evict", "get"]), latency_s=st.sampled_from([0.0, 0.05, 1.0, 20.0]))
-    def the_api_server_has_a_bad_day(self, verb: str, latency_s: float) -> None:
-        """Another call fails, and POSTs are slow or very slow, or fast again."""
-        self.api.fail_next(verb, FAULTS[0])
+    @step(
+        verb=st.sampled_from(["patch", "admit", "evict", "get"]),
+        latency_s=st.sampled_from([0.0, 0.05, 1.0, 20.0]),
+        applied=st.booleans(),
+    )
+    def the_api_server_has_a_bad_day(self, verb: str, latency_s: float, applied: bool) -> None:
+        """Another call fails, perhaps after it took effect, and POSTs are slow or very slow, or fast again."""
+        self.api.fail_next(verb, FAULTS[0], applied=applied)
         self.api.latency_s["bind"] = latency_s
+        self.api.latency_s["admit"] = min(latency_s, 1.0)
 
     @step(what=st.sampled_from(["watches", "history", "kube-scheduler", "netgang"]))
     def breaks(self, what: str) -> None:
@@ -292,6 +312,18 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @invariant()
     @precondition(lambda self: hasattr(self, "world"))
+    def only_who_has_a_place_is_let_in(self) -> None:
+        """A gate that we removed left a list of nodes and a note behind."""
+        for pod in objects(self.world, PODS):
+            if self.gated.get(pod["metadata"]["name"].split("-")[0]) and not pod["spec"].get("schedulingGates"):
+                _, _, node = pod["metadata"]["annotations"]["netgang.io/admitted"].rpartition("/")
+                listed = listed_nodes(pod)
+                assert listed is not None
+                assert node in listed
+                assert pod["spec"].get("nodeName") in {None, *listed}
+
+    @invariant()
+    @precondition(lambda self: hasattr(self, "world"))
     def calls_are_answered_in_time(self) -> None:
         """The hold limit for who is held, the commit limit more for who is posted, and not a moment longer."""
         held = {uid for state in self._states() for uid in state.held}
@@ -301,10 +333,12 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @invariant()
     @precondition(lambda self: hasattr(self, "world"))
-    def commitments_belong_to_somebody_at_bind(self) -> None:
-        """Held room without a held call would be dead."""
+    def commitments_belong_to_somebody_who_comes(self) -> None:
+        """Held room without a held call would be dead, unless the gang is just being let in."""
         commitments = self.world.service.cache.snapshot().commitments
         for key in commitments:
+            if self.world.service.admissions.keeps(key):
+                continue
             state = self.world.service.binds.state(key)
             assert state is not None, f"{key} is committed for nobody"
             assert state.held or state.posting, f"{key} is committed for nobody"
@@ -322,7 +356,8 @@ class ServiceMachine(RuleBasedStateMachine):
             for _ in range(int(LIVELY_S / 50.0)):
                 self.run(self.world.settle(50.0))
                 open_ones = self._could_start()
-                if not open_ones and not self.world.service.binds.gangs_under_way():
+                under_way = self.world.service.binds.gangs_under_way() | self.world.service.admissions.open
+                if not open_ones and not under_way:
                     break
             assert not open_ones, f"could start and does not: {open_ones}"
             self.nodes_are_not_over_committed()
@@ -333,7 +368,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
     def _nothing_fails_any_more(self) -> None:
         self.scheduler.late.clear()
-        for verb in ("bind", "patch", "evict", "get", "list", "watch"):
+        for verb in ("bind", "patch", "admit", "evict", "get", "list", "watch"):
             self.api._faults[verb].clear()
         self.api.latency_s.clear()
 

@@ -113,6 +113,7 @@ async def test_not_ready_between_reading_and_planning() -> None:
             world.service.cache,
             following(Settings(), world.api, world.clock, random.Random(0)).planner,
             world.service.binds,
+            world.service.admissions,
             sync=dict,
             network=lambda: None,
         )
@@ -138,7 +139,12 @@ async def test_the_network_shows_its_coverage_and_its_sources() -> None:
         assert document["metrics"]["delay"] == {"known_pairs": 2, "mapped_nodes": 1, "nodes": 2}
         assert "status" not in document
         views = Views(
-            world.service.cache, world.service.planner, world.service.binds, sync=dict, network=refresh.status
+            world.service.cache,
+            world.service.planner,
+            world.service.binds,
+            world.service.admissions,
+            sync=dict,
+            network=refresh.status,
         )
         assert [one["name"] for one in views.network()["status"]["sources"]] == ["fake"]
         ready, _, detail = views.readiness()
@@ -162,7 +168,12 @@ async def test_a_source_that_crashed_makes_the_service_unready() -> None:
         task = asyncio.create_task(refresh.run())
         await world.settle()
         views = Views(
-            world.service.cache, world.service.planner, world.service.binds, sync=dict, network=refresh.status
+            world.service.cache,
+            world.service.planner,
+            world.service.binds,
+            world.service.admissions,
+            sync=dict,
+            network=refresh.status,
         )
         ready, reasons, _ = views.readiness()
         assert not ready

@@ -34,6 +34,8 @@ HOLD_S = 25.0
 """The default hold limit."""
 COMMIT_S = 15.0
 """The default commit timeout."""
+ADMIT_S = 60.0
+"""The default time after which an admitted gang that does not come to bind lapses."""
 PARTIAL_S = 120.0
 """The default time after which a gang that never started is evicted."""
 NO_BUDGET = ApiError(429, "Cannot evict pod as it would violate the pod's disruption budget.")
@@ -279,8 +281,8 @@ class World:
         return self.service.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
 
     async def finish(self) -> None:
-        """Wait until every hold and commit limit is over; nothing may be left then."""
-        await self.settle(HOLD_S + COMMIT_S + 5.0)
+        """Wait until every hold, commit and admission limit is over; nothing may be left then."""
+        await self.settle(max(HOLD_S + COMMIT_S, ADMIT_S) + 5.0)
         assert not [call for call in self.calls if call.waits], "a call was never answered"
         await self.settle(0.2)
         assert self.service.binds.held_count == 0

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender.cache import ClusterCache
-from extender.controller.nudges import Nudges
+from extender.controller.wakes import Gates, Wakes
 from extender.convert import NUDGE_ANNOTATION, pod_from_json
 from extender.errors import ApiUnavailableError
 from extender.kube.calls import PODS
@@ -24,13 +24,14 @@ N1, N2 = node_json("n1"), node_json("n2")
 
 
 class Desk:
-    """Nudges at work over a cache that follows nothing."""
+    """Wakes at work over a cache that follows nothing."""
 
     def __init__(self) -> None:
         self.api = FakeClusterApi()
         self.cache = ClusterCache()
         self.telemetry = Telemetry()
-        self.nudges = Nudges(self.cache, self.api, LoopClock(), self.telemetry)
+        gates = Gates(lambda _: None, lambda _: None, lambda _pod, _why: None)
+        self.wakes = Wakes(self.cache, self.api, LoopClock(), self.telemetry, gates)
 
     def pod(self, name: str, **fields: object) -> PodUid:
         """A pod in cluster and cache."""
@@ -46,9 +47,9 @@ class Desk:
 
 @asynccontextmanager
 async def at_work() -> AsyncIterator[Desk]:
-    """Nudges during the block."""
+    """Wakes during the block."""
     desk = Desk()
-    task = asyncio.create_task(desk.nudges.run())
+    task = asyncio.create_task(desk.wakes.run())
     try:
         yield desk
     finally:
@@ -61,7 +62,7 @@ async def test_a_nudge_writes_a_new_value_each_time() -> None:
     async with at_work() as desk:
         uid = desk.pod("p")
         for _ in range(2):
-            desk.nudges.add([uid])
+            desk.wakes.add([uid])
             await asyncio.sleep(1.0)
         assert desk.api.patches == [
             (uid, {NUDGE_ANNOTATION: "1700000000.000"}),
@@ -75,8 +76,8 @@ async def test_a_pod_is_in_the_queue_once() -> None:
     async with at_work() as desk:
         uid = desk.pod("p")
         for _ in range(10):
-            desk.nudges.add([uid, uid])
-        desk.nudges.add([])
+            desk.wakes.add([uid, uid])
+        desk.wakes.add([])
         await asyncio.sleep(1.0)
         assert len(desk.api.patches) == 1
 
@@ -86,7 +87,7 @@ async def test_patches_are_few_at_a_time() -> None:
     async with at_work() as desk:
         uids = [desk.pod(f"p{number}") for number in range(40)]
         desk.api.latency_s["patch"] = 1.0
-        desk.nudges.add(uids)
+        desk.wakes.add(uids)
         await asyncio.sleep(0.5)
         assert desk.api.calls["patch"] == 16
         await asyncio.sleep(3.0)
@@ -94,25 +95,25 @@ async def test_patches_are_few_at_a_time() -> None:
 
 
 async def test_a_successor_of_the_same_name_is_not_touched() -> None:
-    """The patch carries the uid: it fails, and is counted."""
+    """The patch carries the uid: it fails, is counted, and is not tried again."""
     async with at_work() as desk:
         uid = desk.pod("p")
         desk.api.remove("p")
         desk.api.add(pod_json("p", uid="another"))
-        desk.nudges.add([uid])
+        desk.wakes.add([uid])
         await asyncio.sleep(1.0)
-        assert (desk.api.patches, desk.counted("error")) == ([], 1.0)
+        assert (desk.api.patches, desk.api.calls["patch"], desk.counted("gone")) == ([], 1, 1.0)
 
 
 async def test_an_error_is_counted_and_ends_nothing() -> None:
-    """The next pod is woken all the same."""
+    """The next pod is woken all the same, and the failed one a moment later."""
     async with at_work() as desk:
         first, second = desk.pod("p"), desk.pod("q")
         desk.api.fail_next("patch", ApiUnavailableError("connection refused"))
-        desk.nudges.add([first, second])
+        desk.wakes.add([first, second])
         await asyncio.sleep(1.0)
-        assert [uid for uid, _ in desk.api.patches] == [second]
-        assert (desk.counted("error"), desk.counted("done")) == (1.0, 1.0)
+        assert [uid for uid, _ in desk.api.patches] == [second, first]
+        assert (desk.counted("error"), desk.counted("done")) == (1.0, 2.0)
 
 
 LEFT_ALONE: dict[str, dict[str, object]] = {  # case: fields of the pod
@@ -125,13 +126,13 @@ LEFT_ALONE: dict[str, dict[str, object]] = {  # case: fields of the pod
 async def test_other_pods_are_left_alone(fields: dict[str, object]) -> None:
     """Only own, waiting pods are patched (S1)."""
     async with at_work() as desk:
-        desk.nudges.add([desk.pod("p", **fields), PodUid("unknown")])
+        desk.wakes.add([desk.pod("p", **fields), PodUid("unknown")])
         going = desk.pod("going")
         pod = desk.api.pod("going")
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         desk.api.add(pod)
         desk.cache.pods.upsert(pod_from_json(desk.api.store.body(PODS, "default", "going")))
-        desk.nudges.add([going])
+        desk.wakes.add([going])
         await asyncio.sleep(1.0)
         assert desk.api.calls["patch"] == 0
 
@@ -190,15 +191,15 @@ async def test_a_sibling_that_was_not_offered_its_node_is_woken_soon() -> None:
 
 
 async def test_a_lost_patch_is_not_a_lost_pod() -> None:
-    """The wake-up fails: the pod is overdue 1.1 s later, and woken again."""
+    """The wake-up fails for a while: it is tried again, less and less often, until it succeeds."""
     async with running(N1) as world:
         world.occupy("n1")
         [name] = world.gang("g", 1)
         await world.settle()
         assert world.refusal(name) is Reason.NO_ROOM
-        world.api.fail_next("patch", ApiUnavailableError("connection refused"))
+        world.api.fail_next("patch", ApiUnavailableError("connection refused"), times=4)
         world.delete("stranger")
         await world.settle()
-        assert (world.api.calls["patch"], world.api.patches) == (1, [])
-        await world.settle(2.0)
-        assert [uid for uid, _ in world.api.patches] == [world.uid(name)]
+        assert world.api.patches == []
+        await world.settle(5.0)
+        assert {uid for uid, _ in world.api.patches} == {world.uid(name)}

@@ -1,0 +1,70 @@
+"""Tell gangs' owners what is wrong with their labels and annotations: one Event, on one pod (DESIGN §3).
+
+Why on a pod: that is what people describe when a job does not start. Rule: a fault is told once, and only after it
+has stood for a while, because pods and their PodGroup arrive one after the other.
+"""
+
+from dataclasses import dataclass
+
+from extender.cache import ClusterCache
+from extender.controller.events import Happening, Tell
+from extender.ports import Clock
+from scoring.ids import GangKey
+from scoring.model import Gang, Pod
+from scoring.policy import Policy, gang_options
+
+PATIENCE_S = 5.0
+
+
+@dataclass(slots=True)
+class _Fault:
+    gang: Gang
+    told: tuple[Happening, str] | None
+    """What there is to tell; `None`: nothing is wrong"""
+    since_s: float
+    open: bool = True
+    """It has not been told yet."""
+
+
+class Complaints:
+    """Each gang's fault, if it has one. Bounded by the gangs that exist."""
+
+    def __init__(self, cache: ClusterCache, clock: Clock, policy: Policy, tell: Tell) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._policy = policy
+        self._tell = tell
+        self._faults: dict[GangKey, _Fault] = {}
+
+    def look(self) -> None:
+        """Once a second: tell of what has stood long enough. Cost: O(gangs), and O(members) for those that changed."""
+        now_s = self._clock.monotonic_s()
+        faults = self._faults
+        self._faults = {}
+        for key, gang in self._cache.snapshot().gangs.items():
+            fault = faults.get(key)
+            if fault is None or fault.gang is not gang:
+                found = _fault_of(gang, self._policy)
+                if fault is None or fault.told != found:
+                    fault = _Fault(gang, found, now_s)
+                fault.gang = gang
+            self._faults[key] = fault
+            if fault.told is not None and fault.open and now_s - fault.since_s >= PATIENCE_S:
+                pod = _whom(gang)
+                if pod is not None:
+                    fault.open = False
+                    self._tell(pod, *fault.told)
+
+
+def _fault_of(gang: Gang, policy: Policy) -> tuple[Happening, str] | None:
+    if gang.problem is not None:
+        return Happening.GANG_INVALID, gang.problem_detail or gang.problem.value
+    problems = gang_options(dict(gang.options), policy).problems
+    return (Happening.OPTION_IGNORED, "; ".join(problems)) if problems else None
+
+
+def _whom(gang: Gang) -> Pod | None:
+    """The member whose own labels are at fault, else the first that waits; `None`: nobody waits."""
+    pending = gang.pending
+    guilty = (pod for pod in pending if pod.group is not None and pod.group.problem is not None)
+    return next(guilty, pending[0] if pending else None)

@@ -1,0 +1,223 @@
+"""Whether the owner of pending pods would recreate them, and what their removal costs it (S10).
+
+Why: a removed pod that its owner counts as a failure may fail the whole job, and one without an owner never comes
+back. Rule: what is not known is not allowed. Pure: raw JSON of owner and pods in, a verdict out.
+
+- Job (Kubernetes 1.36, pkg/controller/job): a pod that is deleted before it succeeded counts as failed, at once or,
+  with a podFailurePolicy or podReplacementPolicy Failed, when the pod garbage collector has ended it. It does not
+  count if the first rule of the policy that matches says Ignore; the Eviction API gives the pod the condition
+  DisruptionTarget for such rules. The Job fails when more than backoffLimit pods failed; with backoffLimitPerIndex the
+  index fails instead, and the pod carries how often it failed before. restartPolicy makes no difference to pods that
+  never ran.
+- Kubeflow's training jobs: pending pods are counted nowhere and created again by the next sync.
+- StatefulSet, ReplicaSet, LeaderWorkerSet: they create what is missing, without counting.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import msgspec
+
+Json: TypeAlias = Mapping[str, Any]
+
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
+_BACKOFF_LIMIT = 6
+"""The API server's default of spec.backoffLimit; without limit where backoffLimitPerIndex is set."""
+_JOB_CONTROLLER = "kubernetes.io/job-controller"
+_OPERATORS = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRef:
+    """The controller that a pod names in its ownerReferences."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+    @property
+    def group_kind(self) -> tuple[str, str]:
+        """API group and kind: what decides how it treats its pods.
+
+        >>> OwnerRef("batch/v1", "Job", "j", "1").group_kind, OwnerRef("v1", "Node", "n", "2").group_kind
+        (('batch', 'Job'), ('', 'Node'))
+        """
+        group, slash, _ = self.api_version.partition("/")
+        return (group if slash else ""), self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The owner recreates the pods and can afford it; `cost` is how many failures it will count."""
+
+    cost: int = 0
+
+
+class Refusal(StrEnum):
+    """Why pods must stay; the value completes "it is not removed, because …"."""
+
+    BARE = "no controller would create it again"
+    UNKNOWN_KIND = "how its owner counts removed pods is not known"
+    NO_MORE = "its owner creates no more pods"
+    BACKOFF_LIMIT = "its Job's backoffLimit would be exceeded"
+    INDEX_LIMIT = "its Job's backoffLimitPerIndex would be exceeded"
+    FAILURE_POLICY = "its Job's podFailurePolicy would fail it"
+    DELETED = "its owner is being deleted"
+    SUSPENDED = "its owner is suspended"
+    ENDED = "its owner is finished or failed"
+
+
+OVER = frozenset({Refusal.DELETED, Refusal.SUSPENDED, Refusal.ENDED})
+"""The owner wants no pods now and sees to those there are: nothing for anybody to do (S8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAllowed:
+    """The pods must stay. `detail` is for people."""
+
+    reason: Refusal
+    detail: str = ""
+
+
+def controller_of(pod: bytes) -> OwnerRef | None:
+    """The pod's controller; `None`: nobody would create another. ValueError: `pod` is no API object."""
+    for one in _decoded(pod).get("metadata", {}).get("ownerReferences") or ():
+        if one.get("controller"):
+            return OwnerRef(one["apiVersion"], one["kind"], one["name"], one["uid"])
+    return None
+
+
+def uid_of(raw: bytes) -> str:
+    """The uid of any API object; empty: it has none. ValueError: `raw` is no API object."""
+    return str(_decoded(raw).get("metadata", {}).get("uid", ""))
+
+
+def budget(owner: bytes, removed: Sequence[bytes]) -> Allowed | NotAllowed:
+    """Whether the pending pods `removed` of this owner may all be evicted now. ValueError: not API objects.
+
+    >>> two = [b'{"metadata": {"name": "p"}}'] * 2
+    >>> budget(b'{"apiVersion": "batch/v1", "kind": "Job", "spec": {"backoffLimit": 2}}', two)
+    Allowed(cost=2)
+    >>> budget(b'{"apiVersion": "batch/v1", "kind": "Job", "spec": {"backoffLimit": 1}}', two).reason
+    <Refusal.BACKOFF_LIMIT: "its Job's backoffLimit would be exceeded">
+    >>> budget(b'{"apiVersion": "example.com/v1", "kind": "Robot"}', two).reason
+    <Refusal.UNKNOWN_KIND: 'how its owner counts removed pods is not known'>
+    """
+    found = _decoded(owner)
+    ref = OwnerRef(str(found.get("apiVersion", "")), str(found.get("kind", "")), "", "")
+    verdict = KINDS.get(ref.group_kind)
+    if verdict is None:
+        return NotAllowed(Refusal.UNKNOWN_KIND, f"{ref.kind} of {ref.api_version}")
+    if found.get("metadata", {}).get("deletionTimestamp"):
+        return NotAllowed(Refusal.DELETED)
+    return verdict(found, [_decoded(pod) for pod in removed])
+
+
+def _job(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
+    spec, status = job.get("spec") or {}, job.get("status") or {}
+    managed_by = spec.get("managedBy") or _JOB_CONTROLLER
+    if managed_by != _JOB_CONTROLLER:
+        return NotAllowed(Refusal.UNKNOWN_KIND, f"spec.managedBy is {managed_by}")
+    ended = _condition(status, "Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
+    if ended:
+        return NotAllowed(Refusal.ENDED, f"condition {ended}")
+    if spec.get("suspend"):
+        return NotAllowed(Refusal.SUSPENDED)
+    if spec.get("completions") is None and status.get("succeeded"):
+        return NotAllowed(Refusal.NO_MORE, "a pod has succeeded, and spec.completions is not set")
+    rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
+    actions = [_action(rules, pod) for pod in pods]
+    for action in ("FailJob", "FailIndex"):
+        if action in actions:
+            return NotAllowed(Refusal.FAILURE_POLICY, f"a rule that matches says {action}")
+    counted = [pod for pod, action in zip(pods, actions, strict=True) if action != "Ignore"]
+    per_index = spec.get("backoffLimitPerIndex")
+    if per_index is not None:
+        worn = [_annotation(pod, _INDEX) for pod in counted if _index_failures(pod) >= per_index]
+        if worn:
+            detail = f"index {worn[0]} has used its {per_index} failures"
+            return NotAllowed(Refusal.INDEX_LIMIT, detail)
+    limit = spec.get("backoffLimit")
+    if limit is None:
+        limit = None if per_index is not None else _BACKOFF_LIMIT
+    uncounted = (status.get("uncountedTerminatedPods") or {}).get("failed") or ()
+    failed = int(status.get("failed") or 0) + len(uncounted)
+    if counted and limit is not None and failed + len(counted) > limit:
+        detail = f"{failed} of at most {limit} failures are used, {len(counted)} would be added"
+        return NotAllowed(Refusal.BACKOFF_LIMIT, detail)
+    return Allowed(len(counted))
+
+
+def _training(job: Json, _pods: Sequence[Json]) -> Allowed | NotAllowed:
+    spec, status = job.get("spec") or {}, job.get("status") or {}
+    run = spec.get("runPolicy") or {}
+    managed_by = run.get("managedBy") or _OPERATORS[0]
+    if managed_by not in _OPERATORS:
+        return NotAllowed(Refusal.UNKNOWN_KIND, f"runPolicy.managedBy is {managed_by}")
+    ended = _condition(status, "Succeeded", "Failed")
+    if ended:
+        return NotAllowed(Refusal.ENDED, f"condition {ended}")
+    if run.get("suspend") or _condition(status, "Suspended"):
+        return NotAllowed(Refusal.SUSPENDED)
+    return Allowed()
+
+
+def _replicas(owner: Json, _pods: Sequence[Json]) -> Allowed | NotAllowed:
+    if (owner.get("spec") or {}).get("replicas") == 0:
+        return NotAllowed(Refusal.NO_MORE, "spec.replicas is 0")
+    return Allowed()
+
+
+_TRAINING_KINDS = ("TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
+
+KINDS: Mapping[tuple[str, str], Callable[[Json, Sequence[Json]], Allowed | NotAllowed]] = {
+    # (API group, kind) → how it takes the removal of pending pods
+    ("batch", "Job"): _job,
+    ("apps", "StatefulSet"): _replicas,
+    ("apps", "ReplicaSet"): _replicas,
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _replicas,
+    **{("kubeflow.org", kind): _training for kind in _TRAINING_KINDS},
+}
+
+
+def _action(rules: Sequence[Json], pod: Json) -> str:
+    """What the first matching rule says of an evicted pod that never ran; "Count" when none matches.
+
+    Rules on exit codes match no such pod. The condition that the Eviction API adds counts as there.
+    """
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    has = {(one["type"], one["status"]) for one in conditions if one["type"] != "DisruptionTarget"}
+    has.add(("DisruptionTarget", "True"))
+    for rule in rules:
+        patterns = rule.get("onPodConditions") if not rule.get("onExitCodes") else ()
+        if any((one["type"], one.get("status") or "True") in has for one in patterns or ()):
+            return str(rule["action"])
+    return "Count"
+
+
+def _index_failures(pod: Json) -> int:
+    """How often the pod's index failed before; what the Job controller cannot read counts as none."""
+    text = _annotation(pod, _INDEX_FAILURES)
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _annotation(pod: Json, name: str) -> str:
+    return str((pod.get("metadata", {}).get("annotations") or {}).get(name, ""))
+
+
+def _condition(status: Json, *types: str) -> str:
+    """The first of the conditions that is True; empty: none is."""
+    held = {one["type"] for one in status.get("conditions") or () if one.get("status") == "True"}
+    return next((one for one in types if one in held), "")
+
+
+def _decoded(raw: bytes) -> Json:
+    try:
+        found: Json = msgspec.json.decode(raw, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"not an API object: {error}") from error
+    return found

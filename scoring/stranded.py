@@ -1,0 +1,176 @@
+"""Which admitted pods wait for nodes that cannot take them any more (DESIGN §1, S6, S8).
+
+Why: a gate cannot be put back, and the affinity that came with its removal can never be made wider. When all nodes
+it names are gone, or stay full, only another pod in this one's place can start. Rules: a pod is stranded only if
+nothing is planned for it on a node that exists; what is bound is never looked at, whether its gang once started or
+not; how long it must stay so is for the caller to say. Nothing here removes anything.
+
+A member is stranded
+1. by itself: no node that its constraints name exists (GONE), or none of those that do may take it and has room
+   beside what runs, what is committed and what is planned for others (FULL);
+2. with its gang: the gang waits, and its minimum set as a whole finds no place on the nodes that the members' lists
+   leave it, though each member alone would (FULL).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.feasible import node_allows
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import Constraints, Gang, MemberClass, Node, Pod
+from scoring.plan import Memo, Plan, take_commitments
+from scoring.plan.memo import remember
+from scoring.plan.place import Refused, place_minimum
+from scoring.plan.run import Run
+from scoring.policy import Policy
+from scoring.reasons import Reason
+from scoring.snapshot import NodeTable, Snapshot
+
+
+class Loss(StrEnum):
+    """What became of the nodes that a pod was admitted to."""
+
+    GONE = "gone"
+    """None of them exists."""
+    FULL = "full"
+    """Some exist; none of them can take the pod now: room, readiness, cordon, taints, learned refusals."""
+
+
+_WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.IMPOSSIBLE})
+"""Refusals of a whole gang that other nodes could cure; the others ask for pods, zones or patience."""
+
+
+def stranded(
+    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: Memo | None = None
+) -> dict[GangKey, dict[PodUid, Loss]]:
+    """Stranded members of own gangs, by gang; gangs without any are left out.
+
+    `plan` is the plan of this snapshot, `now_s` Unix time. Cost: O(pending members of own gangs); for gangs with
+    unplanned admitted members also O(nodes) for each of their classes, and one placement for each that waits whole.
+
+    >>> from scoring.model import NodeSelectorTerm, Requirement
+    >>> from scoring.plan import plan
+    >>> from tests.builders import gang, node, pod, snapshot
+    >>> only = (NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),)),)
+    >>> waiting = gang("g", members=[pod("p", gang="g", affinity=only, admitted_to="n1")])
+    >>> full = pod("other", cpu="8", node="n1")
+    >>> for cluster in (snapshot([node("n1")], [waiting]), snapshot([node("n1")], [waiting], pods=[full]),
+    ...                 snapshot([node("n2")], [waiting])):
+    ...     found = stranded(cluster, plan(cluster, Policy(), now_s=0.0), Policy(), now_s=0.0)
+    ...     print([str(loss) for losses in found.values() for loss in losses.values()])
+    []
+    ['full']
+    ['gone']
+    """
+    look = _Look(snapshot, plan, policy, memo or Memo())
+    found: dict[GangKey, dict[PodUid, Loss]] = {}
+    for key in sorted({*plan.waiting, *plan.admitted}):
+        gang = snapshot.gangs.get(key)
+        if gang is None or gang.problem is not None or not gang.own:
+            continue
+        unplaced = [pod for pod in gang.members if is_pinned(pod) and not look.has_place(pod)]
+        losses = {pod.uid: loss for pod in unplaced if (loss := look.loss_of(pod.member_class)) is not None}
+        if len(losses) < len(unplaced) and key in plan.waiting:
+            losses = dict.fromkeys(look.held_up(gang, unplaced, now_s=now_s), Loss.FULL) | losses
+        if losses:
+            found[key] = losses
+    return found
+
+
+def is_pinned(pod: Pod) -> bool:
+    """Whether the pod was let through our gate to certain nodes, and waits for one.
+
+    One without required affinity got no list: another in its place would be no better off.
+    """
+    return (
+        pod.admitted_to is not None
+        and pod.node is None
+        and not pod.gates
+        and not pod.deleting
+        and not pod.terminal
+        and pod.member_class.constraints.affinity is not None
+    )
+
+
+@dataclass(slots=True)
+class _Look:
+    """One look at one snapshot; the room is counted when it is asked for first."""
+
+    snapshot: Snapshot
+    plan: Plan
+    policy: Policy
+    memo: Memo
+    _run: Run | None = None
+
+    def has_place(self, pod: Pod) -> bool:
+        """Whether the pod is planned or committed on a node that exists."""
+        planned = self.plan.node_of.get(pod.uid)
+        commitment = self.snapshot.commitments.get(pod.group.key) if pod.group is not None else None
+        committed = commitment.assignment.get(pod.uid) if commitment is not None else None
+        return any(node in self.snapshot.table.index for node in (planned, committed))
+
+    def loss_of(self, member_class: MemberClass) -> Loss | None:
+        """What one member of the class lost; `None`: some node would take it now."""
+        run = self._counted()
+        request = run.vector(member_class)
+        if request is not None and bool((run.mask(member_class) & (run.room.counts(request) > 0)).any()):
+            return None
+        return Loss.FULL if self._named(member_class.constraints).any() else Loss.GONE
+
+    def held_up(self, gang: Gang, unplaced: Iterable[Pod], *, now_s: float) -> list[PodUid]:
+        """Those of `unplaced` that the minimum set needs, if that as a whole finds no place."""
+        run = self._counted()
+        ask = run.ask(gang)
+        if not ask.need or ask.incomplete is not None:
+            return []
+        outcome = place_minimum(run, ask, now_s=now_s)
+        if not isinstance(outcome, Refused):
+            self._run = None  # it took room for the answer, which others must find free
+            return []
+        needed = {pod.uid for _, pods in ask.need for pod in pods}
+        return [pod.uid for pod in unplaced if pod.uid in needed] if outcome.reason in _WANT_ROOM else []
+
+    def _counted(self) -> Run:
+        """The room beside all that is committed and planned."""
+        if self._run is None:
+            self._run = Run(self.snapshot, self.policy, self.memo)
+            take_commitments(self._run)
+            _take_planned(self._run, self.plan)
+        return self._run
+
+    def _named(self, constraints: Constraints) -> NDArray[np.bool_]:
+        """Nodes (nodes,) that the constraints name, in whatever state they are."""
+        table = self.snapshot.table
+        key = ("named", table.version, constraints)
+        return remember(self.memo.masks, key, lambda: _named_nodes(table, constraints))
+
+
+def _take_planned(run: Run, plan: Plan) -> None:
+    """Take the room of planned members; those of gangs that are committed are taken already, except later ones."""
+    taken: dict[int, tuple[MemberClass, list[NodeName]]] = {}  # class number → its members' nodes
+    for key, admission in plan.admitted.items():
+        gang = run.snapshot.gangs.get(key)
+        commitment = run.snapshot.commitments.get(key)
+        committed = commitment.assignment if commitment is not None else {}
+        for pod in gang.pending if gang is not None else ():
+            node = admission.members.get(pod.uid)
+            if node is not None and pod.uid not in committed:
+                number = run.memo.number(pod.member_class)
+                taken.setdefault(number, (pod.member_class, []))[1].append(node)
+    for member_class, nodes in taken.values():
+        run.take(member_class, nodes)
+
+
+def _named_nodes(table: NodeTable, constraints: Constraints) -> NDArray[np.bool_]:
+    return np.fromiter(
+        (node_allows(_at_its_best(node), constraints) for node in table.nodes), np.bool_, len(table.nodes)
+    )
+
+
+def _at_its_best(node: Node) -> Node:
+    """The node as if it were ready, kept and free of taints."""
+    return replace(node, ready=True, leaving=False, unschedulable=False, taints=())

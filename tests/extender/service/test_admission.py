@@ -1,0 +1,250 @@
+"""Gangs wait at their gate and are let in whole: the service in virtual time, with its fake API server."""
+
+from typing import Any
+
+import pytest
+
+from extender.errors import ApiError, ApiUnavailableError
+from scoring.model import GATE
+from scoring.reasons import Reason
+from tests.extender.service.world import key, node_json, running, unfinished
+from tests.fakes.cluster_api import FakeClusterApi
+
+pytestmark = pytest.mark.looptime
+
+GATED = [{"name": GATE}]
+
+
+def nodes(count: int, **fields: Any) -> list[dict[str, Any]]:
+    """Nodes n1… with room for one member each."""
+    return [node_json(f"n{i}", cpu="1500m", **fields) for i in range(1, count + 1)]
+
+
+async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
+    """Every gate goes, each pod's affinity names the planned nodes and spares, and the places are committed."""
+    async with running(*nodes(6), spares=2) as world:
+        names = world.gang("g", 3, schedulingGates=GATED)
+        await world.settle()
+        assert sorted(world.api.admitted) == sorted(names)
+        planned = set(world.committed[key("g")].values())
+        assert len(planned) == 3
+        for name in names:
+            pod = world.api.pod(name)
+            assert "schedulingGates" not in pod["spec"]
+            required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+            listed = [term["matchFields"][0]["values"][0] for term in required["nodeSelectorTerms"]]
+            assert planned < set(listed)
+            assert len(listed) == 5
+            uid, _, node = pod["metadata"]["annotations"]["netgang.io/admitted"].rpartition("/")
+            assert (uid, node) == (pod["metadata"]["uid"], world.committed[key("g")][uid])
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.api.bindings) == 3
+
+
+async def test_a_gang_that_does_not_fit_stays_gated() -> None:
+    """No patch, no reservation; it is let in as soon as there is room."""
+    async with running(*nodes(2)) as world:
+        world.gang("g", 3, schedulingGates=GATED)
+        await world.settle(30.0)
+        assert world.api.admitted == []
+        assert world.waits_for("g") in (Reason.NO_ROOM, Reason.IMPOSSIBLE)
+        world.node("n3", cpu="1500m")
+        await world.settle()
+        assert len(world.api.admitted) == 3
+
+
+async def test_a_gang_that_never_comes_lapses_and_backs_off() -> None:
+    """S5: its room goes to the next gang, and it may not reserve again for ten seconds, then twenty."""
+    async with running(*nodes(2)) as world:
+        never = world.gang("never", 2, schedulingGates=GATED)
+        await world.settle()
+        assert key("never") in world.committed
+        world.gang("next", 2, schedulingGates=GATED)
+        await world.settle(1.0)
+        assert world.waits_for("next") is Reason.BEHIND
+        await world.settle(61.0)
+        assert world.waits_for("never") is Reason.BACKING_OFF
+        assert sorted(world.committed) == [key("next")]
+        names = [name for name in world.api.admitted if name not in never]
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.api.bindings) == 2
+
+
+async def test_nobody_takes_back_what_is_being_admitted() -> None:
+    """S4: from the first removed gate on, a gang of higher priority waits."""
+    async with running(*nodes(3), writes_per_s=2.0) as world:
+        names = world.gang("g", 3, schedulingGates=GATED)
+        await world.settle(0.6)
+        assert 0 < len(world.api.admitted) < 3
+        world.gang("urgent", 3, schedulingGates=GATED, priority=1000)
+        await world.settle(3.0)
+        assert sorted(world.api.admitted) == sorted(names)
+        assert world.waits_for("urgent") is Reason.BEHIND
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.api.bindings) == 3
+
+
+async def test_a_planned_node_that_dies_is_replaced_by_a_spare() -> None:
+    """The member whose node went gets a listed one, and the rest keep theirs."""
+    async with running(*nodes(4), spares=1) as world:
+        names = world.gang("g", 2, schedulingGates=GATED)
+        await world.settle()
+        before = world.committed[key("g")]
+        victim = min(before.values())
+        world.api.remove(victim, kind="Node")
+        await world.settle()
+        after = world.committed[key("g")]
+        assert victim not in after.values()
+        assert {uid: node for uid, node in before.items() if node != victim}.items() <= after.items()
+        for name in names:
+            terms = required_terms(world.api.pod(name))
+            assert after[world.uid(name)] in {term["matchFields"][0]["values"][0] for term in terms}
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.api.bindings) == 2
+
+
+async def test_an_admission_survives_a_restart() -> None:
+    """Three of five gates are gone when netgang dies; the next one goes on with what the notes on the pods say."""
+    api = FakeClusterApi()
+    async with unfinished(*nodes(5), api=api, writes_per_s=2.0) as world:
+        names = world.gang("g", 5, schedulingGates=GATED)
+        while len(api.admitted) < 3:
+            await world.settle(0.1)
+        first = world.committed[key("g")]
+        noted = {world.uid(name): first[world.uid(name)] for name in api.admitted}
+    world.gang("urgent", 5, schedulingGates=GATED, priority=1000)
+    async with running(api=api) as world:
+        await world.settle()
+        assert noted.items() <= world.committed[key("g")].items()
+        assert sorted(set(api.admitted)) == sorted(names)
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(api.bindings) == 5
+
+
+async def test_a_note_in_a_template_promises_nothing() -> None:
+    """The annotation counts only for the very pod it was written for: nobody jumps the queue by a template."""
+    note = {"netgang.io/admitted": "uid-of-somebody/n1"}
+    async with running(*nodes(1)) as world:
+        world.gang("g", 1, annotations=note)
+        await world.settle()
+        assert world.committed == {}
+
+
+async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back() -> None:
+    """422 is terminal until the gang's pods change; the reason is shown."""
+    async with running(*nodes(2)) as world:
+        world.api.fail_next("admit", ApiError(422, "spec.affinity: Invalid value"))
+        world.gang("g", 1, schedulingGates=GATED)
+        await world.settle()
+        assert world.committed == {}
+        assert world.waits_for("g") is Reason.BACKING_OFF
+        document = world.service.views.explain("default", "g")
+        assert document is not None
+        assert "Invalid value" in document["admission_refused"]
+        world.delete("g-0")
+        await world.settle(2.0)
+        [name] = world.gang("g", 1, schedulingGates=GATED)
+        await world.settle()
+        assert world.api.admitted == [name]
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["answer lost", "not applied"])
+async def test_a_patch_that_failed_is_sent_again(applied: bool) -> None:
+    """An outage of the API server costs a moment, whether the patch took effect or not."""
+    async with running(*nodes(3)) as world:
+        world.api.fail_next("admit", ApiUnavailableError("connection reset"), times=3, applied=applied)
+        names = world.gang("g", 3, schedulingGates=GATED)
+        await world.settle(5.0)
+        assert not [name for name in names if "schedulingGates" in world.api.pod(name)["spec"]]
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.api.bindings) == 3
+
+
+async def test_other_filters_that_refuse_all_listed_nodes_are_believed() -> None:
+    """S6: kube-scheduler says Unschedulable without asking us: the member gets another of its nodes."""
+    async with running(*nodes(3), spares=2) as world:
+        [name] = world.gang("g", 1, schedulingGates=GATED)
+        await world.settle()
+        planned = world.committed[key("g")][world.uid(name)]
+        pod = world.api.pod(name)
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        world.api.add({**pod, "status": {"conditions": [condition]}})
+        await world.settle(4.0)
+        assert world.committed[key("g")][world.uid(name)] != planned
+
+
+async def test_a_foreign_gate_keeps_the_gang_out() -> None:
+    """S5: a member that waits for somebody else cannot come, so nothing is reserved and no gate of ours goes."""
+    async with running(*nodes(2)) as world:
+        world.gang("g", 2, schedulingGates=[*GATED, {"name": "example.com/quota"}])
+        await world.settle(5.0)
+        assert (world.api.admitted, world.committed) == ([], {})
+        assert world.waits_for("g") is Reason.INCOMPLETE
+
+
+async def test_pods_of_others_keep_their_gates() -> None:
+    """S1: a pod of another scheduler with our labels and our gate is not ours."""
+    async with running(*nodes(2)) as world:
+        world.gang("g", 2, schedulingGates=GATED, scheduler="volcano")
+        await world.settle(5.0)
+        assert world.api.admitted == []
+
+
+async def test_gated_and_ungated_members_start_together() -> None:
+    """Who is at bind waits for those who are still let in."""
+    async with running(*nodes(3)) as world:
+        world.pod("g-0", gang="g", size=3)
+        await world.settle()
+        world.pod("g-1", gang="g", size=3, schedulingGates=GATED)
+        world.pod("g-2", gang="g", size=3, schedulingGates=GATED)
+        await world.settle()
+        assert sorted(world.api.admitted) == ["g-1", "g-2"]
+        world.bind_offered("g-0", "g-1", "g-2")
+        await world.settle()
+        assert len(world.api.bindings) == 3
+
+
+async def test_two_terms_of_their_own_and_a_claim() -> None:
+    """S6: each term of the pod is narrowed by host name; a pod with a claim gets the zone."""
+    terms = [{"matchExpressions": [{"key": "disk", "operator": op}]} for op in ("Exists", "DoesNotExist")]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    named = [node_json(f"n{i}", cpu="1500m") for i in range(1, 4)]
+    for one in named:
+        one["metadata"]["labels"]["kubernetes.io/hostname"] = one["metadata"]["name"]
+    async with running(*named, spares=1) as world:
+        [own] = world.gang("own", 1, schedulingGates=GATED, affinity=affinity)
+        claim = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+        [bound] = world.gang("claim", 1, schedulingGates=GATED, volumes=[claim])
+        await world.settle()
+        found = required_terms(world.api.pod(own))
+        assert [[one["key"] for one in term["matchExpressions"]] for term in found] == [
+            ["disk", "kubernetes.io/hostname"]
+        ] * 2
+        [zone] = required_terms(world.api.pod(bound))
+        assert zone == {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]}
+        world.bind_offered(own, bound)
+        await world.settle()
+
+
+async def test_gangs_take_turns() -> None:
+    """A gang of a hundred delays the next by a turn of 32 patches, not by a hundred."""
+    async with running(*(node_json(f"n{i}", cpu="20") for i in range(6)), writes_per_s=20.0) as world:
+        world.gang("big", 100, schedulingGates=GATED)
+        world.gang("small", 2, schedulingGates=GATED)
+        await world.settle(2.5)
+        small = [at for at, name in enumerate(world.api.admitted) if name.startswith("small")]
+        assert len(small) == 2
+        assert max(small) < 40
+
+
+def required_terms(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """The pod's required node affinity."""
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms: list[dict[str, Any]] = required["nodeSelectorTerms"]
+    return terms
