@@ -10,7 +10,9 @@ BENCHES = (
     ["bench.http", "--factory", "bench.service:create_app"],
     ["bench.planner"],
     ["bench.sync"],
+    ["bench.scale"],
     ["bench.kube_client", "--uvloop"],
+    ["bench.drain"],
 )
 
 

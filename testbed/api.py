@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -151,6 +151,17 @@ class Api:
         answer = await self.request("GET", resource.path(None, namespace), params=params)
         items: list[Object] = answer["items"]
         return items
+
+    async def watch(self, kind: str, *, namespace: str) -> AsyncIterator[tuple[str, Object]]:
+        """(ADDED | MODIFIED | DELETED, object) as it happens, after ADDED for what is there; ends with the server."""
+        resource = await self._resource(kind)
+        assert self._session is not None, "use `async with`"
+        limit = aiohttp.ClientTimeout(total=None)
+        path = resource.path(None, namespace)
+        async with self._session.get(path, params={"watch": "true"}, timeout=limit) as reply:
+            async for line in reply.content:
+                change = json.loads(line)
+                yield change["type"], change["object"]
 
     async def patch(
         self,

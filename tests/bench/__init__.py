@@ -1,0 +1,1 @@
+"""What the benchmarks compute, without a control plane."""
