@@ -72,10 +72,10 @@ class Verbs(Protocol):
     def prioritize(self, args: FilterArgs) -> Sequence[int]:
         """A score from 0 to 10 for each of `args.node_names`, in their order. Not asked for no nodes."""
 
-    async def bind(self, args: BindArgs, gone: asyncio.Event) -> Reason | str | None:
+    async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
         """Bind the pod, perhaps after a long wait; None once the Binding exists, else why not.
 
-        `gone` is set when the caller hangs up: nobody will hear the answer, so a held call is dropped.
+        `gone` is done when the caller hangs up: nobody will hear the answer, so a held call is dropped.
         """
 
 
@@ -286,13 +286,13 @@ class _Bind:
         args = wire.decode_bind(body)
         if debug:
             return _Reply(wire.encode_bind(DEBUG_BINDS_NOTHING), "debug")
-        gone = asyncio.Event()
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         watch = asyncio.create_task(_set_when_gone(receive, gone))
         try:
             refusal = await self._verbs.bind(args, gone)
         finally:
             watch.cancel()
-        if gone.is_set():
+        if gone.done():
             raise _ClientGone
         if refusal is None:
             return _Reply(wire.encode_bind(None), "bound")
@@ -337,10 +337,10 @@ def _scan_headers(scope: Scope) -> tuple[int, bool]:
     return declared_bytes, curl
 
 
-async def _set_when_gone(receive: Receive, gone: asyncio.Event) -> None:
+async def _set_when_gone(receive: Receive, gone: asyncio.Future[None]) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    gone.set()
+    gone.set_result(None)
 
 
 async def _send(send: Send, status: HTTPStatus, content_type: bytes, body: bytes, *more: tuple[bytes, bytes]) -> None:

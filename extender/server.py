@@ -76,6 +76,7 @@ def _config(app: ASGIApp, host: str, port: int, *, drain_s: int) -> uvicorn.Conf
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=drain_s,
         server_header=False,
+        proxy_headers=False,
     )
 
 

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 from extender.cache import ClusterCache
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
@@ -165,7 +164,7 @@ class Binds:
         self._confirmed(binding)
         return None
 
-    async def bind_member(self, pod: Pod, gang: Gang, node: NodeName, gone: asyncio.Event) -> Reason | None:
+    async def bind_member(self, pod: Pod, gang: Gang, node: NodeName, gone: asyncio.Future[None]) -> Reason | None:
         """Hold the call until the gang's machine answers it. `None`: the Binding is confirmed."""
         if self._ended:
             return Reason.NOT_LEADER
@@ -180,16 +179,19 @@ class Binds:
         now_s = self._clock.monotonic_s()
         unusable = self._unusable(gang, pod, node)
         self._feed(gang.key, BindRequested(pod.uid, node, request, now_s, now_s + self._limits.hold_s, unusable))
-        hung_up = asyncio.create_task(gone.wait())
-        waited_for: set[asyncio.Future[Any]] = {answer, hung_up}
-        try:
-            await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            hung_up.cancel()
-            if not answer.done():
-                self._calls.pop(request, None)
+
+        def dropped(_: object = None) -> None:
+            """Nobody hears the answer any more."""
+            if self._calls.pop(request, None) is not None:
+                answer.set_result(Reason.POD_CHANGED)
                 self._feed(gang.key, ClientGone(request, self._clock.monotonic_s()))
-        return answer.result() if answer.done() else Reason.POD_CHANGED
+
+        gone.add_done_callback(dropped)
+        try:
+            return await asyncio.shield(answer)  # the task may be cancelled too: the machine hears of it all the same
+        finally:
+            gone.remove_done_callback(dropped)
+            dropped()
 
     def reconcile(self, keys: Iterable[GangKey]) -> None:
         """Bring the machines of these gangs up to date with the cache; gangs that run in part get one."""

@@ -21,11 +21,17 @@ class NodeHealth:
         self._clock = clock
         self._node_lost_s = node_lost_s
         self._not_ready_since_s: dict[NodeName, float] = {}
+        self._seen = -1
+        """Version of the node table at the last look."""
 
     def look(self) -> None:
-        """Note which nodes became ready or not ready. Cost: O(nodes)."""
+        """Note which nodes became ready or not ready. Cost: O(nodes) after a change of nodes, else nothing."""
+        table = self._cache.snapshot().table
+        if table.version == self._seen:
+            return
+        self._seen = table.version
         now_s = self._clock.monotonic_s()
-        not_ready = [node.name for node in self._cache.snapshot().table.nodes if not node.ready]
+        not_ready = [node.name for node in table.nodes if not node.ready]
         self._not_ready_since_s = {name: self._not_ready_since_s.get(name, now_s) for name in not_ready}
 
     def lost(self, nodes: Iterable[NodeName]) -> frozenset[NodeName]:

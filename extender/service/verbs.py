@@ -116,7 +116,7 @@ class Verbs:
         values = [*values, 0]  # the last one is of nodes nobody knows
         return [values[index.get(name, -1)] for name in args.node_names]
 
-    async def bind(self, args: BindArgs, gone: asyncio.Event) -> Reason | None:
+    async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
         """Bind the pod, after its gang's quorum if it has one. `None`: the API server confirmed it."""
         if not self._synced():
             return Reason.NOT_SYNCED

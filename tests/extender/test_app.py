@@ -385,7 +385,7 @@ async def test_an_impossible_answer_is_a_bug(verb: str, verbs: FakeVerbs) -> Non
 async def test_a_bind_may_wait_long() -> None:
     """The reply comes when the service has one, a minute later if need be."""
 
-    async def hold(args: BindArgs, gone: asyncio.Event) -> Reason:
+    async def hold(args: BindArgs, gone: asyncio.Future[None]) -> Reason:
         await asyncio.sleep(60)
         return Reason.QUORUM_TIMEOUT
 
@@ -398,8 +398,8 @@ async def test_a_held_bind_learns_that_its_caller_is_gone() -> None:
     """`gone` is set when the client hangs up; nothing is sent to nobody."""
     seen: list[str] = []
 
-    async def hold(args: BindArgs, gone: asyncio.Event) -> Reason:
-        await gone.wait()
+    async def hold(args: BindArgs, gone: asyncio.Future[None]) -> Reason:
+        await gone
         seen.append("gone")
         return Reason.POD_CHANGED
 
@@ -413,7 +413,7 @@ async def test_many_binds_are_held_at_once() -> None:
     size = 50
     complete = asyncio.Barrier(size)
 
-    async def hold(args: BindArgs, gone: asyncio.Event) -> None:
+    async def hold(args: BindArgs, gone: asyncio.Future[None]) -> None:
         await complete.wait()
 
     service = Service(FakeVerbs(on_bind=hold))
@@ -425,9 +425,9 @@ async def test_shutdown_cancels_a_held_bind() -> None:
     """A cancelled request is not answered as if it were decided."""
     held = asyncio.Event()
 
-    async def hold(args: BindArgs, gone: asyncio.Event) -> None:
+    async def hold(args: BindArgs, gone: asyncio.Future[None]) -> None:
         held.set()
-        await gone.wait()
+        await gone
 
     service = Service(FakeVerbs(on_bind=hold))
     call = asyncio.create_task(service.post("bind", BINDING))

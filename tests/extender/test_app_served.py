@@ -115,9 +115,9 @@ async def test_a_held_bind_learns_of_a_broken_connection() -> None:
     """kube-scheduler's death reaches the held call at once, so that nothing is bound for nobody."""
     held, dropped = asyncio.Event(), asyncio.Event()
 
-    async def hold(args: BindArgs, gone: asyncio.Event) -> None:
+    async def hold(args: BindArgs, gone: asyncio.Future[None]) -> None:
         held.set()
-        await gone.wait()
+        await gone
         dropped.set()
 
     async with served(FakeVerbs(on_bind=hold)) as connection:

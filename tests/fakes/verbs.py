@@ -31,7 +31,7 @@ def by_position(args: FilterArgs) -> Sequence[int]:
     return [i % 11 for i in range(len(args.node_names))]
 
 
-async def at_once(args: BindArgs, gone: asyncio.Event) -> Reason | str | None:
+async def at_once(args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
     """Bind without waiting."""
     return None
 
@@ -42,7 +42,7 @@ class FakeVerbs:
 
     on_filter: Callable[[FilterArgs], FilterAnswer] = every_second
     on_prioritize: Callable[[FilterArgs], Sequence[int]] = by_position
-    on_bind: Callable[[BindArgs, asyncio.Event], Any] = at_once
+    on_bind: Callable[[BindArgs, asyncio.Future[None]], Any] = at_once
     filtered: list[FilterArgs] = field(default_factory=list)
     prioritized: list[FilterArgs] = field(default_factory=list)
     bound: list[BindArgs] = field(default_factory=list)
@@ -60,7 +60,7 @@ class FakeVerbs:
         self.prioritized.append(args)
         return self.on_prioritize(args)
 
-    async def bind(self, args: BindArgs, gone: asyncio.Event) -> Reason | str | None:
+    async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
         """Answer by `on_bind`."""
         self.bound.append(args)
         answer: Reason | str | None = await self.on_bind(args, gone)
@@ -81,7 +81,7 @@ class FakeViews:
         """Only team-a/resnet is known."""
         return {"gang": "team-a/resnet"} if (namespace, name) == ("team-a", "resnet") else None
 
-    def network(self) -> Mapping[str, Any]:
+    def network(self, *, zone: str | None = None, limit: int = 40) -> Mapping[str, Any]:
         """No measurements."""
         return {"pairs": 0}
 
@@ -104,7 +104,7 @@ class EchoVerbs:
         """Score 5 each."""
         return [5] * len(args.node_names)
 
-    async def bind(self, args: BindArgs, gone: asyncio.Event) -> Reason | str | None:
+    async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
         """Bind at once."""
         return None
 

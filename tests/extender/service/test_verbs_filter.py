@@ -151,7 +151,7 @@ async def test_before_the_first_plan_there_is_no_decision() -> None:
     assert service.verbs.filter(args) == Failed(Reason.NOT_SYNCED)
     assert set(service.verbs.prioritize(args)) == {0}
     bind = BindArgs(args.pod.name, args.pod.namespace, args.pod.uid, NodeName("n1"))
-    assert await service.verbs.bind(bind, asyncio.Event()) is Reason.NOT_SYNCED
+    assert await service.verbs.bind(bind, asyncio.get_running_loop().create_future()) is Reason.NOT_SYNCED
 
 
 async def test_a_bound_member_keeps_its_node() -> None:

@@ -95,7 +95,7 @@ class Call:
     pod: str
     node: str
     task: asyncio.Task[Reason | None]
-    gone: asyncio.Event
+    gone: asyncio.Future[None]
     began_s: float
 
     @property
@@ -110,7 +110,8 @@ class Call:
 
     def hang_up(self) -> None:
         """kube-scheduler goes away."""
-        self.gone.set()
+        if not self.gone.done():
+            self.gone.set_result(None)
 
 
 @dataclass(slots=True)
@@ -228,7 +229,7 @@ class World:
         args = BindArgs(
             PodName(pod), Namespace("default"), PodUid(uid) if uid is not None else self.uid(pod), NodeName(node)
         )
-        gone = asyncio.Event()
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(self.service.verbs.bind(args, gone), name=f"bind {pod}")
         call = Call(pod, node, task, gone, self.clock.monotonic_s())
         self.calls.append(call)
