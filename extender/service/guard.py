@@ -13,7 +13,10 @@ from scoring.ids import PodUid
 from scoring.reasons import Reason
 
 AFTER = 3
-"""Ordinary refusals for one reason within `WINDOW_S`; the one that follows is an error."""
+"""Ordinary refusals for one reason within `WINDOW_S`; one that follows later than `BURST_S` is an error."""
+BURST_S = 5.0
+"""However often a pod is refused within this time, the refusals stay ordinary: ten pods that end together are twenty
+events in a second or two, and a gang that is refused at the first must be free to start at the last."""
 WINDOW_S = 10.0
 QUIET_S = 30.0
 _REMEMBERED_MAX = 50_000
@@ -24,6 +27,7 @@ class _Refusals:
     reason: Reason
     since_s: float
     count: int
+    guarded: bool = False
 
 
 class StormGuard:
@@ -35,14 +39,15 @@ class StormGuard:
     def holds(self, uid: PodUid, reason: Reason, *, now_s: float, changed_s: float) -> bool:
         """Whether this refusal is to be an error; `changed_s`: when the cluster last changed."""
         known = self._refusals.get(uid)
-        over = known is not None and known.count > AFTER
+        over = known is not None and known.guarded
         lapsed = known is not None and not over and now_s - known.since_s > WINDOW_S
         if known is None or known.reason is not reason or lapsed or (over and now_s - changed_s >= QUIET_S):
             if len(self._refusals) >= _REMEMBERED_MAX:
                 self._refusals.clear()
             known = self._refusals[uid] = _Refusals(reason, now_s, 0)
         known.count += 1
-        return known.count > AFTER
+        known.guarded = known.guarded or (known.count > AFTER and now_s - known.since_s >= BURST_S)
+        return known.guarded
 
     def forget(self, uid: PodUid) -> None:
         """The pod was let through."""

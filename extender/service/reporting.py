@@ -46,8 +46,11 @@ class Reporting:
         network = self._network()
         if network is None:
             return
-        self._telemetry.network_pairs({str(metric): pairs for metric, pairs in network.known_pairs.items()})
+        for metric, pairs in network.pairs.items():
+            self._telemetry.network_pairs(str(metric), fresh=pairs.fresh, fading=pairs.fading, expired=pairs.expired)
         for source in network.sources:
+            if source.fetch_s is not None:
+                self._telemetry.network_took(source.name, source.fetch_s)
             if self._more("failures", source.name, source.failures):
                 self._telemetry.network_fetched(source.name, "error")
             if self._more("success", source.name, source.last_success_s or 0.0):

@@ -7,7 +7,6 @@ import pytest
 
 from extender.cache import ClusterCache
 from extender.service.catchup import LONGEST_S, CatchUp, ahead_of
-from extender.service.guard import StormGuard
 from extender.service.learning import TOGETHER_S, Learning
 from extender.service.offers import Offers
 from extender.service.parking import FIRST_LOOK_S, RETRY_S, Parking
@@ -15,7 +14,6 @@ from extender.service.parking import LONGEST_S as LONGEST_PAUSE_S
 from scoring.ids import NodeName, PodUid
 from scoring.model import MemberClass, Pod
 from scoring.plan import Plan
-from scoring.reasons import Reason
 from tests.builders import node, pod, snapshot
 from tests.fakes.clock import LoopClock
 
@@ -249,57 +247,6 @@ def test_pods_that_do_not_exist_are_forgotten_at_the_second_look() -> None:
     assert parking.asleep([A]) == [A]
     parking.keep_only(set())
     assert (len(parking), parking.overdue(now_s=100.0)) == (0, [])
-
-
-# -- storms -----------------------------------------------------------------------------------------------------------
-
-
-def held(guard: StormGuard, *moments_s: float, reason: Reason = Reason.NO_ROOM, changed_s: float = 0.0) -> str:
-    """Refusals of pod `a` at these moments: `e` for an error, `-` for an ordinary one."""
-    return "".join(
-        "e" if guard.holds(A, reason, now_s=now_s, changed_s=max(changed_s, now_s - 1.0)) else "-"
-        for now_s in moments_s
-    )
-
-
-def test_the_fourth_refusal_within_the_window_is_an_error() -> None:
-    """Slow repetitions never are."""
-    assert held(StormGuard(), 0.0, 1.0, 2.0, 3.0, 100.0, 200.0) == "---eee"
-    assert held(StormGuard(), 0.0, 6.0, 12.0, 18.0, 24.0, 30.0, 36.0) == "-------"
-
-
-def test_another_reason_begins_anew() -> None:
-    """And so does another pod."""
-    guard = StormGuard()
-    assert held(guard, 0.0, 1.0, 2.0, 3.0) == "---e"
-    assert held(guard, 4.0, 5.0, reason=Reason.BEHIND) == "--"
-    assert not guard.holds(B, Reason.BEHIND, now_s=5.0, changed_s=5.0)
-
-
-def test_a_quiet_cluster_ends_the_guard() -> None:
-    """Without changes nobody storms, and an ordinary refusal lets the pod start the moment there is room."""
-    guard = StormGuard()
-    assert held(guard, 0.0, 0.1, 0.2, 0.3) == "---e"
-    assert guard.holds(A, Reason.NO_ROOM, now_s=20.0, changed_s=0.0)
-    assert not guard.holds(A, Reason.NO_ROOM, now_s=30.0, changed_s=0.0)
-
-
-def test_a_pod_that_was_let_through_begins_anew() -> None:
-    """Its next refusal is another story."""
-    guard = StormGuard()
-    assert held(guard, 0.0, 0.1, 0.2, 0.3) == "---e"
-    guard.forget(A)
-    assert held(guard, 0.4) == "-"
-
-
-def test_the_guard_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many pods: all begin anew."""
-    monkeypatch.setattr("extender.service.guard._REMEMBERED_MAX", 2)
-    guard = StormGuard()
-    assert held(guard, 0.0, 0.1, 0.2, 0.3) == "---e"
-    for uid in (B, PodUid("c")):
-        guard.holds(uid, Reason.NO_ROOM, now_s=0.4, changed_s=0.4)
-    assert held(guard, 0.5) == "-"
 
 
 # -- catching up with kube-scheduler ----------------------------------------------------------------------------------

@@ -1,46 +1,70 @@
 """The storm guard: ordinary refusals first, errors for those who keep coming, and back again."""
 
-from extender.service.guard import AFTER, QUIET_S, WINDOW_S, StormGuard
+import pytest
+
+from extender.service.guard import AFTER, BURST_S, QUIET_S, WINDOW_S, StormGuard
 from scoring.ids import PodUid
 from scoring.reasons import Reason
 
-POD = PodUid("p")
+POD, OTHER = PodUid("p"), PodUid("other")
 
 
-def refuse(guard: StormGuard, times: int, *, now_s: float, reason: Reason = Reason.NO_ROOM) -> list[bool]:
-    """Refuse the pod so often at one moment of a cluster that changes all the time."""
-    return [guard.holds(POD, reason, now_s=now_s, changed_s=now_s) for _ in range(times)]
+def refuse(guard: StormGuard, *moments_s: float, reason: Reason = Reason.NO_ROOM, uid: PodUid = POD) -> str:
+    """Refuse the pod at these moments of a cluster that changes all the time: `e` for an error, `-` for a refusal."""
+    return "".join("e" if guard.holds(uid, reason, now_s=at, changed_s=at) else "-" for at in moments_s)
 
 
-def test_the_first_refusals_are_ordinary() -> None:
-    """A few refusals are refusals, the next ones within the window are errors."""
-    assert refuse(StormGuard(), AFTER + 2, now_s=0.0) == [False] * AFTER + [True, True]
+def guarded() -> StormGuard:
+    """A guard that holds the pod since 6.0 s."""
+    guard = StormGuard()
+    assert refuse(guard, 0.0, 2.0, 4.0, 6.0) == "---e"
+    return guard
+
+
+def test_who_keeps_coming_is_held() -> None:
+    """A few refusals are refusals; who comes again after the burst, within the window, meets errors from then on."""
+    assert refuse(guarded(), 7.0, 100.0, 200.0) == "eee"
+
+
+def test_a_burst_is_not_a_storm() -> None:
+    """Any number of refusals within `BURST_S`: ten pods end together, and the last one makes room."""
+    guard = StormGuard()
+    assert refuse(guard, *(i * BURST_S / 50 for i in range(50))) == "-" * 50
+    assert refuse(guard, BURST_S) == "e"
 
 
 def test_slow_refusals_never_become_errors() -> None:
-    """A pod that is asked about once per window is never guarded."""
+    """A pod that is asked about once per window, or a few times, is never guarded."""
     guard = StormGuard()
-    assert not any(any(refuse(guard, 1, now_s=i * (WINDOW_S + 1.0))) for i in range(20))
+    assert refuse(guard, *(i * (WINDOW_S + 1.0) for i in range(20))) == "-" * 20
+    assert refuse(StormGuard(), *(i * WINDOW_S / (AFTER - 1) for i in range(20))) == "-" * 20
 
 
 def test_another_reason_starts_anew() -> None:
-    """A changed reason is worth telling: it is an ordinary refusal again."""
-    guard = StormGuard()
-    refuse(guard, AFTER + 1, now_s=0.0)
-    assert refuse(guard, 1, now_s=1.0, reason=Reason.BEHIND) == [False]
+    """A changed reason is worth telling: it is an ordinary refusal again. Other pods are counted for themselves."""
+    guard = guarded()
+    assert refuse(guard, 7.0, reason=Reason.BEHIND) == "-"
+    assert refuse(guard, 7.0, uid=OTHER) == "-"
 
 
 def test_quiet_ends_it() -> None:
     """Without a change in the cluster for a while the pod is parked again, and costs nothing any more."""
-    guard = StormGuard()
-    refuse(guard, AFTER + 1, now_s=0.0)
-    assert guard.holds(POD, Reason.NO_ROOM, now_s=QUIET_S - 1.0, changed_s=0.0)
-    assert not guard.holds(POD, Reason.NO_ROOM, now_s=QUIET_S, changed_s=0.0)
+    guard = guarded()
+    assert guard.holds(POD, Reason.NO_ROOM, now_s=6.0 + QUIET_S - 1.0, changed_s=6.0)
+    assert not guard.holds(POD, Reason.NO_ROOM, now_s=6.0 + QUIET_S, changed_s=6.0)
 
 
 def test_being_let_through_ends_it() -> None:
     """After an offer the next refusal is the first again."""
-    guard = StormGuard()
-    refuse(guard, AFTER + 1, now_s=0.0)
+    guard = guarded()
     guard.forget(POD)
-    assert refuse(guard, 1, now_s=1.0) == [False]
+    assert refuse(guard, 7.0) == "-"
+
+
+def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many pods: all begin anew."""
+    monkeypatch.setattr("extender.service.guard._REMEMBERED_MAX", 2)
+    guard = guarded()
+    for uid in (OTHER, PodUid("third")):
+        refuse(guard, 6.5, uid=uid)
+    assert refuse(guard, 7.0) == "-"

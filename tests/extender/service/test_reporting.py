@@ -58,7 +58,7 @@ def test_fetches_of_network_data_are_counted_by_outcome() -> None:
         desk.reporting.look()
     assert desk.counted("network_fetches_total", source="file", outcome="success") == 2.0
     assert desk.counted("network_fetches_total", source="file", outcome="error") == 1.0
-    assert desk.counted("network_pairs", metric="delay") == 2.0
+    assert desk.counted("network_pairs", metric="delay", state="fresh") == 2.0
 
 
 @pytest.mark.looptime

@@ -258,7 +258,10 @@ async def test_a_pod_that_keeps_coming_back_is_sent_to_the_timer() -> None:
         world.occupy("n1")
         [name] = world.gang("g", 1)
         await world.settle()
-        answers = [world.filter(name) for _ in range(5)]
+        answers = []
+        for _ in range(5):
+            answers.append(world.filter(name))
+            await world.settle(2.0)
         assert answers == [Refused(Reason.NO_ROOM)] * 3 + [Failed(Reason.NO_ROOM)] * 2
         assert world.filter(name, debug=True) == Refused(Reason.NO_ROOM)
         world.delete("stranger")

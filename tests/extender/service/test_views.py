@@ -188,3 +188,28 @@ async def test_an_empty_matrix_is_shown_too() -> None:
         world.set_network(NetworkMatrix(version=3))
         document = world.service.views.network()
         assert (document["version"], document["endpoints"]) == (3, 0)
+
+
+async def test_the_values_between_some_nodes() -> None:
+    """Every direction between the nodes of a zone with its age; the diagonal and unmeasured pairs are null."""
+    async with running(N1, N2) as world:
+        world.set_network(mesh(["n1", "n2"]))
+        document = world.service.views.network()
+        pairs = document["pairs"]
+        assert (pairs["nodes"], pairs["of"], document["zones"]) == (["n1", "n2"], 2, {"a": 2})
+        [[own, there], [back, _]] = pairs["delay_ms"]
+        assert own is None
+        assert there is not None
+        assert back is not None
+        assert pairs["delay_age_s"][0][1] >= 0.0
+        assert world.service.views.network(zone="a", limit=1)["pairs"]["nodes"] == ["n1"]
+        nowhere = world.service.views.network(zone="nowhere")["pairs"]
+        assert (nowhere["nodes"], nowhere["of"], nowhere["delay_ms"]) == ([], 0, [])
+
+
+async def test_the_values_of_a_large_cluster_are_bounded() -> None:
+    """However many nodes there are and however many are asked for, at most 100 are shown."""
+    async with running(*(node_json(f"n{number:03}") for number in range(150))) as world:
+        assert len(world.service.views.network()["pairs"]["nodes"]) == 40
+        pairs = world.service.views.network(limit=10_000)["pairs"]
+        assert (len(pairs["nodes"]), pairs["of"]) == (100, 150)
