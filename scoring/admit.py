@@ -6,7 +6,7 @@ listed nodes alone, so at 5,000 nodes its rate no longer depends on the size of 
 Rule: all members of one kind get the same list, so that they stay one kind to the planner; planned nodes are on it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Gang, MemberClass, Node, Pod
 from scoring.network import Ints
-from scoring.plan import Admission, Memo, Plan, take_commitments
+from scoring.plan import Admission, Memo, Plan, take_admissions, take_commitments
 from scoring.plan.run import Run, with_ratios
 from scoring.policy import AdmitTo, Policy
 from scoring.snapshot import Snapshot
@@ -26,7 +26,10 @@ MOST_LISTED = 128
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Where members of one class may go. With `nodes` empty the zones alone are asked for, and `why_zone` says why."""
+    """Where members of one class may go. With `nodes` empty the zones alone are asked for, and `why_zone` says why.
+
+    Without `zones`, too, nothing is asked for: the gate goes, and /filter names the node.
+    """
 
     zones: tuple[ZoneName, ...]
     nodes: tuple[NodeName, ...] = ()
@@ -45,7 +48,7 @@ class Lister:
     def __init__(self, snapshot: Snapshot, plan: Plan, policy: Policy, *, memo: Memo | None = None) -> None:
         self._run = Run(snapshot, policy, memo or Memo())
         take_commitments(self._run)
-        _take(self._run, plan.admitted.values())
+        take_admissions(self._run, plan.admitted.values())
 
     def listings(self, gang: Gang, admission: Admission) -> Mapping[MemberClass, Listing]:
         """The list of each class of the gang's gated members that have a place.
@@ -60,21 +63,10 @@ class Lister:
         return {one: _listing(self._run, gang, admission, one, pods) for one, pods in classes.items()}
 
 
-def _take(run: Run, admissions: Iterable[Admission]) -> None:
-    """Take the room of admitted members; those of gangs that are committed are taken already."""
-    taken: dict[int, tuple[MemberClass, list[NodeName]]] = {}
-    for admission in admissions:
-        gang = run.snapshot.gangs.get(admission.gang)
-        for pod in gang.pending if gang is not None and not admission.committed else ():
-            node = admission.members.get(pod.uid)
-            if node is not None:
-                number = run.memo.number(pod.member_class)
-                taken.setdefault(number, (pod.member_class, []))[1].append(node)
-    for member_class, nodes in taken.values():
-        run.take(member_class, nodes)
-
-
 def _listing(run: Run, gang: Gang, admission: Admission, member_class: MemberClass, pods: Sequence[Pod]) -> Listing:
+    if any(pod.member_class.constraints.claims for pod in gang.members):
+        # A volume may be elsewhere than in the planned zone: only without an affinity can the plan still be changed.
+        return Listing((), why_zone="the volumes of the gang's claims decide the zone")
     why_zone = _only_zone(run.policy, pods)
     planned = sorted({admission.members[pod.uid] for pod in pods})
     if not why_zone and len(planned) + run.policy.spares > MOST_LISTED:

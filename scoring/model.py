@@ -96,6 +96,9 @@ class Constraints:
     """Required node affinity; `None`: none asked; an empty tuple matches no node."""
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
+    claims: tuple[str, ...] = ()
+    """Volume claims, `namespace/name`: where their volumes are is not modelled, but what one pod learns of it holds
+    for pods with the same claims only."""
 
 
 @dataclass(frozen=True, slots=True)

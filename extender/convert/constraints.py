@@ -24,6 +24,8 @@ class ConstraintParts(NamedTuple):
     ports: tuple[bytes, ...] = ()
     """`ports` of each container and sidecar that has any"""
     host_network: bool = False
+    claims: tuple[str, ...] = ()
+    """`namespace/name` of the volume claims it mounts"""
 
 
 class _Requirement(Json):
@@ -81,6 +83,7 @@ def constraints(parts: ConstraintParts) -> Constraints:
         affinity=_required_terms(parts.affinity),
         tolerations=_tolerated(parts.tolerations),
         host_ports=_host_ports(parts),
+        claims=parts.claims,
     )
 
 
@@ -139,6 +142,31 @@ def _host_ports(parts: ConstraintParts) -> tuple[HostPort, ...]:
 class _Volume(Json):
     persistent_volume_claim: msgspec.Raw = NO_RAW
     ephemeral: msgspec.Raw = NO_RAW
+
+
+class _Claim(Json):
+    claim_name: str = ""
+
+
+class _ClaimVolume(Json):
+    persistent_volume_claim: _Claim | None = None
+
+
+_claim_volumes = msgspec.json.Decoder(list[_ClaimVolume])
+
+
+def claim_names(namespace: str, volumes: bytes) -> tuple[str, ...]:
+    """`namespace/name` of the claims among `spec.volumes`, sorted; most pods have none, and are not decoded.
+
+    >>> claim_names("team", b'[{"name": "x", "emptyDir": {}}, {"persistentVolumeClaim": {"claimName": "data"}}]')
+    ('team/data',)
+    """
+    if b"persistentVolumeClaim" not in volumes:
+        return ()
+    listed = decode(_claim_volumes, volumes, what="spec.volumes")
+    return tuple(
+        sorted(f"{namespace}/{v.persistent_volume_claim.claim_name}" for v in listed if v.persistent_volume_claim)
+    )
 
 
 class _Among(Json):

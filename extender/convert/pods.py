@@ -11,7 +11,7 @@ from sys import intern
 
 import msgspec
 
-from extender.convert.constraints import ConstraintParts, constraints, unmodelled_constraints
+from extender.convert.constraints import ConstraintParts, claim_names, constraints, unmodelled_constraints
 from extender.convert.decode import NO_RAW, Json, Metadata, decode, given, seconds, shared
 from extender.convert.groups import group_of
 from extender.convert.requests import ContainerResources, PodResources, pod_requests
@@ -26,6 +26,8 @@ ADMITTED_ANNOTATION = OWN_PREFIX + "admitted"
 
 The uid makes it worthless in a pod template: only who may patch pods can write one that counts."""
 _WRITTEN_BY_US = frozenset({NUDGE_ANNOTATION.removeprefix(OWN_PREFIX), ADMITTED_ANNOTATION.removeprefix(OWN_PREFIX)})
+_OUR_WORDS = "netgang:"
+"""Every reason for which we refuse begins so."""
 _PHASES = {phase.value: phase for phase in Phase}
 """`status.phase` → phase"""
 _NOTHING: dict[str, str] = {}
@@ -58,6 +60,7 @@ class _Spec(Json):
     affinity: msgspec.Raw = NO_RAW
     tolerations: msgspec.Raw = NO_RAW
     host_network: bool | None = None
+    volumes: msgspec.Raw = NO_RAW
     scheduling_gates: list[_Gate] | None = None
     scheduling_group: _SchedulingGroup | None = None
 
@@ -82,6 +85,7 @@ class _Condition(Json):
     type: str
     status: str = ""
     reason: str | None = None
+    message: str | None = None
     last_transition_time: datetime | None = None
 
 
@@ -110,7 +114,7 @@ def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
     )
     place = membership(namespace, labels, annotations, meta.owner_references or (), in_gang=group is not None)
     try:
-        member_class = _member_class(place.role, _resources(spec, status), _constraints(spec))
+        member_class = _member_class(place.role, _resources(spec, status), _constraints(namespace, spec))
     except ValueError as error:
         raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
     uid = PodUid(meta.uid or f"{namespace}/{meta.name}")
@@ -206,14 +210,18 @@ def _admitted_to(annotations: dict[str, str], uid: PodUid) -> NodeName | None:
 
 
 def _unschedulable(status: _Status) -> bool:
+    """Whether kube-scheduler's own filters refused all nodes. A message with our reason says that we were asked."""
     raw = given(status.conditions)
     return bool(raw) and any(
-        one.type == "PodScheduled" and one.status == "False" and one.reason == "Unschedulable"
+        one.type == "PodScheduled"
+        and one.status == "False"
+        and one.reason == "Unschedulable"
+        and _OUR_WORDS not in (one.message or "")
         for one in decode(_conditions, raw, what="status.conditions")
     )
 
 
-def _constraints(spec: _Spec) -> ConstraintParts:
+def _constraints(namespace: str, spec: _Spec) -> ConstraintParts:
     running = [*(spec.containers or ()), *(c for c in spec.init_containers or () if c.restart_policy == "Always")]
     ports = (given(container.ports) for container in running)
     host_network = bool(spec.host_network)
@@ -223,4 +231,5 @@ def _constraints(spec: _Spec) -> ConstraintParts:
         tolerations=given(spec.tolerations),
         ports=tuple(raw for raw in ports if raw and (host_network or b'"hostPort"' in raw)),
         host_network=host_network,
+        claims=claim_names(namespace, given(spec.volumes)),
     )

@@ -27,8 +27,13 @@ class Learning:
         self._sees_all_nodes = sees_all_nodes
         self._first: OrderedDict[tuple[MemberClass, NodeName], float] = OrderedDict()
 
-    def refused(self, pod: Pod, planned: NodeName, asked: Sequence[NodeName], *, now_s: float) -> bool:
-        """The planned node was not among those asked; whether the node is excluded now, so that a new plan helps."""
+    def refused(
+        self, pod: Pod, planned: NodeName, asked: Sequence[NodeName], *, absent: Sequence[NodeName] = (), now_s: float
+    ) -> bool:
+        """The planned node was not among those asked; whether nodes are excluded now, so that a new plan helps.
+
+        `absent`: all nodes with room that were not asked and that the plan could give instead.
+        """
         if not self._sees_all_nodes or pod.nominated_node is not None or not asked:
             return False
         key = (pod.member_class, planned)
@@ -42,5 +47,6 @@ class Learning:
         if now_s - first_s < APART_S:
             return False
         del self._first[key]
-        self._exclude(pod.member_class, planned)
+        for node in {planned, *absent}:
+            self._exclude(pod.member_class, node)
         return True

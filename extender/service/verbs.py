@@ -25,6 +25,7 @@ from extender.service.parking import Parking
 from extender.service.planning import Planner
 from extender.telemetry import Decision, DecisionLog
 from extender.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
+from scoring.alternatives import Alternatives
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, GangSource, Pod
 from scoring.plan import Plan
@@ -74,6 +75,8 @@ class Verbs:
         self._log = log
         self._synced = synced
         self._zone_label = zone_label
+        self._beside: tuple[int, Plan, Alternatives] | None = None
+        """Snapshot version, plan, and the alternatives beside them"""
         self._scores: dict[object, _Scores] = {}
         """(snapshot version, plan version, pod) → score of each node; the last few"""
 
@@ -169,12 +172,15 @@ class Verbs:
         if node is not None and self._binds.too_few_live(gang):
             return self._refuse(args, pod, Reason.INCOMPLETE, planned=node)
         offered = node is not None and node in asked
-        missing = node if not offered and not args.debug else None
-        if missing is not None and self._books.learning.refused(pod, missing, asked, now_s=now_s):
-            self._binds.abandon(gang.key)
-            plan = self._planner.replan()
-            node = plan.node_of.get(pod.uid)
-            offered = node is not None and node in asked
+        if node is not None and not offered and not args.debug and pod.nominated_node is None:
+            other = self._alternatives().of(gang, pod, asked)
+            if other.node is not None:
+                node, offered = other.node, True
+            elif self._books.learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
+                self._binds.abandon(gang.key)
+                plan = self._planner.replan()
+                node = plan.node_of.get(pod.uid)
+                offered = node is not None and node in asked
         if node is not None and offered:
             if not args.debug:
                 self._books.offers.note(pod.uid, node, now_s=now_s)
@@ -182,6 +188,14 @@ class Verbs:
                 self._books.guard.forget(pod.uid)
             return Passed([node])
         return self._refuse(args, pod, _why(plan, pod.uid, gang), planned=node)
+
+    def _alternatives(self) -> Alternatives:
+        """Alternatives beside the plan and what is committed now."""
+        snapshot, plan = self._cache.snapshot(), self._planner.current
+        if self._beside is None or self._beside[0] != snapshot.version or self._beside[1] is not plan:
+            made = Alternatives(snapshot, plan, self._planner.policy, memo=self._planner.memo)
+            self._beside = (snapshot.version, plan, made)
+        return self._beside[2]
 
     def _refuse(self, args: FilterArgs, pod: Pod, reason: Reason, *, planned: NodeName | None) -> FilterAnswer:
         """Say no, remember who is parked for it, and break a storm of the same question."""

@@ -14,7 +14,7 @@ worthless; and a run after one event costs little. A gang ahead is planned first
 network data, or a node that does not do any more, make a gang be placed anew.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import replace
 
 from scoring.ids import GangKey, NodeName, PodUid
@@ -30,7 +30,7 @@ from scoring.policy import Policy
 from scoring.reasons import Reason
 from scoring.snapshot import Snapshot
 
-__all__ = ["Admission", "Memo", "Plan", "Waiting", "plan", "plan_in_steps", "take_commitments"]
+__all__ = ["Admission", "Memo", "Plan", "Waiting", "plan", "plan_in_steps", "take_admissions", "take_commitments"]
 
 _ASKS_A_STEP = 64
 """Gangs whose wishes are read between two steps."""
@@ -147,6 +147,20 @@ def take_commitments(run: Run, *, besides: GangKey | None = None) -> dict[GangKe
     for member_class, nodes in nodes_of.values():
         run.take(member_class, nodes)
     return ends
+
+
+def take_admissions(run: Run, admissions: Iterable[Admission]) -> None:
+    """Take the room of admitted members, for a look beside a plan; that of committed gangs is taken already."""
+    taken: dict[int, tuple[MemberClass, list[NodeName]]] = {}
+    for admission in admissions:
+        gang = run.snapshot.gangs.get(admission.gang)
+        for pod in gang.pending if gang is not None and not admission.committed else ():
+            node = admission.members.get(pod.uid)
+            if node is not None:
+                number = run.memo.number(pod.member_class)
+                taken.setdefault(number, (pod.member_class, []))[1].append(node)
+    for member_class, nodes in taken.values():
+        run.take(member_class, nodes)
 
 
 def _decide(run: Run, ask: Ask, *, now_s: float) -> Placed | Refused:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +12,8 @@ from typing import Any
 import httpx
 
 from testbed.api import Api, Object
-from testbed.cluster import Cluster
+from testbed.cluster import NETGANG_SCHEDULER, Cluster
+from testbed.network import LOOPBACK
 from testbed.programs import Version
 from testbed.service import Netgang
 from tests.e2e import AddNodes, StartNetgang, StartScheduler, StartSecondScheduler
@@ -53,6 +56,29 @@ class Stage:
             limit_s=limit_s,
         )
 
+    async def until_let_in(self, gang: str, count: int, *, limit_s: float = 30.0) -> list[Object]:
+        """Wait until `count` pods of the gang have no scheduling gate; returns all pods of the gang."""
+
+        async def of_gang() -> list[Object]:
+            return [one for one in await self.pods() if one["metadata"]["name"].startswith(gang)]
+
+        return await self.api.until(
+            of_gang,
+            lambda found: sum(not gates(one) for one in found) >= count,
+            what=f"{count} of {gang} let in",
+            limit_s=limit_s,
+        )
+
+    async def attempts(self, scheduler: str = NETGANG_SCHEDULER) -> dict[str, float]:
+        """Result → how often this kube-scheduler tried a pod with that result, by its own metric."""
+        ports = [one.partition("=")[2] for one in self.cluster.parts[scheduler].argv if "--secure-port=" in one]
+        async with httpx.AsyncClient(verify=False) as client:  # it signs its own certificate
+            text = (await client.get(f"https://{LOOPBACK}:{ports[0]}/metrics")).text
+        found: dict[str, float] = defaultdict(float)
+        for labels, value in re.findall(r"^scheduler_schedule_attempts_total{([^}]*)} (\S+)$", text, re.MULTILINE):
+            found[re.findall(r'result="([^"]*)"', labels)[0]] += float(value)
+        return dict(found)
+
     async def until_refused(self, count: int) -> None:
         """Wait until kube-scheduler has written a refusal into the status of `count` pods."""
         await self.api.until(
@@ -70,6 +96,16 @@ class Stage:
             lambda found: not {one["metadata"]["name"] for one in found} & set(names),
             what=f"{len(names)} pods gone",
         )
+
+
+def say(figure: str) -> None:
+    """A figure that is interesting and decides nothing; `pytest -rP` or `-s` shows it."""
+    sys.stdout.write(f"\n  {figure}\n")
+
+
+def gates(pod: Object) -> list[str]:
+    """Names of the gates at which the pod waits."""
+    return [one["name"] for one in pod["spec"].get("schedulingGates", [])]
 
 
 def not_scheduled(pod: Object) -> str | None:

@@ -210,8 +210,8 @@ async def test_gated_and_ungated_members_start_together() -> None:
         assert len(world.api.bindings) == 3
 
 
-async def test_two_terms_of_their_own_and_a_claim() -> None:
-    """S6: each term of the pod is narrowed by host name; a pod with a claim gets the zone."""
+async def test_two_terms_of_their_own_and_a_spread() -> None:
+    """S6: each term of the pod is narrowed by host name; a pod that must be spread gets the zone."""
     terms = [{"matchExpressions": [{"key": "disk", "operator": op}]} for op in ("Exists", "DoesNotExist")]
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
     named = [node_json(f"n{i}", cpu="1500m") for i in range(1, 4)]
@@ -219,17 +219,49 @@ async def test_two_terms_of_their_own_and_a_claim() -> None:
         one["metadata"]["labels"]["kubernetes.io/hostname"] = one["metadata"]["name"]
     async with running(*named, spares=1) as world:
         [own] = world.gang("own", 1, schedulingGates=GATED, affinity=affinity)
-        claim = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
-        [bound] = world.gang("claim", 1, schedulingGates=GATED, volumes=[claim])
+        spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+        [wide] = world.gang("wide", 1, schedulingGates=GATED, topologySpreadConstraints=[spread])
         await world.settle()
         found = required_terms(world.api.pod(own))
         assert [[one["key"] for one in term["matchExpressions"]] for term in found] == [
             ["disk", "kubernetes.io/hostname"]
         ] * 2
-        [zone] = required_terms(world.api.pod(bound))
+        [zone] = required_terms(world.api.pod(wide))
         assert zone == {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]}
-        world.bind_offered(own, bound)
+        world.bind_offered(own, wide)
         await world.settle()
+
+
+async def test_a_volume_elsewhere_takes_the_whole_gang_along() -> None:
+    """With a claim in the gang no member is narrowed, so the plan can still follow the volume into its zone."""
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+    zone_b = [node_json(f"b{i}", zone="b", cpu="1500m") for i in range(2)]
+    async with running(node_json("n1"), *zone_b) as world:
+        for number in range(2):
+            world.pod(f"g-{number}", gang="g", size=2, schedulingGates=GATED, volumes=[claim] if number else [])
+        await world.settle()
+        assert sorted(world.api.admitted) == ["g-0", "g-1"]
+        assert [world.api.pod(name)["spec"].get("affinity") for name in ("g-0", "g-1")] == [None, None]
+        assert set(world.committed[key("g")].values()) == {"n1"}
+        for _ in range(2):
+            world.filter("g-1", nodes=["b0", "b1"])
+            await world.settle(1.2)
+        world.bind_offered("g-0", "g-1")
+        await world.settle()
+        assert set(world.bound().values()) <= {"b0", "b1"}
+
+
+async def test_our_own_no_is_not_another_filters() -> None:
+    """A refusal of ours leaves its words in the condition: it says nothing of the node."""
+    async with running(*nodes(2), spares=1) as world:
+        [name] = world.gang("g", 1, schedulingGates=GATED)
+        await world.settle()
+        before = dict(world.committed[key("g")])
+        message = f"0/2 nodes are available: 2 {Reason.BACKING_OFF}."
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        world.api.add({**world.api.pod(name), "status": {"conditions": [condition]}})
+        await world.settle(4.0)
+        assert world.committed[key("g")] == before
 
 
 async def test_gangs_take_turns() -> None:

@@ -61,7 +61,7 @@ async def test_a_person_s_filter_opens_no_bind(port: str, agent: str, query: str
 @pytest.mark.parametrize(("port", "agent", "query"), PEOPLE.values(), ids=PEOPLE)
 async def test_a_person_s_filter_teaches_nothing(port: str, agent: str, query: str) -> None:
     """Three questions without the planned node leave no node out; three of kube-scheduler's do."""
-    async with running(N1, N2) as world:
+    async with running(N1, node_json("n2", zone="b")) as world:
         [name] = world.gang("g", 1)
         await world.settle()
         [planned] = world.plan.node_of.values()

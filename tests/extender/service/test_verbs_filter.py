@@ -20,6 +20,7 @@ from tests.fakes.cluster_api import FakeClusterApi
 pytestmark = pytest.mark.looptime
 
 N1, N2, N3 = node_json("n1"), node_json("n2"), node_json("n3")
+B2 = node_json("n2", zone="b")
 ALL = ["n1", "n2"]
 
 
@@ -342,9 +343,51 @@ async def test_people_look_and_nothing_changes() -> None:
         assert call.answer is Reason.NEVER_OFFERED
 
 
-async def test_a_node_refused_twice_is_left_out_and_another_one_answered() -> None:
-    """In-tree filters that we do not model refuse the planned node: believed at the second time, and planned around."""
+async def test_another_node_of_the_zone_is_answered_at_once() -> None:
+    """In-tree filters that we do not model refuse the planned node, and the gang's zone has another.
+
+    Nothing is learned, and what is held stays held: only this member goes elsewhere.
+    """
+    async with running(N1, N2, N3) as world:
+        first, second = world.gang("g", 2, cpu="2")
+        await world.settle()
+        [held] = world.bind_offered(first)
+        await world.settle()
+        refused = world.offered(second)
+        others = [name for name in ("n1", "n2", "n3") if name != refused]
+        node = world.offered(second, nodes=others)
+        assert node in others
+        call = world.bind(second, node)
+        await world.settle()
+        assert [held.answer, call.answer] == [None, None]
+        assert world.bound()[second] == node
+        assert world.service.cache.snapshot().exclusions == {}
+
+
+async def test_an_alternative_takes_nobodys_place() -> None:
+    """A node that the plan gives to another gang is not given away."""
     async with running(N1, N2) as world:
+        [name] = world.gang("g", 1, cpu="3")
+        [other] = world.gang("h", 1, cpu="3")
+        await world.settle()
+        assert world.refusal(name, nodes=[world.offered(other)]) is Reason.NODE_NOT_OFFERED
+
+
+async def test_a_zone_refused_twice_is_left_out_and_another_one_answered() -> None:
+    """None of the zone's nodes is offered, as for a volume elsewhere: believed at the second time, for all of them."""
+    async with running(N1, node_json("n3"), B2) as world:
+        [name] = world.gang("g", 1, annotations={"netgang.io/zones": "a,b"})
+        await world.settle()
+        assert world.refusal(name, nodes=["n2"]) is Reason.NODE_NOT_OFFERED
+        await world.settle(1.2)
+        assert world.offered(name, nodes=["n2"]) == "n2"
+        [excluded] = world.service.cache.snapshot().exclusions.values()
+        assert excluded == {"n1", "n3"}
+
+
+async def test_a_node_refused_twice_is_left_out_and_another_one_answered() -> None:
+    """Two refusals that are too close together are one; the second is believed, and planned around."""
+    async with running(N1, B2) as world:
         [name] = world.gang("g", 1)
         await world.settle()
         refused = world.offered(name)
@@ -373,13 +416,14 @@ async def test_what_was_learned_is_forgotten_after_its_time() -> None:
 
 async def test_what_is_held_fails_when_a_siblings_place_will_not_do() -> None:
     """The gang is planned anew as a whole, so its calls at bind end and its commitment with them."""
-    async with running(N1, N2, N3) as world:
+    zone_b = [node_json(name, zone="b", cpu="4") for name in ("n3", "n4")]
+    async with running(N1, N2, *zone_b) as world:
         first, second = world.gang("g", 2, cpu="3")
         await world.settle()
         [held] = world.bind_offered(first)
         await world.settle()
-        refused = world.offered(second)
-        others = [name for name in ("n1", "n2", "n3") if name != refused]
+        others = ["n3", "n4"]
+        assert world.offered(second) not in others
         world.filter(second, nodes=others)
         await world.settle(1.1)
         node = world.offered(second, nodes=others)
@@ -392,7 +436,7 @@ async def test_what_is_held_fails_when_a_siblings_place_will_not_do() -> None:
 
 async def test_nothing_is_learned_where_kube_scheduler_samples_nodes() -> None:
     """A missing node may just not have been looked at."""
-    async with running(N1, N2, sees_all_nodes=False) as world:
+    async with running(N1, B2, sees_all_nodes=False) as world:
         [name] = world.gang("g", 1)
         await world.settle()
         node = world.offered(name)
@@ -420,7 +464,7 @@ async def test_nothing_is_learned_from_a_nominated_pod() -> None:
 
 async def test_an_exclusion_makes_one_member_kind_go_elsewhere_not_all() -> None:
     """Only pods of the same request and constraints avoid the node."""
-    async with running(N1, N2) as world:
+    async with running(N1, B2) as world:
         world.gang("g", 1)
         world.gang("h", 1, cpu="2")
         await world.settle()

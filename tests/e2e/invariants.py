@@ -1,0 +1,216 @@
+"""What must hold at every moment of a scenario, looked at a few times a second while it runs.
+
+Why: a test that looks only at the end misses the gang that stood in part for a minute, and the room that was held for
+nobody meanwhile.
+Rule: looks are at the API server and /v1/plan alone, as a user has them. What may be true for a moment (a commit under
+way, a plan a little older than the list of pods) must end within a limit; that time counts only while API server and
+netgang both answer, because without either nothing can be mended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+import aiohttp
+import httpx
+
+from scoring.resources import parse_quantity
+from testbed.api import Api, Object
+from testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL
+from testbed.service import Netgang
+
+OURS = "netgang"
+COMMIT_S = 5.0
+"""Longest time for which a gang may be seen in part: posting takes milliseconds, a loaded machine takes longer."""
+GRACE_S = 5.0
+"""Longest time for which /v1/plan may promise places to pods that need none any more."""
+_EVERY_S = 0.25
+_GAP_S = 1.5  # looks further apart than this: something did not answer, and clocks begin anew
+_SETTLED_S = 1.0  # a pod of others counts as known to us this long after it was first seen on its node
+_LIMIT_S = 5.0  # for one answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Passing:
+    """Something that may be true for `limit_s` and no longer; `key` stays the same while numbers change."""
+
+    key: str
+    what: str
+    limit_s: float
+
+
+@dataclass(slots=True)
+class Checker:
+    """Remembers what was seen; `problems` says what should never have been."""
+
+    api: Api
+    netgang: Netgang
+    namespace: str
+    commit_s: float = COMMIT_S
+    grace_s: float = GRACE_S
+    problems: list[str] = field(default_factory=list)
+    looks: int = 0
+    _seen_s: float = -1e9
+    """When everything answered last"""
+    _node_of: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """pod's uid → node, and when it was first seen there"""
+    _started: dict[str, set[str]] = field(default_factory=dict)
+    """gang that was whole once → uids that it had then or later"""
+    _since: dict[str, float] = field(default_factory=dict)
+    """what is true but must not stay → since when"""
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(_EVERY_S)
+
+    async def look(self) -> None:
+        """One look; nothing is concluded when API server or netgang do not answer."""
+        try:
+            async with asyncio.timeout(_LIMIT_S):
+                nodes = await self.api.list_all("Node")
+                pods = await self.api.list_all("Pod", namespace=self.namespace)
+                plan = await _plan(self.netgang)
+        except (TimeoutError, aiohttp.ClientError, httpx.HTTPError):
+            return
+        now_s = monotonic()
+        if now_s - self._seen_s > _GAP_S + _EVERY_S:
+            self._since.clear()
+        self._seen_s = now_s
+        self.looks += 1
+        self._places(nodes, pods, now_s)
+        gangs = _gangs(pods)
+        passing = [*self._partial(gangs), *self._idle_promises(plan, gangs)]
+        self._since = {one.key: self._since.get(one.key, now_s) for one in passing}
+        for one in passing:
+            if now_s - self._since[one.key] > one.limit_s:
+                self._tell(f"for more than {one.limit_s:g} s: {one.what}")
+
+    def _places(self, nodes: Iterable[Object], pods: list[Object], now_s: float) -> None:
+        """No pod changes its node; our pods fit beside each other and beside what was there before them."""
+        for one in pods:
+            uid, node = one["metadata"]["uid"], one["spec"].get("nodeName")
+            if uid in self._node_of and self._node_of[uid][0] != node:
+                self._tell(f"{one['metadata']['name']} went from {self._node_of[uid][0]} to {node}")
+            if node is not None:
+                self._node_of.setdefault(uid, (node, now_s))
+        for node in nodes:
+            self._room(node, pods, now_s)
+
+    def _room(self, node: Object, pods: list[Object], now_s: float) -> None:
+        name = node["metadata"]["name"]
+        here = [
+            one
+            for one in pods
+            if one["spec"].get("nodeName") == name and one["status"].get("phase") not in ("Succeeded", "Failed")
+        ]
+        seen_s = {one["metadata"]["uid"]: self._node_of[one["metadata"]["uid"]][1] for one in here}
+        last_s = max((seen_s[one["metadata"]["uid"]] for one in here if _is_ours(one)), default=None)
+        if last_s is None:
+            return
+        # A pod of others that came at about the time of our last one may have come after it.
+        counted = [one for one in here if _is_ours(one) or seen_s[one["metadata"]["uid"]] < last_s - _SETTLED_S]
+        wanted: Counter[str] = Counter({"pods": len(counted)})
+        for one in counted:
+            for container in one["spec"]["containers"]:
+                for resource, quantity in container["resources"].get("requests", {}).items():
+                    wanted[resource] += _milli(quantity)
+        wanted["pods"] *= 1000
+        for resource, much in wanted.items():
+            if much > _milli(node["status"]["allocatable"].get(resource, "0")):
+                names = sorted(one["metadata"]["name"] for one in counted)
+                self._tell(f"{name} has not enough {resource} for {names}")
+
+    def _partial(self, gangs: Mapping[str, list[Object]]) -> list[_Passing]:
+        """Gangs that were never whole and are in part now."""
+        found: list[_Passing] = []
+        for gone in self._started.keys() - gangs.keys():
+            del self._started[gone]
+        for key, members in gangs.items():
+            least = int(members[0]["metadata"]["labels"][MIN_AVAILABLE_LABEL])
+            uids = {one["metadata"]["uid"] for one in members}
+            there = [one for one in members if one["spec"].get("nodeName")]
+            if len(there) >= least or self._started.get(key, set()) & uids:
+                self._started.setdefault(key, set()).update(uids)
+            elif there:
+                what = f"{len(there)} of {key} are bound, {least} are needed"
+                found.append(_Passing(f"partial {key}", what, self.commit_s))
+        return found
+
+    def _idle_promises(self, plan: Mapping[str, Any], gangs: Mapping[str, list[Object]]) -> list[_Passing]:
+        """Places that are kept for pods which are bound or gone."""
+        found: list[_Passing] = []
+        for key in sorted({*plan["committed"], *plan["being_admitted"]}):
+            pending = sum(not one["spec"].get("nodeName") for one in gangs.get(key, ()))
+            kept = plan["committed"].get(key, 0)
+            if kept > pending:
+                what = f"{key} keeps {kept} places for {pending} pods"
+                found.append(_Passing(f"kept {key}", what, self.grace_s))
+            if not pending:
+                what = f"{key} is committed or being let in, and none of its pods is pending"
+                found.append(_Passing(f"idle {key}", what, self.grace_s))
+        return found
+
+    def _tell(self, what: str) -> None:
+        if what not in self.problems:
+            self.problems.append(what)
+
+
+@asynccontextmanager
+async def invariants_hold(
+    api: Api, netgang: Netgang, namespace: str, *, commit_s: float = COMMIT_S, grace_s: float = GRACE_S
+) -> AsyncIterator[Checker]:
+    """Look all the time while the block runs; AssertionError at its end with everything that should not have been."""
+    checker = Checker(api, netgang, namespace, commit_s, grace_s)
+    task = asyncio.create_task(checker.run(), name="invariants")
+    try:
+        yield checker
+        await checker.look()
+    except BaseException as failure:
+        failure.add_note(f"invariants: {checker.looks} looks, {checker.problems or 'nothing wrong'}")
+        raise
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    assert not checker.problems, checker.problems
+    assert checker.looks > 0, "nothing was looked at"
+
+
+async def until_nothing_is_promised(api: Api, netgang: Netgang, *, limit_s: float = 15.0) -> None:
+    """Wait until /v1/plan has no committed places, no gang being let in and no held bind: nothing leaked."""
+
+    def empty(plan: Mapping[str, Any]) -> bool:
+        return not (plan["committed"] or plan["being_admitted"] or plan["held_binds"])
+
+    await api.until(lambda: _plan(netgang), empty, what="nothing committed or being admitted", limit_s=limit_s)
+
+
+async def _plan(netgang: Netgang) -> dict[str, Any]:
+    async with httpx.AsyncClient() as client:
+        return dict((await client.get(f"{netgang.url}/v1/plan")).json())
+
+
+def _gangs(pods: Iterable[Object]) -> dict[str, list[Object]]:
+    """Gang of ours → its pods that were not deleted."""
+    found: dict[str, list[Object]] = {}
+    for one in pods:
+        name = one["metadata"]["labels"].get(GROUP_NAME_LABEL) if "labels" in one["metadata"] else None
+        if name and _is_ours(one) and "deletionTimestamp" not in one["metadata"]:
+            found.setdefault(f"{one['metadata']['namespace']}/{name}", []).append(one)
+    return found
+
+
+def _milli(quantity: str) -> int:
+    return parse_quantity(quantity, millis=True)
+
+
+def _is_ours(one: Object) -> bool:
+    return str(one["spec"].get("schedulerName")) == OURS
