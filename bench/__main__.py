@@ -11,6 +11,7 @@ BENCHES = (
     ["bench.planner"],
     ["bench.sync"],
     ["bench.scale"],
+    ["bench.maddash"],
     ["bench.kube_client", "--uvloop"],
     ["bench.drain"],
 )

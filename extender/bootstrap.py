@@ -8,11 +8,12 @@ import asyncio
 import gc
 import random
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from starlette.types import ASGIApp
 
@@ -31,13 +32,14 @@ from extender.embedded import EmbeddedCluster
 from extender.kube.client import KubeClient
 from extender.kube.credentials import load as load_credentials
 from extender.kube.reflector import Reflector
+from extender.network.configured import http_source
 from extender.network.file import MeshFileSource
 from extender.network.maddash import MaddashOptions, MaddashSource
 from extender.network.maddash_client import MaddashServer
 from extender.network.maddash_wanted import Wanted
 from extender.network.mapping import MappingConfig
 from extender.network.refresh import NetworkRefresh, NetworkStatus, Polled, RefreshOptions
-from extender.ports import Clock, ClusterApi
+from extender.ports import Clock, ClusterApi, NetworkSource
 from extender.service.admission import AdmissionLimits, Admissions
 from extender.service.binding import Binds, Effects, Limits
 from extender.service.catchup import CatchUp
@@ -54,6 +56,7 @@ from extender.service.stranding import Stranding
 from extender.service.verbs import Books, Verbs
 from extender.service.views import Views
 from extender.settings import FileSource, Settings
+from extender.settings import MaddashSource as MaddashSettings
 from extender.telemetry import DecisionLog, Telemetry
 from scoring.ids import ResourceName
 from scoring.plan import Plan
@@ -346,7 +349,13 @@ def _refresh(
     )
     return NetworkRefresh(
         sources,
-        RefreshOptions(reevaluate_s=network.refresh_s, mapping=mapping),
+        RefreshOptions(
+            reevaluate_s=network.refresh_s,
+            mapping=mapping,
+            soft_ttl_s=network.soft_ttl(),
+            hard_ttl_s=network.hard_ttl(),
+            zone_fallback=network.zone_fallback,
+        ),
         clock=clock,
         nodes=lambda: cache.snapshot().table.nodes,
         publish=cache.set_network,
@@ -356,7 +365,22 @@ def _refresh(
 
 
 def _sources(settings: Settings) -> list[Polled]:
-    return [Polled(_source(one, number), one.interval_s) for number, one in enumerate(settings.network.sources)]
+    """The adapters for the configured sources; the first of a kind has the kind's name, others a number behind it."""
+    seen: Counter[str] = Counter()
+    found = []
+    for one in settings.network.sources:
+        seen[one.kind] += 1
+        name = one.kind if seen[one.kind] == 1 else f"{one.kind}-{seen[one.kind]}"
+        found.append(Polled(_source(one, name), one.interval_s))
+    return found
+
+
+@runtime_checkable
+class _Connected(Protocol):
+    """A source that keeps connections."""
+
+    async def aclose(self) -> None:
+        """End them."""
 
 
 @asynccontextmanager
@@ -364,16 +388,18 @@ async def _closing(polled: Polled) -> AsyncIterator[Polled]:
     try:
         yield polled
     finally:
-        if isinstance(polled.source, MaddashSource):
+        if isinstance(polled.source, _Connected):
             await polled.source.aclose()
 
 
-def _source(one: Any, number: int) -> MeshFileSource | MaddashSource:
-    """The adapter for one configured source; the first of a kind has the plain name, others a number."""
+def _source(one: Any, name: str) -> NetworkSource:
+    """The adapter for one configured source."""
     if isinstance(one, FileSource):
-        return MeshFileSource(one.path, name="file" if number == 0 else f"file-{number + 1}")
+        return MeshFileSource(one.path, name=name)
+    if not isinstance(one, MaddashSettings):
+        return http_source(one, name=name)
     return MaddashSource(
         MaddashServer(one.url, ca_file=one.ca_file, insecure=one.insecure, timeout_s=one.timeout_s),
         MaddashOptions(Wanted(grids=one.grids.named(), checks=one.checks.named(), dashboards=one.dashboards.named())),
-        name="maddash" if number == 0 else f"maddash-{number + 1}",
+        name=name,
     )

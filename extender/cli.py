@@ -1,4 +1,4 @@
-"""The command line: `netgang serve`, `plan`, `demo`, `check-config`.
+"""The command line: `netgang serve`, `plan`, `demo`, `check-config`, `network show`.
 
 Rule: errors are sentences on standard error with exit code 2 and no traceback; `--json` prints for machines; tables are
 coloured only on a terminal. Commands import what they need when they run, so that `--help` is instant.
@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from extender import cli_network
 from extender.errors import ConfigError
 
 app = typer.Typer(
@@ -27,6 +28,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Starts distributed training jobs whole, in one zone, on the best measured network.",
 )
+
+app.add_typer(cli_network.app, name="network")
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings file, YAML or JSON.", show_default="none")]
 _DEMO = "paper-testbed.json"

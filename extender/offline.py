@@ -11,7 +11,7 @@ from extender.network.mapping import MappingConfig, map_nodes
 from extender.network.mesh import read_mesh
 from extender.service.documents import Document, plan_document
 from extender.settings import Settings
-from scoring.network import METRICS, NetworkMatrix
+from scoring.network import METRICS, MeasurementTable, NetworkMatrix, Zones
 from scoring.plan import plan
 
 
@@ -33,6 +33,14 @@ def plan_files(cluster: Path, mesh: Path | None, settings: Settings, *, now_s: f
             for metric in METRICS
         }
         mapping = map_nodes(saved.nodes, batch.endpoints, config, measured=measured)
-        cache.set_network(NetworkMatrix.of(batch.measurements, endpoint_of=mapping.endpoint_of, now_s=now_s))
+        hard = settings.network.hard_ttl()
+        zones = Zones({n.name: n.zone for n in saved.nodes if n.zone}, {m: hard.of(m.value) for m in METRICS})
+        matrix = NetworkMatrix.merged(
+            {"file": MeasurementTable.of(batch.measurements)},
+            endpoint_of=mapping.endpoint_of,
+            now_s=now_s,
+            zones=zones if settings.network.zone_fallback else None,
+        )
+        cache.set_network(matrix)
     snapshot = cache.snapshot()
     return plan_document(plan(snapshot, settings.policy(), now_s=now_s), snapshot)

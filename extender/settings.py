@@ -28,9 +28,10 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from extender.errors import ConfigError
 from extender.settings_layers import ENV_PREFIX, Layer, merge, read_environment, read_file, sentence, unfold
+from extender.settings_sources import EsmondSource, OpenSearchSource, PrometheusSource
 from scoring.ids import NodeName, ZoneName
 from scoring.network import METRICS, Metric
-from scoring.policy import AdmitTo, Direction, Policy, Ratios, ScorePolicy, Selection, Variant, ZonePolicy
+from scoring.policy import AdmitTo, Direction, Policy, Ratios, ScorePolicy, Selection, Ttl, Variant, ZonePolicy
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
@@ -172,7 +173,47 @@ class MaddashSource(_Section):
         return self
 
 
-Source: TypeAlias = Annotated[FileSource | MaddashSource, Field(discriminator="kind")]
+Source: TypeAlias = Annotated[
+    FileSource | MaddashSource | OpenSearchSource | PrometheusSource | EsmondSource, Field(discriminator="kind")
+]
+
+
+class _Ages(_Section):
+    """An age for each metric; one number, or `null`, in its place means all three."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        short = value is None or isinstance(value, int | float | str)
+        return {metric.value: value for metric in METRICS} if short else value
+
+
+class SoftTtl(_Ages):
+    """Ages from which measurements fade towards neutral."""
+
+    loss: Positive | None = 5400.0
+    """Age in seconds from which packet loss fades towards neutral; `null`: it never fades.
+
+    Default 5400: three rounds of a test that a plain MaDDash looks at every half hour."""
+    delay: Positive | None = 5400.0
+    """The same for delay."""
+    throughput: Positive | None = 93_600.0
+    """The same for throughput, which is measured hours apart: 26 hours."""
+
+
+class HardTtl(_Ages):
+    """Ages from which measurements count as unknown."""
+
+    loss: Positive | None = 10_800.0
+    """Age in seconds from which packet loss counts as unknown; `null`: never."""
+    delay: Positive | None = 10_800.0
+    """The same for delay."""
+    throughput: Positive | None = 172_800.0
+    """The same for throughput: two days."""
+
+
+SOURCES: tuple[type[BaseModel], ...] = (FileSource, MaddashSource, OpenSearchSource, PrometheusSource, EsmondSource)
+"""All kinds of sources."""
 
 
 class NodeEndpoints(_Section):
@@ -211,18 +252,33 @@ class NetworkSettings(_Section):
     """zone → endpoint of all its nodes for which mapping and annotation say nothing: for one endpoint per site."""
     match_names: bool = True
     """Nodes for which nothing above is said are matched with endpoints by address and host name."""
-    soft_ttl_s: Positive | None = 900.0
-    """Age in seconds from which a measurement fades towards neutral; `null`: it never fades.
-
-    Default 900: three rounds of a five-minute test, so that one lost round changes no placement."""
-    hard_ttl_s: Positive | None = 3600.0
-    """Age in seconds from which a measurement counts as unknown; `null`: never."""
+    soft_ttl_s: SoftTtl = SoftTtl()
+    """When measurements begin to fade; one number stands for all metrics. What is not said is at most the hard TTL."""
+    hard_ttl_s: HardTtl = HardTtl()
+    """When measurements count as unknown; one number stands for all metrics."""
+    zone_fallback: bool = False
+    """Links that nobody measured have the median of the links measured between the two nodes' zones, before neutral."""
 
     @model_validator(mode="after")
     def _soft_before_hard(self) -> Self:
-        if self.soft_ttl_s is not None and self.hard_ttl_s is not None and self.soft_ttl_s > self.hard_ttl_s:
-            raise ValueError(f"soft_ttl_s ({self.soft_ttl_s:g}) must not be above hard_ttl_s ({self.hard_ttl_s:g})")
+        for metric in METRICS:
+            soft, hard = self.soft_ttl().of(metric.value), self.hard_ttl().of(metric.value)
+            if soft is not None and hard is not None and soft > hard:
+                raise ValueError(f"soft_ttl_s.{metric} ({soft:g}) must not be above hard_ttl_s.{metric} ({hard:g})")
         return self
+
+    def soft_ttl(self) -> Ttl:
+        """As the scores take it; one that is not said ends at the hard one."""
+        said = self.soft_ttl_s.model_fields_set if "soft_ttl_s" in self.model_fields_set else set[str]()
+        ages: dict[str, float | None] = {}
+        for metric in METRICS:
+            soft, hard = getattr(self.soft_ttl_s, metric.value), getattr(self.hard_ttl_s, metric.value)
+            ages[metric.value] = soft if metric.value in said or hard is None else min(soft, hard)
+        return Ttl(**ages)
+
+    def hard_ttl(self) -> Ttl:
+        """As the scores take it."""
+        return Ttl(**{metric.value: getattr(self.hard_ttl_s, metric.value) for metric in METRICS})
 
     def endpoint_table(self) -> dict[NodeName, dict[Metric, str]]:
         """`mapping` in plain values: node → metric → endpoint."""
@@ -441,8 +497,8 @@ class Settings(BaseSettings):
                 half_loss_percent=score.half_loss_percent,
                 half_delay_ms=score.half_delay_ms,
                 unknown_penalty_ratio=score.unknown_penalty_ratio,
-                soft_ttl_s=self.network.soft_ttl_s,
-                hard_ttl_s=self.network.hard_ttl_s,
+                soft_ttl_s=self.network.soft_ttl(),
+                hard_ttl_s=self.network.hard_ttl(),
             ),
             selection=self.selection,
             zone_policy=self.zone_policy,
@@ -479,7 +535,7 @@ def _names_at(path: Sequence[int | str]) -> Iterable[str]:
         case ["network"]:
             return NetworkSettings.model_fields
         case ["network", "sources", _]:
-            return FileSource.model_fields | MaddashSource.model_fields
+            return {name: None for kind in SOURCES for name in kind.model_fields}
         case ["score"]:
             return ScoreSettings.model_fields
         case _:

@@ -8,6 +8,7 @@ set, its value and what is accepted.
 import difflib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,8 +25,11 @@ ENV_PREFIX = "NETGANG_"
 NOT_SETTINGS = ("NETGANG_KUBECTL", "NETGANG_TESTBED")
 """Environment names (and beginnings of names) that belong to the tests."""
 
-KINDS = ("file", "maddash")
+KINDS = ("file", "maddash", "opensearch", "prometheus", "esmond")
 """Kinds of sources: pydantic puts them into the place of a mistake, behind the source's number."""
+
+_USER = re.compile(r"//[^/@\s]+@")
+"""User name and password in an address: never repeated in a text."""
 
 Layer: TypeAlias = tuple[str, Mapping[str, Any]]
 """Where values come from, in words, and the values."""
@@ -115,7 +119,7 @@ def sentence(error: ErrorDetails, layers: Sequence[Layer], *, names: Names) -> s
     name = ".".join(str(part) for part in path)
     origin = next((where for where, values in layers if path and _holds(values, path)), "")
     place = f" (from {origin})" if origin else ""
-    value = "" if isinstance(error["input"], Mapping) else f" = {error['input']!r}"
+    value = "" if isinstance(error["input"], Mapping) else f" = {_USER.sub('//…@', repr(error['input']))}"
     match error["type"]:
         case "extra_forbidden":
             return f"{name}{place}: no such setting{_suggestion(str(path[-1]), names(path[:-1]))}"

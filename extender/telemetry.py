@@ -51,7 +51,8 @@ class Telemetry:
         self._evictions = self._counter("evictions", "Pods evicted", ["reason"])
         self._relists = self._counter("relists", "Full lists of a watched kind", ["kind"])
         self._watch_errors = self._counter("watch_errors", "Watches that ended with an error", ["kind"])
-        self._network_pairs = self._gauge("network_pairs", "Pairs of nodes with a known value", ["metric"])
+        self._network_pairs = self._gauge("network_pairs", "Directed pairs with a value, by age", ["metric", "state"])
+        self._network_fetch_s = self._gauge("network_fetch_seconds", "Duration of the last fetch", ["source"])
         self._network_fetches = self._counter("network_fetches", "Fetches of network data", ["source", "outcome"])
         self._events_dropped = self._counter("events_dropped", "Kubernetes Events not posted", [])
         self._log_lines_dropped = self._counter("log_lines_dropped", "Repeated refusals not logged", [])
@@ -112,10 +113,14 @@ class Telemetry:
         """Count a watch that ended with an error."""
         self._watch_errors.labels(kind).inc()
 
-    def network_pairs(self, count_by_metric: Mapping[str, int]) -> None:
-        """Set the number of node pairs with a known, not outdated value, per metric of the network."""
-        for metric, count in count_by_metric.items():
-            self._network_pairs.labels(metric).set(count)
+    def network_pairs(self, metric: str, *, fresh: int, fading: int, expired: int) -> None:
+        """Set the number of directed pairs of endpoints with a value of a metric of the network, by its age."""
+        for state, count in (("fresh", fresh), ("fading", fading), ("expired", expired)):
+            self._network_pairs.labels(metric, state).set(count)
+
+    def network_took(self, source: str, fetch_s: float) -> None:
+        """Set how long the last fetch of a source took, good or not."""
+        self._network_fetch_s.labels(source).set(fetch_s)
 
     def network_fetched(self, source: str, outcome: str) -> None:
         """Count fetches of a source: `success` or `error`."""

@@ -8,46 +8,46 @@ direction is kept (row = from, column = to) and becomes one value only in `scori
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scoring.ids import EndpointId, NodeName
+from scoring.measurement import METRICS, Floats, Ints, Measurement, MeasurementTable, Metric
+from scoring.medians import Medians, Zones, medians_of
 
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-
-
-class Metric(StrEnum):
-    """What is measured: packet loss (ratio 0..1), one-way delay (ms), throughput (bit/s)."""
-
-    LOSS = "loss"
-    DELAY = "delay"
-    THROUGHPUT = "throughput"
-
-
-METRICS: tuple[Metric, ...] = (Metric.LOSS, Metric.DELAY, Metric.THROUGHPUT)
+__all__ = [
+    "METRICS",
+    "Block",
+    "Floats",
+    "Ints",
+    "Known",
+    "Measurement",
+    "MeasurementTable",
+    "Metric",
+    "NetworkMatrix",
+    "PairCounts",
+    "Zones",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
-    """One value of one metric in one direction, and when it was taken (Unix seconds)."""
+class Known:
+    """One value of one direction as the matrix holds it: how old it is, and which source gave it."""
 
-    source: EndpointId
-    target: EndpointId
-    metric: Metric
     value: float
-    measured_at_s: float
+    age_s: float
+    origin: str
+    """Name of the source; "" where measurements came without one."""
 
-    def __post_init__(self) -> None:
-        """Refuse values that cannot be: the source's adapter must drop or mend them, and count them."""
-        top = 1.0 if self.metric is Metric.LOSS else 1e15
-        if not 0.0 <= self.value <= top:
-            raise ValueError(f"{self.metric} of {self.value} is outside 0..{top:g}")
-        if not np.isfinite(self.measured_at_s):
-            raise ValueError("measured_at_s must be finite")
+
+@dataclass(frozen=True, slots=True)
+class PairCounts:
+    """Directed pairs with a value of one metric, by age: below the soft TTL, up to the hard one, beyond it."""
+
+    fresh: int
+    fading: int
+    expired: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,8 @@ class _Pairs:
     keys: Ints
     values: Floats
     measured_at_s: Floats
-
-
-def _no_pairs() -> _Pairs:
-    return _Pairs(np.empty(0, np.int64), np.empty(0), np.empty(0))
+    origin: NDArray[np.uint8]
+    """Index in the matrix's `origins`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +89,11 @@ class NetworkMatrix:
     endpoints: tuple[EndpointId, ...] = ()
     endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]] = field(default_factory=dict)
     """metric → node → endpoint it is measured at."""
+    origins: tuple[str, ...] = ()
+    """Names of the sources that gave the values, sorted."""
     _index: Mapping[EndpointId, int] = field(default_factory=dict, repr=False)
     _pairs: Mapping[Metric, _Pairs] = field(default_factory=dict, repr=False)
+    _medians: Medians | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -103,26 +104,88 @@ class NetworkMatrix:
         now_s: float,
         version: int = 1,
     ) -> "NetworkMatrix":
-        """Index measurements; of several for one pair and metric the newest counts, the worst of equally new ones.
+        """Index measurements of one source; of several for one pair and metric the newest counts, in doubt the worst.
 
         Cost: O(m log m) for m measurements.
         """
-        latest: dict[tuple[Metric, EndpointId, EndpointId], Measurement] = {}
-        for one in measurements:
-            key = (one.metric, one.source, one.target)
-            known = latest.get(key)
-            if known is None or _rank(one) > _rank(known):
-                latest[key] = one
-        names = {e for _, source, target in latest for e in (source, target)}
+        table = MeasurementTable.of(measurements)
+        return cls.merged({"": table}, endpoint_of=endpoint_of, now_s=now_s, version=version)
+
+    @classmethod
+    def merged(
+        cls,
+        tables: Mapping[str, MeasurementTable],
+        *,
+        endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]],
+        now_s: float,
+        version: int = 1,
+        zones: Zones | None = None,
+    ) -> "NetworkMatrix":
+        """Index the measurements of several sources (name → its table).
+
+        Per metric and pair the newest value counts, whichever source it is from; of equally new ones the worst, and
+        of equal ones that of the source whose name comes first: neither the order of sources nor that of rows decides.
+        With `zones`, a link measured in neither direction (or not within the hard TTL) has the median of the pairs
+        measured between the two zones. Cost: O(m log m) for m measurements in all; 25 bytes per pair and metric.
+        """
+        names = {end for table in tables.values() for end in table.ends}
         names.update(e for nodes in endpoint_of.values() for e in nodes.values())
         endpoints = tuple(sorted(names))
         index = {e: i for i, e in enumerate(endpoints)}
-        pairs = {m: _collect(latest, index, metric=m) for m in METRICS}
-        return cls(version, now_s, endpoints, dict(endpoint_of), index, pairs)
+        origins = tuple(sorted(tables))
+        if len(origins) > 256:
+            raise ValueError(f"at most 256 sources can be merged, not {len(origins)}")
+        ordered = [tables[origin] for origin in origins]
+        pairs = {metric: _newest(ordered, index, metric=metric) for metric in METRICS}
+        medians = None
+        if zones is not None:
+            ends = {metric: {node: index[end] for node, end in of.items()} for metric, of in endpoint_of.items()}
+            columns = {metric: (p.keys, p.values, p.measured_at_s) for metric, p in pairs.items()}
+            medians = medians_of(columns, ends, zones, size=len(index), now_s=now_s)
+        return cls(version, now_s, endpoints, dict(endpoint_of), origins, index, pairs, medians)
+
+    @property
+    def estimates(self) -> bool:
+        """Whether links that nobody measured have the value that is typical between their zones."""
+        return self._medians is not None
 
     def known_pairs(self, metric: Metric) -> int:
         """How many directed pairs of endpoints have a value of `metric`."""
         return len(self._pairs[metric].keys) if metric in self._pairs else 0
+
+    def count(self, metric: Metric, *, soft_ttl_s: float | None, hard_ttl_s: float | None) -> PairCounts:
+        """Directed pairs of endpoints with a value of `metric`, by the age of that value. Cost: O(pairs)."""
+        pairs = self._pairs.get(metric)
+        if pairs is None:
+            return PairCounts(0, 0, 0)
+        ages_s = self.evaluated_at_s - pairs.measured_at_s
+        hard_s = np.inf if hard_ttl_s is None else hard_ttl_s
+        soft_s = min(np.inf if soft_ttl_s is None else soft_ttl_s, hard_s)
+        fresh, expired = int((ages_s < soft_s).sum()), int((ages_s >= hard_s).sum())
+        return PairCounts(fresh, len(ages_s) - fresh - expired, expired)
+
+    def known(self, source: NodeName, target: NodeName, metric: Metric) -> Known | None:
+        """What was measured from one node to another, however old; `None`: nothing. Cost: O(log pairs)."""
+        pairs = self._pairs.get(metric)
+        row, col = (self._index.get(self.endpoint(node, metric) or EndpointId(""), -1) for node in (source, target))
+        if pairs is None or row < 0 or col < 0:
+            return None
+        key = row * len(self.endpoints) + col
+        at = int(np.searchsorted(pairs.keys, key))
+        if at == len(pairs.keys) or pairs.keys[at] != key:
+            return None
+        age_s = max(self.evaluated_at_s - float(pairs.measured_at_s[at]), 0.0)
+        return Known(float(pairs.values[at]), age_s, self.origins[pairs.origin[at]])
+
+    def estimate(self, source: NodeName, target: NodeName, metric: Metric) -> Known | None:
+        """The median of what was measured from the one node's zone to the other's; its `origin` is "zones"."""
+        if self._medians is None:
+            return None
+        [row], [col] = self._medians.rows([source]), self._medians.rows([target])
+        if row < 0 or col < 0 or np.isnan(self._medians.values[metric][row, col]):
+            return None
+        age_s = max(self.evaluated_at_s - float(self._medians.measured_at_s[metric][row, col]), 0.0)
+        return Known(float(self._medians.values[metric][row, col]), age_s, "zones")
 
     def endpoint(self, node: NodeName, metric: Metric) -> EndpointId | None:
         """The endpoint where `node` is measured for `metric`; `None` when it has none."""
@@ -135,14 +198,18 @@ class NetworkMatrix:
 
     def block(self, sources: Sequence[NodeName], targets: Sequence[NodeName]) -> Block:
         """Values for all pairs sources × targets. Cost: O(n·m·log pairs)."""
-        named = np.array(sources, dtype=object)[:, None] == np.array(targets, dtype=object)[None, :]
-        same = np.asarray(named, dtype=np.bool_).reshape(len(sources), len(targets))
+        number = {name: i for i, name in enumerate(targets)}  # comparing numbers is a hundred times faster than names
+        rows_at = np.array([number.get(name, -1) for name in sources], np.int64)
+        cols_at = np.array([number[name] for name in targets], np.int64)
+        same = rows_at[:, None] == cols_at[None, :]
         columns: dict[Metric, tuple[Floats, Floats]] = {}
         shared, apart = np.zeros_like(same), np.zeros_like(same)
         for metric in METRICS:
             rows = self.endpoint_indexes(sources, metric)
             cols = self.endpoint_indexes(targets, metric)
             columns[metric] = self._lookup(metric, rows, cols)
+            if self._medians is not None:
+                self._fill(metric, columns[metric], self._lookup(metric, cols, rows), (sources, targets))
             both = (rows[:, None] >= 0) & (cols[None, :] >= 0)
             shared |= both & (rows[:, None] == cols[None, :])
             apart |= both & (rows[:, None] != cols[None, :])
@@ -179,17 +246,44 @@ class NetworkMatrix:
         ages[hit] = np.maximum(self.evaluated_at_s - pairs.measured_at_s[at[hit]], 0.0)
         return values, ages
 
+    def _fill(
+        self,
+        metric: Metric,
+        there: tuple[Floats, Floats],
+        back: tuple[Floats, Floats],
+        ends: tuple[Sequence[NodeName], Sequence[NodeName]],
+    ) -> None:
+        """Write the zones' medians where neither direction has a value that counts; one direction completes itself."""
+        assert self._medians is not None
+        medians = self._medians
+        hard_s = medians.hard_ttl_s[metric]
+        rows, cols = (medians.rows(nodes) for nodes in ends)
+        (values, ages), (_, back_ages) = there, back
+        unknown = ~(ages < hard_s) & ~(back_ages < hard_s).T & (rows[:, None] >= 0) & (cols[None, :] >= 0)
+        typical = medians.values[metric][rows[:, None], cols[None, :]]
+        unknown &= ~np.isnan(typical)
+        measured_at_s = medians.measured_at_s[metric][rows[:, None], cols[None, :]]
+        values[unknown] = typical[unknown]
+        ages[unknown] = np.maximum(self.evaluated_at_s - measured_at_s[unknown], 0.0)
 
-def _rank(one: Measurement) -> tuple[float, float]:
-    return one.measured_at_s, -one.value if one.metric is Metric.THROUGHPUT else one.value
 
-
-def _collect(latest: Mapping[Any, Measurement], index: Mapping[EndpointId, int], *, metric: Metric) -> _Pairs:
-    chosen = [m for m in latest.values() if m.metric is metric and m.source != m.target]
-    if not chosen:
-        return _no_pairs()
+def _newest(tables: Sequence[MeasurementTable], index: Mapping[EndpointId, int], *, metric: Metric) -> _Pairs:
+    """One row per pair: by key, then newest first, then worst first, then by the source's number."""
+    code = METRICS.index(metric)
     size = len(index)
-    keys = np.array([index[m.source] * size + index[m.target] for m in chosen], np.int64)
-    order = np.argsort(keys)
-    values = np.array([m.value for m in chosen])[order]
-    return _Pairs(keys[order], values, np.array([m.measured_at_s for m in chosen])[order])
+    keys, values, times, origins = [], [], [], []
+    for number, table in enumerate(tables):
+        chosen = (table.metric == code) & (table.source != table.target)
+        place = np.array([index[end] for end in table.ends], np.int64)
+        keys.append(place[table.source[chosen]] * size + place[table.target[chosen]])
+        values.append(table.value[chosen])
+        times.append(table.measured_at_s[chosen])
+        origins.append(np.full(len(keys[-1]), number, np.uint8))
+    if not any(map(len, keys)):
+        return _Pairs(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0, np.uint8))
+    key, value, at_s, origin = (np.concatenate(parts) for parts in (keys, values, times, origins))
+    order = np.lexsort((origin, value if metric is Metric.THROUGHPUT else -value, -at_s, key))
+    key = key[order]
+    first = np.concatenate(([True], key[1:] != key[:-1]))
+    order = order[first]
+    return _Pairs(key[first], value[order], at_s[order], origin[order])

@@ -9,14 +9,16 @@ Not promised: when the reference rate is the block's own best, a faster best lin
 others (they are relative to it); with a configured reference no better link lowers any pair.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scoring.network import Block, Floats, Ints
-from scoring.policy import Direction, ScorePolicy, Variant
+from scoring.policy import Direction, ScorePolicy, Ttl, Variant
 
 TIE_STEP = 1e-5
 """Points per unit of ln(1 + how far a raw value is beyond the clip)."""
@@ -138,12 +140,14 @@ def pair_scores(
     reference = reference_bps if reference_bps is not None else policy.reference_bps
     _check(policy, reference)
     same = forward.same | back.same.T
-    loss = _combine(forward.loss_ratio, forward.loss_age_s, back.loss_ratio, back.loss_age_s, policy, larger=True)
-    delay = _combine(forward.delay_ms, forward.delay_age_s, back.delay_ms, back.delay_age_s, policy, larger=True)
+    loss = _combine((forward.loss_ratio, forward.loss_age_s), (back.loss_ratio, back.loss_age_s), policy, _LOSS)
+    delay = _combine((forward.delay_ms, forward.delay_age_s), (back.delay_ms, back.delay_age_s), policy, _DELAY)
     rate = _combine(
-        forward.throughput_bps, forward.throughput_age_s, back.throughput_bps, back.throughput_age_s, policy,
-        larger=False,
-    )  # fmt: skip
+        (forward.throughput_bps, forward.throughput_age_s),
+        (back.throughput_bps, back.throughput_age_s),
+        policy,
+        _THROUGHPUT,
+    )
     if reference is None and rate.known.any():
         reference = float(rate.value[rate.known].max())
     if policy.variant is Variant.LITERAL:
@@ -189,22 +193,36 @@ class _Term(NamedTuple):
     rank: Floats
 
 
+class _Kind(NamedTuple):
+    """What is different between metrics: where the policy has their ages, and whether a larger value is worse."""
+
+    ttl: Callable[[Ttl], float | None]
+    larger_is_worse: bool
+
+
+_LOSS = _Kind(attrgetter("loss"), larger_is_worse=True)
+_DELAY = _Kind(attrgetter("delay"), larger_is_worse=True)
+_THROUGHPUT = _Kind(attrgetter("throughput"), larger_is_worse=False)
+
+
 def _combine(
-    there: Floats, there_age_s: Floats, back: Floats, back_age_s: Floats, policy: ScorePolicy, *, larger: bool
+    forward: tuple[Floats, Floats], backward: tuple[Floats, Floats], policy: ScorePolicy, kind: _Kind
 ) -> _Value:
-    """Worst (or mean) of two directions; what has no age or is past the hard TTL does not count.
+    """Worst (or mean) of two directions, each as values and ages; what has no age or is past the hard TTL is out.
 
     The older age counts: were it the age of the deciding direction, a worse fresh value could replace a faded one
     and raise the score.
     """
-    hard_s = np.inf if policy.hard_ttl_s is None else policy.hard_ttl_s
-    soft_s = np.inf if policy.soft_ttl_s is None else policy.soft_ttl_s
+    (there, there_age_s), (back, back_age_s) = forward, backward
+    hard_ttl_s, soft_ttl_s = kind.ttl(policy.hard_ttl_s), kind.ttl(policy.soft_ttl_s)
+    hard_s = np.inf if hard_ttl_s is None else hard_ttl_s
+    soft_s = np.inf if soft_ttl_s is None else soft_ttl_s
     a = np.where(there_age_s < hard_s, there, np.nan)
     b = np.where(back_age_s < hard_s, back, np.nan).T
     if policy.direction is Direction.MEAN:
         value = np.where(np.isnan(a), b, np.where(np.isnan(b), a, (a + b) / 2.0))
     else:
-        value = np.fmax(a, b) if larger else np.fmin(a, b)
+        value = np.fmax(a, b) if kind.larger_is_worse else np.fmin(a, b)
     known = ~np.isnan(value)
     age_s = np.fmax(np.where(np.isnan(a), 0.0, there_age_s), np.where(np.isnan(b), 0.0, back_age_s.T))
     stale = (there_age_s >= min(soft_s, hard_s)) | (back_age_s >= min(soft_s, hard_s)).T

@@ -17,7 +17,7 @@ from scoring.select import ClassDemand, Demand
 LOSS_RATIO = st.one_of(st.sampled_from([0.0, 0.00001, 0.001, 0.02, 0.1, 1.0]), st.floats(0.0, 1.0))
 DELAY_MS = st.one_of(st.sampled_from([0.0, 0.1, 10.0, 40.0, 500.0]), st.floats(0.0, 10_000.0))
 THROUGHPUT_BPS = st.one_of(st.sampled_from([10e6, 100e6, 1e9]), st.floats(1e3, 1e12))
-AGE_S = st.one_of(st.just(0.0), st.floats(0.0, 5000.0))
+AGE_S = st.one_of(st.just(0.0), st.floats(0.0, 12_000.0), st.floats(0.0, 200_000.0))
 
 
 def blocks(n: int, m: int | None = None, *, unknown: bool = True, aged: bool = True) -> st.SearchStrategy[Block]:

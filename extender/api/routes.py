@@ -10,12 +10,13 @@ from http import HTTPStatus
 from typing import Annotated, Any, Protocol, TypeAlias
 
 import msgspec
-from fastapi import APIRouter, FastAPI, Path
+from fastapi import APIRouter, FastAPI, Path, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 from starlette.types import StatelessLifespan
 
 from extender.api.problems import PROBLEM_TYPE, Problem, answer_with_problems, problem_response
+from extender.service.pairs import MOST_NODES, USUAL_NODES
 from extender.telemetry import METRICS_CONTENT_TYPE, Telemetry
 
 Document: TypeAlias = Mapping[str, Any]
@@ -29,6 +30,8 @@ kube-scheduler calls `POST /filter`, `POST /prioritize` and `POST /bind` with th
 `k8s.io/kube-scheduler/extender/v1`; these always answer 200 and say what is wrong in `Error`.
 The documents below are for people."""
 _NAME = Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
+_Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only nodes of this zone")]
+_Limit: TypeAlias = Annotated[int, Query(ge=1, le=MOST_NODES, description="Most nodes between which values are given")]
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": text, "content": {PROBLEM_TYPE: {}}}
     for status, text in ((400, "The address is not one of ours"), (404, "Nothing of that name is known"))
@@ -44,8 +47,14 @@ class Views(Protocol):
     def explain(self, namespace: str, name: str) -> Document | None:
         """Why the gang or pod `name` is where it is; None if nothing of that name is known."""
 
-    def network(self) -> Document:
-        """The network as the planner sees it: values, ages, endpoints, problems of the sources."""
+    def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Document:
+        """The network as the planner sees it: sources, endpoints, and values between the first nodes of a zone or all.
+
+        The cost grows with the square of `limit`.
+        """
+
+    def link(self, source: str, target: str) -> Document | None:
+        """Both directions of the link between two nodes: value, age and source; None if there is no such node."""
 
     def readiness(self) -> Readiness:
         """Whether this process can answer the verbs sensibly now."""
@@ -112,8 +121,15 @@ def _documents(views: Views) -> APIRouter:
         return _json(document)
 
     @router.get("/network", summary="The network as the planner sees it")
-    async def network() -> Response:
-        return _json(views.network())
+    async def network(zone: _Zone = None, limit: _Limit = USUAL_NODES) -> Response:
+        return _json(views.network(zone=zone, limit=limit))
+
+    @router.get("/network/{source}/{target}", summary="The link between two nodes", responses=_PROBLEMS)
+    async def link(source: Annotated[str, _NAME], target: Annotated[str, _NAME]) -> Response:
+        document = views.link(source, target)
+        if document is None:
+            return problem_response(HTTPStatus.NOT_FOUND, f"{source} or {target} is no node that is known")
+        return _json(document)
 
     return router
 

@@ -2,13 +2,16 @@
 
 Why apart: everything that can go wrong between us and the server becomes one NetworkSourceError here, whose text names
 the address and what it answered. Rule: the status code is looked at before the body, because MaDDash labels plain
-error texts as JSON; passwords never appear in a text.
+error texts as JSON; passwords never appear in a text. MaDDash itself has no ETag and no compression, but a proxy before
+it may: a document that has an ETag is asked for with it.
 """
 
 import asyncio
 import hashlib
+import re
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote, quote_plus
@@ -17,9 +20,12 @@ import httpx
 
 from extender.errors import ConfigError, NetworkSourceError
 
-_IN_FLIGHT: Final = 2
+IN_FLIGHT: Final = 2
 """Every grid is a join over the whole database of the server, which shares its connections with the checks."""
 _SHOWN_CHARS: Final = 160
+_A_YEAR_S: Final = 366 * 86400.0
+_WEB_PAGES: Final = re.compile(r"/maddash-webui(/.*)?$|(?<=/maddash)/(grids|dashboards)$")
+"""What people copy from their browser's address line: the REST API is beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class MaddashServer:
     url: str
     """Such as `https://maddash.example.org/maddash`; without a path, `/maddash` is added."""
     ca_file: Path | None = None
-    """PEM file of the authority that signed the server's certificate; `None`: those of the system."""
+    """PEM file of an authority to trust besides those of the system."""
     insecure: bool = False
     """Accept any certificate."""
     timeout_s: float = 60.0
@@ -41,10 +47,13 @@ class MaddashServer:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A body and its digest, by which an unchanged one is known."""
+    """A body, and by what an unchanged one is known."""
 
     body: bytearray
     digest: bytes
+    etag: str = ""
+    ahead_s: float | None = None
+    """By how much the server's clock is ahead of ours, from its `Date` header; negative: behind; `None`: not said."""
 
 
 def grid_path(name: str) -> str:
@@ -63,7 +72,7 @@ class MaddashClient:
         """Prepare; nothing is sent. Errors: ConfigError for a bad `url` or `ca_file`."""
         self._server = server
         self._base = _base_url(server.url)
-        self._slots = asyncio.Semaphore(_IN_FLIGHT)
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._client = httpx.AsyncClient(
             transport=transport,
             verify=_verification(server),
@@ -77,21 +86,35 @@ class MaddashClient:
         """The base address for texts, without user and password."""
         return str(self._base.copy_with(username="", password=""))
 
-    async def get(self, path: str) -> Document:
-        """GET `path` below the base address. Errors: NetworkSourceError, naming address and cause."""
+    async def get(self, path: str, *, now_s: float, etag: str = "") -> Document | None:
+        """GET `path` below the base address; `None`: it is still what `etag` names. `now_s`: the time of the call.
+
+        Errors: NetworkSourceError, naming address and cause.
+        """
         where = f"{self.shown_url}{path}"
+        called_s = asyncio.get_running_loop().time()
         try:
             async with self._slots, asyncio.timeout(self._server.timeout_s):
-                return await self._read(path, where)
+                request = self._client.build_request("GET", self._address(path), headers=_only_if_new(etag))
+                document, date_s = await self._read(request, where)
         except TimeoutError as error:
             raise NetworkSourceError(f"{where}: no complete answer within {self._server.timeout_s:g} s") from error
         except httpx.HTTPError as error:
             cause = str(error) or type(error).__name__
             raise NetworkSourceError(f"{where}: {cause}") from error
+        if document is None or date_s is None:
+            return document
+        waited_s = asyncio.get_running_loop().time() - called_s
+        return replace(document, ahead_s=date_s - (now_s + waited_s))
 
-    async def _read(self, path: str, where: str) -> Document:
-        # the path is already encoded: joining strings keeps it as it is
-        async with self._client.stream("GET", str(self._base) + path) as response:
+    def _address(self, path: str) -> str:
+        """`path` is already encoded: joining strings keeps it as it is."""
+        return str(self._base) + path
+
+    async def _read(self, request: httpx.Request, where: str) -> tuple[Document | None, float | None]:
+        """The document and the server's clock. Cookies are not kept: nothing of theirs is asked for again."""
+        response = await self._client.send(request, stream=True)
+        try:
             body = bytearray()
             digest = hashlib.blake2b(digest_size=16)
             limit = self._server.body_limit_bytes if response.status_code == httpx.codes.OK else _SHOWN_CHARS
@@ -100,11 +123,16 @@ class MaddashClient:
                 digest.update(chunk)
                 if len(body) > limit:
                     break
+        finally:
+            await response.aclose()
+            self._client.cookies.clear()
+        if response.status_code == httpx.codes.NOT_MODIFIED and "if-none-match" in request.headers:
+            return None, None
         if response.status_code != httpx.codes.OK:
             raise NetworkSourceError(f"{where}: status {response.status_code}: {_shown(response, bytes(body))}")
         if len(body) > limit:
             raise NetworkSourceError(f"{where}: the answer has more than {limit} bytes")
-        return Document(body, digest.digest())
+        return Document(body, digest.digest(), response.headers.get("etag", "")), _date_s(response)
 
     async def aclose(self) -> None:
         """End all connections."""
@@ -124,21 +152,37 @@ def _base_url(text: str) -> httpx.URL:
         raise ConfigError(f"maddash url {text!r}: {error}; accepted: https://HOST/maddash") from error
     if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
         raise ConfigError("maddash url: accepted is http:// or https://, a host and a path, as in https://HOST/maddash")
-    return url.copy_with(path="/maddash") if url.path in ("", "/") else url
+    path = _WEB_PAGES.sub("", url.path)
+    if path in ("", "/"):
+        path = "/maddash"
+    return url if path == url.path else url.copy_with(path=path)
 
 
-def _verification(server: MaddashServer) -> ssl.SSLContext | bool:
+def _verification(server: MaddashServer) -> ssl.SSLContext:
+    context = ssl.create_default_context()
     if server.insecure:
-        context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        return context
-    if server.ca_file is None:
-        return True
+    elif server.ca_file is not None:
+        try:
+            context.load_verify_locations(cafile=str(server.ca_file))
+        except OSError as error:  # ssl.SSLError is one
+            raise ConfigError(f"maddash ca_file {server.ca_file}: {error}; accepted: a PEM file") from error
+    return context
+
+
+def _only_if_new(etag: str) -> dict[str, str]:
+    return {"If-None-Match": etag} if etag else {}
+
+
+def _date_s(response: httpx.Response) -> float | None:
+    """The `Date` header in Unix seconds, made younger by the time that the answer lay in a cache."""
     try:
-        return ssl.create_default_context(cafile=str(server.ca_file))
-    except OSError as error:  # ssl.SSLError is one
-        raise ConfigError(f"maddash ca_file {server.ca_file}: {error}; accepted: a PEM file") from error
+        date_s = parsedate_to_datetime(response.headers.get("date", "")).timestamp()
+        age_s = float(response.headers.get("age", "0"))
+    except (ValueError, OverflowError):
+        return None
+    return date_s + age_s if 0.0 <= age_s < _A_YEAR_S else None
 
 
 def _shown(response: httpx.Response, body: bytes) -> str:

@@ -10,6 +10,7 @@ order: it is listed as ambiguous, and the node has no endpoint until somebody sa
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from extender.ports import EndpointInfo
@@ -83,18 +84,14 @@ def map_nodes(
     used = {endpoint for search in searches for endpoint in search.found.values()}
     return NodeMapping(
         endpoint_of={search.metric: dict(sorted(search.found.items())) for search in searches},
-        unmapped={
-            search.metric: tuple(
-                n.node.name for n in known_nodes if n.node.name not in search.found.keys() | search.doubtful.keys()
-            )
-            for search in searches
-        },
+        unmapped={search.metric: search.unmapped(known_nodes) for search in searches},
         ambiguous=tuple(one for search in searches for _, one in sorted(search.doubtful.items())),
         unknown=tuple(dict.fromkeys(sentence for search in searches for sentence in search.unknown)),
         unused=tuple(sorted({one.id for one in endpoints} - used)),
     )
 
 
+@lru_cache(maxsize=1 << 17)
 def canonical(name: str) -> str:
     """Write a host name or address in the one form in which names are compared.
 
@@ -191,6 +188,11 @@ class _Search:
             return
         rest = [node for node in rest if not self._same_name(node)]
         self._same_host(rest)
+
+    def unmapped(self, nodes: Sequence[_KnownNode]) -> tuple[NodeName, ...]:
+        """Nodes that have no endpoint, and none that is in doubt."""
+        known = self.found.keys() | self.doubtful.keys()
+        return tuple([one.node.name for one in nodes if one.node.name not in known])
 
     def _stated(self, node: _KnownNode) -> bool:
         for where, text in self._statements(node):

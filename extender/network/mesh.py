@@ -9,7 +9,8 @@ A file is a list of entries, one per direction:
     [{"source": "node1", "target": "node2", "loss_ratio": 0.001, "delay_ms": 0.3, "throughput_bps": 1e8, "age_s": 60}]
 
 Values may be null or absent (not measured). `age_s` counts back from the moment the file was written; `measured_at`
-(Unix seconds, or RFC 3339 with a time zone) may be given instead; with neither, the age is 0.
+(Unix seconds, or RFC 3339 with a time zone) may be given instead; with neither, the age is 0. `grid` is for people:
+what `netgang network show --json` prints is a mesh file.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,6 +43,7 @@ class _Link(msgspec.Struct, forbid_unknown_fields=True):
     delay_ms: _Value | None = None
     throughput_bps: _Value | None = None
     age_s: _Value | None = None
+    grid: str | None = None
     measured_at: Annotated[datetime, msgspec.Meta(tz=True)] | Annotated[float, msgspec.Meta(ge=0.0, le=1e11)] | None = (
         None
     )
@@ -54,6 +56,7 @@ _ACCEPTED: Final = {  # field → what may stand there
     "delay_ms": "milliseconds as a number of at least 0, or null",
     "throughput_bps": "bit/s as a number of at least 0, or null",
     "age_s": "seconds as a number of at least 0, or null; not together with measured_at",
+    "grid": "a text, or null; it is not used",
     "measured_at": "Unix seconds, or a time such as 2026-01-31T12:00:00Z, or null; not together with age_s",
 }
 _FIELDS: Final = (

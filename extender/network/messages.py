@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 MAX_MESSAGE_CHARS: Final = 256
@@ -68,9 +69,10 @@ class Reading:
 _PATTERN: Final = re.compile(
     r"\s*(?P<stat>average|total)\s+(?P<metric>\S.*?)\s+is\s+"
     r"(?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d{1,3})?)\s*"
-    r"(?P<unit>gbps|mbps|kbps|bps|ms|us|s|%|packets per session|packets)?\s*",
+    r"(?P<unit>[tgmk]?(?:bps|bits?/s(?:ec)?)|[mu\u00b5\u03bc]?s(?:ec)?|%|packets per session|packets)?\s*",
     re.IGNORECASE | re.ASCII,
 )
+"""Plugins of 5.x print Gbps, ms and %; the other spellings are those of older and of sites' own plugins."""
 _COMPARISON: Final = re.compile(r"\bdifference between forward and reverse\b", re.IGNORECASE)
 _METRICS: Final = (
     (re.compile(r"throughput", re.IGNORECASE), Kind.THROUGHPUT),
@@ -79,11 +81,23 @@ _METRICS: Final = (
     (re.compile(r"\bdelay\b", re.IGNORECASE), Kind.ONE_WAY_DELAY),
 )
 _TIMES: Final = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001")}
+_RATES: Final = {
+    "tbps": Decimal(10**12),
+    "gbps": Decimal(10**9),
+    "mbps": Decimal(10**6),
+    "kbps": Decimal(1000),
+    "bps": Decimal(1),
+}
+_SPELLINGS: Final = (  # what may stand for a unit → its usual form
+    (re.compile(r"bits?/s(?:ec)?$"), "bps"),
+    (re.compile(r"(?<=s)ec$"), ""),
+    (re.compile(r"^[\u00b5\u03bc]"), "u"),
+)
 _SCALES: Final = {  # kind → unit → factor to our unit
     Kind.LOSS: {"%": Decimal("0.01")},
     Kind.ONE_WAY_DELAY: _TIMES,
     Kind.ROUND_TRIP: _TIMES,
-    Kind.THROUGHPUT: {"gbps": Decimal(10**9), "mbps": Decimal(10**6), "kbps": Decimal(1000), "bps": Decimal(1)},
+    Kind.THROUGHPUT: _RATES,
 }
 _RANGES: Final = {  # kind → lowest and highest possible value
     Kind.LOSS: (0.0, 1.0),
@@ -128,11 +142,25 @@ def read_message(text: str | None, *, status: int) -> Reading | Rejection:
     return _scaled(found["metric"], Decimal(found["number"]), unit)
 
 
+@lru_cache(maxsize=256)
+def metric_kind(text: str) -> Kind | None:
+    """Tell what a phrase such as `95th percentile of delay` is about; `None`: nothing of ours.
+
+    >>> [str(metric_kind(text)) for text in ("packet loss", "minimum delay", "rtt", "Throughput", "path count")]
+    ['loss', 'one_way_delay', 'round_trip', 'throughput', 'None']
+    """
+    return next((kind for pattern, kind in _METRICS if pattern.search(text)), None)
+
+
 def _scaled(metric: str, number: Decimal, unit: str) -> Reading | Rejection:
-    kind = next((kind for pattern, kind in _METRICS if pattern.search(metric)), None)
+    kind = metric_kind(metric)
     if kind is None:
         return Rejection.OTHER_METRIC
     factor = _SCALES[kind].get(unit)
+    if factor is None:
+        for spelling, usual in _SPELLINGS:
+            unit = spelling.sub(usual, unit)
+        factor = _SCALES[kind].get(unit)
     if factor is None:
         return Rejection.WRONG_UNIT
     value = float(number * factor)

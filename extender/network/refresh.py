@@ -2,9 +2,9 @@
 
 Why: sources are slow, fail alone and for minutes, and their values age even if nothing is heard of them. Rule: each
 source is polled by its own task and never holds up another one; what it gave last stays until it gives something
-newer; a new matrix with a higher version is published when content changed, and every `reevaluate_s` because ages
-moved. This task is the supervisor of its sources: an error nobody foresaw is logged, makes the status unready, and the
-work is begun again after a pause.
+newer; per metric and pair the newest value of all sources counts; a new matrix with a higher version is published
+when content changed, and every `reevaluate_s` because ages moved. This task is the supervisor of its sources: an error
+nobody foresaw is logged, makes the status unready, and the work is begun again after a pause.
 """
 
 import asyncio
@@ -18,7 +18,8 @@ from extender.network.mapping import MappingConfig, NodeMapping, map_nodes
 from extender.ports import Batch, Clock, EndpointInfo, NetworkSource
 from scoring.ids import EndpointId
 from scoring.model import Node
-from scoring.network import METRICS, Measurement, Metric, NetworkMatrix
+from scoring.network import METRICS, MeasurementTable, Metric, NetworkMatrix, PairCounts, Zones
+from scoring.policy import ScorePolicy, Ttl
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +50,12 @@ class RefreshOptions:
     jitter_ratio: float = 0.1
     """Pauses vary by this share, so that replicas do not ask at the same moment."""
     mapping: MappingConfig = field(default_factory=MappingConfig)
+    soft_ttl_s: Ttl = ScorePolicy().soft_ttl_s
+    """As the scores have it: for counting the pairs that fade."""
+    hard_ttl_s: Ttl = ScorePolicy().hard_ttl_s
+    """As the scores have it: for counting, and for the fallback to zones."""
+    zone_fallback: bool = False
+    """Links that nobody measured have the median of the pairs measured between the two nodes' zones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,8 @@ class SourceStatus:
     endpoints: int
     problems: tuple[str, ...]
     rejected: Mapping[str, int]
+    fetch_s: float | None
+    """How long the last attempt took; `None`: there was none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,9 @@ class NetworkStatus:
     published_at_s: float | None
     sources: tuple[SourceStatus, ...]
     known_pairs: Mapping[Metric, int]
+    """metric → directed pairs of endpoints with a value, of any age"""
+    pairs: Mapping[Metric, PairCounts]
+    """metric → the same by age, as of now"""
     mapping: NodeMapping | None
     """Unmapped, ambiguous, unknown, unused; `None` before the first data."""
     crash: str | None
@@ -91,6 +103,9 @@ class NetworkStatus:
 class _State:
     polled: Polled
     batch: Batch | None = None
+    table: MeasurementTable = field(default_factory=MeasurementTable)
+    """What `batch` measured, as columns."""
+    fetch_s: float | None = None
     last_success_s: float | None = None
     error: str | None = None
     failures: int = 0
@@ -101,7 +116,10 @@ class _State:
 class _Input:
     """Everything a matrix is built from."""
 
-    batches: tuple[Batch, ...]
+    tables: Mapping[str, MeasurementTable]
+    """source → what it gave last"""
+    endpoints: tuple[tuple[EndpointInfo, ...], ...]
+    """The endpoints that each of them described."""
     nodes: tuple[Node, ...]
 
 
@@ -110,7 +128,6 @@ class _Built:
     """A matrix and what it was built from."""
 
     given: _Input
-    measurements: tuple[Measurement, ...]
     mapping: NodeMapping
     matrix: NetworkMatrix
 
@@ -134,6 +151,8 @@ class NetworkRefresh:
         `prepare` is awaited before each `publish`: for work that the new matrix needs and that would block.
         """
         self._states = [_State(polled) for polled in sources]
+        if len({polled.source.name for polled in sources}) < len(sources):
+            raise ValueError("sources must have different names: values are shown with the name of theirs")
         self._options = options or RefreshOptions()
         self._clock = clock
         self._nodes = nodes
@@ -163,11 +182,14 @@ class NetworkRefresh:
         """How the sources do, and which nodes have no endpoint."""
         built = self._built
         matrix = built.matrix if built is not None else NetworkMatrix()
+        options, now = self._options, replace(matrix, evaluated_at_s=self._clock.now_s())
+        soft, hard = options.soft_ttl_s, options.hard_ttl_s
         return NetworkStatus(
             version=matrix.version,
             published_at_s=self._published_at_s,
             sources=tuple(_status(state) for state in self._states),
             known_pairs={metric: matrix.known_pairs(metric) for metric in METRICS},
+            pairs={m: now.count(m, soft_ttl_s=soft.of(m.value), hard_ttl_s=hard.of(m.value)) for m in METRICS},
             mapping=built.mapping if built is not None else None,
             crash="; ".join(f"{task}: {error}" for task, error in sorted(self._crashes.items())) or None,
         )
@@ -196,10 +218,13 @@ class NetworkRefresh:
 
     async def _ask(self, state: _State) -> None:
         source = state.polled.source
-        now_s = self._clock.now_s()
+        now_s, began_s = self._clock.now_s(), self._clock.monotonic_s()
         try:
             async with asyncio.timeout(self._options.fetch_timeout_s):
                 batch = await source.fetch(now_s=now_s)
+                if batch is not None:
+                    table = await _as_columns(batch)
+                    table = state.table if table == state.table else table  # one copy of what did not change
         except (NetworkSourceError, TimeoutError) as error:
             state.failures += 1
             text = str(error) or f"no answer within {self._options.fetch_timeout_s:g} s"
@@ -207,12 +232,14 @@ class NetworkRefresh:
                 _log.warning("network source failed", extra={"source": source.name, "error": text})
             state.error = text
             return
+        finally:
+            state.fetch_s = self._clock.monotonic_s() - began_s
         if state.error is not None:
             _log.info("network source works again", extra={"source": source.name})
         state.error, state.failures = None, 0
         state.last_success_s = now_s if batch is None else batch.fetched_at_s
         if batch is not None:
-            state.batch = batch
+            state.batch, state.table = replace(batch, measurements=table), table
             self._changed.set()
 
     def _pause_s(self, state: _State) -> float:
@@ -242,12 +269,17 @@ class NetworkRefresh:
             self.first_look.set()
 
     async def _build_and_publish(self) -> None:
-        given = _Input(tuple(s.batch for s in self._states if s.batch is not None), tuple(self._nodes()))
-        if not given.batches:
+        told = [state for state in self._states if state.batch is not None]
+        if not told:
             return
+        given = _Input(
+            {state.polled.source.name: state.table for state in told},
+            tuple(tuple(state.batch.endpoints) for state in told if state.batch is not None),
+            tuple(self._nodes()),
+        )
         last = self._built
-        size = sum(len(batch.measurements) for batch in given.batches) + len(given.nodes)
-        arguments = (given, last, self._options.mapping, self._clock.now_s())
+        size = sum(len(table) for table in given.tables.values()) + len(given.nodes)
+        arguments = (given, last, self._options, self._clock.now_s())
         built = _build(*arguments) if size <= _INLINE_ITEMS else await asyncio.to_thread(_build, *arguments)
         now_s, monotonic_s = self._clock.now_s(), self._clock.monotonic_s()
         if last is not None and built.matrix is last.matrix:
@@ -255,7 +287,7 @@ class NetworkRefresh:
             if monotonic_s < self._next_publish_s:
                 return
             self._next_publish_s = monotonic_s + self._options.reevaluate_s
-            if not built.measurements:
+            if not any(map(len, built.given.tables.values())):
                 return
             aged = replace(built.matrix, version=built.matrix.version + 1, evaluated_at_s=now_s)
             built = replace(built, matrix=aged)
@@ -267,29 +299,64 @@ class NetworkRefresh:
         self._publish(built.matrix)
 
 
-def _build(given: _Input, last: _Built | None, config: MappingConfig, now_s: float) -> _Built:
+async def _as_columns(batch: Batch) -> MeasurementTable:
+    if len(batch.measurements) <= _INLINE_ITEMS:
+        return MeasurementTable.of(batch.measurements)
+    return await asyncio.to_thread(MeasurementTable.of, batch.measurements)
+
+
+def _build(given: _Input, last: _Built | None, options: RefreshOptions, now_s: float) -> _Built:
     """Merge and map; the last matrix itself comes back when the content is the same.
 
-    Of several values for one link and metric the newest counts (`NetworkMatrix.of`), whichever source gave it.
+    Of several values for one link and metric the newest counts (`NetworkMatrix.merged`), whichever source gave it.
     """
-    if last is not None and given == last.given:
-        return last
-    measurements = tuple(one for batch in given.batches for one in batch.measurements)
-    measured: dict[Metric, set[EndpointId]] = {metric: set() for metric in METRICS}
-    for one in measurements:
-        measured[one.metric].update((one.source, one.target))
-    mapping = map_nodes(given.nodes, _endpoints(given.batches), config, measured=measured)
-    if last is not None and measurements == last.measurements and mapping.endpoint_of == last.mapping.endpoint_of:
-        return _Built(given, last.measurements, mapping, last.matrix)
+    same = last is not None and given.tables == last.given.tables
+    if last is not None and same and given.endpoints == last.given.endpoints:
+        if given.nodes is last.given.nodes:
+            return last
+        if _mapped_alike(given.nodes, last.given.nodes):
+            return replace(last, given=given)
+    measured = {
+        metric: set[EndpointId]().union(*(table.measured_ends(metric) for table in given.tables.values()))
+        for metric in METRICS
+    }
+    mapping = map_nodes(given.nodes, _endpoints(given.endpoints), options.mapping, measured=measured)
+    zones = _zones(given.nodes, options) if options.zone_fallback else None
+    if last is not None and same and mapping.endpoint_of == last.mapping.endpoint_of:
+        same_zones = zones is None or zones == _zones(last.given.nodes, options)
+        if same_zones:
+            return _Built(given, mapping, last.matrix)
     version = 1 if last is None else last.matrix.version + 1
-    matrix = NetworkMatrix.of(measurements, endpoint_of=mapping.endpoint_of, now_s=now_s, version=version)
-    return _Built(given, measurements, mapping, matrix)
+    matrix = NetworkMatrix.merged(
+        given.tables, endpoint_of=mapping.endpoint_of, now_s=now_s, version=version, zones=zones
+    )
+    return _Built(given, mapping, matrix)
 
 
-def _endpoints(batches: Sequence[Batch]) -> tuple[EndpointInfo, ...]:
+def _zones(nodes: Sequence[Node], options: RefreshOptions) -> Zones:
+    hard = options.hard_ttl_s
+    return Zones({n.name: n.zone for n in nodes if n.zone}, {metric: hard.of(metric.value) for metric in METRICS})
+
+
+def _mapped_alike(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
+    """Whether nothing differs that a mapping looks at: most changes of nodes are of taints, readiness, cordons."""
+    return len(nodes) == len(others) and all(
+        one is other
+        or (
+            one.name == other.name
+            and one.zone == other.zone
+            and one.addresses == other.addresses
+            and one.annotations == other.annotations
+            and one.labels == other.labels
+        )
+        for one, other in zip(nodes, others, strict=True)
+    )
+
+
+def _endpoints(described: Sequence[Sequence[EndpointInfo]]) -> tuple[EndpointInfo, ...]:
     aliases: dict[EndpointId, dict[str, None]] = {}  # id → names in any source, in order
-    for batch in batches:
-        for endpoint in batch.endpoints:
+    for endpoints in described:
+        for endpoint in endpoints:
             aliases.setdefault(endpoint.id, {}).update(dict.fromkeys(endpoint.aliases))
     return tuple(EndpointInfo(one, tuple(names)) for one, names in sorted(aliases.items()))
 
@@ -305,4 +372,5 @@ def _status(state: _State) -> SourceStatus:
         endpoints=len(batch.endpoints) if batch is not None else 0,
         problems=batch.problems if batch is not None else (),
         rejected=batch.rejected if batch is not None else {},
+        fetch_s=state.fetch_s,
     )

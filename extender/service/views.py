@@ -15,10 +15,11 @@ from extender.service.documents import (
     plan_document,
     preference_document,
 )
+from extender.service.link import link_document
 from extender.service.pairs import USUAL_NODES, pairs_document, zones_document
 from extender.service.planning import Planner
 from scoring.explain import explain
-from scoring.ids import gang_key
+from scoring.ids import NodeName, gang_key
 from scoring.model import Pod
 from scoring.prefer import prefer
 from scoring.score import extender_scores
@@ -88,6 +89,11 @@ class Views:
         if status is not None:
             document["status"] = asdict(status)
         return document
+
+    def link(self, source: str, target: str) -> Document | None:
+        """Both directions of the link between two nodes: value, age and source; `None` if there is no such node."""
+        snapshot = self._cache.snapshot()
+        return link_document(snapshot, NodeName(source), NodeName(target), self._planner.policy.score)
 
     def readiness(self) -> tuple[bool, Sequence[str], Mapping[str, Any]]:
         """Ready once every watched kind was read and a plan was made from it."""

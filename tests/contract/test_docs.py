@@ -13,6 +13,13 @@ import pytest
 import yaml
 
 from extender.settings import FileSource, MaddashSource, NodeEndpoints, Settings
+from extender.settings_sources import (
+    EsmondSource,
+    OpenSearchSource,
+    PrometheusAliases,
+    PrometheusQuery,
+    PrometheusSource,
+)
 from extender.telemetry import Telemetry
 from scoring.policy import Policy, Ratios, gang_options
 
@@ -163,6 +170,11 @@ def settings_document() -> str:
         ("", _rows(Settings)),
         ("\n## A file source\n\n", _rows(FileSource)),
         ("\n## A MaDDash source\n\n", _rows(MaddashSource)),
+        ("\n## A perfSONAR archive (OpenSearch)\n\n", _rows(OpenSearchSource)),
+        ("\n## A Prometheus source\n\n", _rows(PrometheusSource)),
+        ("\n## A Prometheus query\n\n", _rows(PrometheusQuery)),
+        ("\n## Aliases from Prometheus\n\n", _rows(PrometheusAliases)),
+        ("\n## An esmond archive\n\n", _rows(EsmondSource)),
         ("\n## Endpoints of a node or zone\n\n", _rows(NodeEndpoints)),
     )
     text = SETTINGS_HEAD

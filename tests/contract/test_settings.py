@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.errors import ConfigError
-from extender.settings import FileSource, MaddashSource, Settings
+from extender.settings import SOURCES, FileSource, MaddashSource, Settings
 from scoring.network import Metric
-from scoring.policy import Policy, Ratios, Selection, Variant, ZonePolicy
+from scoring.policy import Policy, Ratios, Selection, Ttl, Variant, ZonePolicy
 
 
 @pytest.fixture(autouse=True)
@@ -105,20 +105,20 @@ REFUSED = {  # case: (beginning of the message, values)
         {"zone_policy": "maybe"},
     ),
     "soft above hard": (
-        "network (from the command line): soft_ttl_s (9000) must not be above hard_ttl_s (3600)",
-        {"network.soft_ttl_s": 9000},
+        "network (from the command line): soft_ttl_s.delay (9000) must not be above hard_ttl_s.delay (3600)",
+        {"network.soft_ttl_s": {"delay": 9000}, "network.hard_ttl_s": {"delay": 3600}},
     ),
     "source without kind": (
-        "network.sources.0 (from the command line): kind must be one of file, maddash",
+        "network.sources.0 (from the command line): kind must be one of file, maddash, opensearch, prometheus, esmond",
         {"network.sources": [{"path": "mesh.yaml"}]},
     ),
     "source of another kind": (
-        "network.sources.0 (from the command line): kind must be one of file, maddash",
+        "network.sources.0 (from the command line): kind must be one of file, maddash, opensearch, prometheus, esmond",
         {"network.sources": [{"kind": "ftp"}]},
     ),
     "file source without path": ("network.sources.0.path: must be given", {"network.sources": [{"kind": "file"}]}),
     "address with a user name": (
-        "network.sources.0.url = 'http://me:pw@maddash' (from the command line): must be an http:// or https://",
+        "network.sources.0.url = 'http://…@maddash' (from the command line): must be an http:// or https://",
         {"network.sources": [{"kind": "maddash", "url": "http://me:pw@maddash"}]},
     ),
     "list of no grids": (
@@ -201,7 +201,7 @@ def test_command_line_over_environment_over_file_over_default(tmp_path: Path, mo
         settings.node_lost_s,
         settings.plan_interval_ms,
         settings.network.refresh_s,
-        settings.network.hard_ttl_s,
+        settings.network.hard_ttl_s.loss,
     ) == (3, 22.0, 111, 2.0, 7000.0)
     assert settings.host == "127.0.0.1"
 
@@ -243,7 +243,9 @@ ENVIRONMENT = {  # case: (path of attributes, expected value, name, text)
     "debug port": (("debug_port",), 9001, "NETGANG_DEBUG_PORT", "9001"),
     "no debug port": (("debug_port",), None, "NETGANG_DEBUG_PORT", "null"),
     "debug host": (("debug_host",), "::1", "NETGANG_DEBUG_HOST", "::1"),
-    "nothing": (("network", "soft_ttl_s"), None, "NETGANG_NETWORK__SOFT_TTL_S", "null"),
+    "nothing": (("network", "soft_ttl_s", "loss"), None, "NETGANG_NETWORK__SOFT_TTL_S", "null"),
+    "one for all metrics": (("network", "hard_ttl_s", "throughput"), 60.0, "NETGANG_NETWORK__HARD_TTL_S", "60"),
+    "one metric": (("network", "hard_ttl_s", "delay"), 60.0, "NETGANG_NETWORK__HARD_TTL_S__DELAY", "60"),
     "ratios": (("score", "ratios"), Ratios(1.0, 1.0, 2.0), "NETGANG_SCORE__RATIOS", "1:1:2"),
     "switch": (("prioritize_packing",), False, "NETGANG_PRIORITIZE_PACKING", "false"),
     "list as JSON": (
@@ -366,7 +368,7 @@ def test_the_policy_carries_every_choice() -> None:
         policy.score.ratios,
         policy.score.reference_bps,
     )
-    assert (policy.score.soft_ttl_s, policy.score.hard_ttl_s) == (10.0, 20.0)
+    assert (policy.score.soft_ttl_s, policy.score.hard_ttl_s) == (Ttl.same(10.0), Ttl.same(20.0))
     assert (policy.selection, policy.zone_policy) == (Selection.PAPER, ZonePolicy.PREFERRED)
     assert (
         policy.spill_wait_s,
@@ -403,6 +405,82 @@ def test_grids_are_named_by_metric() -> None:
     }
 
 
+TTLS = {  # case: (soft TTLs, hard TTLs, what is set)
+    "defaults": (Ttl(5400.0, 5400.0, 93_600.0), Ttl(10_800.0, 10_800.0, 172_800.0), {}),
+    "one number": (Ttl.same(10.0), Ttl.same(20.0), {"soft_ttl_s": 10, "hard_ttl_s": 20}),
+    "never": (Ttl.same(None), Ttl.same(None), {"soft_ttl_s": None, "hard_ttl_s": None}),
+    "only a short hard one": (Ttl.same(60.0), Ttl.same(60.0), {"hard_ttl_s": 60}),
+    "one metric": (Ttl(5400.0, 5400.0, 7.0), Ttl(9e3, 10_800.0, 172_800.0),
+                   {"soft_ttl_s": {"throughput": 7}, "hard_ttl_s": {"loss": 9000}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("soft", "hard", "network"), TTLS.values(), ids=TTLS)
+def test_ages_by_metric(soft: Ttl, hard: Ttl, network: dict[str, Any]) -> None:
+    """A number stands for all metrics; a soft TTL that is not said is at most the hard one."""
+    found = Settings.load(overrides={"network": network}).network
+    assert (soft, hard) == (found.soft_ttl(), found.hard_ttl())
+
+
+ARCHIVE = {"kind": "opensearch", "url": "https://archive.example.org"}
+METRICS_AT = {"kind": "prometheus", "url": "http://prometheus:9090"}
+WRONG_SOURCES = {  # case: (what the refusal says, source)
+    "no address": ("network.sources.0.url: must be given", {"kind": "opensearch"}),
+    "a password in the settings": (
+        "network.sources.0.password (from the command line): no such setting",
+        {**ARCHIVE, "password": "hunter2"},
+    ),
+    "a user without password": (
+        "username and a password (password_file or password_env)",
+        {**ARCHIVE, "username": "u"},
+    ),
+    "two secrets": ("only one of password_file", {**ARCHIVE, "token_env": "A", "token_file": "b"}),
+    "credentials in the open": ("use https://", {**ARCHIVE, "url": "http://a", "token_env": "A"}),
+    "two kinds of trust": ("ca_file and insecure exclude", {**ARCHIVE, "insecure": True, "ca_file": "a.pem"}),
+    "a wrong figure": ("network.sources.0.delay = 'p99'", {**ARCHIVE, "delay": "p99"}),
+    "nothing to ask": ("presets or queries must name something to ask", METRICS_AT),
+    "no such preset": ("network.sources.0.presets.0 = 'pingmesh'", {**METRICS_AT, "presets": ["pingmesh"]}),
+    "a unit of another metric": (
+        "network.sources.0.queries (from the command line): loss.unit must be one of ratio, percent, not ms",
+        {**METRICS_AT, "queries": {"loss": {"query": "x", "unit": "ms"}}},
+    ),
+    "half of a loss": (
+        "loss.round_trip: only a delay has it",
+        {**METRICS_AT, "queries": {"loss": {"query": "x", "unit": "ratio", "round_trip": True}}},
+    ),
+    "a window beyond the archive's": (
+        "network.sources.0.latency_window_s = 9000",
+        {"kind": "esmond", "url": "https://a", "latency_window_s": 9000},
+    ),
+}
+
+
+@pytest.mark.parametrize(("want", "source"), WRONG_SOURCES.values(), ids=WRONG_SOURCES)
+def test_a_wrong_source_is_refused(want: str, source: dict[str, Any]) -> None:
+    """The refusal names the field of the source and what is accepted, and repeats no secret."""
+    text = _refusal({"network.sources": [source]})
+    assert want in text
+    assert "hunter2" not in text
+
+
+ADDRESSES = {  # case: (kind, as written, as used)
+    "archive without a path": ("opensearch", "https://a", "https://a/opensearch"),
+    "OpenSearch itself": ("opensearch", "http://a:9200/", "http://a:9200"),
+    "archive with a path": ("opensearch", "https://a/opensearch/", "https://a/opensearch"),
+    "esmond without a path": ("esmond", "https://a", "https://a/esmond/perfsonar/archive"),
+    "esmond with a path": ("esmond", "https://a/esmond/x", "https://a/esmond/x"),
+    "Prometheus": ("prometheus", "http://a:9090/", "http://a:9090"),
+}
+
+
+@pytest.mark.parametrize(("kind", "url", "want"), ADDRESSES.values(), ids=ADDRESSES)
+def test_addresses_of_sources(kind: str, url: str, want: str) -> None:
+    """Without a path the usual one is meant."""
+    extra = {"presets": ["smokeping"]} if kind == "prometheus" else {}
+    (source,) = Settings.load(overrides={"network.sources": [{"kind": kind, "url": url, **extra}]}).network.sources
+    assert want == source.url  # type: ignore[union-attr]
+
+
 @given(hold_s=st.floats(0.1, 1e3), commit_s=st.floats(0.1, 1e3), timeout_s=st.floats(0.1, 1e3))
 def test_a_held_bind_is_always_answered_before_the_scheduler_gives_up(
     hold_s: float, commit_s: float, timeout_s: float
@@ -426,6 +504,6 @@ def _described(model: Any) -> list[tuple[str, str | None]]:
 
 def test_every_setting_has_a_help_text() -> None:
     """The paragraph under each setting is its help: none may be missing."""
-    listed = [*_described(Settings), *_described(FileSource), *_described(MaddashSource)]
+    listed = [*_described(Settings), *(one for kind in SOURCES for one in _described(kind))]
     assert [name for name, text in listed if not text] == []
     assert len(listed) > 45

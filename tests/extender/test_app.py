@@ -470,10 +470,12 @@ async def test_documents() -> None:
     assert (await service.get("/v1/plan")).json() == service.views.plan()
     assert (await service.get("/v1/network")).json() == service.views.network()
     assert (await service.get("/v1/explain/team-a/resnet")).json() == {"gang": "team-a/resnet"}
+    assert (await service.get("/v1/network/n1/n2")).json() == {"source": "n1", "target": "n2"}
 
 
 PROBLEMS = {  # case: (status, path)
     "unknown gang": (404, "/v1/explain/team-a/nobody"),
+    "unknown node": (404, "/v1/network/n1/mars"),
     "a name that cannot be one": (400, "/v1/explain/team-a/No_Name"),
     "a very long name": (400, "/v1/explain/team-a/" + "a" * 254),
     "unknown document": (404, "/v1/nothing"),
@@ -511,9 +513,8 @@ async def test_openapi_describes_the_documents() -> None:
     """/openapi.json names every document, and /docs shows it."""
     service = Service()
     paths = (await service.get("/openapi.json")).json()["paths"]
-    assert {"/v1/plan", "/v1/explain/{namespace}/{name}", "/v1/network", "/readyz", "/healthz", "/metrics"} == set(
-        paths
-    )
+    documents = {"/v1/plan", "/v1/explain/{namespace}/{name}", "/v1/network", "/v1/network/{source}/{target}"}
+    assert documents | {"/readyz", "/healthz", "/metrics"} == set(paths)
     assert (await service.get("/docs")).status_code == 200
 
 

@@ -291,7 +291,7 @@ def test_the_demo_is_the_example() -> None:
     """It serves the example files, whose measurements do not age, on the port that its lines name."""
     settings = demo_settings(4321)
     assert settings.snapshot == CLUSTER
-    assert (settings.port, settings.network.hard_ttl_s) == (4321, None)
+    assert (settings.port, settings.network.hard_ttl().delay) == (4321, None)
     lines = what_to_try(4321)
     assert "curl -s http://127.0.0.1:4321/filter -d @examples/requests/filter-case1.json" in lines
     for word in lines.split():

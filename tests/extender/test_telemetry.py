@@ -51,7 +51,8 @@ def test_every_metric_appears_with_its_labels() -> None:
     telemetry.evicted("partial")
     telemetry.relisted("pods")
     telemetry.watch_failed("pods")
-    telemetry.network_pairs({"loss": 12})
+    telemetry.network_pairs("loss", fresh=12, fading=3, expired=1)
+    telemetry.network_took("maddash", 0.25)
     telemetry.network_fetched("maddash", "new")
     telemetry.event_dropped()
     telemetry.log_line_dropped()
@@ -78,7 +79,10 @@ def test_every_metric_appears_with_its_labels() -> None:
         ("evictions_total", "partial"): 1,
         ("relists_total", "pods"): 1,
         ("watch_errors_total", "pods"): 1,
-        ("network_pairs", "loss"): 12,
+        ("network_pairs", "loss", "fresh"): 12,
+        ("network_pairs", "loss", "fading"): 3,
+        ("network_pairs", "loss", "expired"): 1,
+        ("network_fetch_seconds", "maddash"): 0.25,
         ("network_fetches_total", "new", "maddash"): 1,
         ("events_dropped_total",): 1,
         ("log_lines_dropped_total",): 1,

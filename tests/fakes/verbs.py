@@ -85,6 +85,10 @@ class FakeViews:
         """No measurements."""
         return {"pairs": 0}
 
+    def link(self, source: str, target: str) -> Mapping[str, Any] | None:
+        """Only n1 and n2 are known."""
+        return {"source": source, "target": target} if {source, target} <= {"n1", "n2"} else None
+
     def readiness(self) -> tuple[bool, Sequence[str], Mapping[str, Any]]:
         """Ready unless `not_ready` names reasons."""
         return not self.not_ready, self.not_ready, {"pods": 12}

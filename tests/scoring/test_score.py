@@ -8,11 +8,11 @@ import pytest
 
 from scoring.ids import EndpointId, NodeName
 from scoring.network import METRICS, Block, Measurement, Metric, NetworkMatrix
-from scoring.policy import Direction, Ratios, ScorePolicy, Variant
+from scoring.policy import Direction, Ratios, ScorePolicy, Ttl, Variant
 from scoring.score import PairScores, extender_scores, pair_scores
 from tests.builders import mesh
 
-REFERENCE = ScorePolicy(reference_bps=100e6)
+REFERENCE = ScorePolicy(reference_bps=100e6, soft_ttl_s=Ttl.same(900.0), hard_ttl_s=Ttl.same(3600.0))
 NAMES = [NodeName(name) for name in ("n1", "n2", "n3")]
 ENDS = {metric: {name: EndpointId(name) for name in NAMES} for metric in METRICS}
 """Each node is its own endpoint, for all metrics."""
@@ -202,10 +202,21 @@ AGES = {  # case: (points of a delay of 0 ms beside unknown others, age in s, so
 @pytest.mark.parametrize(("want", "age_s", "soft_s", "hard_s"), AGES.values(), ids=AGES)
 def test_age(want: float, age_s: float, soft_s: float | None, hard_s: float | None) -> None:
     """Between the soft and the hard TTL points fade to neutral; from the hard TTL the value is unknown."""
-    policy = replace(REFERENCE, soft_ttl_s=soft_s, hard_ttl_s=hard_s)
+    policy = replace(REFERENCE, soft_ttl_s=Ttl.same(soft_s), hard_ttl_s=Ttl.same(hard_s))
     scores = pair_scores(square(delay_ms=0.0, age_s=age_s), None, policy)
     assert scores.delay_points[0, 1] == pytest.approx(want)
     assert bool(scores.delay_known[0, 1]) == (hard_s is None or age_s < hard_s)
+
+
+def test_each_metric_has_its_own_age() -> None:
+    """A throughput of two hours ago is as good as new where such tests run every four, a delay of that age is not."""
+    policy = ScorePolicy(reference_bps=100e6)
+    scores = pair_scores(square(loss_ratio=0.0, delay_ms=0.0, throughput_bps=100e6, age_s=7200.0), None, policy)
+    assert scores.bandwidth_points[0, 1] == 40.0
+    assert (scores.delay_points[0, 1], scores.loss_points[0, 1]) == pytest.approx((39.333, 19.667), abs=1e-3)
+    older = pair_scores(square(loss_ratio=0.0, delay_ms=0.0, throughput_bps=100e6, age_s=10_800.0), None, policy)
+    assert older.throughput_known[0, 1]
+    assert not older.delay_known[0, 1]
 
 
 def test_fading_never_raises() -> None:

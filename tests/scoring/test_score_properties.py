@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scoring.network import Block
-from scoring.policy import ScorePolicy, Variant
+from scoring.policy import ScorePolicy, Ttl, Variant
 from scoring.score import extender_scores, pair_scores
 from tests.strategies import DELAY_MS, LOSS_RATIO, THROUGHPUT_BPS, blocks, score_policies
 
@@ -139,7 +139,7 @@ _AGED = ("loss", "delay", "throughput")
 @given(blocks(4), score_policies(*RELATIVE))
 def test_unknown_is_never_the_best(block: Block, policy: ScorePolicy) -> None:
     """Where a term counts and is known somewhere, a pair without it has less of it than the best known fresh one."""
-    policy = replace(policy, soft_ttl_s=None, unknown_penalty_ratio=0.05)
+    policy = replace(policy, soft_ttl_s=Ttl.same(None), unknown_penalty_ratio=0.05)
     scores = pair_scores(block, None, policy)
     total = policy.ratios.loss + policy.ratios.delay + policy.ratios.bandwidth
     for known, points, ratio in (

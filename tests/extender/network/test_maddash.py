@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from extender.errors import ConfigError, NetworkSourceError
-from extender.network.maddash import SAME_POLLS, MaddashOptions, MaddashSource
+from extender.network.maddash import SAME_FOR_S, SAME_POLLS, MaddashOptions, MaddashSource
 from extender.network.maddash_client import MaddashServer
-from extender.network.maddash_values import Wanted
+from extender.network.maddash_wanted import Wanted
 from extender.ports import Batch
 from scoring.network import Metric
 from tests.extender.network import recorded
@@ -168,7 +168,7 @@ async def test_grids_of_configured_metrics_are_not_discovered() -> None:
     forward = recorded.values(recorded.FORWARD_GBPS, factor=1e9)
     reverse = {(b, a): value for (a, b), value in recorded.values(recorded.REVERSE_GBPS, factor=1e9).items()}
     assert values(batch, Metric.THROUGHPUT) == pytest.approx(forward | reverse)
-    assert len(values(batch, Metric.LOSS)) == 24 + 1 or values(batch, Metric.LOSS)
+    assert values(batch, Metric.LOSS) == pytest.approx(recorded.values(recorded.LOSS_PERCENT, factor=0.01), abs=1e-15)
 
 
 async def test_configured_checks() -> None:
@@ -207,8 +207,8 @@ async def test_a_failing_grid_keeps_its_last_values() -> None:
     assert not [p for p in again.problems if "Loss" in p]
 
 
-async def test_all_grids_failing_is_an_error_only_at_first() -> None:
-    """A server that never gave anything is an error; one that did keeps its last good data and its time."""
+async def test_a_round_without_any_answer_is_an_error() -> None:
+    """A server that answers nothing is an error each time; what it gave before is there again with its first answer."""
     script = site()
     good = dict(script.answers)
     for path in script.answers:
@@ -221,10 +221,12 @@ async def test_all_grids_failing_is_an_error_only_at_first() -> None:
     for path in script.answers:
         script.answers[path] = httpx.ConnectError("connection refused")
     for later_s in (120.0, 180.0):
-        batch = await read(one, NOW_S + later_s)
-        assert before.measurements == batch.measurements
-        assert batch.fetched_at_s == NOW_S + 60.0
-        assert any("connection refused" in problem for problem in batch.problems)
+        with pytest.raises(NetworkSourceError, match="connection refused"):
+            await one.fetch(now_s=NOW_S + later_s)
+    script.answers = dict(good) | {"/maddash/grids/Loss": httpx.ConnectError("connection refused")}
+    batch = await read(one, NOW_S + 240.0)
+    assert set(before.measurements) == set(batch.measurements)
+    assert batch.fetched_at_s == NOW_S + 240.0
 
 
 async def test_empty_list_of_grids_in_a_reload() -> None:
@@ -258,20 +260,23 @@ async def test_a_grid_that_is_gone_is_forgotten_after_an_hour() -> None:
 
 
 async def test_partial_grid_keeps_the_last_one() -> None:
-    """Fewer than 80 % of the checks are a reload; the same number three times in a row is a smaller grid."""
+    """Fewer than 80 % of the checks are a reload; the same number for three polls and half a minute: a smaller grid."""
     full = {("a", f"b{i}"): "Average loss is 1%" for i in range(10)}
     part = dict.fromkeys(list(full)[:7], "Average loss is 2%")
     script = Script({"/maddash/grids/L": grid(full), "/maddash/grids": grids("L")})
     one = source(script)
     await one.fetch(now_s=NOW_S)
     script.answers["/maddash/grids/L"] = grid(part)
-    for poll in range(1, SAME_POLLS):
+    for poll in range(1, SAME_POLLS + 3):
         batch = await one.fetch(now_s=NOW_S + poll)
         if poll == 1:
             assert batch is not None
             assert len(batch.measurements) == 10
             assert "grid 'L' has only 7 of 10 checks, perhaps a reload, its last good values stay" in batch.problems
-    batch = await read(one, NOW_S + SAME_POLLS)
+            assert batch.fetched_at_s == NOW_S
+        else:
+            assert batch is None
+    batch = await read(one, NOW_S + 1.0 + SAME_FOR_S)
     assert {0.02} == set(values(batch, Metric.LOSS).values())
     assert len(batch.measurements) == 7
 
@@ -367,7 +372,7 @@ async def test_a_clock_ahead_of_ours() -> None:
     batch = await read(source(script))
     assert [m.measured_at_s for m in batch.measurements] == [NOW_S]
     assert batch.rejected["future_time"] == 1
-    assert any("clock is ahead" in problem for problem in batch.problems)
+    assert any("are in the future" in problem for problem in batch.problems)
 
 
 BAD_ANSWERS = {  # case: (answer, what the problem says)
@@ -472,7 +477,7 @@ async def test_two_requests_at_a_time() -> None:
 
 
 async def test_big_grids_do_not_hold_the_loop() -> None:
-    """While a grid of 40,000 checks is parsed, another task runs hundreds of times."""
+    """While a grid of 40,000 checks is parsed, other tasks run again and again."""
     big = {(f"r{i}", f"c{j}"): "Average loss is 1%" for i in range(200) for j in range(200)}
     rows: list[Any] = [[] for _ in range(200)]
     for n, ((row, column), message) in enumerate(big.items()):
@@ -488,7 +493,7 @@ async def test_big_grids_do_not_hold_the_loop() -> None:
     batch = fetch.result()
     assert batch is not None
     assert len(batch.measurements) == 40_000
-    assert turns > 300
+    assert turns > 50
 
 
 BAD_SERVERS = {  # case: (server, what the error says)

@@ -68,7 +68,7 @@ def test_before_the_first_run_nothing_has_a_value() -> None:
     reading = read_grid(recorded.body("grid-loss-startup.json"), name="any")
     assert not reading.values
     assert reading.rejected == {"not_run": 29}
-    assert len(reading.waiting) == reading.cells == 29
+    assert len(reading.empty) == reading.cells == 29
     assert len(reading.endpoints) == 6
 
 
@@ -154,4 +154,4 @@ def test_ids_are_decoded_once() -> None:
     """Ids with a blank, plus, percent, slash, colon and non-ASCII letters come out as they were configured."""
     body = _grid({"uri": "/maddash/grids/x/a+b%2Bc%25/d%2Fe%3A%C3%BC/One+%25", "message": "Average delay is 1ms"})
     [key] = read_grid(body, name="x").values
-    assert key == ("One %", "a b+c%", "d/e:ü")
+    assert (key.check, key.source, key.target) == ("One %", "a b+c%", "d/e:ü")

@@ -15,7 +15,8 @@ from extender.network.refresh import NetworkRefresh, NetworkStatus, Polled, Refr
 from extender.ports import Batch
 from scoring.ids import EndpointId, NodeName
 from scoring.model import Node
-from scoring.network import Measurement, Metric, NetworkMatrix
+from scoring.network import Known, Measurement, Metric, NetworkMatrix, PairCounts
+from scoring.policy import Ttl
 from tests.builders import node
 from tests.fakes.mesh import full_mesh
 from tests.fakes.network_source import FakeNetworkSource
@@ -364,3 +365,52 @@ async def test_big_meshes_are_merged_beside_the_loop() -> None:
         await asyncio.wait_for(published.wait(), 10.0)
     assert threads == [threading.get_ident()]
     assert bench.last.known_pairs(Metric.LOSS) == 60 * 59
+
+
+async def test_each_value_keeps_the_name_of_its_source() -> None:
+    """Of two sources the newer value of each metric and link counts, and it is told whose it is and how old."""
+    one, other = FakeNetworkSource("one"), FakeNetworkSource("other")
+    one.set(value("a", "b", 1.0, at_s=-100.0), value("a", "b", 0.5, metric=Metric.LOSS, at_s=-10.0))
+    other.set(value("a", "b", 2.0, at_s=-50.0), value("a", "b", 0.1, metric=Metric.LOSS, at_s=-20.0))
+    async with running(Bench(Polled(one, 10.0), Polled(other, 10.0))) as bench:
+        await asyncio.sleep(1.0)
+        a, b = NodeName("a"), NodeName("b")
+        assert bench.last.known(a, b, Metric.DELAY) == Known(2.0, 50.0, "other")
+        assert bench.last.known(a, b, Metric.LOSS) == Known(0.5, 10.0, "one")
+        assert bench.last.known(a, b, Metric.THROUGHPUT) is None
+
+
+async def test_pairs_are_counted_by_age() -> None:
+    """The status counts fresh, fading and expired pairs as of now, not as of the last publication."""
+    source = FakeNetworkSource()
+    source.set(value("a", "b", 1.0), value("b", "a", 1.0, at_s=-45.0))
+    options = RefreshOptions(reevaluate_s=1000.0, soft_ttl_s=Ttl.same(50.0), hard_ttl_s=Ttl.same(100.0))
+    async with running(Bench(Polled(source, 1000.0), options=options)) as bench:
+        await asyncio.sleep(1.0)
+        assert bench.status().pairs[Metric.DELAY] == PairCounts(2, 0, 0)
+        await asyncio.sleep(9.0)
+        assert bench.status().pairs[Metric.DELAY] == PairCounts(1, 1, 0)
+        await asyncio.sleep(50.0)
+        assert bench.status().pairs[Metric.DELAY] == PairCounts(0, 1, 1)
+
+
+async def test_links_between_zones_are_guessed_if_asked() -> None:
+    """With the fallback an unmeasured link is like the measured ones between its zones; zones may change."""
+    source = FakeNetworkSource()
+    source.set(value("a", "b", 4.0))
+    bench = Bench(Polled(source, 10.0), options=RefreshOptions(zone_fallback=True))
+    bench.nodes = [node("a", zone="one"), node("b", zone="two"), node("c", zone="two")]
+    async with running(bench):
+        await asyncio.sleep(1.0)
+        assert (delay(bench.last, "a", "c"), delay(bench.last, "b", "c")) == (4.0, None)
+        bench.nodes = [node("a", zone="one"), node("b", zone="two"), node("c", zone="three")]
+        bench.refresh.nodes_changed()
+        await asyncio.sleep(1.0)
+        assert delay(bench.last, "a", "c") is None
+        assert bench.versions() == [1, 2]
+
+
+def test_sources_must_have_different_names() -> None:
+    """Two of one name could not be told apart in what is shown."""
+    with pytest.raises(ValueError, match="different names"):
+        Bench(Polled(FakeNetworkSource(), 1.0), Polled(FakeNetworkSource(), 1.0))

@@ -8,7 +8,7 @@ import pytest
 from extender.network.refresh import NetworkStatus, SourceStatus
 from extender.service.reporting import Reporting
 from extender.telemetry import Telemetry
-from scoring.network import Metric
+from scoring.network import Metric, PairCounts
 from tests.extender.service.world import node_json, running
 
 
@@ -35,7 +35,7 @@ def source(**fields: Any) -> SourceStatus:
 def network(*sources: SourceStatus) -> NetworkStatus:
     """A network status with these sources and two known delays."""
     values: dict[str, Any] = dict.fromkeys(NetworkStatus.__dataclass_fields__)
-    return NetworkStatus(**(values | {"sources": sources, "known_pairs": {Metric.DELAY: 2}}))
+    return NetworkStatus(**(values | {"sources": sources, "pairs": {Metric.DELAY: PairCounts(2, 0, 0)}}))
 
 
 def test_what_came_since_the_last_look_is_added() -> None:

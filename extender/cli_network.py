@@ -1,0 +1,141 @@
+"""`netgang network`: look at measured links from the command line.
+
+Rule: results on standard output, everything else on standard error; exit code 0 when links were shown, 1 when what was
+asked did not answer or measures nothing, 2 for wrong use; never a traceback.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.text import Text
+
+from extender.errors import ConfigError, NetworkSourceError
+
+app = typer.Typer(no_args_is_help=True, help="Look at the measured links.")
+
+_T = TypeVar("_T")
+_DEFAULT_URL = "http://127.0.0.1:8888"
+
+
+@app.callback()
+def _group() -> None:
+    """Look at the measured links."""
+
+
+@app.command(
+    epilog="Example: netgang network show --maddash https://maddash.example.org/maddash --json > mesh.json; "
+    "netgang plan cluster.json --network mesh.json"
+)
+def show(
+    maddash: Annotated[
+        str | None,
+        typer.Option(help="Address of a MaDDash server; needs no cluster and no settings.", show_default="none"),
+    ] = None,
+    url: Annotated[str | None, typer.Option(help="Address of a running netgang.", show_default=_DEFAULT_URL)] = None,
+    zone: Annotated[
+        str | None, typer.Option(help="Only nodes of this zone (running netgang).", show_default="all")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Most nodes (running netgang).", show_default="40")
+    ] = None,
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(help="Certificates to trust besides the system's (MaDDash).", show_default="none"),
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Accept any certificate (MaDDash).")] = False,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout-s", min=0.1, help="Longest time for one grid (MaDDash).")
+    ] = 60.0,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print a list of {source, target, loss_ratio, delay_ms, throughput_bps, age_s, grid}, null where "
+            "unknown; `age_s` is that of the oldest value.",
+        ),
+    ] = False,
+) -> None:
+    """Show packet loss, one-way delay and throughput of every measured link, as a coloured matrix or as JSON.
+
+    From a MaDDash server (--maddash), whose grids are found by what their checks say, or from a running netgang.
+    Loss is green up to 0.001 %, yellow above, pink from 0.1 % on.
+
+    Exit code: 0 shown; 1 no answer, or nothing measured; 2 wrong use.
+    """
+    from extender.clock import SystemClock
+    from extender.network.maddash_client import MaddashServer
+    from extender.network.maddash_survey import survey_maddash
+    from extender.network.running import survey_running
+
+    errors = Console(stderr=True)
+    with _clear_errors(errors):
+        _refuse_mixtures(maddash=maddash, ca_file=ca_file, others={"--url": url, "--zone": zone, "--limit": limit})
+        if maddash is None:
+            survey = _run(survey_running(url or _DEFAULT_URL, zone=zone, limit=limit or 40))
+        else:
+            server = MaddashServer(maddash, ca_file=ca_file, insecure=insecure, timeout_s=timeout_s)
+            with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
+                task = progress.add_task("reading grids", total=None)
+
+                def tell(done: int, due: int) -> None:
+                    progress.update(task, completed=done, total=due)
+
+                survey = _run(survey_maddash(server, now_s=SystemClock().now_s(), on_read=tell))
+    for problem in survey.problems:
+        _tell(errors, "note: ", "yellow", problem)
+    if as_json:
+        lines = ",\n".join(json.dumps(asdict(link)) for link in survey.links)
+        sys.stdout.write(f"[\n{lines}\n]\n" if lines else "[]\n")
+    elif survey.links:
+        from extender.cli_heatmap import draw
+
+        draw(Console(), survey)
+    if not survey.links:
+        _fail(errors, "nothing there measures packet loss, delay or throughput", code=1)
+
+
+def _refuse_mixtures(*, maddash: str | None, ca_file: Path | None, others: dict[str, object]) -> None:
+    given = [name for name, value in others.items() if value is not None]
+    if maddash is not None and given:
+        raise ConfigError(f"{given[0]} is for a running netgang and goes not together with --maddash")
+    if maddash is None and ca_file is not None:
+        raise ConfigError("--ca-file is for --maddash")
+
+
+def _run(asking: Coroutine[Any, Any, _T]) -> _T:
+    """Run on an event loop of its own; whoever embeds the command line keeps theirs."""
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        return runner.run(asking)
+
+
+@contextmanager
+def _clear_errors(errors: Console) -> Iterator[None]:
+    """Show what went wrong as a sentence."""
+    try:
+        yield
+    except ConfigError as error:
+        _fail(errors, str(error), code=2)
+    except NetworkSourceError as error:
+        _fail(errors, str(error), code=1)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _fail(errors: Console, text: str, *, code: int) -> NoReturn:
+    _tell(errors, "error: ", "red", text)
+    raise typer.Exit(code)
+
+
+def _tell(errors: Console, kind: str, style: str, text: str) -> None:
+    from extender.cli_heatmap import plain
+
+    errors.print(Text.assemble((kind, style), plain(text, errors.encoding)), soft_wrap=True)

@@ -1,0 +1,167 @@
+"""The esmond source against scripted answers: the list of tests, its pages, and the values behind it."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from extender.errors import NetworkSourceError
+from extender.network.esmond import EsmondOptions, EsmondSource
+from extender.network.http import HttpServer
+from extender.ports import Batch
+
+NOW_S = 1_800_000_000.0
+ROOT = "/esmond/perfsonar/archive"
+URI = {"packet-loss-rate": "base", "throughput": "base", "histogram-owdelay": "statistics/0"}
+
+
+def a_test(key: str, source: str, target: str, kind: str, **more: Any) -> dict:
+    """One test's metadata."""
+    uri = f"{ROOT}/{key}/{kind}/{URI[kind]}"
+    statistics = [
+        {"summary-type": "statistics", "summary-window": "300", "uri": f"{ROOT}/{key}/wrong"},
+        {"summary-type": "statistics", "summary-window": "0", "uri": uri},
+    ]
+    event = {"event-type": kind, "base-uri": uri, "time-updated": 1, "summaries": statistics}
+    ends = {
+        "input-source": source,
+        "source": f"ip-{source}",
+        "input-destination": target,
+        "destination": f"ip-{target}",
+    }
+    return {**ends, "metadata-key": key, "event-types": [{"event-type": "other"}, event], **more}
+
+
+class Archive:
+    """Tests by event type and values by address; what is not known is 404."""
+
+    def __init__(self, tests: dict[str, list[dict]], values: dict[str, Any]) -> None:
+        self.tests = tests
+        self.values = values
+        self.asked: list[str] = []
+        self.page = 1000
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request."""
+        path, params = request.url.path, request.url.params
+        self.asked.append(path.removeprefix(ROOT))
+        assert params["format"] == "json"
+        if path == f"{ROOT}/":
+            listed = self.tests.get(params["event-type"], [])
+            first = int(params["offset"])
+            page = [dict(one) for one in listed[first : first + self.page]]
+            if page:
+                page[0]["metadata-count-total"] = len(listed)
+            return httpx.Response(200, json=page)
+        answer = self.values.get(path.removeprefix(ROOT))
+        if isinstance(answer, httpx.Response):
+            return answer
+        return httpx.Response(404, text="nothing") if answer is None else httpx.Response(200, json=answer)
+
+
+def source(archive: Archive, **options: Any) -> EsmondSource:
+    """A source over a script."""
+    return EsmondSource(
+        HttpServer(f"https://h{ROOT}"), EsmondOptions(**options), transport=httpx.MockTransport(archive)
+    )
+
+
+async def read(one: EsmondSource) -> Batch:
+    """Fetch; there must be news."""
+    batch = await one.fetch(now_s=NOW_S)
+    assert batch is not None
+    return batch
+
+
+def at(value: Any, age_s: float = 60.0) -> dict:
+    """One value."""
+    return {"ts": NOW_S - age_s, "val": value}
+
+
+async def test_the_three_metrics() -> None:
+    """Loss is a mean, delay a mean of medians in the test's own unit, throughput a median, aged by its newest value."""
+    archive = Archive(
+        {
+            "packet-loss-rate": [a_test("k1", "a", "b", "packet-loss-rate")],
+            "histogram-owdelay": [a_test("k1", "a", "b", "histogram-owdelay", **{"sample-bucket-width": 0.0001})],
+            "throughput": [a_test("k2", "a", "b", "throughput")],
+        },
+        {
+            "/k1/packet-loss-rate/base": [at(0.0, 120.0), at(0.02, 60.0)],
+            "/k1/histogram-owdelay/statistics/0": [at({"median": 20.0, "minimum": "1"}), at({"median": "40"})],
+            "/k2/throughput/base": [at(9e9, 9000.0), at(1e9, 5000.0), at(8e9, 7000.0)],
+        },
+    )
+    batch = await read(source(archive))
+    assert [(str(m.metric), m.value, NOW_S - m.measured_at_s) for m in batch.measurements] == [
+        ("delay", pytest.approx(3.0), 60.0), ("loss", 0.01, 60.0), ("throughput", 8e9, 5000.0)
+    ]  # fmt: skip
+    assert {one.id: one.aliases for one in batch.endpoints} == {"a": ("ip-a",), "b": ("ip-b",)}
+    assert await source(archive).fetch(now_s=NOW_S) is not None
+
+
+VALUES = {  # case: (value in our unit, reason, event type, what the archive has)
+    "no values": (None, "no_value", "throughput", []),
+    "no number": (None, "no_value", "throughput", [at(None), at("x"), at(True)]),
+    "loss beyond everything": (None, "out_of_range", "packet-loss-rate", [at(1.5)]),
+    "negative throughput": (None, "out_of_range", "throughput", [at(-1.0)]),
+    "negative delay": (0.0, "negative_delay", "histogram-owdelay", [at({"median": -3.0})]),
+    "a clock ahead": (5.0, None, "throughput", [at(5.0, -99.0)]),
+}
+
+
+@pytest.mark.parametrize(("want", "reason", "kind", "values"), VALUES.values(), ids=VALUES)
+async def test_one_series(want: float | None, reason: str | None, kind: str, values: list) -> None:
+    """What cannot be used is counted under its reason; no time lies ahead."""
+    archive = Archive({kind: [a_test("k", "a", "b", kind)]}, {f"/k/{kind}/{URI[kind]}": values})
+    batch = await read(source(archive))
+    assert [m.value for m in batch.measurements] == ([] if want is None else [want])
+    assert batch.rejected == ({} if reason is None else {reason: 1})
+    assert all(m.measured_at_s <= NOW_S for m in batch.measurements)
+
+
+async def test_pages_and_the_bound() -> None:
+    """The list is read to its end; of too many series the first are read, and it is said."""
+    kind = "throughput"
+    tests = [a_test(f"k{n}", "a", f"b{n}", kind) for n in range(5)]
+    archive = Archive({kind: tests}, {f"/k{n}/throughput/base": [at(1.0)] for n in range(5)})
+    archive.page = 2
+    assert len((await read(source(archive))).measurements) == 5
+    bounded = await read(source(archive, max_series=3))
+    assert len(bounded.measurements) == 3
+    assert bounded.problems == ("5 series of throughput: only 3 are read",)
+
+
+async def test_nothing_is_asked_elsewhere() -> None:
+    """An address outside the archive, which a test's metadata may name, is not followed."""
+    stranger = a_test("k", "a", "b", "throughput")
+    stranger["event-types"][1]["base-uri"] = "https://elsewhere.example.org/secret"
+    archive = Archive({"throughput": [stranger]}, {})
+    assert len((await read(source(archive))).measurements) == 0
+    assert set(archive.asked) == {"/"}
+
+
+async def test_some_series_fail() -> None:
+    """Those that answer count; when none of a metric does, that metric failed, and its last values stay."""
+    kind = "throughput"
+    archive = Archive(
+        {kind: [a_test("k1", "a", "b", kind), a_test("k2", "b", "a", kind)]}, {"/k1/throughput/base": [at(1.0)]}
+    )
+    one = source(archive)
+    batch = await read(one)
+    assert len(batch.measurements) == 1
+    assert batch.rejected == {"failed": 1}
+    assert batch.problems == (
+        f"1 series of throughput failed, such as https://h{ROOT}/k2/throughput/base: status 404: nothing",
+    )
+    archive.values = {}
+    batch = await read(one)
+    assert len(batch.measurements) == 1
+    assert batch.problems[0].startswith("throughput failed, its last values stay: ")
+
+
+async def test_an_archive_that_starts() -> None:
+    """Before its database is there it answers 500 to everything: the source fails."""
+    one = EsmondSource(HttpServer(f"https://h{ROOT}"), transport=httpx.MockTransport(lambda _: httpx.Response(500)))
+    with pytest.raises(NetworkSourceError, match=r"status 500: no text"):
+        await one.fetch(now_s=NOW_S)

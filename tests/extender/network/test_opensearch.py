@@ -1,0 +1,204 @@
+"""The perfSONAR archive source against scripted answers: pages, partial failures, values that cannot be used."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from extender.errors import NetworkSourceError
+from extender.network import opensearch
+from extender.network.http import HttpServer
+from extender.network.opensearch import OpenSearchSource
+from extender.network.opensearch_query import OpenSearchOptions, search_body
+from extender.ports import Batch
+
+NOW_S = 1_800_000_000.0
+
+
+def bucket(source: str | None, target: str | None, *, at_s: float | None = NOW_S - 60.0, **figures: Any) -> dict:
+    """One pair's figures as OpenSearch writes them; names may be missing."""
+    key = {"source": source, "target": target, "source_host": None, "target_host": None}
+    found = {name: {"value": value} for name, value in figures.items() if name != "throughput"}
+    if "throughput" in figures:
+        found["throughput"] = {"values": {"50.0": figures["throughput"]}}
+    at = {"value": None if at_s is None else at_s * 1000.0}
+    return {"key": key, "doc_count": 1, "at": at, "last": {"hits": {"hits": []}}, **found}
+
+
+def page(*buckets: dict, after: dict | None = None, **other: Any) -> dict:
+    """A search result."""
+    pairs = {"buckets": list(buckets), **({"after_key": after} if after else {})}
+    shards = {"total": 2, "successful": 2, "skipped": 0, "failed": 0}
+    return {"timed_out": False, "_shards": shards, "aggregations": {"pairs": pairs}, **other}
+
+
+class Script:
+    """Answers by kind of test; what is not scripted has no pairs."""
+
+    def __init__(self, **answers: Callable[[dict], Any] | Any) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """Answer one search."""
+        kind = next(k for k in ("latency", "rtt", "throughput") if f"pscheduler_{k}*" in request.url.path)
+        self.asked.append(kind)
+        answer = self.answers.get(kind, page())
+        if callable(answer):
+            answer = answer(json.loads(request.content))
+        return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
+
+
+def source(script: Script, **options: Any) -> OpenSearchSource:
+    """A source whose archive is a script."""
+    transport = httpx.MockTransport(script)
+    return OpenSearchSource(HttpServer("https://h/opensearch"), OpenSearchOptions(**options), transport=transport)
+
+
+async def read(one: OpenSearchSource, now_s: float = NOW_S) -> Batch:
+    """Fetch; there must be news."""
+    batch = await one.fetch(now_s=now_s)
+    assert batch is not None
+    return batch
+
+
+def values(batch: Batch) -> dict[str, float]:
+    """Metric and pair → value."""
+    return {f"{m.metric} {m.source}{m.target}": round(m.value, 6) for m in batch.measurements}
+
+
+async def test_pages_are_followed_to_their_end() -> None:
+    """Each page is asked with the key of the last one; one without a key is the last."""
+    afters: list[Any] = []
+
+    def answer(body: dict) -> dict:
+        after = body["aggs"]["pairs"]["composite"].get("after")
+        afters.append(after)
+        number = 0 if after is None else int(after["n"]) + 1
+        one = bucket(f"a{number}", "b", throughput=1e9)
+        return page(one, after={"n": str(number)}) if number < 2 else page(one)
+
+    assert set(values(await read(source(Script(throughput=answer))))) == {f"throughput a{n}b" for n in range(3)}
+    assert afters == [None, {"n": "0"}, {"n": "1"}]
+
+
+async def test_a_key_that_does_not_move_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a server that repeats itself nor one without an end keeps us for ever."""
+    script = Script(rtt=page(bucket("a", "b", delay=0.1), after={"n": "1"}))
+    await read(source(script))
+    assert script.asked.count("rtt") == 2
+    monkeypatch.setattr(opensearch, "MAX_PAGES", 3)
+    numbers = iter(range(100))
+    endless = Script(rtt=lambda _: page(bucket("a", "b", delay=0.1), after={"n": str(next(numbers))}))
+    batch = await read(source(endless))
+    assert endless.asked.count("rtt") == 3
+    assert batch.problems == ("opensearch: more than 3000 pairs of rtt tests: the rest is not read",)
+
+
+PAIRS = {  # case: (values, reasons, kind of test, bucket)
+    "loss by packets": ({"loss ab": 0.01}, {}, "latency", bucket("a", "b", lost=6, sent=600, loss=0.5)),
+    "loss as told": ({"loss ab": 0.5}, {}, "latency", bucket("a", "b", lost=0, sent=0, loss=0.5)),
+    "ping in doubt": ({"loss ab": 1.0}, {}, "rtt", bucket("a", "b", loss=33.4)),
+    "bucket width": ({"delay ab": 1.25}, {}, "latency", bucket("a", "b", delay=12.5, narrowest=1e-4, widest=1e-4)),
+    "several widths": ({}, {"mixed_bucket_widths": 1, "no_value": 1}, "latency",
+                       bucket("a", "b", delay=12.5, narrowest=1e-4, widest=1e-3)),
+    "half a round trip": ({"delay ab": 25.0}, {}, "rtt", bucket("a", "b", delay=0.05)),
+    "negative delay": ({"delay ab": 0.0}, {"negative_delay": 1}, "latency",
+                       bucket("a", "b", delay=-3.0, narrowest=1e-3, widest=1e-3)),
+    "negative loss": ({}, {"out_of_range": 1}, "latency", bucket("a", "b", loss=-0.5)),
+    "negative throughput": ({}, {"out_of_range": 1}, "throughput", bucket("a", "b", throughput=-1.0)),
+    "no figures": ({}, {"no_value": 1}, "throughput", bucket("a", "b", throughput=None)),
+    "no source": ({}, {"no_ends": 1}, "throughput", bucket(None, "b", throughput=1e9)),
+    "no time": ({}, {"no_ends": 1}, "throughput", bucket("a", "b", at_s=None, throughput=1e9)),
+    "a clock ahead": ({"throughput ab": 1e9}, {"future_time": 1}, "throughput",
+                      bucket("a", "b", at_s=NOW_S + 99.0, throughput=1e9)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("want", "reasons", "kind", "one"), PAIRS.values(), ids=PAIRS)
+async def test_one_pair(want: dict[str, float], reasons: dict[str, int], kind: str, one: dict) -> None:
+    """Values are in our units; one that cannot be is counted under its reason, and spoils nothing else."""
+    batch = await read(source(Script(**{kind: page(one)})))
+    assert (values(batch), dict(batch.rejected)) == (want, reasons)
+    assert all(m.measured_at_s <= NOW_S for m in batch.measurements)
+
+
+async def test_round_trips_stand_in_only_where_there_is_no_one_way_delay_at_all() -> None:
+    """Beside one-way delays round-trip times are left out; ping's loss fills links that have no other."""
+    one_way = bucket("a", "b", delay=5.0, narrowest=1e-3, widest=1e-3, lost=0, sent=10)
+    pings = page(bucket("a", "b", delay=0.1, loss=0.5), bucket("b", "a", delay=0.1, loss=0.25))
+    both = await read(source(Script(latency=page(one_way), rtt=pings)))
+    assert values(both) == {"delay ab": 5.0, "loss ab": 0.0, "loss ba": 0.25}
+    alone = await read(source(Script(rtt=pings)))
+    assert values(alone) == {"delay ab": 50.0, "delay ba": 50.0, "loss ab": 0.5, "loss ba": 0.25}
+
+
+INCOMPLETE = {  # case: (what is said, answer)
+    "out of time": ("the answer is incomplete: ran out of time", page(timed_out=True)),
+    "shards": ("the answer is incomplete: 1 of 2 shards failed", page(_shards={"total": 2, "failed": 1})),
+    "forbidden": ("status 403: this user may not read it: no permissions", httpx.Response(403, text="no permissions")),
+    "a page": ("the answer is not a search result", httpx.Response(200, text="<html>")),
+    "another document": ("the answer is not a search result", {"error": "x"}),
+    "a list": ("the answer is not a search result", [1]),
+}
+
+
+@pytest.mark.parametrize(("want", "answer"), INCOMPLETE.values(), ids=INCOMPLETE)
+async def test_one_kind_of_test_that_fails_keeps_its_values(want: str, answer: Any) -> None:
+    """An incomplete answer is none: the last values of that kind stay with their time, the others are news."""
+    script = Script(latency=page(bucket("a", "b", lost=1, sent=10)), throughput=page(bucket("a", "b", throughput=1e9)))
+    one = source(script)
+    await read(one)
+    script.answers = {"latency": answer, "throughput": page(bucket("a", "b", at_s=NOW_S, throughput=2e9))}
+    batch = await read(one)
+    assert values(batch) == {"loss ab": 0.1, "throughput ab": 2e9}
+    [problem] = batch.problems
+    assert problem.startswith("latency failed, its last values stay: https://h/opensearch")
+    assert want in problem
+
+
+async def test_a_pair_that_is_missing_keeps_its_last_value_for_a_while() -> None:
+    """A test that did not run leaves a value that ages; it is forgotten in the end, so that nothing piles up."""
+    script = Script(rtt=page(bucket("a", "b", delay=0.1), bucket("c", "d", delay=0.2)))
+    one = source(script)
+    await read(one)
+    script.answers = {"rtt": page(bucket("a", "b", at_s=NOW_S + 10.0, delay=0.3))}
+    batch = await read(one, NOW_S + 20.0)
+    assert values(batch) == {"delay ab": 150.0, "delay cd": 100.0}
+    assert {m.measured_at_s - NOW_S for m in batch.measurements} == {10.0, -60.0}
+    script.answers = {"rtt": page(bucket("a", "b", at_s=NOW_S + 199_000.0, delay=0.3))}
+    batch = await read(one, NOW_S + 200_000.0)
+    assert values(batch) == {"delay ab": 150.0}
+    assert [end.id for end in batch.endpoints] == ["a", "b"]
+
+
+async def test_all_kinds_failing_is_an_error() -> None:
+    """Then the refresh keeps what it has and asks again later."""
+    failing = httpx.Response(500, text="starting")
+    one = source(Script(latency=failing, rtt=failing, throughput=failing))
+    with pytest.raises(NetworkSourceError, match=r"^opensearch: https://h/opensearch/pscheduler_latency\*/_search: "):
+        await one.fetch(now_s=NOW_S)
+
+
+def test_what_is_asked() -> None:
+    """Time span, success, task and address family are conditions of the search, and UDP tests are left out."""
+    options = OpenSearchOptions(task="Lab", ip_version=6, delay="p_95", page_pairs=7)
+    body = search_body("throughput", options, after=None, timeout_s=10.0)
+    assert body["query"]["bool"] == {
+        "filter": [
+            {"range": {"pscheduler.start_time": {"gte": "now-93600s"}}},
+            {"term": {"result.succeeded": True}},
+            {"term": {"reference.display-task-name.keyword": "Lab"}},
+            {"term": {"test.spec.ip-version": 6}},
+        ],
+        "must_not": [{"term": {"test.spec.udp": True}}],
+    }
+    assert (body["size"], body["timeout"], body["aggs"]["pairs"]["composite"]["size"]) == (0, "8000ms", 7)
+    latency = search_body("latency", options, after={"source": "a"}, timeout_s=10.0)["aggs"]["pairs"]
+    assert latency["aggs"]["delay"] == {"avg": {"field": "result.latency.p_95"}}
+    assert latency["composite"]["after"] == {"source": "a"}
+    assert search_body("rtt", options, after=None, timeout_s=10.0)["aggs"]["pairs"]["aggs"]["delay"] == {
+        "avg": {"field": "result.rtt.max"}
+    }

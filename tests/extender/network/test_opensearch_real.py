@@ -1,0 +1,173 @@
+"""The perfSONAR archive source against a real OpenSearch node that holds documents of pScheduler's shape.
+
+Documents are indexed with OpenSearch's own dynamic mapping, as an archive before 5.0.5 has it.
+"""
+
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from extender.errors import NetworkSourceError
+from extender.network.http import HttpServer
+from extender.network.opensearch import OpenSearchSource
+from extender.network.opensearch_query import OpenSearchOptions
+from extender.ports import Batch
+from scoring.network import Metric
+from tests.real.opensearch_node import START_S, missing, opensearch
+
+pytestmark = [
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+    pytest.mark.timeout(START_S + 60.0),
+    pytest.mark.xdist_group("opensearch"),
+]
+
+NOW_S = float(round(datetime.fromtimestamp(time.clock_gettime(time.CLOCK_REALTIME), UTC).timestamp()))
+"""Of this run: the archive bounds time by its own clock."""
+
+
+def document(kind: str, source: str, target: str, result: dict[str, Any], *, age_s: float, **spec: Any) -> str:
+    """One test's result as pScheduler's archiver writes it."""
+    ends = {"source": f"{source}.example.org", "dest": f"{target}.example.org"}
+    start = datetime.fromtimestamp(NOW_S - age_s, UTC).isoformat().replace("+00:00", "Z")
+    ip = {"ps-a": "192.0.2.1", "ps-b": "192.0.2.2", "ps-c": "2001:db8::3"}
+    return json.dumps(
+        {
+            "test": {
+                "type": kind,
+                "spec": {**ends, **spec},
+            },
+            "meta": {
+                "source": {"ip": ip[source], "hostname": f"{source}.example.org"},
+                "destination": {"ip": ip[target], "hostname": f"{target}.example.org"},
+            },
+            "pscheduler": {"start_time": start, "tool": "x"},
+            "reference": {"display-task-name": "Lab"},
+            "result": {"succeeded": True, **result},
+        }
+    )
+
+
+def latency(lost: int, median: float) -> dict[str, Any]:
+    """Ten seconds of a latencybg test."""
+    return {
+        "packets": {"sent": 600, "lost": lost, "loss": lost / 600},
+        "latency": {"min": median / 2, "median": median, "mean": median, "p_95": median * 2},
+    }
+
+
+DOCUMENTS = [
+    # two rounds a → b: losses add up, medians are averaged, the newer time counts; bucket width as said, or 1 ms
+    ("latencybg", document("latencybg", "ps-a", "ps-b", latency(6, 100.0), age_s=120, **{"bucket-width": 0.0001})),
+    ("latencybg", document("latencybg", "ps-a", "ps-b", latency(0, 300.0), age_s=60, **{"bucket-width": 0.0001})),
+    ("latencybg", document("latencybg", "ps-b", "ps-a", latency(0, 7.5), age_s=30)),
+    ("latency", document("latency", "ps-b", "ps-c", latency(0, -0.25), age_s=30)),
+    # too old, failed
+    ("latencybg", document("latencybg", "ps-c", "ps-a", latency(0, 1.0), age_s=2000)),
+    ("latencybg", document("latencybg", "ps-c", "ps-b", {"succeeded": False, "error": "no"}, age_s=10)),
+    # ping: seconds; its loss counts only where nothing better is known; 100 is what it writes in doubt
+    ("rtt", document("rtt", "ps-a", "ps-b", {"rtt": {"min": 0.1, "mean": 0.1}, "packets": {"loss": 0.5}}, age_s=20)),
+    ("rtt", document("rtt", "ps-c", "ps-a", {"rtt": {"min": 0.1, "mean": 0.1}, "packets": {"loss": 100.0}}, age_s=20)),
+    # throughput: the median of a day; UDP tests are sent at a chosen rate
+    ("throughput", document("throughput", "ps-a", "ps-b", {"throughput": 9.0e9}, age_s=40_000)),
+    ("throughput", document("throughput", "ps-a", "ps-b", {"throughput": 9.4e9}, age_s=20_000)),
+    ("throughput", document("throughput", "ps-a", "ps-b", {"throughput": 1.0e9}, age_s=600)),
+    ("throughput", document("throughput", "ps-a", "ps-b", {"throughput": 1.0e6}, age_s=50, udp=True)),
+    ("throughput", document("throughput", "ps-b", "ps-a", {"throughput": 8.5e9}, age_s=600)),
+]
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A node with the documents above."""
+    place: Path = tmp_path_factory.mktemp("opensearch")
+    with opensearch(place) as url:
+        lines = [
+            part for kind, one in DOCUMENTS for part in (json.dumps({"index": {"_index": f"pscheduler_{kind}"}}), one)
+        ]
+        reply = httpx.post(
+            f"{url}/_bulk?refresh=true",
+            content="\n".join(lines) + "\n",
+            headers={"Content-Type": "application/x-ndjson"},
+            timeout=60.0,
+        )
+        assert not reply.json()["errors"], reply.text[:500]
+        yield url
+
+
+@pytest.fixture
+async def source(archive: str) -> AsyncIterator[OpenSearchSource]:
+    """A source over it."""
+    one = OpenSearchSource(HttpServer(f"{archive}/"))
+    yield one
+    await one.aclose()
+
+
+def values(batch: Batch | None, metric: Metric) -> dict[str, tuple[float, float]]:
+    """Pair such as `a-b` → value, age."""
+    assert batch is not None
+    return {
+        f"{m.source[3]}-{m.target[3]}": (pytest.approx(m.value), NOW_S - m.measured_at_s)
+        for m in batch.measurements
+        if m.metric is metric
+    }
+
+
+async def test_all_metrics_of_a_real_archive(source: OpenSearchSource) -> None:
+    """Loss by packets, delay by bucket width, throughput as a median, each with the time of its newest test."""
+    batch = await source.fetch(now_s=NOW_S)
+    assert values(batch, Metric.LOSS) == {
+        "a-b": (6 / 1200, 60.0), "b-a": (0.0, 30.0), "b-c": (0.0, 30.0), "c-a": (1.0, 20.0)
+    }  # fmt: skip
+    assert values(batch, Metric.DELAY) == {"a-b": (20.0, 60.0), "b-a": (7.5, 30.0), "b-c": (0.0, 30.0)}
+    assert values(batch, Metric.THROUGHPUT) == {"a-b": (9.0e9, 600.0), "b-a": (8.5e9, 600.0)}
+    assert batch is not None
+    assert batch.rejected == {"negative_delay": 1}
+    assert {one.id: one.aliases for one in batch.endpoints}["ps-c.example.org"] == ("2001:db8::3",)
+
+
+async def test_the_same_again_is_nothing_new(source: OpenSearchSource) -> None:
+    """A second look at an archive without new tests changes nothing."""
+    assert await source.fetch(now_s=NOW_S) is not None
+    assert await source.fetch(now_s=NOW_S) is None
+
+
+async def test_pages(archive: str, source: OpenSearchSource) -> None:
+    """Pairs are read page by page until the archive has no more."""
+    whole = await source.fetch(now_s=NOW_S)
+    leafing = OpenSearchSource(HttpServer(archive), OpenSearchOptions(page_pairs=1))
+    batch = await leafing.fetch(now_s=NOW_S)
+    for metric in Metric:
+        assert values(batch, metric) == values(whole, metric)
+    await leafing.aclose()
+
+
+async def test_only_one_task(archive: str) -> None:
+    """A task that nobody has gives no values; that is no error."""
+    source = OpenSearchSource(HttpServer(archive), OpenSearchOptions(task="another", ip_version=4))
+    batch = await source.fetch(now_s=NOW_S)
+    assert batch is not None
+    assert len(batch.measurements) == 0
+    await source.aclose()
+
+
+async def test_an_archive_without_indices_is_empty(archive: str) -> None:
+    """A new archive has no index yet: nothing is known, and that is no error."""
+    source = OpenSearchSource(HttpServer(archive), OpenSearchOptions(index_prefix="nothing_"))
+    batch = await source.fetch(now_s=NOW_S)
+    assert batch is not None
+    assert len(batch.measurements) == 0
+    await source.aclose()
+
+
+async def test_a_refused_search_names_its_reason(archive: str) -> None:
+    """What OpenSearch says of a search that it does not take is in the error."""
+    source = OpenSearchSource(HttpServer(archive), OpenSearchOptions(latency_window_s=-1.0, throughput_window_s=-1.0))
+    with pytest.raises(NetworkSourceError, match=r"pscheduler_latency\*/_search: status 400"):
+        await source.fetch(now_s=NOW_S)
+    await source.aclose()

@@ -1,0 +1,179 @@
+"""The Prometheus source against scripted answers: units, labels, times, and what cannot be used."""
+
+from typing import Any
+from urllib.parse import parse_qs
+
+import httpx
+import pytest
+
+from extender.errors import NetworkSourceError
+from extender.network.http import HttpServer
+from extender.network.prometheus import Aliases, PrometheusOptions, PrometheusSource, Query
+from extender.network.prometheus_presets import PRESETS, aliases_for, queries_of
+from extender.ports import Batch
+from scoring.network import Metric
+
+NOW_S = 1_800_000_000.0
+LOSS = Query(Metric.LOSS, "loss", "ratio")
+
+
+def vector(*series: tuple[dict[str, str], str], at_s: float = NOW_S, **other: Any) -> dict:
+    """A reply with an instant vector."""
+    result = [{"metric": labels, "value": [at_s, value]} for labels, value in series]
+    return {"status": "success", "data": {"resultType": "vector", "result": result}, **other}
+
+
+def ends(source: str = "a", target: str = "b", **more: str) -> dict[str, str]:
+    """The usual labels."""
+    return {"source": source, "target": target, **more}
+
+
+def source(answers: dict[str, Any], *queries: Query, aliases: Aliases | None = None) -> PrometheusSource:
+    """A source whose Prometheus answers queries by their text."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.url.path == "/api/v1/query"
+        reply = answers[parse_qs(request.content.decode())["query"][0]]
+        return reply if isinstance(reply, httpx.Response) else httpx.Response(200, json=reply)
+
+    options = PrometheusOptions(queries or (LOSS,), aliases)
+    return PrometheusSource(HttpServer("http://h:9090"), options, transport=httpx.MockTransport(answer))
+
+
+async def read(one: PrometheusSource) -> Batch:
+    """Fetch; there must be news."""
+    batch = await one.fetch(now_s=NOW_S)
+    assert batch is not None
+    return batch
+
+
+UNITS = {  # case: (value in our unit, metric, unit, round trip, text)
+    "ratio": (0.25, Metric.LOSS, "ratio", False, "0.25"),
+    "percent": (0.25, Metric.LOSS, "percent", False, "25"),
+    "a little below none": (0.0, Metric.LOSS, "ratio", False, "-1e-05"),
+    "seconds": (5.0, Metric.DELAY, "s", False, "0.005"),
+    "half of a round trip": (2.5, Metric.DELAY, "s", True, "0.005"),
+    "milliseconds": (5.0, Metric.DELAY, "ms", False, "5"),
+    "microseconds": (0.005, Metric.DELAY, "us", False, "5"),
+    "bits": (1e9, Metric.THROUGHPUT, "bit/s", False, "1e+09"),
+    "bytes": (8e9, Metric.THROUGHPUT, "byte/s", False, "1e+09"),
+    "megabits": (1e9, Metric.THROUGHPUT, "Mbit/s", False, "1000"),
+    "gigabits": (1e9, Metric.THROUGHPUT, "Gbit/s", False, "1"),
+}
+
+
+@pytest.mark.parametrize(("want", "metric", "unit", "round_trip", "text"), UNITS.values(), ids=UNITS)
+async def test_units(want: float, metric: Metric, unit: str, round_trip: bool, text: str) -> None:
+    """Every unit becomes a ratio, milliseconds one way, or bit/s."""
+    query = Query(metric, "q", unit, round_trip=round_trip)
+    [one] = (await read(source({"q": vector((ends(), text))}, query))).measurements
+    assert (one.metric, one.value) == (metric, pytest.approx(want))
+
+
+REJECTED = {  # case: (reason, labels, text)
+    "not a number": ("not_finite", ends(), "NaN"),
+    "endless": ("not_finite", ends(), "+Inf"),
+    "no text of a number": ("not_finite", ends(), "many"),
+    "negative": ("out_of_range", ends(), "-1"),
+    "more than everything": ("out_of_range", ends(), "25"),
+    "no source": ("no_label", {"target": "b"}, "0"),
+    "empty target": ("no_label", ends(target=""), "0"),
+}
+
+
+@pytest.mark.parametrize(("reason", "labels", "text"), REJECTED.values(), ids=REJECTED)
+async def test_one_bad_series_spoils_nothing(reason: str, labels: dict[str, str], text: str) -> None:
+    """It is counted under its reason; the others are used."""
+    batch = await read(source({"loss": vector((labels, text), (ends("x", "y"), "0.5"))}))
+    assert [(m.source, m.target) for m in batch.measurements] == [("x", "y")]
+    assert batch.rejected == {reason: 1}
+
+
+async def test_several_series_of_one_pair() -> None:
+    """The worst counts: two address families of one link are both on the way."""
+    batch = await read(source({"loss": vector((ends(v="4"), "0.1"), (ends(v="6"), "0.3"), (ends(v="x"), "0.2"))}))
+    assert ([m.value for m in batch.measurements], batch.rejected) == ([0.3], {"duplicate": 2})
+    rate = Query(Metric.THROUGHPUT, "q", "bit/s")
+    batch = await read(source({"q": vector((ends(v="4"), "2"), (ends(v="6"), "1"))}, rate))
+    assert [m.value for m in batch.measurements] == [1.0]
+
+
+async def test_an_end_to_itself_is_no_link() -> None:
+    """Exporters measure themselves too."""
+    assert len((await read(source({"loss": vector((ends("a:1", "a:2"), "0"))}))).measurements) == 0
+
+
+async def test_names_that_mean_the_same() -> None:
+    """Addresses become the name that the alias query gives; the address stays an alias of it."""
+    known = vector(({"node": "n1", "internal_ip": "10.0.0.1"}, "1"), ({"node": "n2", "internal_ip": "10.0.0.2"}, "1"))
+    answers = {"loss": vector((ends("10.0.0.1:9427", "10.0.0.2"), "0")), "kube_node_info": known}
+    batch = await read(source(answers, aliases=Aliases()))
+    assert [(m.source, m.target) for m in batch.measurements] == [("n1", "n2")]
+    assert {one.id: one.aliases for one in batch.endpoints} == {"n1": ("10.0.0.1",), "n2": ("10.0.0.2",)}
+
+
+async def test_without_alias_data_it_goes_on() -> None:
+    """A failing alias query leaves names as they are, and is told."""
+    answers = {"loss": vector((ends(), "0")), "kube_node_info": httpx.Response(503, text="busy")}
+    batch = await read(source(answers, aliases=Aliases()))
+    assert len(batch.measurements) == 1
+    assert batch.problems == ("aliases failed: http://h:9090/api/v1/query: status 503: busy",)
+
+
+async def test_times_of_their_own() -> None:
+    """A value has the time that the other query gives for its pair; without one it is not used, and none is ahead."""
+    query = Query(Metric.THROUGHPUT, "q", "bit/s", time_text="t")
+    rates = vector((ends(), "1"), (ends("c", "d"), "2"), (ends("e", "f"), "3"))
+    times = vector((ends(), "1700000000"), (ends(), "1600000000"), (ends("c", "d"), f"{NOW_S + 50.0}"))
+    batch = await read(source({"q": rates, "t": times}, query))
+    assert {m.source: m.measured_at_s for m in batch.measurements} == {"a": 1_700_000_000.0, "c": NOW_S}
+    assert batch.rejected == {"no_time": 1}
+
+
+async def test_warnings_are_told() -> None:
+    """What Prometheus warns of does not make the values wrong, but somebody should see it."""
+    batch = await read(source({"loss": vector((ends(), "0"), warnings=["PromQL: 1 of 2 stores answered"])}))
+    assert batch.problems == ("Prometheus warns: PromQL: 1 of 2 stores answered",)
+
+
+def shaped(kind: str, result: Any) -> dict:
+    """A reply whose data are not an instant vector's."""
+    return {"status": "success", "data": {"resultType": kind, "result": result}}
+
+
+FAILURES = {  # case: (what is said, answer)
+    "an error": ("query timed out", {"status": "error", "errorType": "timeout", "error": "query timed out"}),
+    "a scalar": ("gives a scalar, not an instant vector", shaped("scalar", [1, "2"])),
+    "a page": ("the answer is not Prometheus's", httpx.Response(200, text="<html>")),
+    "another shape": ("the answer is not Prometheus's", shaped("vector", {})),
+    "another series": ("the answer is not Prometheus's", shaped("vector", [{}])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("want", "answer"), FAILURES.values(), ids=FAILURES)
+async def test_a_query_that_fails(want: str, answer: Any) -> None:
+    """One of two: its last values stay and it is named; the only one: the source fails."""
+    delay = Query(Metric.DELAY, "delay", "ms")
+    answers: dict[str, Any] = {"loss": vector((ends(), "0.5")), "delay": vector((ends(), "3"))}
+    one = source(answers, LOSS, delay)
+    await read(one)
+    answers |= {"loss": answer, "delay": vector((ends(), "4"))}
+    batch = await read(one)
+    assert {m.metric: m.value for m in batch.measurements} == {Metric.LOSS: 0.5, Metric.DELAY: 4.0}
+    [problem] = batch.problems
+    assert problem.startswith("loss query 1 failed, its last values stay: ")
+    assert want in problem
+    with pytest.raises(NetworkSourceError, match=want):
+        await source({"loss": answer}).fetch(now_s=NOW_S)
+
+
+def test_own_queries_go_before_presets() -> None:
+    """A query of one's own replaces those of all presets for its metric; the other metrics stay."""
+    found = queries_of(["smokeping", "iperf3"], [LOSS])
+    assert [(query.metric, query is LOSS) for query in found] == [
+        (Metric.LOSS, True), (Metric.DELAY, False), (Metric.THROUGHPUT, False)
+    ]  # fmt: skip
+    assert queries_of([], [LOSS]) == (LOSS,)
+    assert aliases_for(["cilium"]) is None
+    assert aliases_for(["cilium", "goldpinger"]) == Aliases()
+    assert {query.metric for queries in PRESETS.values() for query in queries} == set(Metric)

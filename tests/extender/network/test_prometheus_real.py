@@ -1,0 +1,196 @@
+"""The Prometheus source against a real Prometheus that scrapes an exporter of a mesh.
+
+The exporter speaks as ping_exporter and iperf3_exporter do, and has series of its own for queries of one's own.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from extender.errors import NetworkSourceError
+from extender.network.http import HttpServer
+from extender.network.prometheus import Aliases, PrometheusOptions, PrometheusSource, Query
+from extender.network.prometheus_presets import PRESETS
+from extender.ports import Batch
+from scoring.network import Metric
+from tests.real.prometheus_server import START_S, binary, prometheus
+
+pytestmark = [
+    pytest.mark.skipif(binary() is None, reason="no prometheus: see tests/real/prometheus_server.py"),
+    pytest.mark.timeout(START_S + 60.0),
+    pytest.mark.xdist_group("prometheus"),
+]
+
+Connect = Callable[[PrometheusOptions], PrometheusSource]
+
+OWN = (
+    Query(Metric.LOSS, "mesh_lost_percent", "percent", source_label="from", target_label="to"),
+    Query(Metric.DELAY, "mesh_round_trip_us > 0", "us", source_label="from", target_label="to", round_trip=True),
+    Query(
+        Metric.THROUGHPUT,
+        "last_over_time(mesh_rate_mbit[$window])",
+        "Mbit/s",
+        source_label="from",
+        target_label="to",
+        window_s=3600,
+        time_text="mesh_measured_at_seconds",
+    ),
+)
+
+
+class Mesh:
+    """What the exporter says; a test may change it at any time."""
+
+    def __init__(self) -> None:
+        self.delay_us = {("a", "b"): 600.0, ("b", "a"): 800.0, ("a", "c"): 0.0}
+        self.measured_at_s = 1_700_000_000.0
+
+    def text(self) -> str:
+        """In Prometheus's text format."""
+        lines = [f'mesh_round_trip_us{{from="{a}",to="{b}:80"}} {us}' for (a, b), us in self.delay_us.items()]
+        lines += [
+            'mesh_lost_percent{from="a",to="b:80"} 2.5',
+            'mesh_lost_percent{from="b",to="a:80"} NaN',
+            'mesh_lost_percent{to="a:80"} 1',
+            'mesh_rate_mbit{from="a",to="b"} 9400',
+            'mesh_rate_mbit{from="b",to="a"} 100',
+            f'mesh_measured_at_seconds{{from="a",to="b"}} {self.measured_at_s}',
+            'ping_loss_ratio{target="b",ip="127.0.0.2",ip_version="4"} 0.25',
+            'ping_rtt_mean_seconds{target="b",ip="127.0.0.2",ip_version="4"} 0.004',
+            'iperf3_up{target="127.0.0.2",port="5201"} 1',
+            'iperf3_received_bytes{target="127.0.0.2",port="5201"} 1.25e9',
+            'iperf3_received_seconds{target="127.0.0.2",port="5201"} 10',
+            'iperf3_up{target="127.0.0.3",port="5201"} 0',
+            'iperf3_received_bytes{target="127.0.0.3",port="5201"} 0',
+            'iperf3_received_seconds{target="127.0.0.3",port="5201"} 0',
+            'kube_node_info{node="node1",internal_ip="127.0.0.1"} 1',
+            'kube_node_info{node="node2",internal_ip="127.0.0.2"} 1',
+        ]
+        return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def mesh() -> Mesh:
+    """The mesh that is exported."""
+    return Mesh()
+
+
+@pytest.fixture(scope="module")
+def server(mesh: Mesh, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    """A Prometheus that scrapes it."""
+
+    class Exporter(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(mesh.text().encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as exporter:
+        thread = threading.Thread(target=exporter.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        with prometheus(tmp_path_factory.mktemp("prometheus"), f"127.0.0.1:{exporter.server_port}") as url:
+            yield HttpServer(url)
+        exporter.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+async def connect(server: HttpServer) -> AsyncIterator[Connect]:
+    """Make a source; it is closed with the test."""
+    async with AsyncExitStack() as stack:
+
+        def make(options: PrometheusOptions) -> PrometheusSource:
+            source = PrometheusSource(server, options)
+            stack.push_async_callback(source.aclose)
+            return source
+
+        yield make
+
+
+def now_s() -> float:
+    """Prometheus's clock is this machine's."""
+    return time.clock_gettime(time.CLOCK_REALTIME)
+
+
+async def read(source: PrometheusSource, enough: Callable[[dict[str, float], Batch], bool]) -> dict[str, float]:
+    """Metric, source and target → value, once there is enough of it."""
+    async with asyncio.timeout(30.0):
+        while True:
+            batch = await source.fetch(now_s=now_s())
+            if batch is not None:  # None: nothing is new, as before the first scrape
+                found = {f"{m.metric} {m.source}-{m.target}": m.value for m in batch.measurements}
+                if enough(found, batch):
+                    return found
+            await asyncio.sleep(0.2)  # a scrape is due every second
+
+
+async def test_queries_of_ones_own(connect: Connect, mesh: Mesh) -> None:
+    """Units, ports, round trips and missing labels are handled; values change with the next scrape."""
+    source = connect(PrometheusOptions(OWN))
+    found = await read(source, lambda found, _: len(found) >= 4)
+    assert found == {
+        "loss a-b": pytest.approx(0.025),
+        "delay a-b": pytest.approx(0.3),
+        "delay b-a": pytest.approx(0.4),
+        "throughput a-b": 9.4e9,
+    }
+    mesh.delay_us["a", "b"] = 5000.0
+    found = await read(source, lambda found, _: found["delay a-b"] > 1.0)
+    assert found["delay a-b"] == pytest.approx(2.5)
+
+
+async def test_times_and_reasons(connect: Connect, mesh: Mesh) -> None:
+    """A value has the time that its query gives, else that of the evaluation; what is not used is counted."""
+    source = connect(PrometheusOptions(OWN))
+    batches: list[Batch] = []
+
+    def enough(found: dict[str, float], batch: Batch) -> bool:
+        batches.append(batch)
+        return "throughput a-b" in found
+
+    await read(source, enough)
+    at_s = {m.metric: m.measured_at_s for m in batches[-1].measurements}
+    assert at_s[Metric.THROUGHPUT] == mesh.measured_at_s
+    assert abs(now_s() - at_s[Metric.DELAY]) < 60.0
+    assert batches[-1].rejected == {"not_finite": 1, "no_label": 1, "no_time": 1}
+
+
+async def test_presets_with_addresses_as_names(connect: Connect) -> None:
+    """Presets find their series; kube_node_info makes one end of a node's name and its address."""
+    # this Prometheus is seconds old: a step of five minutes has seen nothing yet
+    [rate] = PRESETS["iperf3"]
+    assert rate.time_text is not None
+    text, time_text = (text.replace(":5m]", ":1s]") for text in (rate.text, rate.time_text))
+    queries = (*PRESETS["ping_exporter"], replace(rate, text=text, time_text=time_text, window_s=60))
+    source = connect(PrometheusOptions(queries, Aliases()))
+    found = await read(source, lambda found, _: len(found) >= 3)
+    assert found == {
+        "loss node1-node2": 0.25,
+        "delay node1-node2": pytest.approx(2.0),
+        "throughput node1-node2": 1e9,
+    }
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+async def test_every_preset_is_promql(connect: Connect, name: str) -> None:
+    """Prometheus takes each query of each preset; without the exporter it answers with nothing."""
+    source = connect(PrometheusOptions(PRESETS[name], Aliases("absent_metric")))
+    batch = await source.fetch(now_s=now_s())
+    assert batch is not None
+    assert batch.problems == ()
+
+
+async def test_a_wrong_query_is_told(connect: Connect) -> None:
+    """What Prometheus says of a query that it does not understand is in the error."""
+    source = connect(PrometheusOptions((Query(Metric.LOSS, "sum(", "ratio"),)))
+    with pytest.raises(NetworkSourceError, match=r"status 400.*parse error"):
+        await source.fetch(now_s=now_s())

@@ -1,0 +1,275 @@
+"""Every kind of source × everything that can go wrong with its server: the last data stay, fade, and come back.
+
+Each case runs the real source and the real refresh over TLS on loopback, with a wall clock that the test moves.
+"""
+
+import asyncio
+import contextlib
+import re
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from extender.network.esmond import EsmondSource
+from extender.network.http import HttpServer
+from extender.network.maddash import MaddashSource
+from extender.network.maddash_client import MaddashServer as MaddashAddress
+from extender.network.opensearch import OpenSearchSource
+from extender.network.prometheus import PrometheusOptions, PrometheusSource, Query
+from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions, SourceStatus
+from extender.ports import Batch, NetworkSource
+from scoring.ids import NodeName
+from scoring.network import METRICS, Known, Metric, NetworkMatrix
+from scoring.policy import ScorePolicy
+from scoring.score import pair_scores
+from tests.builders import node
+from tests.fakes.archive_server import Archive, Certificates, Fault, Served, make_certificates, served
+from tests.fakes.maddash_server import MaddashServer
+from tests.fakes.mesh import full_mesh
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
+
+A, B = NodeName("a"), NodeName("b")
+KINDS = ("maddash", "opensearch", "prometheus", "esmond")
+UNITS = {Metric.LOSS: "ratio", Metric.DELAY: "ms", Metric.THROUGHPUT: "bit/s"}
+
+
+@dataclass(slots=True)
+class MovedClock:
+    """Wall time that stands still unless it is moved; the loop's time runs."""
+
+    at_s: float = 1_800_000_000.0
+
+    def now_s(self) -> float:
+        """Wall clock."""
+        return self.at_s
+
+    def monotonic_s(self) -> float:
+        """The loop's time."""
+        return asyncio.get_running_loop().time()
+
+
+@dataclass(slots=True)
+class Watched:
+    """The source, and when an attempt of it is over: a test that ended in the middle of one would leave a socket."""
+
+    source: NetworkSource
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def name(self) -> str:
+        """That of the source."""
+        return self.source.name
+
+    async def fetch(self, *, now_s: float) -> Batch | None:
+        """As the source does."""
+        try:
+            return await self.source.fetch(now_s=now_s)
+        finally:
+            self.over.set()
+
+
+@dataclass(slots=True)
+class Bench:
+    """A server, the source that reads it, and what was published."""
+
+    archive: Archive
+    server: Served
+    refresh: NetworkRefresh
+    clock: MovedClock
+    published: list[NetworkMatrix] = field(default_factory=list)
+    tick: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set with each publication; there is one every `reevaluate_s` at the latest."""
+
+    def publish(self, matrix: NetworkMatrix) -> None:
+        """As the refresh calls it."""
+        self.published.append(matrix)
+        self.tick.set()
+
+    @property
+    def status(self) -> SourceStatus:
+        """Of the only source."""
+        [status] = self.refresh.status().sources
+        return status
+
+    def known(self, metric: Metric = Metric.DELAY) -> Known | None:
+        """What the newest matrix holds from a to b."""
+        return self.published[-1].known(A, B, metric)
+
+    async def until(self, what: Callable[[], bool]) -> None:
+        """Let the refresh work until something is so."""
+        async with asyncio.timeout(15.0):
+            while not (self.published and what()):
+                self.tick.clear()
+                await self.tick.wait()
+
+    async def attempts(self, more: int) -> None:
+        """Let the refresh fail `more` times, so that an attempt that began before now is over."""
+        goal = self.status.failures + more
+        await self.until(lambda: self.status.failures >= goal)
+
+    def aged(self, age_s: float, *metrics: Metric) -> bool:
+        """Whether the newest matrix is of now, and what it holds of these metrics (or of all) is so old."""
+        known = [self.known(metric) for metric in metrics or METRICS]
+        now = self.published[-1].evaluated_at_s == self.clock.at_s
+        return now and all(one is not None and one.age_s == age_s for one in known)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """For all cases."""
+    return make_certificates(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def maddash() -> Iterator[MaddashServer]:
+    """What a MaDDash with one link answers; only its answers are used."""
+    mesh = full_mesh("a", "b")
+    mesh.change("a", "b", loss_ratio=0.01, delay_ms=5.0, throughput_bps=9e9)
+    with MaddashServer(mesh, checked_at_s=lambda: 0.0) as server:
+        yield server
+
+
+def source(kind: str, url: str, ca_file: Path) -> NetworkSource:
+    """The source with short limits."""
+    if kind == "maddash":
+        limits = MaddashAddress(url, ca_file=ca_file, timeout_s=0.5, body_limit_bytes=200_000)
+        return MaddashSource(limits)
+    server = HttpServer(url, ca_file=ca_file, timeout_s=0.5, body_limit_bytes=200_000)
+    if kind == "opensearch":
+        return OpenSearchSource(server)
+    if kind == "esmond":
+        return EsmondSource(server)
+    queries = tuple(Query(metric, metric.value, UNITS[metric]) for metric in METRICS)
+    return PrometheusSource(server, PrometheusOptions(queries))
+
+
+@asynccontextmanager
+async def running(kind: str, certificates: Certificates, maddash: MaddashServer) -> AsyncIterator[Bench]:
+    """A bench that polls as fast as it can, after its first data."""
+    clock = MovedClock()
+    archive = Archive(kind, clock.at_s, maddash=maddash)
+    maddash.checked_at_s = lambda: archive.at_s
+    options = RefreshOptions(reevaluate_s=0.02, retry_min_s=0.02, retry_max_s=0.05, jitter_ratio=0.0)
+    async with served(archive, certificates) as server:
+        read = source(kind, server.url, certificates.ca_file)
+        watched = Watched(read)
+        refresh = NetworkRefresh(
+            [Polled(watched, 0.05)],
+            options,
+            clock=clock,
+            nodes=lambda: [node("a"), node("b")],
+            publish=lambda matrix: bench.publish(matrix),
+            jitter=lambda: 0.5,
+        )
+        bench = Bench(archive, server, refresh, clock)
+        task = asyncio.create_task(refresh.run())
+        try:
+            await bench.until(lambda: bench.aged(0.0))
+            yield bench
+        finally:
+            watched.over.clear()
+            await watched.over.wait()
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            await read.aclose()  # type: ignore[attr-defined]
+
+
+FAULTS = {  # case: (fault of the server, what the status says of it)
+    "slow": (Fault.SLOW, r"no complete answer within 0\.5 s"),
+    "500": (Fault.SERVER_ERROR, r"status 500: java\.lang\.NullPointerException"),
+    "truncated": (Fault.TRUNCATED, r"peer closed connection|incomplete"),
+    "garbage": (Fault.GARBAGE, r"is not|is no "),
+    "empty": (Fault.EMPTY, r"is not|is no "),
+    "endless": (Fault.HUGE, r"more than 200000 bytes"),
+    "refused": (Fault.REFUSED, r"status 401.*Unauthorized"),
+    "moved": (Fault.MOVED, r"status 302.*moved to https://elsewhere\.example\.org/login"),
+    "certificate": (None, r"certificate verify failed|CERTIFICATE_VERIFY_FAILED"),
+    "gone": (None, r"[Cc]onnect"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", FAULTS)
+async def test_a_fault_fades_and_heals(
+    kind: str, case: str, certificates: Certificates, maddash: MaddashServer
+) -> None:
+    """The last values stay and fade to unknown; the status says why; all is well again by itself."""
+    fault, want = FAULTS[case]
+    async with running(kind, certificates, maddash) as bench:
+        assert bench.known() == Known(5.0, 0.0, kind)
+        # 1. it goes wrong, and is said to
+        bench.archive.fault = fault
+        if case == "gone":
+            await bench.server.gone()
+        if case == "certificate":
+            bench.server.certificate(good=False)
+        await bench.until(lambda: re.search(want, _told(bench.status)) is not None)
+        # 2. the last values stay, and age until they are unknown: only then is the pair like one never measured
+        bench.clock.at_s += 5000.0
+        await bench.until(lambda: bench.aged(5000.0))
+        assert bench.known() == Known(5.0, 5000.0, kind)
+        assert _score(bench) == (True, True, True)
+        bench.clock.at_s += 7000.0
+        await bench.until(lambda: bench.aged(12_000.0))
+        assert _score(bench) == (False, False, True)
+        counted = bench.refresh.status().pairs
+        assert (counted[Metric.DELAY].expired, counted[Metric.THROUGHPUT].fresh) == (
+            bench.published[-1].known_pairs(Metric.DELAY), bench.published[-1].known_pairs(Metric.THROUGHPUT)
+        )  # fmt: skip
+        # 3. nothing piles up, and nothing of ours broke
+        assert len(asyncio.all_tasks()) < 20
+        assert bench.refresh.status().ready
+        # 4. it heals, with values of now
+        await bench.attempts(2)
+        bench.archive.at_s = bench.clock.at_s
+        bench.archive.fault = None
+        bench.server.certificate(good=True)
+        if case == "gone":
+            await bench.server.back()
+        await bench.until(lambda: bench.status.error is None and bench.aged(0.0))
+        assert _score(bench) == (True, True, True)
+        await bench.until(lambda: re.search(want, _told(bench.status)) is None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_clock_ahead_keeps_nothing_young(kind: str, certificates: Certificates, maddash: MaddashServer) -> None:
+    """Times of a server whose clock is an hour ahead count as now; when it stops, they age from then on."""
+    async with running(kind, certificates, maddash) as bench:
+        bench.clock.at_s += 60.0
+        await bench.until(lambda: bench.aged(60.0))
+        bench.archive.at_s += 3660.0
+        await bench.until(lambda: bench.aged(0.0))
+        bench.archive.fault = Fault.SERVER_ERROR
+        await bench.until(lambda: "status 500" in _told(bench.status))
+        bench.clock.at_s += 100.0
+        await bench.until(lambda: bench.aged(100.0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_clock_behind_makes_old(kind: str, certificates: Certificates, maddash: MaddashServer) -> None:
+    """Times of a server whose clock is an hour behind are an hour old: nothing here can know better."""
+    async with running(kind, certificates, maddash) as bench:
+        bench.clock.at_s += 4000.0
+        await bench.until(lambda: bench.aged(4000.0))
+        bench.archive.at_s += 400.0
+        await bench.until(lambda: bench.aged(3600.0))
+
+
+def _told(status: SourceStatus) -> str:
+    """Error and problems: a MaDDash whose grids fail has answered before, so it has only problems."""
+    return "; ".join((status.error or "", *status.problems))
+
+
+def _score(bench: Bench) -> tuple[bool, bool, bool]:
+    """Whether loss, delay and throughput of the pair count."""
+    block = bench.published[-1].block([A, B], [A, B])
+    scores = pair_scores(block, None, ScorePolicy())
+    assert np.isfinite(scores.points).all()
+    return bool(scores.loss_known[0, 1]), bool(scores.delay_known[0, 1]), bool(scores.throughput_known[0, 1])

@@ -1,0 +1,226 @@
+"""A server of measurements on loopback, with TLS and faults: what MaDDash, OpenSearch, Prometheus or esmond answer.
+
+One link, a → b, in all three metrics; what differs between the kinds is the shape of the answers. One connection per
+request, so that an exchanged certificate counts from the next request on.
+"""
+
+import asyncio
+import json
+import ssl
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from tests.fakes.maddash_server import MaddashServer
+
+
+class Fault(Enum):
+    """What can be wrong."""
+
+    SLOW = "no answer until the server stops"
+    SERVER_ERROR = "500"
+    TRUNCATED = "half a body, then the connection ends"
+    GARBAGE = "200 with bytes that are nothing"
+    EMPTY = "200 without a body"
+    HUGE = "200 with a body that never ends"
+    REFUSED = "401"
+    MOVED = "302 to another host"
+
+
+@dataclass(slots=True)
+class Archive:
+    """How the server behaves now; a test may change every field at any time."""
+
+    kind: str
+    at_s: float
+    """The server's clock, and the time of every measurement."""
+    fault: Fault | None = None
+    loss_ratio: float = 0.01
+    delay_ms: float = 5.0
+    throughput_bps: float = 9e9
+    maddash: MaddashServer | None = None
+    """Answers for kind `maddash`."""
+    requests: list[str] = field(default_factory=list)
+    """First lines."""
+    headers: list[str] = field(default_factory=list)
+    """Authorization of each request."""
+
+    def body(self, path: str, form: dict[str, list[str]]) -> bytes:
+        """The good answer."""
+        at_s = self.at_s
+        answer: Any
+        if self.kind == "maddash":
+            assert self.maddash is not None
+            return self.maddash.answer(path)[2]
+        if self.kind == "opensearch":
+            answer = self._search(path, at_s)
+        elif self.kind == "prometheus":
+            answer = self._vector(form["query"][0], at_s)
+        else:
+            answer = self._esmond(path, at_s)
+        return json.dumps(answer).encode()
+
+    def _search(self, path: str, at_s: float) -> dict[str, Any]:
+        key = {"source": "a", "target": "b", "source_host": None, "target_host": None}
+        bucket: dict[str, Any] = {"key": key, "doc_count": 1, "at": {"value": at_s * 1000.0}}
+        if "_throughput" in path:
+            bucket["throughput"] = {"values": {"50.0": self.throughput_bps}}
+        elif "_latency" in path:
+            bucket |= {
+                "lost": {"value": self.loss_ratio * 1000.0},
+                "sent": {"value": 1000.0},
+                "loss": {"value": self.loss_ratio},
+                "delay": {"value": self.delay_ms},
+                "narrowest": {"value": 0.001},
+                "widest": {"value": 0.001},
+            }
+        buckets = [] if "_rtt" in path else [bucket]
+        return {
+            "took": 3,
+            "timed_out": False,
+            "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0},
+            "hits": {"max_score": None, "hits": []},
+            "aggregations": {"pairs": {"buckets": buckets}},
+        }
+
+    def _vector(self, query: str, at_s: float) -> dict[str, Any]:
+        value = {"loss": self.loss_ratio, "delay": self.delay_ms, "throughput": self.throughput_bps}[query]
+        series = {"metric": {"source": "a", "target": "b"}, "value": [at_s, repr(value)]}
+        return {"status": "success", "data": {"resultType": "vector", "result": [series]}}
+
+    def _esmond(self, path: str, at_s: float) -> list[dict[str, Any]]:
+        root = "/esmond/perfsonar/archive"
+        place, _, query = path.partition("?")
+        if place == f"{root}/":
+            kind = parse_qs(query)["event-type"][0]
+            statistics = {"summary-type": "statistics", "summary-window": "0", "uri": f"{root}/key/{kind}/statistics/0"}
+            event = {"event-type": kind, "base-uri": f"{root}/key/{kind}/base", "summaries": [statistics]}
+            ends = {"input-source": "a", "source": "192.0.2.1", "input-destination": "b", "destination": "192.0.2.2"}
+            return [{**ends, "metadata-key": "key", "event-types": [event], "metadata-count-total": 1}]
+        value = {
+            "packet-loss-rate": self.loss_ratio,
+            "histogram-owdelay": {"minimum": "1.0", "median": self.delay_ms},
+            "throughput": self.throughput_bps,
+        }[place.split("/")[5]]
+        return [{"ts": at_s, "val": value}]
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """One that clients trust by `ca_file`, and one that they do not."""
+
+    ca_file: Path
+    good: tuple[Path, Path]
+    bad: tuple[Path, Path]
+
+
+def make_certificates(place: Path) -> Certificates:
+    """Two self-signed certificates for 127.0.0.1, made by openssl."""
+    pairs = []
+    for name in ("good", "bad"):
+        certificate, key = place / f"{name}.pem", place / f"{name}.key"
+        subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+        files = ["-keyout", str(key), "-out", str(certificate)]
+        curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+        subprocess.run(["openssl", "req", "-x509", *curve, *subject, *files], check=True, capture_output=True)
+        pairs.append((certificate, key))
+    return Certificates(pairs[0][0], pairs[0], pairs[1])
+
+
+class Served:
+    """A running server; `gone` and `back` take it away and bring it back at the same port."""
+
+    def __init__(self, archive: Archive, certificates: Certificates) -> None:
+        self._archive = archive
+        self._certificates = certificates
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._tls.load_cert_chain(*certificates.good)
+        self._server: asyncio.Server | None = None
+        self._busy: set[asyncio.Task[Any]] = set()
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """Base address."""
+        path = {"maddash": "/maddash", "opensearch": "/opensearch", "esmond": "/esmond/perfsonar/archive"}
+        return f"https://127.0.0.1:{self.port}{path.get(self._archive.kind, '')}"
+
+    def certificate(self, *, good: bool) -> None:
+        """Use the trusted certificate, or the other one, from the next connection on."""
+        self._tls.load_cert_chain(*(self._certificates.good if good else self._certificates.bad))
+
+    async def back(self) -> None:
+        """Listen."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._tls)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def gone(self) -> None:
+        """Listen no more, and drop every connection."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._busy:
+            task.cancel()
+        await asyncio.gather(*self._busy, return_exceptions=True)
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._busy.add(task)
+        try:
+            # `gone` cancels; a cancelled handler would make asyncio's streams complain in 3.11
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                await self._answer(reader, writer)
+        finally:
+            self._busy.discard(task)
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        archive = self._archive
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        first, *lines = head.split("\r\n")
+        fields = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+        sent = (await reader.readexactly(int(fields.get("content-length", "0")))).decode()
+        archive.requests.append(first)
+        archive.headers.append(fields.get("authorization", ""))
+        fault, path = archive.fault, first.split(" ")[1]
+        if fault is Fault.SLOW:
+            await asyncio.Event().wait()
+        status, extra = "200 OK", ""
+        if fault is None or fault is Fault.TRUNCATED:
+            form = parse_qs(sent) if not sent.startswith("{") else {}
+            body = archive.body(unquote(path) if archive.kind == "esmond" else path, form)
+        else:
+            body = {
+                Fault.SERVER_ERROR: b"java.lang.NullPointerException",
+                Fault.GARBAGE: b"\x00\xff{]",
+                Fault.REFUSED: b"Unauthorized",
+                Fault.HUGE: b"[" * 65536,
+            }.get(fault, b"")
+        if fault in (Fault.SERVER_ERROR, Fault.REFUSED, Fault.MOVED):
+            status = {Fault.SERVER_ERROR: "500 X", Fault.REFUSED: "401 X", Fault.MOVED: "302 X"}[fault]
+            extra = "Location: https://elsewhere.example.org/login?token=1\r\n" if fault is Fault.MOVED else ""
+        length = f"Content-Length: {len(body)}\r\n" if fault is not Fault.HUGE else ""
+        head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n{length}{extra}Connection: close\r\n\r\n"
+        writer.write(head.encode() + (body[: len(body) // 2] if fault is Fault.TRUNCATED else body))
+        while fault is Fault.HUGE:
+            writer.write(body)
+            await writer.drain()
+        await writer.drain()
+
+
+@asynccontextmanager
+async def served(archive: Archive, certificates: Certificates) -> AsyncIterator[Served]:
+    """Serve during the block."""
+    server = Served(archive, certificates)
+    await server.back()
+    try:
+        yield server
+    finally:
+        await server.gone()

@@ -1,0 +1,137 @@
+"""A loopback HTTP server whose answers are raw: bytes, or whatever a function does with the connection.
+
+Why: what goes wrong between a client and a measurement host happens below HTTP, so a test must be able to send half a
+header, garbage, nothing, or to reset the connection. One thread per connection; every connection ends with the server.
+
+    with RawServer({"/maddash/grids": ok(b"{}")}) as server:
+        server.url                              # http://127.0.0.1:PORT
+        server.answers["/maddash/grids"] = reset
+"""
+
+import socket
+import socketserver
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Mapping
+from email.utils import formatdate
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeAlias
+
+CERTIFICATE = Path(__file__).parents[1] / "fixtures" / "tls" / "loopback.crt"
+_KEY = CERTIFICATE.with_suffix(".key")
+
+Act: TypeAlias = Callable[[socket.socket, threading.Event], None]
+"""What is done with a connection once its request is read; the event: the server stops."""
+Answer: TypeAlias = bytes | Act
+
+
+def ok(body: bytes, *, status: int = 200, content_type: str = "application/json", date_s: float | None = None) -> bytes:
+    """An answer as MaDDash gives it: a type, a length, perhaps a date, nothing else."""
+    head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", f"Content-Type: {content_type}"]
+    if date_s is not None:
+        head.append(f"Date: {formatdate(date_s, usegmt=True)}")
+    head += [f"Content-Length: {len(body)}", "Connection: close", "", ""]
+    return "\r\n".join(head).encode() + body
+
+
+def reset(connection: socket.socket, stopping: threading.Event) -> None:
+    """End the connection with a reset."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def hang(connection: socket.socket, stopping: threading.Event) -> None:
+    """Say nothing."""
+    stopping.wait()
+
+
+def drip(connection: socket.socket, stopping: threading.Event) -> None:
+    """Send one byte of a long answer after the other, for ever."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+    while not stopping.wait(0.02):
+        connection.sendall(b" ")
+
+
+def endless(connection: socket.socket, stopping: threading.Event) -> None:
+    """Send an answer without an end, as fast as it is taken."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n[")
+    while not stopping.is_set():
+        connection.sendall(b"[" * 65536)
+
+
+class RawServer:
+    """Answers by path between `with` and its end; `requests` has the head of each request."""
+
+    def __init__(self, answers: Mapping[str, Answer], *, tls: bool = False, port: int = 0) -> None:
+        """`answers`: path → answer; other paths get 404. `tls`: with the self-signed certificate `CERTIFICATE`."""
+        self.answers = dict(answers)
+        self.requests: list[str] = []
+        self._stopping = threading.Event()
+        self._tls = _tls() if tls else None
+        self._server = _Server(("127.0.0.1", port), self._handler())
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._server.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """Base address."""
+        return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _handler(self) -> type[socketserver.BaseRequestHandler]:
+        outer = self
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                """Read one request, act, and end the connection."""
+                try:
+                    outer._talk(self.request)
+                except OSError:
+                    return  # the client has gone, as clients with a timeout do
+
+        return Handler
+
+    def _talk(self, plain: socket.socket) -> None:
+        plain.settimeout(30.0)
+        connection = plain if self._tls is None else self._tls.wrap_socket(plain, server_side=True)
+        head = b""
+        while b"\r\n\r\n" not in head:
+            part = connection.recv(65536)
+            if not part:
+                return
+            head += part
+        text = head.decode("latin-1")
+        self.requests.append(text)
+        answer = self.answers.get(text.split(" ", 2)[1], ok(b"Row resource not found", status=404))
+        if isinstance(answer, bytes):
+            connection.sendall(answer)
+        else:
+            answer(connection, self._stopping)
+        connection.close()
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+
+
+def _tls() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE, _KEY)
+    return context
