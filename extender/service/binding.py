@@ -291,13 +291,22 @@ class Binds:
         return True
 
     def _unusable(self, gang: Gang, pod: Pod | None, node: NodeName | None) -> frozenset[PodUid]:
-        """Members at bind whose node does not do any more: the check before every commit (DESIGN §5)."""
+        """Members at bind whose node does not do any more: the check before every commit (DESIGN §5).
+
+        While a new member does not complete the gang, only its own node is looked at: otherwise a gang of n costs n²
+        looks, and what changes on the other nodes is found by `reconcile`.
+        """
         state = self._states.get(gang.key)
         at_bind: dict[PodUid, NodeName] = {uid: held.node for uid, held in state.held.items()} if state else {}
         if pod is not None and node is not None:
             at_bind[pod.uid] = node
         posting = {uid: post.node for uid, post in state.posting.items()} if state else {}
-        return members_without_room(self._cache.snapshot(), gang, {**at_bind, **posting}) & at_bind.keys()
+        looked_at = {**at_bind, **posting}
+        if node is not None:
+            quorum = self._quorum(gang.key)
+            if not quorum.reached_by(quorum.placed | looked_at.keys()):
+                looked_at = {uid: where for uid, where in looked_at.items() if where == node}
+        return members_without_room(self._cache.snapshot(), gang, looked_at) & at_bind.keys()
 
     def _give_up_taken_places(self, gang: Gang) -> None:
         """Members whose committed place is taken before they came to bind lose it; the next plan gives them another."""
