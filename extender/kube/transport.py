@@ -31,9 +31,7 @@ _IDLE_CONNECTION_S = 60.0  # below the 90 s after which the API server closes an
 class TransportLimits:
     """Bounds of one connection to the API server."""
 
-    concurrency: int = (
-        32  # each new connection is a TLS handshake of a millisecond; 32 calls of 8 ms are 4,000 a second
-    )
+    concurrency: int = 32  # a new connection is a TLS handshake of a millisecond; 32 calls of 8 ms are 4,000/s
     object_bytes: int = 8 * _MIB  # etcd refuses objects above 1.5 MiB
     line_bytes: int = 16 * _MIB
     connect_s: float = 5.0
