@@ -126,8 +126,16 @@ def _score_policy(run: Run, pod: Pod, gang: Gang | None) -> ScorePolicy:
 
 
 def _reserved_rows(snapshot: Snapshot, plan: Plan, gang: Gang | None) -> list[int]:
-    """Rows of nodes planned for gangs ahead of the pod's own; a pod without a planned gang is behind all of them."""
+    """Rows of nodes planned for gangs ahead of the pod's own; a pod without a planned gang is behind all of them.
+
+    A plan that is a moment older than the snapshot still names members that are bound by now: they reserve nothing.
+    """
     own = (plan.admitted.get(gang.key) or plan.waiting.get(gang.key)) if gang is not None else None
     ahead = [a for a in plan.admitted.values() if own is None or a.rank < own.rank]
-    nodes = {node for admission in ahead for node in admission.members.values()}
+    if plan.version == snapshot.version:
+        nodes = {node for admission in ahead for node in admission.members.values()}
+    else:
+        gangs = (snapshot.gangs.get(admission.gang) for admission in ahead)
+        waiting = {pod.uid for one in gangs if one is not None for pod in one.pending}
+        nodes = {node for one in ahead for uid, node in one.members.items() if uid in waiting}
     return sorted(snapshot.table.index[node] for node in nodes if node in snapshot.table.index)

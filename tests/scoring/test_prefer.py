@@ -261,3 +261,14 @@ def test_members_of_jobs_without_a_gang() -> None:
     state = snapshot(ROW, network=mesh(ROW, bad=RING))
     member = replace(pod("p"), job=JobKey("default/j"))
     assert points(state, member, None) == points(state, gang("g", 1).members[0], gang("g", 1))
+
+
+def test_members_that_are_bound_by_now_reserve_nothing() -> None:
+    """The plan is a moment older than the snapshot: what it gave away is used, and counted as such."""
+    waiting = gang("g", 1, cpu="4")
+    before = snapshot([node("n1")], [waiting])
+    made = plan(before, POLICY, now_s=0.0)
+    bound_now = gang("g", members=[bound(waiting.members[0], "n1")])
+    after = snapshot([node("n1")], [bound_now], version=2)
+    assert prefer(before, made, pod("p"), None, POLICY).reservation.tolist() == [-30.0]
+    assert prefer(after, made, pod("p"), None, POLICY).reservation.tolist() == [0.0]
