@@ -32,17 +32,17 @@ from extender.embedded import EmbeddedCluster
 from extender.kube.client import KubeClient
 from extender.kube.credentials import load as load_credentials
 from extender.kube.reflector import Reflector
-from extender.network.configured import http_source
+from extender.network.configured import http_source, mapping_config
 from extender.network.file import MeshFileSource
 from extender.network.maddash import MaddashOptions, MaddashSource
 from extender.network.maddash_client import MaddashServer
 from extender.network.maddash_wanted import Wanted
-from extender.network.mapping import MappingConfig
 from extender.network.refresh import NetworkRefresh, NetworkStatus, Polled, RefreshOptions
 from extender.ports import Clock, ClusterApi, NetworkSource
 from extender.service.admission import AdmissionLimits, Admissions
 from extender.service.binding import Binds, Effects, Limits
 from extender.service.catchup import CatchUp
+from extender.service.degrading import Degrading
 from extender.service.guard import StormGuard
 from extender.service.health import NodeHealth
 from extender.service.housekeeping import Housekeeping
@@ -219,7 +219,7 @@ def _assemble(
             nudge=lambda uids: wakes.add(parking.asleep(uids)),
             evict=lambda gang, uids: evictions.add(gang, uids),
             being_admitted=admissions.keeps,
-            lapsed=admissions.lapsed,
+            gives_up=admissions.gives_up,
         ),
     )
     quiet = Quiet(clock, relists=lambda: sum(reflector.status().relists for reflector in reflectors.values()))
@@ -270,6 +270,17 @@ def _assemble(
         cache, planner, binds, parking, wakes, admissions, health, clock, also=(repins.look, complaints.look)
     )
     planner.subscribe(housekeeping.plan_made)
+    if settings.network.unusable_loss_ratio is not None:
+        degrading = Degrading(
+            cache,
+            binds,
+            clock,
+            log,
+            loss_ratio=settings.network.unusable_loss_ratio,
+            hard_ttl_s=settings.network.hard_ttl_s.loss,
+            exclusion_ttl_s=settings.exclusion_ttl_s,
+        )
+        planner.subscribe(degrading.look)
     planner.subscribe(lambda _: quiet.look())
     if refresh is not None:
         planner.subscribe(_NodesWatched(cache, refresh.nodes_changed).look)
@@ -341,17 +352,11 @@ def _refresh(
     network = settings.network
     if not sources:
         return None
-    mapping = MappingConfig(
-        table=network.endpoint_table(),
-        zones=network.zone_table(),
-        key=settings.endpoint_annotation,
-        automatic=network.match_names,
-    )
     return NetworkRefresh(
         sources,
         RefreshOptions(
             reevaluate_s=network.refresh_s,
-            mapping=mapping,
+            mapping=mapping_config(settings),
             soft_ttl_s=network.soft_ttl(),
             hard_ttl_s=network.hard_ttl(),
             zone_fallback=network.zone_fallback,

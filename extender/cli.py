@@ -1,4 +1,4 @@
-"""The command line: `netgang serve`, `plan`, `demo`, `check-config`, `network show`.
+"""The command line: `netgang serve`, `plan`, `demo`, `check-config`, `network show`, `mesh psconfig`, `mesh maddash`.
 
 Rule: errors are sentences on standard error with exit code 2 and no traceback; `--json` prints for machines; tables are
 coloured only on a terminal. Commands import what they need when they run, so that `--help` is instant.
@@ -12,15 +12,18 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from extender import cli_network
+from extender import cli_mesh, cli_network
 from extender.errors import ConfigError
+
+if TYPE_CHECKING:
+    from extender.settings import Settings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -30,6 +33,8 @@ app = typer.Typer(
 )
 
 app.add_typer(cli_network.app, name="network")
+app.add_typer(cli_mesh.app, name="mesh")
+app.command(epilog="Example: netgang scores --from node28 --to node33 --url http://127.0.0.1:8888")(cli_network.scores)
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings file, YAML or JSON.", show_default="none")]
 _DEMO = "paper-testbed.json"
@@ -118,21 +123,64 @@ def demo(
         run(settings)
 
 
-@app.command("check-config", epilog="Example: netgang check-config settings.yaml")
+@app.command(
+    "check-config",
+    epilog="Example: netgang check-config settings.yaml --cluster cluster.json --network mesh.json",
+)
 def check_config(
     config: Annotated[Path | None, typer.Argument(help="Settings file; the environment counts as well.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all settings as JSON.")] = False,
+    cluster: Annotated[
+        Path | None,
+        typer.Option(help="A saved cluster: show which of its nodes would be measured where.", show_default="none"),
+    ] = None,
+    network: Annotated[Path | None, typer.Option(help="The mesh for --cluster.", show_default="none")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check settings; print them as they would be used."""
+    """Check settings; print them as they would be used.
+
+    With a saved cluster and a mesh, print instead which node would be measured at which endpoint, and what is in doubt;
+    `netgang network show --maddash URL --json` makes a mesh of a MaDDash server.
+
+    Exit code: 0 the settings are good; 2 they are not, or a file cannot be read.
+    """
     from extender.settings import Settings
 
     with _clear_errors():
+        if (cluster is None) != (network is None):
+            raise ConfigError("--cluster and --network belong together")
         settings = Settings.load(config)
+        if cluster is not None and network is not None:
+            _show_endpoints(cluster, network, settings, as_json=as_json)
+            return
     text = settings.model_dump_json(indent=2)
     if as_json:
         sys.stdout.write(text + "\n")
     else:
         Console().print_json(text)
+
+
+def _show_endpoints(cluster: Path, network: Path, settings: "Settings", *, as_json: bool) -> None:
+    from extender.clock import SystemClock
+    from extender.offline import map_files
+
+    document = map_files(cluster, network, settings, now_s=SystemClock().now_s())
+    if as_json:
+        json.dump(document, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+        return
+    table = Table("node", *document["counts"])
+    for node, ends in document["nodes"].items():
+        table.add_row(escape(node), *(escape(end) if end is not None else "–" for end in ends.values()))
+    totals = (f"{count['mapped']} of {sum(count.values())}" for count in document["counts"].values())
+    table.add_row("nodes with an endpoint", *totals)
+    console = Console()
+    console.print(table)
+    for problem in document["problems"]:
+        console.print(escape(problem), soft_wrap=True, highlight=False)
+    if document["unused"]:
+        console.print(
+            f"no node is measured at: {escape(', '.join(document['unused']))}", soft_wrap=True, highlight=False
+        )
 
 
 def main() -> None:

@@ -203,7 +203,7 @@ def _summary(survey: Survey, ends: int) -> str:
     counts = ", ".join(f"{metric} {count}" for metric, count in known.items())
     text = f"{ends} ends, {len(survey.links)} directions; with a value: {counts}"
     if ages:
-        text += f"; checked {_duration(min(ages))} to {_duration(max(ages))} ago"
+        text += f"; checked {duration(min(ages))} to {duration(max(ages))} ago"
     return f"{text}; {survey.note}" if survey.note else text
 
 
@@ -243,10 +243,10 @@ def _number(value: float) -> str:
     return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) < 1.0 else f"{value:.{3 if abs(value) < 1000 else 4}g}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Rough, for people.
 
-    >>> [_duration(seconds) for seconds in (0.4, 59.0, 600.0, 90000.0)]
+    >>> [duration(seconds) for seconds in (0.4, 59.0, 600.0, 90000.0)]
     ['0 s', '59 s', '10 min', '25 h']
     """
     if seconds < 120.0:

@@ -1,4 +1,4 @@
-"""`netgang network`: look at measured links from the command line.
+"""`netgang network` and `netgang scores`: look at measured links from the command line.
 
 Rule: results on standard output, everything else on standard error; exit code 0 when links were shown, 1 when what was
 asked did not answer or measures nothing, 2 for wrong use; never a traceback.
@@ -11,14 +11,18 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
+from rich.table import Column, Table
 from rich.text import Text
 
 from extender.errors import ConfigError, NetworkSourceError
+
+if TYPE_CHECKING:
+    from extender.network.running_link import RunningLink, Value
 
 app = typer.Typer(no_args_is_help=True, help="Look at the measured links.")
 
@@ -101,6 +105,78 @@ def show(
         draw(Console(), survey)
     if not survey.links:
         _fail(errors, "nothing there measures packet loss, delay or throughput", code=1)
+
+
+def scores(
+    source: Annotated[str, typer.Option("--from", help="A node.")],
+    target: Annotated[str, typer.Option("--to", help="Another node.")],
+    url: Annotated[str, typer.Option(help="Address of a running netgang.")] = _DEFAULT_URL,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the document /v1/network/FROM/TO as it is.")] = False,
+) -> None:
+    """Show what the link between two nodes is worth and why: values, ages, sources and points of each metric.
+
+    Points are as among the nodes of the zone: throughput is compared with its best rate, and what is unknown has the
+    median of what is known less a penalty.
+
+    Exit code: 0 shown; 1 no answer; 2 wrong use, such as a node that does not exist.
+    """
+    from extender.network.running_link import ask_link
+
+    with _clear_errors(Console(stderr=True)):
+        link, document = _run(ask_link(url, source, target))
+    if as_json:
+        sys.stdout.write(document.decode() + "\n")
+    else:
+        _print_link(Console(), link)
+
+
+def _print_link(console: Console, link: "RunningLink") -> None:
+    heads = (f"{link.source} → {link.target}", f"{link.target} → {link.source}")
+    table = Table("", *(Column(_safe(console, head)) for head in heads), "counts", "from", "points")
+    for name, part in link.metrics.items():
+        known = "–" if part.counts is None else _amount(part.counts, part.unit)
+        there, back = (_direction(one, part.unit) for one in (part.there, part.back))
+        cells = (name, there, back, known, part.basis, f"{part.points:.2f}")
+        table.add_row(*(_safe(console, cell) for cell in cells))
+    table.add_row("sum", "", "", "", "", f"{link.points:.2f}")
+    console.print(table)
+    for name, part in link.metrics.items():
+        ends = " → ".join(end or "no endpoint" for end in part.endpoints)
+        console.print(_safe(console, f"{name} is measured at {ends}"), soft_wrap=True)
+    if link.reference_bps is not None:
+        best = _amount(link.reference_bps, "bit/s")
+        console.print(f"compared among {link.compared_with} nodes; full points for {best}", highlight=False)
+    if link.same_endpoint:
+        console.print("both nodes are one, or share their endpoint: the link is perfect by definition")
+    if link.stale:
+        console.print("some value is old: its points fade, or it does not count any more")
+
+
+def _direction(value: "Value | None", unit: str) -> str:
+    if value is None:
+        return "–"
+    from extender.cli_heatmap import duration
+
+    source = f", {value.origin}" if value.origin else ""
+    return f"{_amount(value.value, unit)}\n{duration(value.age_s)} old{source}"
+
+
+def _safe(console: Console, text: str) -> Text:
+    """What a server said, without control characters; the lines stay."""
+    from extender.cli_heatmap import plain
+
+    return Text("\n".join(plain(line, console.encoding) for line in text.split("\n")))
+
+
+def _amount(value: float, unit: str) -> str:
+    """A value for people: loss in percent, throughput in Mbit/s."""
+    match unit:
+        case "ratio":
+            return f"{value * 100.0:.4g} %"
+        case "bit/s":
+            return f"{value / 1e6:.4g} Mbit/s"
+        case _:
+            return f"{value:.4g} {unit}"
 
 
 def _refuse_mixtures(*, maddash: str | None, ca_file: Path | None, others: dict[str, object]) -> None:

@@ -1,16 +1,21 @@
-"""Plan from files, without a cluster: `netgang plan`.
+"""Plan, or find nodes' endpoints, from files and without a cluster: `netgang plan`, `netgang check-config`.
 
-The same conversion, cache and planner as the service; only the sources differ.
+The same conversion, cache, mapping and planner as the service; only the sources differ.
 """
 
 from pathlib import Path
+from typing import Any
 
 from extender.bootstrap import empty_cache, fill
 from extender.clusterfile import read_cluster
-from extender.network.mapping import MappingConfig, map_nodes
+from extender.network.configured import mapping_config
+from extender.network.coverage import node_counts
+from extender.network.mapping import NodeMapping, map_nodes
 from extender.network.mesh import read_mesh
+from extender.ports import Batch
 from extender.service.documents import Document, plan_document
 from extender.settings import Settings
+from scoring.model import Node
 from scoring.network import METRICS, MeasurementTable, NetworkMatrix, Zones
 from scoring.plan import plan
 
@@ -22,17 +27,7 @@ def plan_files(cluster: Path, mesh: Path | None, settings: Settings, *, now_s: f
     fill(cache, saved)
     if mesh is not None:
         batch = read_mesh(mesh, now_s=now_s)
-        config = MappingConfig(
-            table=settings.network.endpoint_table(),
-            zones=settings.network.zone_table(),
-            key=settings.endpoint_annotation,
-            automatic=settings.network.match_names,
-        )
-        measured = {
-            metric: {end for m in batch.measurements if m.metric is metric for end in (m.source, m.target)}
-            for metric in METRICS
-        }
-        mapping = map_nodes(saved.nodes, batch.endpoints, config, measured=measured)
+        mapping = _mapped(saved.nodes, batch, settings)
         hard = settings.network.hard_ttl()
         zones = Zones({n.name: n.zone for n in saved.nodes if n.zone}, {m: hard.of(m.value) for m in METRICS})
         matrix = NetworkMatrix.merged(
@@ -44,3 +39,30 @@ def plan_files(cluster: Path, mesh: Path | None, settings: Settings, *, now_s: f
         cache.set_network(matrix)
     snapshot = cache.snapshot()
     return plan_document(plan(snapshot, settings.policy(), now_s=now_s), snapshot)
+
+
+def map_files(cluster: Path, mesh: Path, settings: Settings, *, now_s: float) -> dict[str, Any]:
+    """Which node of a saved cluster would be measured where, per metric. Errors: ConfigError, as `plan_files`.
+
+    An endpoint of `None` is none; `problems` are sentences: doubts, and names that no endpoint has.
+    """
+    saved = read_cluster(cluster, zone_label=settings.zone_label)
+    mapping = _mapped(saved.nodes, read_mesh(mesh, now_s=now_s), settings)
+    doubts = [f"node {m.node}, {m.metric}: {m.reason}: {', '.join(m.candidates)}" for m in mapping.ambiguous]
+    return {
+        "nodes": {
+            node: {metric.value: mapping.endpoint_of[metric].get(node) for metric in METRICS}
+            for node in sorted(node.name for node in saved.nodes)
+        },
+        "counts": node_counts(mapping),
+        "problems": [*doubts, *mapping.unknown],
+        "unused": list(mapping.unused),
+    }
+
+
+def _mapped(nodes: list[Node] | tuple[Node, ...], batch: Batch, settings: Settings) -> NodeMapping:
+    measured = {
+        metric: {end for m in batch.measurements if m.metric is metric for end in (m.source, m.target)}
+        for metric in METRICS
+    }
+    return map_nodes(nodes, batch.endpoints, mapping_config(settings), measured=measured)

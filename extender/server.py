@@ -41,7 +41,7 @@ def run(settings: Settings) -> None:
     """
     # A full collection looks at every object and stops the loop for a tenth of a second in a large cluster (measured);
     # records have no cycles, so little is ever found.
-    gc.set_threshold(50_000, 50, 1_000)
+    gc.set_threshold(20_000, 10, 100)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         listened = runner.run(_serve(settings))
     if not listened:

@@ -28,6 +28,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from extender.errors import ConfigError
 from extender.settings_layers import ENV_PREFIX, Layer, merge, read_environment, read_file, sentence, unfold
+from extender.settings_mapping import EndpointRule, NodeEndpoints
 from extender.settings_sources import EsmondSource, OpenSearchSource, PrometheusSource
 from scoring.ids import NodeName, ZoneName
 from scoring.network import METRICS, Metric
@@ -216,27 +217,6 @@ SOURCES: tuple[type[BaseModel], ...] = (FileSource, MaddashSource, OpenSearchSou
 """All kinds of sources."""
 
 
-class NodeEndpoints(_Section):
-    """Where a node, or a zone's nodes, are measured, by metric; a plain text in its place means all three."""
-
-    loss: str | None = Field(default=None, min_length=1)
-    """Endpoint for packet loss."""
-    delay: str | None = Field(default=None, min_length=1)
-    """Endpoint for one-way delay."""
-    throughput: str | None = Field(default=None, min_length=1)
-    """Endpoint for throughput; sites often measure it from another host than delay."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {metric.value: value for metric in METRICS} if isinstance(value, str) else value
-
-    def by_metric(self) -> dict[Metric, str]:
-        """Metrics that name an endpoint, with it."""
-        named = {metric: getattr(self, metric.value) for metric in METRICS}
-        return {metric: endpoint for metric, endpoint in named.items() if endpoint is not None}
-
-
 class NetworkSettings(_Section):
     """Where measurements come from and how long they are believed."""
 
@@ -247,9 +227,13 @@ class NetworkSettings(_Section):
 
     Ages count only then, so that the plan does not change by time alone between two refreshes."""
     mapping: Mapping[NodeName, NodeEndpoints] = Field(default_factory=dict)
-    """node → endpoint, or node → {loss, delay, throughput}. Wins over annotation, zone, address and name."""
+    """node → endpoint, or node → {loss, delay, throughput}. Wins over annotation, rule, zone, address and name."""
     zone_mapping: Mapping[ZoneName, NodeEndpoints] = Field(default_factory=dict)
-    """zone → endpoint of all its nodes for which mapping and annotation say nothing: for one endpoint per site."""
+    """zone → endpoint of all its nodes for which mapping, annotation and rules say nothing: one endpoint per site."""
+    rules: tuple[EndpointRule, ...] = ()
+    r"""Endpoints by the form of the node name: `{pattern: 'node(\d+)', endpoint: 'ps-node\1.example.org'}`.
+
+    For nodes for which mapping and annotation say nothing; of several rules the first that matches decides."""
     match_names: bool = True
     """Nodes for which nothing above is said are matched with endpoints by address and host name."""
     soft_ttl_s: SoftTtl = SoftTtl()
@@ -258,6 +242,10 @@ class NetworkSettings(_Section):
     """When measurements count as unknown; one number stands for all metrics."""
     zone_fallback: bool = False
     """Links that nobody measured have the median of the links measured between the two nodes' zones, before neutral."""
+
+    unusable_loss_ratio: Annotated[Number, Field(gt=0.0, le=1.0)] | None = 0.5
+    """Packet loss (0 to 1) on most links of a node at which a gang that has not started yet gives its place there up;
+    `null`: never. Running jobs are never moved."""
 
     @model_validator(mode="after")
     def _soft_before_hard(self) -> Self:
@@ -536,6 +524,8 @@ def _names_at(path: Sequence[int | str]) -> Iterable[str]:
             return NetworkSettings.model_fields
         case ["network", "sources", _]:
             return {name: None for kind in SOURCES for name in kind.model_fields}
+        case ["network", "rules", _]:
+            return EndpointRule.model_fields
         case ["score"]:
             return ScoreSettings.model_fields
         case _:

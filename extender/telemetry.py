@@ -52,6 +52,10 @@ class Telemetry:
         self._relists = self._counter("relists", "Full lists of a watched kind", ["kind"])
         self._watch_errors = self._counter("watch_errors", "Watches that ended with an error", ["kind"])
         self._network_pairs = self._gauge("network_pairs", "Directed pairs with a value, by age", ["metric", "state"])
+        self._network_pairs_by_age = self._gauge(
+            "network_pairs_by_age", "Directed pairs with a value of at most this age in seconds", ["metric", "le"]
+        )
+        self._network_nodes = self._gauge("network_nodes", "Nodes with and without an endpoint", ["metric", "state"])
         self._network_fetch_s = self._gauge("network_fetch_seconds", "Duration of the last fetch", ["source"])
         self._network_fetches = self._counter("network_fetches", "Fetches of network data", ["source", "outcome"])
         self._events_dropped = self._counter("events_dropped", "Kubernetes Events not posted", [])
@@ -118,6 +122,20 @@ class Telemetry:
         for state, count in (("fresh", fresh), ("fading", fading), ("expired", expired)):
             self._network_pairs.labels(metric, state).set(count)
 
+    def network_pairs_unknown(self, metric: str, count: int) -> None:
+        """Set the number of directed pairs of endpoints of one zone that have no value of a metric."""
+        self._network_pairs.labels(metric, "unknown").set(count)
+
+    def network_ages(self, metric: str, count_by_age: Mapping[str, int]) -> None:
+        """Set the number of directed pairs with a value of at most each age, as a histogram's buckets are counted."""
+        for age, count in count_by_age.items():
+            self._network_pairs_by_age.labels(metric, age).set(count)
+
+    def network_nodes(self, metric: str, count_by_state: Mapping[str, int]) -> None:
+        """Set the number of nodes that are `mapped` to an endpoint of a metric, `unmapped` or `ambiguous`."""
+        for state, count in count_by_state.items():
+            self._network_nodes.labels(metric, state).set(count)
+
     def network_took(self, source: str, fetch_s: float) -> None:
         """Set how long the last fetch of a source took, good or not."""
         self._network_fetch_s.labels(source).set(fetch_s)
@@ -149,7 +167,7 @@ class Decision:
     """One decision for the log. `reason` "" means yes; `parts` name → points show how a score came about."""
 
     what: str
-    """A constant word: filter, prioritize, bind, admit, lapse, nudge, evict, scale-in, scale-out."""
+    """A constant word: filter, prioritize, bind, admit, lapse, degraded, nudge, evict, scale-in, scale-out."""
     pod: str = ""
     gang: str = ""
     node: str = ""

@@ -164,6 +164,40 @@ class NetworkMatrix:
         fresh, expired = int((ages_s < soft_s).sum()), int((ages_s >= hard_s).sum())
         return PairCounts(fresh, len(ages_s) - fresh - expired, expired)
 
+    def count_by_age(self, metric: Metric, edges_s: Sequence[float]) -> tuple[int, ...]:
+        """Directed pairs with a value of at most each age, and of any age. Cost: O(pairs · ages)."""
+        pairs = self._pairs.get(metric)
+        if pairs is None:
+            return (0,) * (len(edges_s) + 1)
+        ages_s = self.evaluated_at_s - pairs.measured_at_s
+        return (*(int((ages_s <= edge_s).sum()) for edge_s in edges_s), len(ages_s))
+
+    def count_unknown(self, metric: Metric, group_of: Mapping[NodeName, str]) -> int:
+        """Directed pairs of different endpoints without a value, among those of each group's nodes (such as a zone's).
+
+        An endpoint of nodes of several groups counts for the last of these. Cost: O(nodes + pairs).
+        """
+        number = {group: i for i, group in enumerate(sorted(set(group_of.values())))}
+        group = np.full(len(self.endpoints), -1, np.int64)
+        for node, end in sorted(self.endpoint_of.get(metric, {}).items()):
+            if node in group_of:
+                group[self._index[end]] = number[group_of[node]]
+        sizes = np.bincount(group[group >= 0], minlength=1)
+        pairs = self._pairs.get(metric)
+        known = 0
+        if pairs is not None and len(pairs.keys):
+            rows, cols = np.divmod(pairs.keys, len(self.endpoints))
+            known = int(((group[rows] == group[cols]) & (group[rows] >= 0)).sum())
+        return int((sizes * (sizes - 1)).sum()) - known
+
+    def ends_at_least(self, metric: Metric, value: float) -> frozenset[EndpointId]:
+        """Endpoints from or to which at least `value` was measured, however long ago. Cost: O(pairs)."""
+        pairs = self._pairs.get(metric)
+        if pairs is None:
+            return frozenset()
+        ends = np.unique(np.concatenate(np.divmod(pairs.keys[pairs.values >= value], max(len(self.endpoints), 1))))
+        return frozenset(self.endpoints[end] for end in ends.tolist())
+
     def known(self, source: NodeName, target: NodeName, metric: Metric) -> Known | None:
         """What was measured from one node to another, however old; `None`: nothing. Cost: O(log pairs)."""
         pairs = self._pairs.get(metric)

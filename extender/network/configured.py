@@ -8,10 +8,13 @@ from pathlib import Path
 
 from extender.network.esmond import EsmondOptions, EsmondSource
 from extender.network.http import HttpServer, Secret
+from extender.network.mapping import MappingConfig
 from extender.network.opensearch import OpenSearchSource
 from extender.network.opensearch_query import OpenSearchOptions
 from extender.network.prometheus import Aliases, PrometheusOptions, PrometheusSource, Query
 from extender.network.prometheus_presets import aliases_for, queries_of
+from extender.network.rules import Rule
+from extender.settings import Settings
 from extender.settings_sources import (
     EsmondSource as EsmondSettings,
 )
@@ -25,6 +28,18 @@ from extender.settings_sources import (
     PrometheusSource as PrometheusSettings,
 )
 from scoring.measurement import METRICS
+
+
+def mapping_config(settings: Settings) -> MappingConfig:
+    """What the settings say about nodes and endpoints."""
+    network = settings.network
+    return MappingConfig(
+        table=network.endpoint_table(),
+        zones=network.zone_table(),
+        key=settings.endpoint_annotation,
+        automatic=network.match_names,
+        rules=tuple(Rule(one.pattern, one.endpoint, one.metrics) for one in network.rules),
+    )
 
 
 def http_source(

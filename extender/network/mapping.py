@@ -2,9 +2,10 @@
 
 Why: a mesh names its ends by host name, address or site, and often has one host for delay and loss and another one for
 throughput; nodes are named by the cluster. Rule, first match wins: (1) the table in the settings, (2) the node's
-annotation, then its label, (3) the endpoint of the node's zone, if one is configured, (4) automatic: the same name or
-address, else the same host name where one side has no domain. A match that two endpoints share is never decided by
-order: it is listed as ambiguous, and the node has no endpoint until somebody says which.
+annotation, then its label, (3) a rule that the node's name matches, (4) the endpoint of the node's zone, if one is
+configured, (5) automatic: the same name or address, else the same host name where one side has no domain. A match that
+two endpoints share is never decided by order: it is listed as ambiguous, and the node has no endpoint until somebody
+says which.
 """
 
 import ipaddress
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
+from extender.network.rules import Rule, ruled
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
@@ -36,6 +38,8 @@ class MappingConfig:
     """Annotation and label that name a node's endpoint; `KEY-loss`, `KEY-delay`, `KEY-throughput` for one metric."""
     automatic: bool = True
     """Match names and addresses."""
+    rules: Sequence[Rule] = ()
+    """Endpoints made from node names; for each metric the first that matches counts."""
 
 
 class Ambiguous(NamedTuple):
@@ -56,7 +60,7 @@ class NodeMapping:
     """metric → nodes without an endpoint, sorted; ambiguous ones are not repeated here."""
     ambiguous: tuple[Ambiguous, ...]
     unknown: tuple[str, ...]
-    """One sentence per endpoint that table, annotation, label or zone names, and no source knows."""
+    """One sentence per endpoint that table, annotation, label, rule or zone names, and no source knows."""
     unused: tuple[EndpointId, ...]
     """Endpoints at which no node is measured, sorted: gateways, or names that did not match."""
 
@@ -211,8 +215,13 @@ class _Search:
         stated = [("table", config.table.get(node.node.name, {}).get(self.metric))]
         stated += [(f"annotation {key}", node.annotations.get(key)) for key in keys]
         stated += [(f"label {key}", node.labels.get(key)) for key in keys]
-        stated.append(("zone table", config.zones.get(node.node.zone, {}).get(self.metric)))
-        return ((where, text.strip()) for where, text in stated if text and text.strip())
+        yield from ((where, text.strip()) for where, text in stated if text and text.strip())
+        made = ruled(config.rules, node.node.name, self.metric)
+        if made is not None:
+            yield f"rule {made[0]}", made[1]
+        of_zone = config.zones.get(node.node.zone, {}).get(self.metric, "").strip()
+        if of_zone:
+            yield "zone table", of_zone
 
     def _same_name(self, node: _KnownNode) -> bool:
         candidates = frozenset[EndpointId]().union(*(self._index.by_name.get(name, ()) for name in node.names))

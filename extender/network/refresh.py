@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from extender.errors import NetworkSourceError
+from extender.network.coverage import Coverage, coverage_of
 from extender.network.mapping import MappingConfig, NodeMapping, map_nodes
 from extender.ports import Batch, Clock, EndpointInfo, NetworkSource
 from scoring.ids import EndpointId
@@ -88,6 +89,8 @@ class NetworkStatus:
     """metric → directed pairs of endpoints with a value, of any age"""
     pairs: Mapping[Metric, PairCounts]
     """metric → the same by age, as of now"""
+    coverage: Mapping[Metric, Coverage]
+    """metric → ages and unknown pairs, as of the last publication; empty before it"""
     mapping: NodeMapping | None
     """Unmapped, ambiguous, unknown, unused; `None` before the first data."""
     crash: str | None
@@ -161,6 +164,7 @@ class NetworkRefresh:
         self._jitter = jitter
         self._changed = asyncio.Event()
         self._built: _Built | None = None
+        self._coverage: Mapping[Metric, Coverage] = {}
         self._published_at_s: float | None = None
         self._next_publish_s = 0.0
         self._crashes: dict[str, str] = {}  # task → its error
@@ -190,6 +194,7 @@ class NetworkRefresh:
             sources=tuple(_status(state) for state in self._states),
             known_pairs={metric: matrix.known_pairs(metric) for metric in METRICS},
             pairs={m: now.count(m, soft_ttl_s=soft.of(m.value), hard_ttl_s=hard.of(m.value)) for m in METRICS},
+            coverage=self._coverage,
             mapping=built.mapping if built is not None else None,
             crash="; ".join(f"{task}: {error}" for task, error in sorted(self._crashes.items())) or None,
         )
@@ -291,6 +296,10 @@ class NetworkRefresh:
                 return
             aged = replace(built.matrix, version=built.matrix.version + 1, evaluated_at_s=now_s)
             built = replace(built, matrix=aged)
+        counted = (built.matrix, given.nodes)
+        self._coverage = (
+            coverage_of(*counted) if size <= _INLINE_ITEMS else await asyncio.to_thread(coverage_of, *counted)
+        )
         self._built = built
         self._published_at_s = now_s
         self._next_publish_s = monotonic_s + self._options.reevaluate_s

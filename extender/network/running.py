@@ -48,18 +48,11 @@ async def survey_running(
     """
     where = f"{url.rstrip('/')}/v1/network"
     query = {"limit": str(limit)} | ({"zone": zone} if zone is not None else {})
-    try:
-        async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, transport=transport) as client:
-            response = await client.get(where, params=query)
-            body = response.content
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-        raise ConfigError(f"--url {url!r}: {error}; accepted: http://HOST:PORT") from error
-    except httpx.HTTPError as error:
-        raise NetworkSourceError(f"{where}: {str(error) or type(error).__name__}; does netgang run there?") from error
+    response = await ask(where, query, url=url, transport=transport)
     if response.status_code != httpx.codes.OK:
         raise NetworkSourceError(f"{where}: status {response.status_code}: {response.text[:160]}")
     try:
-        answer = msgspec.json.decode(body, type=_Answer)
+        answer = msgspec.json.decode(response.content, type=_Answer)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise NetworkSourceError(f"{where}: not what netgang answers: {error}") from error
     if zone is not None and zone not in answer.zones:
@@ -72,6 +65,22 @@ async def survey_running(
     shown = len(answer.pairs.nodes)
     note = f"{shown} of {answer.pairs.of} nodes; see --zone and --limit" if shown < answer.pairs.of else ""
     return Survey(_running_links(answer.pairs), {}, problems, note)
+
+
+async def ask(
+    where: str, query: dict[str, str], *, url: str, transport: httpx.AsyncBaseTransport | None
+) -> httpx.Response:
+    """One GET at a running netgang, whose address `url` is.
+
+    Errors: ConfigError for an address that is none, NetworkSourceError when nobody answers.
+    """
+    try:
+        async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, transport=transport) as client:
+            return await client.get(where, params=query)
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        raise ConfigError(f"--url {url!r}: {error}; accepted: http://HOST:PORT") from error
+    except httpx.HTTPError as error:
+        raise NetworkSourceError(f"{where}: {str(error) or type(error).__name__}; does netgang run there?") from error
 
 
 def _running_links(pairs: _Pairs) -> tuple[Link, ...]:

@@ -155,13 +155,20 @@ class Admissions:
         self._refusals[gang.key] = (gang, why)
         self._log.log_decision(Decision("ungate", pod.key, gang.key, reason=why), now_s=self._clock.monotonic_s())
         self._tell(pod, Happening.ADMISSION_REFUSED, f"The API server refuses to let the pod in: {why}")
-        self.lapsed(gang.key)
+        self._open.pop(gang.key, None)
         self._cache.clear_commitment(gang.key)
         self._lapses.refused(gang.key)
 
-    def lapsed(self, gang: GangKey) -> None:
-        """The gang's hold limit passed before quorum: it is not being let in any more."""
+    def gives_up(self, gang: GangKey) -> bool:
+        """The gang's hold limit passed before quorum; whether that was its last chance.
+
+        Not while it is being let in: some of its members may be known to kube-scheduler only after an outage.
+        """
+        opened = self._open.get(gang)
+        if opened is not None and self._clock.monotonic_s() < opened.until_s:
+            return False
         self._open.pop(gang, None)
+        return True
 
     def tidy(self, at_bind: frozenset[PodUid]) -> None:
         """Once a second: close what is done, let lapse what does not come. `at_bind`: members whose call is held."""

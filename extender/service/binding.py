@@ -63,8 +63,8 @@ class Effects:
     evict: Callable[[GangKey, Sequence[PodUid]], None]
     being_admitted: Callable[[GangKey], bool] = lambda _: False
     """Whether the gang's places stay committed though no member is at bind (S4)"""
-    lapsed: Callable[[GangKey], None] = lambda _: None
-    """Told of a gang whose hold limit passed before quorum"""
+    gives_up: Callable[[GangKey], bool] = lambda _: True
+    """Whether the gang lapses when its hold limit has passed before quorum; who is being let in has more time"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,8 +435,8 @@ class Binds:
         """Nobody is at bind any more: the places are free again, or bound and counted as such."""
         answers = [one.error for one in instructions if isinstance(one, Answer)]
         if Reason.QUORUM_TIMEOUT in answers:
-            self._lapses.lapsed(key)
-            self._effects.lapsed(key)
+            if self._effects.gives_up(key):
+                self._lapses.lapsed(key)
         elif None in answers:
             self._lapses.started(key)
         if not self._effects.being_admitted(key):

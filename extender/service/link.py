@@ -1,11 +1,16 @@
 """One link in full, for people: what each source's value is worth, and what counts of it.
 
-Rule: shows what the scores use and where it is from, and leaves out nothing that was measured, however old.
+Rule: shows what the scores use and where it is from, and leaves out nothing that was measured, however old. Points are
+as among the nodes of the zone (bandwidth is compared with its best rate, what is unknown with its median), of at most
+`MOST_NODES` of them: a zone of thousands would hold everybody else up.
 """
 
+from collections.abc import Iterable
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
+from extender.service.pairs import MOST_NODES
 from scoring.ids import NodeName
 from scoring.network import METRICS, Known, Metric
 from scoring.policy import ScorePolicy
@@ -16,18 +21,26 @@ _UNITS = {Metric.LOSS: "ratio", Metric.DELAY: "ms", Metric.THROUGHPUT: "bit/s"}
 
 
 def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy: ScorePolicy) -> dict[str, Any] | None:
-    """Both directions of a link between two nodes, by metric, with source, value and age; `None`: no such node.
+    """Both directions of a link between two nodes, by metric, with source, value, age and points; `None`: no such node.
 
     `from` says what `counts` rests on: both directions, one of them, the median between the nodes' zones, or nothing.
+    Cost: O(nodes of the zone²), at most those of 10,000 pairs.
     """
     if not {source, target} <= set(snapshot.table.names):
         return None
     network = snapshot.network
-    scores = pair_scores(network.block([source], [target]), network.block([target], [source]), policy)
+    names = _neighbours(snapshot, source, target)
+    scores = pair_scores(network.block(names, names), None, policy)
+    at = names.index(source), names.index(target)
+    earned = {
+        Metric.LOSS: scores.loss_points,
+        Metric.DELAY: scores.delay_points,
+        Metric.THROUGHPUT: scores.bandwidth_points,
+    }
     counted = {Metric.LOSS: scores.loss_ratio, Metric.DELAY: scores.delay_ms, Metric.THROUGHPUT: scores.throughput_bps}
     metrics = {}
     for metric in METRICS:
-        value = counted[metric].item()
+        value = float(counted[metric][at])
         there, back = network.known(source, target, metric), network.known(target, source, metric)
         alive = [_counts(one, policy.hard_ttl_s.of(metric.value)) for one in (there, back)]
         basis = "both directions" if all(alive) else "one direction" if any(alive) else "zones"
@@ -38,15 +51,31 @@ def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy
             "back": _shown(back),
             "counts": None if value != value else value,
             "from": "nothing" if value != value else basis,
+            "points": round(float(earned[metric][at]), 3),
         }
     return {
         "source": source,
         "target": target,
         "version": network.version,
-        "same_endpoint": bool(scores.same.item()),
-        "stale": bool(scores.stale.item()),
+        "same_endpoint": bool(scores.same[at]),
+        "stale": bool(scores.stale[at]),
+        "points": round(float(scores.points[at]), 3),
+        "reference_bps": scores.reference_bps,
+        "compared_with": len(names),
         "metrics": metrics,
     }
+
+
+def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
+    """The two nodes, and others of their zones in the order of their names, `MOST_NODES` in all."""
+    table = snapshot.table
+    found = dict.fromkeys(ends)
+    zones = sorted({table.nodes[table.index[end]].zone for end in ends})
+    for number, zone in enumerate(zones):
+        others: Iterable[NodeName] = (table.names[row] for row in table.zones[zone])
+        most = MOST_NODES * (number + 1) // len(zones)
+        found.update(dict.fromkeys(islice((name for name in others if name not in found), most - len(found))))
+    return list(found)
 
 
 def _counts(one: Known | None, hard_ttl_s: float | None) -> bool:

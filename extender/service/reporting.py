@@ -8,10 +8,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from extender.network.coverage import AGE_EDGES_S, node_counts
 from extender.network.refresh import NetworkStatus
 from extender.telemetry import Telemetry
 
 _EVERY_S = 5.0
+_AGES = (*(f"{edge_s:g}" for edge_s in AGE_EDGES_S), "+Inf")
 
 
 class Reporting:
@@ -48,6 +50,12 @@ class Reporting:
             return
         for metric, pairs in network.pairs.items():
             self._telemetry.network_pairs(str(metric), fresh=pairs.fresh, fading=pairs.fading, expired=pairs.expired)
+        for metric, coverage in network.coverage.items():
+            self._telemetry.network_pairs_unknown(str(metric), coverage.unknown)
+            self._telemetry.network_ages(str(metric), dict(zip(_AGES, coverage.ages, strict=True)))
+        if network.mapping is not None:
+            for metric, count_by_state in node_counts(network.mapping).items():
+                self._telemetry.network_nodes(str(metric), count_by_state)
         for source in network.sources:
             if source.fetch_s is not None:
                 self._telemetry.network_took(source.name, source.fetch_s)

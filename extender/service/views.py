@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from extender.cache import ClusterCache
+from extender.network.coverage import mapping_summary
 from extender.network.refresh import NetworkStatus
 from extender.service.admission import Admissions
 from extender.service.binding import Binds
@@ -107,6 +108,8 @@ class Views:
         detail: dict[str, Any] = {"sync": dict(sync), "cache": asdict(self._cache.sizes())}
         if network is not None:
             detail["network"] = {"sources": [asdict(source) for source in network.sources]}
+            if network.mapping is not None:
+                detail["network"]["mapping"] = mapping_summary(network.mapping)
         return not reasons, reasons, detail
 
     def _pod(self, pod: Pod) -> Document:

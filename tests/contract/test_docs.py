@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.settings import FileSource, MaddashSource, NodeEndpoints, Settings
+from extender.settings import FileSource, MaddashSource, Settings
+from extender.settings_mapping import EndpointRule, NodeEndpoints
 from extender.settings_sources import (
     EsmondSource,
     OpenSearchSource,
@@ -176,6 +177,7 @@ def settings_document() -> str:
         ("\n## Aliases from Prometheus\n\n", _rows(PrometheusAliases)),
         ("\n## An esmond archive\n\n", _rows(EsmondSource)),
         ("\n## Endpoints of a node or zone\n\n", _rows(NodeEndpoints)),
+        ("\n## A rule for endpoints\n\n", _rows(EndpointRule)),
     )
     text = SETTINGS_HEAD
     for title, rows in parts:

@@ -180,3 +180,14 @@ def test_order_of_measurements_is_irrelevant(found: list[Measurement], order: ob
     one, other = (matrix(*some, now_s=7.0).block(NODES, NODES) for some in (found, shuffled))
     for name in ("loss_ratio", "delay_ms", "throughput_bps", "delay_age_s"):
         assert np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True)
+
+
+def test_endpoints_with_a_bad_link() -> None:
+    """Both ends of every link with at least that value, and of no other."""
+    a, b, c = (EndpointId(name) for name in "abc")
+    found = [Measurement(a, c, Metric.LOSS, 0.7, 0.0), Measurement(b, c, Metric.LOSS, 0.1, 0.0)]
+    matrix = NetworkMatrix.of(found, endpoint_of={}, now_s=0.0)
+    assert matrix.ends_at_least(Metric.LOSS, 0.7) == {"a", "c"}
+    assert matrix.ends_at_least(Metric.LOSS, 0.71) == frozenset()
+    assert matrix.ends_at_least(Metric.LOSS, 0.1) == {"a", "b", "c"}
+    assert matrix.ends_at_least(Metric.DELAY, 0.0) == NetworkMatrix().ends_at_least(Metric.LOSS, 0.0) == frozenset()

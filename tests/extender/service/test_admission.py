@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError
+from extender.wire import Passed
 from scoring.model import GATE
 from scoring.reasons import Reason
 from tests.extender.service.world import key, node_json, running, unfinished
@@ -280,3 +281,30 @@ def required_terms(pod: dict[str, Any]) -> list[dict[str, Any]]:
     required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     terms: list[dict[str, Any]] = required["nodeSelectorTerms"]
     return terms
+
+
+async def test_a_hold_that_ends_while_others_are_still_let_in_is_no_lapse() -> None:
+    """kube-scheduler may hear of some members only after an outage: those at bind are tried again, the places stay."""
+    async with running(*nodes(3)) as world:
+        names = world.gang("g", 3, schedulingGates=GATED)
+        await world.settle()
+        before = world.committed[key("g")]
+        [early] = world.bind_offered(names[0])
+        await world.settle(26.0)
+        assert early.answer is Reason.QUORUM_TIMEOUT
+        assert world.committed[key("g")] == before
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.api.bindings) == 3
+
+
+async def test_holding_again_and_again_does_not_put_off_the_lapse() -> None:
+    """One member that always comes back does not keep the room for ever."""
+    async with running(*nodes(2)) as world:
+        [first, _] = world.gang("g", 2, schedulingGates=GATED)
+        await world.settle()
+        for _ in range(4):
+            if isinstance(world.filter(first), Passed):
+                world.bind_offered(first)
+            await world.settle(26.0)
+        assert key("g") in world.service.binds.lapsed

@@ -6,9 +6,10 @@ import pytest
 
 from extender.service.link import link_document
 from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.links import among
 from scoring.network import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
 from scoring.policy import ScorePolicy, Ttl
-from tests.builders import node, snapshot
+from tests.builders import mesh, node, snapshot
 
 A, B = NodeName("a"), NodeName("b")
 NODES = [node("a", zone="one"), node("b", zone="two"), node("c", zone="two")]
@@ -57,6 +58,40 @@ CASES = {  # case: (there, back, what counts, from, measurements, with zones)
 def test_one_link(there: Any, back: Any, counts: float | None, basis: str, measured: list, zones: bool) -> None:
     """Every direction names its source, value and age; what counts says on what it rests."""
     assert {"there": there, "back": back, "counts": counts, "from": basis} == link(*measured, zones=zones)
+
+
+def test_points_are_those_of_the_plan() -> None:
+    """Each part of the pair score as among the nodes of the zone, whose best rate earns the full term."""
+    nodes = [node(name, zone="one") for name in ("a", "b", "c", "d")]
+    found = mesh(["a", "b", "c", "d"], bad={"b": {"delay_ms": 30.0, "throughput_bps": 25e6}})
+    document = link_document(snapshot(nodes, network=found), A, B, POLICY)
+    assert document is not None
+    parts = {name: part["points"] for name, part in document["metrics"].items()}
+    assert parts == {"loss": 20.0, "delay": 10.0, "throughput": 10.0}
+    assert (document["points"], document["reference_bps"], document["compared_with"]) == (40.0, 100e6, 4)
+    names = [one.name for one in nodes]
+    assert among(found, names, POLICY).points[0, 1] == 40.0
+
+
+def test_what_is_unknown_has_the_points_of_the_zones_median() -> None:
+    """Less the penalty, as in the plan: also for a link of which nothing is known."""
+    nodes = [node(name, zone="one") for name in ("a", "b", "c", "d")]
+    found = mesh(["b", "c", "d"], delay_ms=8.0)
+    document = link_document(snapshot(nodes, network=found), A, B, POLICY)
+    assert document is not None
+    parts = [part["points"] for part in document["metrics"].values()]
+    assert parts == pytest.approx([20.0 - 1.0, 32.0 - 2.0, 40.0 - 2.0])
+    assert document["points"] == pytest.approx(among(found, [one.name for one in nodes], POLICY).points[0, 1])
+
+
+@pytest.mark.parametrize(("zones", "compared"), [(1, 100), (2, 100), (5, 100), (500, 2)])
+def test_a_link_in_a_large_cluster_costs_no_more(zones: int, compared: int) -> None:
+    """At most 100 nodes of the two nodes' zones are compared, and both of the link are always among them."""
+    nodes = [node(f"n{i:03}", zone=f"z{i % zones}") for i in range(500)]
+    one, other = NodeName("n498"), NodeName("n499")
+    document = link_document(snapshot(nodes, network=mesh([one, other])), one, other, POLICY)
+    assert document is not None
+    assert (document["compared_with"], document["metrics"]["delay"]["counts"]) == (compared, 1.0)
 
 
 def test_a_node_that_is_not_known() -> None:

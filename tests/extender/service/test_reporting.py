@@ -1,14 +1,20 @@
 """Counts that others keep become metrics, each once."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from extender.network.coverage import AGE_EDGES_S, Coverage
+from extender.network.mapping import MappingConfig, map_nodes
 from extender.network.refresh import NetworkStatus, SourceStatus
+from extender.ports import EndpointInfo
 from extender.service.reporting import Reporting
 from extender.telemetry import Telemetry
+from scoring.ids import EndpointId
 from scoring.network import Metric, PairCounts
+from tests import builders
 from tests.extender.service.world import node_json, running
 
 
@@ -35,7 +41,8 @@ def source(**fields: Any) -> SourceStatus:
 def network(*sources: SourceStatus) -> NetworkStatus:
     """A network status with these sources and two known delays."""
     values: dict[str, Any] = dict.fromkeys(NetworkStatus.__dataclass_fields__)
-    return NetworkStatus(**(values | {"sources": sources, "pairs": {Metric.DELAY: PairCounts(2, 0, 0)}}))
+    known = {"sources": sources, "pairs": {Metric.DELAY: PairCounts(2, 0, 0)}, "coverage": {}}
+    return NetworkStatus(**(values | known))
 
 
 def test_what_came_since_the_last_look_is_added() -> None:
@@ -59,6 +66,24 @@ def test_fetches_of_network_data_are_counted_by_outcome() -> None:
     assert desk.counted("network_fetches_total", source="file", outcome="success") == 2.0
     assert desk.counted("network_fetches_total", source="file", outcome="error") == 1.0
     assert desk.counted("network_pairs", metric="delay", state="fresh") == 2.0
+
+
+def test_ages_unknown_pairs_and_nodes_are_what_they_are_now() -> None:
+    """Buckets are cumulative as a histogram's; each metric of the network has its own nodes."""
+    desk = Desk()
+    ages = (*range(len(AGE_EDGES_S)), 20)
+    nodes = [builders.node(name) for name in ("a", "b", "c")]
+    mapping = map_nodes(nodes, [EndpointInfo(EndpointId(end), ("c",)) for end in ("a", "x", "y")], MappingConfig())
+    desk.network = replace(network(), coverage={Metric.DELAY: Coverage(ages, 7)}, mapping=mapping)
+    desk.reporting.look()
+    desk.reporting.look()
+    assert desk.counted("network_pairs", metric="delay", state="unknown") == 7.0
+    assert desk.counted("network_pairs_by_age", metric="delay", le="300") == 1.0
+    assert desk.counted("network_pairs_by_age", metric="delay", le="+Inf") == 20.0
+    counts = [
+        desk.counted("network_nodes", metric="loss", state=state) for state in ("mapped", "unmapped", "ambiguous")
+    ]
+    assert counts == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.looptime

@@ -1,15 +1,18 @@
 """What people are shown: documents of one moment, honest about what is held and what is not read yet."""
 
 import asyncio
+import json
 import random
 
+import msgspec
 import pytest
 
 from extender.bootstrap import following
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.service.views import Views
 from extender.settings import Settings
-from scoring.network import NetworkMatrix
+from scoring.ids import EndpointId
+from scoring.network import Measurement, Metric, NetworkMatrix
 from tests.builders import mesh
 from tests.extender.service.world import World, node_json, running
 from tests.fakes.clock import LoopClock
@@ -150,6 +153,41 @@ async def test_the_network_shows_its_coverage_and_its_sources() -> None:
         ready, _, detail = views.readiness()
         assert ready
         assert [one["name"] for one in detail["network"]["sources"]] == ["fake"]
+
+
+async def test_readiness_counts_nodes_without_an_endpoint() -> None:
+    """With the first names of each list, and how old what is known is; none of it makes the service unready."""
+    source = FakeNetworkSource()
+    source.set(Measurement(EndpointId("n1"), EndpointId("x"), Metric.LOSS, 0.0, 0.0))
+    async with running(N1, N2) as world:
+        refresh = NetworkRefresh(
+            [Polled(source, 60.0)],
+            clock=world.clock,
+            nodes=lambda: world.service.cache.snapshot().table.nodes,
+            publish=world.set_network,
+            jitter=lambda: 0.5,
+        )
+        task = asyncio.create_task(refresh.run())
+        await world.settle()
+        views = Views(
+            world.service.cache,
+            world.service.planner,
+            world.service.binds,
+            world.service.admissions,
+            sync=dict,
+            network=refresh.status,
+        )
+        ready, _, detail = views.readiness()
+        mapping = detail["network"]["mapping"]
+        assert ready
+        assert mapping["nodes"][Metric.LOSS] == {"mapped": 1, "unmapped": 1, "ambiguous": 0}
+        assert mapping["unmapped"][Metric.LOSS] == ["n2"]
+        assert mapping["unused"] == ["x"]
+        status = json.loads(msgspec.json.encode(views.network()["status"]))
+        assert status["coverage"]["loss"]["unknown"] == 0
+        assert status["mapping"]["unmapped"]["loss"] == ["n2"]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_source_that_crashed_makes_the_service_unready() -> None:

@@ -1,0 +1,55 @@
+"""Rules over node names: the endpoint that a node's name makes.
+
+Why: in sites with a scheme (`node7` is measured by `ps-node7.example.org`) one line says what a table of thousands
+would. Rule: a pattern matches the whole name; for each metric the first rule that matches decides; a name is matched
+once per rule and then remembered, because nodes are mapped anew with every change.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from scoring.ids import NodeName
+from scoring.network import METRICS, Metric
+
+NAME_LIMIT: Final = 253
+"""Kubernetes has no longer names of nodes; longer texts are not matched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    r"""Nodes whose name matches `pattern` are measured at `endpoint`, in which `\1` stands for the first group.
+
+    >>> Rule(r"node(\d+)", r"ps-node\1.example.org").endpoint_of(NodeName("node7"), Metric.LOSS)
+    'ps-node7.example.org'
+    >>> Rule("node", "ps").endpoint_of(NodeName("node7"), Metric.LOSS) is None
+    True
+    """
+
+    pattern: str
+    """As the settings accept it: matching a name ends soon (`extender.settings_mapping`)."""
+    endpoint: str
+    metrics: Sequence[Metric] = METRICS
+
+    def endpoint_of(self, node: NodeName, metric: Metric) -> str | None:
+        """The endpoint's name; `None`: the rule says nothing of this node and metric."""
+        if metric not in self.metrics or len(node) > NAME_LIMIT:
+            return None
+        return _made(self.pattern, self.endpoint, node)
+
+
+def ruled(rules: Sequence[Rule], node: NodeName, metric: Metric) -> tuple[int, str] | None:
+    """The first rule, by its number from 0, that says something of a node, and the endpoint it names."""
+    for number, rule in enumerate(rules):
+        endpoint = rule.endpoint_of(node, metric)
+        if endpoint:
+            return number, endpoint
+    return None
+
+
+@lru_cache(maxsize=1 << 16)
+def _made(pattern: str, endpoint: str, node: str) -> str | None:
+    found = re.compile(pattern).fullmatch(node)  # re keeps compiled patterns
+    return None if found is None else found.expand(endpoint).strip()

@@ -1,0 +1,98 @@
+"""How much of the mesh is known: counts that agree with counting by hand."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.network.coverage import AGE_EDGES_S, coverage_of, mapping_summary, node_counts
+from extender.network.mapping import MappingConfig, map_nodes
+from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
+from extender.ports import EndpointInfo
+from scoring.ids import EndpointId, NodeName
+from scoring.network import METRICS, Measurement, Metric, NetworkMatrix
+from tests.builders import node
+from tests.fakes.clock import LoopClock
+from tests.fakes.network_source import FakeNetworkSource
+
+NAMES = ["a", "b", "c", "d", "e"]
+ZONE_OF = dict(zip(NAMES, ["x", "x", "x", "y", "y"], strict=True))
+NODES = [node(name, zone=zone) for name, zone in ZONE_OF.items()]
+
+
+def matrix(*found: Measurement, now_s: float = 0.0) -> NetworkMatrix:
+    """Every node is an endpoint."""
+    ends = {metric: {NodeName(name): EndpointId(name) for name in NAMES} for metric in METRICS}
+    return NetworkMatrix.of(found, endpoint_of=ends, now_s=now_s)
+
+
+def delay(source: str, target: str, at_s: float = 0.0) -> Measurement:
+    """A delay of 1 ms."""
+    return Measurement(EndpointId(source), EndpointId(target), Metric.DELAY, 1.0, at_s)
+
+
+def test_ages_are_counted_up_to_each_edge() -> None:
+    """An age counts at its own edge and at all later ones, the last of which is any age."""
+    found = matrix(*(delay("a", end, -age_s) for end, age_s in (("b", 60.0), ("c", 61.0), ("d", 1e9))))
+    ages = coverage_of(found, NODES)[Metric.DELAY].ages
+    assert ages == (1, *(2 for _ in AGE_EDGES_S[1:]), 3)
+    assert (AGE_EDGES_S[0], len(ages)) == (60.0, len(AGE_EDGES_S) + 1)
+
+
+LINKS = st.lists(st.tuples(st.sampled_from([*NAMES, "gateway"]), st.sampled_from([*NAMES, "gateway"])), unique=True)
+
+
+@given(LINKS)
+def test_unknown_are_the_pairs_of_a_zone_without_a_value(links: list[tuple[str, str]]) -> None:
+    """Pairs of other zones and of endpoints that are no node's do not count, measured or not."""
+    found = matrix(*(delay(one, other) for one, other in links if one != other))
+    pairs = [(a, b) for a in NAMES for b in NAMES if a != b and ZONE_OF[a] == ZONE_OF[b]]
+    coverage = coverage_of(found, NODES)
+    assert coverage[Metric.DELAY].unknown == sum(pair not in links for pair in pairs)
+    assert coverage[Metric.LOSS].unknown == len(pairs)
+
+
+def test_without_data_nothing_is_known() -> None:
+    """No endpoints, no pairs."""
+    coverage = coverage_of(NetworkMatrix(), NODES)
+    assert {metric: (one.ages[-1], one.unknown) for metric, one in coverage.items()} == dict.fromkeys(METRICS, (0, 0))
+
+
+def test_nodes_are_in_one_list_each() -> None:
+    """Mapped, unmapped or ambiguous; the summary names the first ten of each list."""
+    nodes = [node(f"n{i:02}") for i in range(30)]
+    ends = [EndpointInfo(EndpointId(f"n{i:02}"), ()) for i in range(5)]
+    ends += [EndpointInfo(EndpointId(f"twin{k}"), ("n05",)) for k in range(2)]
+    mapping = map_nodes(nodes, ends, MappingConfig())
+    assert node_counts(mapping)[Metric.LOSS] == {"mapped": 5, "unmapped": 24, "ambiguous": 1}
+    summary = mapping_summary(mapping)
+    assert summary["unmapped"][Metric.LOSS] == [f"n{i:02}" for i in range(6, 16)]
+    assert [one["node"] for one in summary["ambiguous"]] == ["n05"] * 3
+    assert summary["unused"] == ["twin0", "twin1"]
+
+
+@pytest.mark.looptime
+async def test_the_status_has_them_as_of_the_last_publication() -> None:
+    """Empty before there is one; counted anew with each."""
+    source, clock = FakeNetworkSource(), LoopClock()
+    published: list[NetworkMatrix] = []
+    source.set(delay("a", "b", clock.now_s()))
+    refresh = NetworkRefresh(
+        [Polled(source, 1000.0)],
+        RefreshOptions(reevaluate_s=100.0),
+        clock=clock,
+        nodes=lambda: NODES,
+        publish=published.append,
+        jitter=lambda: 0.5,
+    )
+    assert refresh.status().coverage == {}
+    task = asyncio.create_task(refresh.run())
+    await asyncio.sleep(1.0)
+    first = refresh.status().coverage[Metric.DELAY]
+    assert (first.ages[0], first.unknown) == (1, 1)
+    await asyncio.sleep(100.0)
+    assert len(published) == 2
+    assert refresh.status().coverage[Metric.DELAY].ages[:2] == (0, 1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,192 @@
+"""Endpoints made from node names: what a rule says, what goes before it, and what a pattern may cost."""
+
+import re
+from collections.abc import Sequence
+from time import process_time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.errors import ConfigError
+from extender.network.configured import mapping_config
+from extender.network.mapping import MappingConfig, NodeMapping, map_nodes
+from extender.network.rules import Rule, ruled
+from extender.ports import EndpointInfo
+from extender.settings import Settings
+from extender.settings_mapping import PATTERN_LIMIT, why_not
+from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.model import Node
+from scoring.network import METRICS, Metric
+from tests.builders import node
+
+PS = Rule(r"node(\d+)", r"ps-node\1.example.org")
+
+
+def mapped(
+    rules: Sequence[Rule], *nodes: Node | str, ends: Sequence[str], config: MappingConfig | None = None
+) -> NodeMapping:
+    """Map nodes with these rules to endpoints of these names."""
+    base = config or MappingConfig()
+    return map_nodes(
+        [node(one) if isinstance(one, str) else one for one in nodes],
+        [EndpointInfo(EndpointId(end), ()) for end in ends],
+        MappingConfig(table=base.table, zones=base.zones, automatic=base.automatic, rules=rules),
+    )
+
+
+RULED = {  # case: (endpoint's name, node, rules)
+    "group by number": ("ps-node7.example.org", "node7", [PS]),
+    "group by name": ("ps-7", "rack3-7", [Rule(r"rack\d+-(?P<n>\d+)", r"ps-\g<n>")]),
+    "the whole name": (None, "node7b", [PS]),
+    "not only its end": (None, "gpunode7", [PS]),
+    "no group": ("gateway", "edge-1", [Rule("edge-.*", "gateway")]),
+    "the first that matches": ("one", "node7", [Rule("node.*", "one"), Rule(r"node\d", "two")]),
+    "a group that matched nothing": ("ps-x", "x", [Rule(r"(\d+)?x", r"ps-\1x")]),
+    "nothing is left": (None, "x", [Rule(r"(\d+)?x", r"\1")]),
+    "longer than any node's name": (None, "n" * 254, [Rule("n.*", "ps")]),
+}
+
+
+@pytest.mark.parametrize(("want", "name", "rules"), RULED.values(), ids=RULED)
+def test_what_rules_make_of_a_name(want: str | None, name: str, rules: list[Rule]) -> None:
+    """A pattern is for the whole name, and what its groups matched stands in the endpoint."""
+    found = ruled(rules, NodeName(name), Metric.DELAY)
+    assert want == (None if found is None else found[1])
+
+
+def test_rules_for_some_metrics() -> None:
+    """For each metric the first rule counts that says something of it; the rest is matched by name."""
+    rules = [Rule("n(.)", r"bw\1", [Metric.THROUGHPUT]), Rule("n(.)", r"lat\1", [Metric.DELAY, Metric.THROUGHPUT])]
+    found = mapped(rules, "n1", ends=["bw1", "lat1", "n1"])
+    assert [found.endpoint_of[metric] for metric in METRICS] == [{"n1": "n1"}, {"n1": "lat1"}, {"n1": "bw1"}]
+
+
+def test_what_goes_before_a_rule_and_what_behind() -> None:
+    """Table, annotation, rule, zone, name: the first that says something decides."""
+    config = MappingConfig(
+        table={NodeName("node1"): dict.fromkeys(METRICS, "table")},
+        zones={ZoneName("a"): dict.fromkeys(METRICS, "zone")},
+    )
+    noted = node("node2", annotations=(("netgang.io/endpoint", "noted"),))
+    ends = ["table", "noted", "zone", "ps-node1.example.org", "ps-node2.example.org", "ps-node3.example.org", "gw"]
+    found = mapped([PS], "node1", noted, "node3", "gw", ends=ends, config=config)
+    assert found.endpoint_of[Metric.LOSS] == {
+        "node1": "table",
+        "node2": "noted",
+        "node3": "ps-node3.example.org",
+        "gw": "zone",
+    }
+
+
+def test_a_rule_that_makes_a_name_nobody_has() -> None:
+    """It is said, with the rule's number, and the node is unmapped though an endpoint of its own name exists."""
+    found = mapped([Rule("x", "y"), PS], "node7", ends=["node7"])
+    assert found.unmapped[Metric.LOSS] == ("node7",)
+    assert found.unknown[0] == "node node7: the rule 1 names 'ps-node7.example.org': no endpoint of loss has this name"
+
+
+def test_a_rule_whose_name_two_endpoints_have() -> None:
+    """Neither is taken."""
+    ends = [EndpointInfo(EndpointId(end), ("ps-node7.example.org",)) for end in ("a", "b")]
+    found = map_nodes([node("node7")], ends, MappingConfig(rules=[PS]))
+    assert found.endpoint_of[Metric.LOSS] == {}
+    assert found.ambiguous[0].candidates == ("a", "b")
+
+
+def test_the_settings_reach_the_mapping() -> None:
+    """As an operator writes them."""
+    written = {"pattern": r"node(\d+)", "endpoint": r"ps\1", "metrics": ["delay"]}
+    config = mapping_config(Settings.model_validate({"network": {"rules": [written]}}))
+    assert config.rules == (Rule(r"node(\d+)", r"ps\1", (Metric.DELAY,)),)
+
+
+REFUSED = {  # case: (beginning of the sentence, rule)
+    "no pattern": ("network.rules.0.pattern: must be given", {"endpoint": "ps"}),
+    "no regular expression": ("network.rules.0.pattern = 'n(' (from the command line): must be a regular expr", "n("),
+    "repeated group": ("network.rules.0.pattern = '(a+)+' (from the command line): must not repeat a group", "(a+)+"),
+    "repeated choice": ("network.rules.0.pattern = '(a|aa)*b' (from the command line): must not repeat", "(a|aa)*b"),
+    "group a fixed number of times": (
+        "network.rules.0.pattern = '(a*){9}' (from the command line): must not",
+        "(a*){9}",
+    ),
+    "refers back": ("network.rules.0.pattern = '(a)\\\\1' (from the command line): must not refer back", r"(a)\1"),
+    "refers back by name": ("network.rules.0.pattern = ", "(?P<x>a)(?P=x)"),
+    "looks ahead": ("network.rules.0.pattern = '(?=a)a' (from the command line): must have no groups but", "(?=a)a"),
+    "many repeats": ("network.rules.0.pattern = 'a*b*c*d*' (from the command line): must have at most 3", "a*b*c*d*"),
+    "many choices": ("network.rules.0.pattern = ", "a?" * 9),
+    "long": ("network.rules.0.pattern = ", "a" * (PATTERN_LIMIT + 1)),
+    "no such group": (
+        "network.rules.0 (from the command line): endpoint 'ps\\\\2' does not go with pattern 'n(.)': inv",
+        {"pattern": "n(.)", "endpoint": r"ps\2"},
+    ),
+    "no group of this name": ("network.rules.0 (from the", {"pattern": "n(.)", "endpoint": r"ps\g<x>"}),
+    "no such metric": (
+        "network.rules.0.metrics.0 = 'jitter' (from the command line): must be 'loss', 'delay' or 'throughput'",
+        {"pattern": "n", "endpoint": "ps", "metrics": ["jitter"]},
+    ),
+    "no metrics": ("network.rules.0.metrics = [] (from", {"pattern": "n", "endpoint": "ps", "metrics": []}),
+    "misspelt": (
+        "network.rules.0.endpiont (from the command line): no such setting; did you mean endpoint?",
+        {"pattern": "n", "endpoint": "ps", "endpiont": "x"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "rule"), REFUSED.values(), ids=REFUSED)
+def test_a_rule_that_is_refused(said: str, rule: str | dict[str, object]) -> None:
+    """The sentence names the rule by its number, and its field."""
+    written = {"pattern": rule, "endpoint": "ps"} if isinstance(rule, str) else rule
+    with pytest.raises(ConfigError) as caught:
+        Settings.load(overrides={"network.rules": [written]})
+    assert said in str(caught.value)
+
+
+ACCEPTED = [
+    r"node(\d+)",
+    r"rack(\d+)-node(\d+)\.(.*)",
+    r"(gpu|cpu|mem)-[a-z]{2}-(?P<n>\d{1,3})",
+    r"[()*+?{}|]+",
+    r"a\(b\)*",
+    r"node(\d+)(\.lab)?",
+    r"[]^-]x",
+    "a{3}b",
+]
+
+
+@pytest.mark.parametrize("pattern", ACCEPTED)
+def test_patterns_that_are_usual(pattern: str) -> None:
+    """What stands in a set or behind a backslash is only a character."""
+    assert why_not(pattern) is None
+
+
+WORST = ["a*a*a*b", "[a-z]+[a-z]+[a-z]+1", "(a*)(a*)(a*)b", ".*.*.*b", "a?a?a?a?a?a?a?a?a*b"]
+
+
+@pytest.mark.parametrize("pattern", WORST)
+def test_the_worst_that_is_accepted(pattern: str) -> None:
+    """The dearest patterns and the longest name: well below what a refused one would take (for ever)."""
+    assert why_not(pattern) is None
+    began_s = process_time()
+    assert Rule(pattern, "ps").endpoint_of(NodeName("a" * 253), Metric.LOSS) is None
+    assert process_time() - began_s < 5.0
+
+
+def test_a_name_is_matched_once() -> None:
+    """Nodes are mapped anew with every change: the second time costs nothing, however dear the pattern is."""
+    rule, name = Rule("c*[a-c]*[a-c]*d", "ps"), NodeName("c" * 253)
+    rule.endpoint_of(name, Metric.LOSS)
+    began_s = process_time()
+    for metric in METRICS * 100:
+        assert rule.endpoint_of(name, metric) is None
+    assert process_time() - began_s < 0.05
+
+
+@given(st.text(alphabet="ab(|)*+?{}12,\\.[]^$:P<>=", max_size=24), st.text(alphabet="ab12.", max_size=12))
+def test_no_text_can_break_the_check(pattern: str, name: str) -> None:
+    """Whatever is written is refused with a sentence, or can be matched; nothing raises."""
+    problem = why_not(pattern)
+    if problem is None:
+        re.compile(pattern).fullmatch(name)
+    else:
+        assert problem.startswith("must ")
