@@ -9,8 +9,9 @@ import re
 import warnings
 from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from extender.settings_types import Section
 from scoring.measurement import METRICS, Metric
 
 PATTERN_LIMIT: Final = 200
@@ -31,11 +32,7 @@ _TOKEN: Final = re.compile(
 )
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class NodeEndpoints(_Section):
+class NodeEndpoints(Section):
     """Where a node, or a zone's nodes, are measured, by metric; a plain text in its place means all three."""
 
     loss: str | None = Field(default=None, min_length=1)
@@ -56,7 +53,7 @@ class NodeEndpoints(_Section):
         return {metric: endpoint for metric, endpoint in named.items() if endpoint is not None}
 
 
-class EndpointRule(_Section):
+class EndpointRule(Section):
     """The endpoint of every node whose name has a form."""
 
     pattern: Annotated[str, Field(min_length=1, max_length=PATTERN_LIMIT)]

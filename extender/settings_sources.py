@@ -9,18 +9,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-from pydantic.types import AllowInfNan
+from pydantic import Field, field_validator, model_validator
 
-Number: TypeAlias = Annotated[float, AllowInfNan(False)]
-Positive: TypeAlias = Annotated[Number, Field(gt=0.0)]
+from extender.settings_types import Positive, Section
+
 Text: TypeAlias = Annotated[str, Field(min_length=1)]
-
-
-class Section(BaseModel):
-    """A group of settings: frozen, unknown names refused, docstrings are the help text."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 def http_url(url: str) -> str:
