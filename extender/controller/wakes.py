@@ -85,6 +85,11 @@ class Wakes:
         """pod → when its gate was removed, oldest first; forgotten after `_BELIEVE_S`"""
         self._ready = asyncio.Event()
 
+    @property
+    def failing(self) -> frozenset[PodUid]:
+        """Pods whose last patch failed and will be tried again."""
+        return frozenset(self._failures)
+
     def add(self, uids: Iterable[PodUid]) -> None:
         """Let these pods go soon, gang by gang in this order."""
         for uid in uids:
@@ -93,9 +98,11 @@ class Wakes:
             if uid in self._queued:
                 continue
             pod = self._cache.pod(uid)
-            if pod is not None:
-                self._queued.add(uid)
-                self._turns.setdefault(pod.group.key if pod.group is not None else str(uid), deque()).append(uid)
+            if pod is None:
+                self._failures.pop(uid, None)
+                continue
+            self._queued.add(uid)
+            self._turns.setdefault(pod.group.key if pod.group is not None else str(uid), deque()).append(uid)
         if self._turns:
             self._ready.set()
 
@@ -120,7 +127,9 @@ class Wakes:
             try:
                 pod = self._cache.pod(uid)
                 patch = self._patch(pod) if pod is not None else None
-                if pod is not None and patch is not None:
+                if pod is None or patch is None:
+                    self._failures.pop(uid, None)
+                else:
                     self._next_s = max(self._next_s, now_s - _BURST_S) + self._interval_s
                     await self._send(pod, patch)
             finally:
@@ -142,7 +151,6 @@ class Wakes:
     def _patch(self, pod: Pod) -> bytes | str | None:
         """The patch of a gated pod, the annotation's value for a parked one, `None` for one that needs neither."""
         if pod.node is not None or pod.deleting or pod.terminal or not self._cache.is_own(pod):
-            self._failures.pop(pod.uid, None)
             return None
         if pod.gated and not self._is_ungated(pod.uid):
             return self._gates.patch_for(pod)

@@ -9,7 +9,6 @@ an exchanged one works at once, and appears in no text.
 import asyncio
 import base64
 import os
-import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, Final
 import httpx
 
 from extender.errors import ConfigError, NetworkSourceError
+from extender.network.tls import verification
 
 _SHOWN_CHARS: Final = 160
 _READ_OF_ERRORS: Final = 8192
@@ -79,7 +79,7 @@ class HttpClient:
         self._slots = asyncio.Semaphore(_IN_FLIGHT)
         self._client = httpx.AsyncClient(
             transport=transport,
-            verify=_verification(server),
+            verify=verification(ca_file=server.ca_file, insecure=server.insecure),
             timeout=httpx.Timeout(server.timeout_s, connect=server.connect_timeout_s),
             headers={"Accept": "application/json"},
             trust_env=False,  # no proxy or certificate settings from the environment: settings are in one place
@@ -158,20 +158,6 @@ def _base_url(text: str) -> str:
     if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment or url.userinfo:
         raise ConfigError("url: accepted is http:// or https://, a host and a path; a user name has its own setting")
     return str(url).rstrip("/")
-
-
-def _verification(server: HttpServer) -> ssl.SSLContext | bool:
-    if server.insecure:
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        return context
-    if server.ca_file is None:
-        return True
-    try:
-        return ssl.create_default_context(cafile=str(server.ca_file))
-    except OSError as error:  # ssl.SSLError is one
-        raise ConfigError(f"ca_file {server.ca_file}: {error}; accepted: a PEM file") from error
 
 
 def _shown(response: httpx.Response, body: bytearray, secrets: Sequence[str]) -> str:

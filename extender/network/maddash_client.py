@@ -9,7 +9,6 @@ it may: a document that has an ETag is asked for with it.
 import asyncio
 import hashlib
 import re
-import ssl
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -19,6 +18,7 @@ from urllib.parse import quote, quote_plus
 import httpx
 
 from extender.errors import ConfigError, NetworkSourceError
+from extender.network.tls import verification
 
 IN_FLIGHT: Final = 2
 """Every grid is a join over the whole database of the server, which shares its connections with the checks."""
@@ -75,7 +75,7 @@ class MaddashClient:
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._client = httpx.AsyncClient(
             transport=transport,
-            verify=_verification(server),
+            verify=verification(ca_file=server.ca_file, insecure=server.insecure),
             timeout=httpx.Timeout(server.timeout_s, connect=server.connect_timeout_s),
             headers={"Accept": "application/json"},
             trust_env=False,  # no proxy or certificate settings from the environment: settings are in one place
@@ -156,19 +156,6 @@ def _base_url(text: str) -> httpx.URL:
     if path in ("", "/"):
         path = "/maddash"
     return url if path == url.path else url.copy_with(path=path)
-
-
-def _verification(server: MaddashServer) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if server.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    elif server.ca_file is not None:
-        try:
-            context.load_verify_locations(cafile=str(server.ca_file))
-        except OSError as error:  # ssl.SSLError is one
-            raise ConfigError(f"maddash ca_file {server.ca_file}: {error}; accepted: a PEM file") from error
-    return context
 
 
 def _only_if_new(etag: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Waking parked pods: one small patch for the very pod, and never for anybody else's."""
+"""Letting pods go: one small patch for the very pod, never for anybody else's, and none twice without need."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,11 +8,12 @@ import pytest
 
 from extender.cache import ClusterCache
 from extender.controller.wakes import Gates, Wakes
-from extender.convert import NUDGE_ANNOTATION, pod_from_json
+from extender.convert import ADMITTED_ANNOTATION, NUDGE_ANNOTATION, admission_patch, pod_from_json
 from extender.errors import ApiUnavailableError
 from extender.kube.calls import PODS
 from extender.telemetry import Telemetry
-from scoring.ids import PodUid
+from scoring.ids import NodeName, PodUid
+from scoring.model import GATE
 from scoring.reasons import Reason
 from tests.extender.service.world import node_json, pod_json, running
 from tests.fakes.clock import LoopClock
@@ -30,7 +31,7 @@ class Desk:
         self.api = FakeClusterApi()
         self.cache = ClusterCache()
         self.telemetry = Telemetry()
-        gates = Gates(lambda _: None, lambda _: None, lambda _pod, _why: None)
+        gates = Gates(lambda pod: admission_patch(pod, NodeName("n1"), ()), lambda _: None, lambda _pod, _why: None)
         self.wakes = Wakes(self.cache, self.api, LoopClock(), self.telemetry, gates)
 
     def pod(self, name: str, **fields: object) -> PodUid:
@@ -38,6 +39,10 @@ class Desk:
         self.api.add(pod_json(name, **fields))  # type: ignore[arg-type]
         self.cache.pods.upsert(pod_from_json(self.api.store.body(PODS, "default", name)))
         return PodUid(self.api.pod(name)["metadata"]["uid"])
+
+    def gated_pod(self, name: str) -> PodUid:
+        """A gated pod in cluster and cache."""
+        return self.pod(name, schedulingGates=[{"name": GATE}])
 
     def counted(self, outcome: str) -> float | None:
         """Patches with this outcome."""
@@ -203,3 +208,54 @@ async def test_a_lost_patch_is_not_a_lost_pod() -> None:
         assert world.api.patches == []
         await world.settle(5.0)
         assert {uid for uid, _ in world.api.patches} == {world.uid(name)}
+
+
+# -- gates while the API server or the watch is behind ----------------------------------------------------------------
+
+
+async def test_plans_made_during_an_outage_add_no_retries() -> None:
+    """Ten plans want the gate gone while the API server is away: afterwards it is removed once, and nobody nudged."""
+    async with at_work() as desk:
+        uid = desk.gated_pod("p")
+        desk.api.fail_next("admit", ApiUnavailableError("connection refused"), times=10)
+        for _ in range(10):
+            desk.wakes.add([uid])
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(120.0)
+        assert desk.api.admitted == ["p"]
+        assert desk.api.calls["admit"] == 11
+        assert [list(fields) for _, fields in desk.api.patches] == [[ADMITTED_ANNOTATION]]
+
+
+async def test_a_pod_that_was_let_in_a_moment_ago_is_nudged() -> None:
+    """The cache still shows the gate: a second removal would be no update to kube-scheduler and would wake nobody."""
+    async with at_work() as desk:
+        uid = desk.gated_pod("p")
+        for _ in range(2):
+            desk.wakes.add([uid])
+            await asyncio.sleep(1.0)
+        assert desk.api.calls["admit"] == 1
+        assert [list(fields) for _, fields in desk.api.patches] == [[ADMITTED_ANNOTATION], [NUDGE_ANNOTATION]]
+
+
+async def test_a_gate_that_is_still_there_later_is_removed_again() -> None:
+    """What the watch does not show after five seconds is believed to be lost."""
+    async with at_work() as desk:
+        uid = desk.gated_pod("p")
+        for _ in range(2):
+            desk.wakes.add([uid])
+            await asyncio.sleep(6.0)
+        assert desk.api.calls["admit"] == 2
+
+
+async def test_failures_of_a_pod_that_is_gone_are_forgotten() -> None:
+    """It is deleted while its next try waits: nothing of it stays."""
+    async with at_work() as desk:
+        uid = desk.pod("p")
+        desk.api.fail_next("patch", ApiUnavailableError("connection refused"), times=3)
+        desk.wakes.add([uid])
+        await asyncio.sleep(0.05)
+        assert desk.wakes.failing == {uid}
+        desk.cache.pods.delete("default/p")
+        await asyncio.sleep(60.0)
+        assert desk.wakes.failing == frozenset()

@@ -109,6 +109,12 @@ async def test_ready_once_everything_is_read_and_planned() -> None:
         assert detail["sync"]["pods"]["relists"] == 1
 
 
+def views_with(world: World, refresh: NetworkRefresh) -> Views:
+    """The views of a world whose measurements come by `refresh`."""
+    service = world.service
+    return Views(service.cache, service.planner, service.binds, service.admissions, sync=dict, network=refresh.status)
+
+
 async def test_not_ready_between_reading_and_planning() -> None:
     """What is read is not decided yet."""
     async with running(N1) as world:
@@ -141,14 +147,7 @@ async def test_the_network_shows_its_coverage_and_its_sources() -> None:
         document = world.service.views.network()
         assert document["metrics"]["delay"] == {"known_pairs": 2, "mapped_nodes": 1, "nodes": 2}
         assert "status" not in document
-        views = Views(
-            world.service.cache,
-            world.service.planner,
-            world.service.binds,
-            world.service.admissions,
-            sync=dict,
-            network=refresh.status,
-        )
+        views = views_with(world, refresh)
         assert [one["name"] for one in views.network()["status"]["sources"]] == ["fake"]
         ready, _, detail = views.readiness()
         assert ready
@@ -169,14 +168,7 @@ async def test_readiness_counts_nodes_without_an_endpoint() -> None:
         )
         task = asyncio.create_task(refresh.run())
         await world.settle()
-        views = Views(
-            world.service.cache,
-            world.service.planner,
-            world.service.binds,
-            world.service.admissions,
-            sync=dict,
-            network=refresh.status,
-        )
+        views = views_with(world, refresh)
         ready, _, detail = views.readiness()
         mapping = detail["network"]["mapping"]
         assert ready
@@ -205,14 +197,7 @@ async def test_a_source_that_crashed_makes_the_service_unready() -> None:
         )
         task = asyncio.create_task(refresh.run())
         await world.settle()
-        views = Views(
-            world.service.cache,
-            world.service.planner,
-            world.service.binds,
-            world.service.admissions,
-            sync=dict,
-            network=refresh.status,
-        )
+        views = views_with(world, refresh)
         ready, reasons, _ = views.readiness()
         assert not ready
         assert "a defect" in reasons[0]
