@@ -30,6 +30,7 @@ from extender.controller.wakes import Gates, Wakes
 from extender.convert import node_from_json, pod_from_json, pod_group_from_json
 from extender.embedded import EmbeddedCluster
 from extender.kube.client import KubeClient
+from extender.kube.comeback import Comeback
 from extender.kube.credentials import load as load_credentials
 from extender.kube.reflector import Reflector
 from extender.network.configured import http_source, mapping_config
@@ -114,7 +115,7 @@ def following(
 ) -> Service:
     """The service over any ClusterApi that can be listed and watched; nothing runs before `Service.run`."""
     cache = empty_cache(settings)
-    follow = partial(Reflector, api, clock=clock, rng=rng)
+    follow = partial(Reflector, api, clock=clock, rng=rng, comeback=Comeback())
     to_node = partial(node_from_json, zone_label=settings.zone_label)
     reflectors: dict[str, Reflector[Any]] = {
         "nodes": follow(path=NODES, reduce=to_node, sink=cache.nodes),

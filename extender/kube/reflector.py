@@ -21,6 +21,7 @@ import msgspec
 
 from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError
 from extender.kube.backoff import Backoff
+from extender.kube.comeback import Comeback
 from extender.kube.faults import refusal_in_stream
 from extender.ports import Clock, ClusterApi, WatchEvent
 
@@ -130,6 +131,7 @@ class Reflector(Generic[T]):
         clock: Clock,
         rng: random.Random,
         options: ReflectorOptions | None = None,
+        comeback: Comeback | None = None,
     ) -> None:
         self.synced = asyncio.Event()
         """Set once the sink first held the whole collection; never cleared"""
@@ -140,10 +142,12 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._rng = rng
         self._options = options if options is not None else ReflectorOptions()
+        self._comeback = comeback if comeback is not None else Comeback()
         self._version = ""  # last seen; "" before the first list
         self._relist = True
         self._may_be_cached = True  # whether the next list may come from the API server's cache
         self._failures = 0  # in a row
+        self._away = False  # whether the last of them found no API server at all
         self._slice = _Slice()
         self._absent = False
         self._contact_s: float | None = None
@@ -305,6 +309,10 @@ class Reflector(Generic[T]):
 
     async def _wait(self, error: Exception, *, at_once: bool = False) -> None:
         """Count an error and wait before the next try, unless it may follow at once."""
+        away = isinstance(error, ApiUnavailableError)
+        if self._away and not away:
+            self._failures = 0  # it is back and only not ready for this: another row of failures, with short pauses
+        self._away = away
         self._failures += 1
         self._errors += 1
         self._last_error = str(error)
@@ -313,10 +321,15 @@ class Reflector(Generic[T]):
         _log.debug("%s: %s (failure %d in a row)", self._path, error, self._failures)
         if not at_once:
             asked_s = error.retry_after_s if isinstance(error, ApiError) else None
-            await asyncio.sleep(self._options.backoff.delay_s(self._failures, rng=self._rng, retry_after_s=asked_s))
+            delay_s = self._options.backoff.delay_s(self._failures, rng=self._rng, retry_after_s=asked_s)
+            if away:
+                await self._comeback.wait(delay_s, rng=self._rng)
+            else:  # it answers, only not this: that others hear from it says nothing
+                await asyncio.sleep(delay_s)
 
     def _heard(self) -> None:
         self._contact_s = self._clock.monotonic_s()
+        self._comeback.heard()
 
 
 class _Slice:

@@ -1,0 +1,107 @@
+"""After an outage all kinds are followed again soon after the first; virtual time."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from extender.errors import ApiError, ApiUnavailableError
+from extender.kube.comeback import Comeback
+from extender.kube.reflector import Reflector
+from tests.extender.kube.collection import Item, RecordingSink, reduce
+from tests.extender.kube.test_reflector import pod, running
+from tests.fakes.clock import LoopClock
+from tests.fakes.cluster_api import FakeClusterApi
+
+pytestmark = pytest.mark.looptime
+AWAY = ApiUnavailableError("connection refused")
+
+
+async def waited_s(comeback: Comeback, longest_s: float) -> float:
+    """How long a wait took."""
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    await comeback.wait(longest_s, rng=random.Random(1))
+    return loop.time() - began_s
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    """Let up to two minutes of virtual time pass."""
+    for _ in range(1200):
+        if happened():
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("it did not happen")
+
+
+async def test_nobody_heard_anything() -> None:
+    """Whoever is first waits its whole backoff."""
+    assert await waited_s(Comeback(), 16.0) == pytest.approx(16.0)
+
+
+async def test_the_first_one_wakes_the_others() -> None:
+    """Within half a second of it, and never later than they would have come by themselves."""
+    comeback = Comeback()
+    waits = [asyncio.create_task(waited_s(comeback, longest_s)) for longest_s in (16.0, 30.0, 3.1)]
+    await asyncio.sleep(3.0)
+    comeback.heard()
+    long, longer, short = await asyncio.gather(*waits)
+    assert 3.0 <= long <= 3.5
+    assert 3.0 <= longer <= 3.5
+    assert 3.0 <= short <= 3.1001
+
+
+async def test_what_was_heard_before_the_wait_does_not_end_it() -> None:
+    """News from before the failure says nothing about now."""
+    comeback = Comeback()
+    comeback.heard()
+    assert await waited_s(comeback, 4.0) == pytest.approx(4.0)
+
+
+async def test_all_kinds_follow_the_first_back() -> None:
+    """Ten kinds lose the API server for a long time: all hold the truth a second after the first one does."""
+    api, comeback = FakeClusterApi(pod("p0")), Comeback()
+    sinks = [RecordingSink() for _ in range(10)]
+    async with AsyncExitStack() as stack:
+        for number, sink in enumerate(sinks):
+            reflector = Reflector[Item](
+                api,
+                path="/api/v1/pods",
+                reduce=reduce,
+                sink=sink,
+                clock=LoopClock(),
+                rng=random.Random(number),
+                comeback=comeback,
+            )
+            await stack.enter_async_context(running(reflector))
+        await asyncio.sleep(10.0)
+        api.fail_next("list", AWAY, times=1000)
+        api.fail_next("watch", AWAY, times=1000)
+        api.break_watches(AWAY)
+        await asyncio.sleep(100.0)
+        api.heal()
+        api.add(pod("p1"))
+        await until(lambda: any(len(sink.items) == 2 for sink in sinks))
+        await asyncio.sleep(1.0)
+        assert [len(sink.items) for sink in sinks] == [2] * 10
+
+
+async def test_a_server_that_is_back_but_not_ready_is_asked_again_soon() -> None:
+    """A new API server answers 429 until it has read its storage: the pause begins anew, it is not sixteen seconds."""
+    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
+    reflector = Reflector[Item](
+        api, path="/api/v1/pods", reduce=reduce, sink=sink, clock=LoopClock(), rng=random.Random(1)
+    )
+    async with running(reflector):
+        await asyncio.sleep(10.0)
+        api.fail_next("watch", AWAY, times=5)
+        api.fail_next("list", AWAY, times=3)
+        api.fail_next("list", ApiError(429, "storage is (re)initializing"), times=1)
+        api.break_watches(AWAY)
+        api.add(pod("p1"))
+        listed = api.calls["list"]
+        await until(lambda: api.calls["list"] >= listed + 4)
+        await asyncio.sleep(1.0)
+        assert len(sink.items) == 2
