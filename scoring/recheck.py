@@ -35,35 +35,34 @@ def members_without_room(snapshot: Snapshot, gang: Gang, assignment: Mapping[Pod
     if not here:
         return frozenset(lost)
     committed = _committed_elsewhere(snapshot, gang.key, here.keys())
-    free = _free(snapshot, here.keys())
     for node, pods in here.items():
         others = committed.get(node, [])
-        if not _fits(free[node], pods, others) or _ports_taken(snapshot, node, pods, others):
+        if not _fits(snapshot, snapshot.table.index[node], pods, others) or _ports_taken(snapshot, node, pods, others):
             lost.update([pod.uid for pod in pods])
     return frozenset(lost)
 
 
-def _free(snapshot: Snapshot, nodes: Iterable[NodeName]) -> dict[NodeName, dict[ResourceName, int]]:
-    """Node → resource → what pods on it have left; negative where they took more than there is."""
-    table = snapshot.table
-    rows = [table.index[node] for node in nodes]
-    left: list[list[int]] = (table.allocatable[rows] - snapshot.used[rows]).tolist()
-    return {node: dict(zip(table.axis, amounts, strict=True)) for node, amounts in zip(nodes, left, strict=True)}
-
-
-def _fits(free: dict[ResourceName, int], pods: Iterable[Pod], others: Iterable[Pod]) -> bool:
-    """Whether there is room for `pods` beside what `others` will take."""
+def _fits(snapshot: Snapshot, row: int, pods: Iterable[Pod], others: Iterable[Pod]) -> bool:
+    """Whether there is room on a node for `pods` beside what `others` will take."""
+    axis = snapshot.table.axis
+    taken: dict[ResourceName, int] = {}
     for pod in others:
         requests = pod.member_class.requests.items
-        if all(name in free for name, _ in requests):  # else it cannot go there
+        if all(name in axis for name, _ in requests):  # else it cannot go there
             for name, amount in requests:
-                free[name] -= amount
+                taken[name] = taken.get(name, 0) + amount
     asked: dict[ResourceName, int] = {}
     for pod in pods:
         for name, amount in pod.member_class.requests.items:
             asked[name] = asked.get(name, 0) + amount
-    # A node that is over-full has room for what asks for nothing of that.
-    return all(name in free and amount <= max(free[name], 0) for name, amount in asked.items())
+    for name, amount in asked.items():
+        if name not in axis:
+            return False
+        column = axis.index(name)
+        has, used = snapshot.table.allocatable.item(row, column), snapshot.used.item(row, column)
+        if amount > max(has - used - taken.get(name, 0), 0):  # an over-full node has room for what asks for nothing
+            return False
+    return True
 
 
 def _committed_elsewhere(snapshot: Snapshot, besides: GangKey, nodes: Iterable[NodeName]) -> dict[NodeName, list[Pod]]:
@@ -71,7 +70,7 @@ def _committed_elsewhere(snapshot: Snapshot, besides: GangKey, nodes: Iterable[N
     found: dict[NodeName, list[Pod]] = {}
     wanted = frozenset(nodes)
     for key, commitment in snapshot.commitments.items():
-        if key == besides or wanted.isdisjoint(commitment.assignment.values()):
+        if key == besides or wanted.isdisjoint(commitment.nodes):
             continue
         gang = snapshot.gangs.get(key)
         for pod in gang.members if gang is not None else ():

@@ -75,6 +75,11 @@ class Commitment:
     gang: GangKey
     assignment: Mapping[PodUid, NodeName]
     """Members not yet bound → their node; bound members are in the cluster's own accounting."""
+    nodes: frozenset[NodeName] = field(init=False, repr=False, compare=False)
+    """The nodes of `assignment`: every bind call asks whether another gang's commitment is on its node."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", frozenset(self.assignment.values()))
 
 
 @dataclass(frozen=True, slots=True)
