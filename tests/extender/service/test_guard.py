@@ -2,7 +2,7 @@
 
 import pytest
 
-from extender.service.guard import AFTER, BURST_S, QUIET_S, WINDOW_S, StormGuard
+from extender.service.guard import AFTER, BURST_S, PER_POD_S, QUIET_S, WINDOW_S, StormGuard
 from scoring.ids import PodUid
 from scoring.reasons import Reason
 
@@ -23,7 +23,7 @@ def guarded() -> StormGuard:
 
 def test_who_keeps_coming_is_held() -> None:
     """A few refusals are refusals; who comes again after the burst, within the window, meets errors from then on."""
-    assert refuse(guarded(), 7.0, 100.0, 200.0) == "eee"
+    assert refuse(guarded(), 7.0, 17.0, 27.0) == "eee"
 
 
 def test_a_burst_is_not_a_storm() -> None:
@@ -59,6 +59,29 @@ def test_being_let_through_ends_it() -> None:
     guard = guarded()
     guard.forget(POD)
     assert refuse(guard, 7.0) == "-"
+
+
+@pytest.mark.parametrize("pods", [30, 300, 1000])
+@pytest.mark.parametrize("every_s", [0.5, 2.0, 3.0, 4.0, 6.0, 9.0])
+def test_many_pods_together_are_a_storm_however_slowly_each_comes(pods: int, every_s: float) -> None:
+    """Ordinary refusals of all pods stay below 30 a second on the whole, and a few pods are left in peace."""
+    guard = StormGuard()
+    moments = ((turn * every_s + number * every_s / pods, number) for turn in range(40) for number in range(pods))
+    ordinary = [at for at, number in moments if refuse(guard, at, uid=PodUid(f"p{number}")) == "-"]
+    settled_s = pods * PER_POD_S + WINDOW_S + every_s
+    late = [at for at in ordinary if at >= settled_s]
+    assert len(late) <= 1.1 * AFTER / PER_POD_S * (40 * every_s - settled_s) or not late
+    if pods == 30 and every_s > WINDOW_S / AFTER:
+        assert len(ordinary) == 40 * pods
+
+
+def test_pods_that_are_gone_do_not_count() -> None:
+    """A thousand that were deleted stretch the window of the one that is left for a while only."""
+    guard = StormGuard()
+    for number in range(1000):
+        refuse(guard, 0.0, uid=PodUid(f"gone{number}"))
+    slowly = [200.0 + turn * WINDOW_S * 0.6 for turn in range(20)]
+    assert refuse(guard, *slowly) == "-" * 20
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
