@@ -2,8 +2,9 @@
 
 Why: what the real client costs, and what it does when an answer is late, lost or nonsense, can only be seen over a
 socket; a real API server cannot be told to lose an answer.
-Rule: one process, loopback only, no TLS; what the API promises is `bench.apistore`'s, this adds paths, status codes,
-streaming and faults. It ends when its standard input closes, so it does not outlive its benchmark.
+Rule: one process, loopback only, TLS if it is given a certificate; what the API promises is `bench.apistore`'s, this
+adds paths, status codes, streaming and faults. It ends when its standard input closes, so it does not outlive its
+benchmark.
 
     python -m bench.apiserver --pods 50000 --pod-bytes 4000      # prints {"url": "http://127.0.0.1:PORT"}
 """
@@ -12,6 +13,7 @@ import argparse
 import asyncio
 import json
 import re
+import ssl
 import sys
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Mapping
@@ -182,16 +184,21 @@ class LoopbackApi:
 
 @asynccontextmanager
 async def serve(
-    store: ApiStore, *, port: int = 0, bookmark_s: float = 60.0, remember: int = 0
+    store: ApiStore,
+    *,
+    port: int = 0,
+    bookmark_s: float = 60.0,
+    remember: int = 0,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncGenerator[LoopbackApi, None]:
     """Serve a store on a loopback port (0: any free one) for the time of an `async with`; see `url`."""
     api = LoopbackApi(store, bookmark_s=bookmark_s, remember=remember)
     runner = web.ServerRunner(web.Server(api.handle, access_log=None), handle_signals=False, shutdown_timeout=0.2)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port)
+    site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls)
     await site.start()
     host, bound = runner.addresses[0][:2]
-    api.url = f"http://{host}:{bound}"
+    api.url = f"{'http' if tls is None else 'https'}://{host}:{bound}"
     try:
         yield api
     finally:
@@ -281,11 +288,11 @@ async def _broken(request: web.BaseRequest, fault: Fault) -> web.Response:
     return web.Response(status=fault.status or 500, body=fault.body, headers=dict(fault.headers))
 
 
-async def _main(port: int, *, pods: int, pod_bytes: int) -> None:
+async def _main(port: int, *, pods: int, pod_bytes: int, tls: ssl.SSLContext | None) -> None:
     store = ApiStore()
     if pods:
         store.load(PODS, pod_bodies(pods, size_bytes=pod_bytes))
-    async with serve(store, port=port) as api:
+    async with serve(store, port=port, tls=tls) as api:
         print(json.dumps({"url": api.url}), flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
@@ -295,5 +302,10 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: any free one")
     parser.add_argument("--pods", type=int, default=0, help="unbound pods to begin with")
     parser.add_argument("--pod-bytes", type=int, default=4000, help="size of each as JSON")
+    parser.add_argument("--certificate", help="file of a certificate and its key: speak TLS")
     given = parser.parse_args()
-    asyncio.run(_main(given.port, pods=given.pods, pod_bytes=given.pod_bytes))
+    context = None
+    if given.certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(given.certificate)
+    asyncio.run(_main(given.port, pods=given.pods, pod_bytes=given.pod_bytes, tls=context))

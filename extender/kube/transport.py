@@ -4,7 +4,8 @@ Why: what protects us from a bad network (time limits, size limits, bounded conc
 for every call, so it stands in one place and the calls above it say only what they want.
 Rule: raw bytes in and out. At most `concurrency` exchanges at a time, the rest wait their turn; the time limit covers
 that wait. Nothing is repeated here except after a 401, which means that nothing was done. Redirects and proxies of
-the environment are not followed: the token goes to the configured server only.
+the environment are not followed: the token goes to the configured server only. Exchanges go over connections of our
+own (`exchange`), streams and whatever needs a configured proxy over aiohttp (`session`).
 """
 
 import asyncio
@@ -18,20 +19,21 @@ import aiohttp
 from yarl import URL
 
 from extender.errors import ApiUnavailableError
+from extender.kube.connection import Answer
 from extender.kube.credentials import ApiServer
+from extender.kube.exchange import DirectExchanges
 from extender.kube.faults import mapped, refusal
+from extender.kube.session import Session, refused
+from extender.kube.timelimit import TimeLimits
 
 _MIB = 1024 * 1024
-_ERROR_BODY_BYTES = 64 * 1024
-_READ_BUFFER_BYTES = 256 * 1024
-_IDLE_CONNECTION_S = 60.0  # below the 90 s after which the API server closes an idle connection
 
 
 @dataclass(frozen=True, slots=True)
 class TransportLimits:
     """Bounds of one connection to the API server."""
 
-    concurrency: int = 32  # a new connection is a TLS handshake of a millisecond; 32 calls of 8 ms are 4,000/s
+    concurrency: int = 32  # 32 calls of 8 ms are 4,000/s; connections are opened as they are needed
     object_bytes: int = 8 * _MIB  # etcd refuses objects above 1.5 MiB
     line_bytes: int = 16 * _MIB
     connect_s: float = 5.0
@@ -44,32 +46,26 @@ class Transport:
         self._server = server
         self.limits = limits
         self._agent = agent
-        self._slots = asyncio.Semaphore(limits.concurrency)
-        self._opened: aiohttp.ClientSession | None = None
+        self._opened: _Opened | None = None
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(
-            limit=0,  # bounded by _slots; watches must not take the places of exchanges
-            keepalive_timeout=_IDLE_CONNECTION_S,
-            ssl=self._server.tls if self._server.tls is not None else True,
-        )
-        self._opened = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            # gzip would cost both sides more CPU than a cluster's network costs time.
-            headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": self._agent},
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.limits.connect_s),
-            read_bufsize=_READ_BUFFER_BYTES,
-            trust_env=False,
-        )
+        server, most, connect_s = self._server, self.limits.concurrency, self.limits.connect_s
+        direct: DirectExchanges | None = None
+        if server.proxy is None and URL(server.url, encoded=True).raw_user is None:
+            direct = DirectExchanges(server, concurrency=most, connect_s=connect_s, agent=self._agent)
+        session = Session(server, concurrency=most, connect_s=connect_s, agent=self._agent)
+        self._opened = _Opened(session, direct, TimeLimits())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._opened is not None:
-            await self._opened.close()
-            self._opened = None
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.time.close()
+            if opened.direct is not None:
+                await opened.direct.close()
+            await opened.session.close()
 
     async def send(
         self,
@@ -86,14 +82,22 @@ class Transport:
         Errors: ApiError by status; ApiUnavailableError when there is no usable answer within `timeout_s` or it is
         longer than `limit_bytes` (default: the limit of one object).
         """
+        opened = self._open()
         limit = self.limits.object_bytes if limit_bytes is None else limit_bytes
-        with mapped(f"{method} {path}"):
-            async with asyncio.timeout(timeout_s), self._slots:
-                response = await self._answered(method, path, body=body, content_type=content_type)
-                async with response:
-                    if 200 <= response.status < 300:
-                        return await _read(response, limit_bytes=limit)
-                    raise await _refused(response)
+        with mapped(f"{method} {path}"), opened.time.within(timeout_s):
+            exchanges = opened.direct or opened.session
+            authorization = await self._server.authorization.header()
+            answer = await exchanges.exchange(
+                method, path, body=body, content_type=content_type, authorization=authorization, limit_bytes=limit
+            )
+            if answer.status == 401 and await self._server.authorization.after_refusal(authorization):
+                authorization = await self._server.authorization.header()
+                answer = await exchanges.exchange(
+                    method, path, body=body, content_type=content_type, authorization=authorization, limit_bytes=limit
+                )
+        if 200 <= answer.status < 300:
+            return answer.body
+        raise _error(answer)
 
     async def lines(self, path: str, *, open_s: float) -> AsyncGenerator[bytes, None]:
         """GET an answer that has no end, line by line without the line ends; close the generator to hang up.
@@ -102,47 +106,39 @@ class Transport:
         """
         with mapped(f"GET {path}"):
             async with asyncio.timeout(open_s):
-                response = await self._answered("GET", path, body=None, content_type="")
+                response = await self._stream(path)
             async with response:
                 if response.status != 200:
                     async with asyncio.timeout(open_s):
-                        raise await _refused(response)
+                        raise _error(await refused(response))
                 chunks = response.content.iter_any()
                 async with aclosing(split_lines(chunks, limit_bytes=self.limits.line_bytes)) as lines:
                     async for line in lines:
                         yield line
 
-    async def _answered(
-        self, method: str, path: str, *, body: bytes | None, content_type: str
-    ) -> aiohttp.ClientResponse:
-        """The answer's head; one more try with a renewed token after a 401."""
+    async def _stream(self, path: str) -> aiohttp.ClientResponse:
+        """The head of an answer; after a 401 that of one more try with a renewed token."""
+        session = self._open().session
         authorization = await self._server.authorization.header()
-        response = await self._request(method, path, body=body, content_type=content_type, authorization=authorization)
+        response = await session.request("GET", path, authorization=authorization)
         if response.status != 401 or not await self._server.authorization.after_refusal(authorization):
             return response
         response.close()
-        renewed = await self._server.authorization.header()
-        return await self._request(method, path, body=body, content_type=content_type, authorization=renewed)
+        return await session.request("GET", path, authorization=await self._server.authorization.header())
 
-    async def _request(
-        self, method: str, path: str, *, body: bytes | None, content_type: str, authorization: str
-    ) -> aiohttp.ClientResponse:
+    def _open(self) -> "_Opened":
         if self._opened is None:
             raise RuntimeError("the transport is not open: use it in `async with`")
-        headers: dict[str, str] = {}
-        if body is not None:
-            headers["Content-Type"] = content_type
-        if authorization:
-            headers["Authorization"] = authorization
-        return await self._opened.request(
-            method,
-            URL(self._server.url + path, encoded=True),
-            data=body,
-            headers=headers,
-            allow_redirects=False,
-            proxy=self._server.proxy,
-            server_hostname=self._server.tls_name,
-        )
+        return self._opened
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What lives as long as the transport is open; `direct` is None where all goes through `session`."""
+
+    session: Session
+    direct: DirectExchanges | None
+    time: TimeLimits
 
 
 async def split_lines(chunks: AsyncIterator[bytes], *, limit_bytes: int) -> AsyncGenerator[bytes, None]:
@@ -170,26 +166,5 @@ async def split_lines(chunks: AsyncIterator[bytes], *, limit_bytes: int) -> Asyn
                 raise ApiUnavailableError(f"a line of the stream is longer than {limit_bytes} bytes")
 
 
-async def _read(response: aiohttp.ClientResponse, *, limit_bytes: int) -> bytes:
-    """The whole body, or ApiUnavailableError as soon as it is known to be longer than the limit."""
-    too_long = ApiUnavailableError(f"{response.method} {response.url.path}: answer longer than {limit_bytes} bytes")
-    if (response.content_length or 0) > limit_bytes:
-        response.close()
-        raise too_long
-    parts: list[bytes] = []
-    size = 0
-    async for chunk in response.content.iter_any():
-        parts.append(chunk)
-        size += len(chunk)
-        if size > limit_bytes:
-            response.close()
-            raise too_long
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-async def _refused(response: aiohttp.ClientResponse) -> Exception:
-    """The error that a failure answer means; a body that is too long for a Status is cut, not read."""
-    body = await response.content.read(_ERROR_BODY_BYTES)
-    if not response.content.at_eof():
-        response.close()
-    return refusal(response.status, body, retry_after=response.headers.get("Retry-After", ""))
+def _error(answer: Answer) -> Exception:
+    return refusal(answer.status, answer.body, retry_after=answer.retry_after)

@@ -1,0 +1,158 @@
+"""An API server that says exactly what a test wants, byte by byte, over TCP or TLS; and certificates for it."""
+
+import asyncio
+import re
+import socket
+import ssl
+import struct
+import subprocess
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@dataclass(slots=True)
+class Talk:
+    """The server's end of one connection; connections are numbered from 1."""
+
+    number: int
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    server: "Scripted"
+
+    async def request(self) -> tuple[str, bytes]:
+        """The next request: its head as text, and its body. IncompleteReadError when the client hung up."""
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+        length = re.search(r"\r\nContent-Length: (\d+)\r\n", head)
+        body = await self.reader.readexactly(int(length[1])) if length else b""
+        self.server.requests.append((head, body))
+        self.server.arrival.set()
+        return head, body
+
+    async def say(self, *parts: bytes) -> None:
+        """Send each part for itself."""
+        for part in parts:
+            self.writer.write(part)
+            await self.writer.drain()
+            await asyncio.sleep(0)
+
+    async def hung_up(self) -> None:
+        """Wait until the client has closed the connection."""
+        with suppress(ConnectionError):
+            while await self.reader.read(65536):
+                pass
+
+    def reset(self) -> None:
+        """End with a reset instead of an end of the stream."""
+        plain = self.writer.get_extra_info("socket")
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+
+Script: TypeAlias = Callable[[Talk], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Scripted:
+    """A running server."""
+
+    url: str = ""
+    connections: int = 0
+    requests: list[tuple[str, bytes]] = field(default_factory=list)
+    arrival: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by each request"""
+
+
+@asynccontextmanager
+async def scripted(
+    script: Script, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+) -> AsyncGenerator[Scripted, None]:
+    """Run `script` for each connection, for the time of an `async with`; a script that ends closes its connection."""
+    found = Scripted()
+    busy: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        busy.add(task)
+        found.connections += 1
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                await script(Talk(found.connections, reader, writer, found))
+        finally:
+            busy.discard(task)
+            writer.close()
+            with suppress(ConnectionError, ssl.SSLError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    server = await asyncio.start_server(serve, host, 0, ssl=tls)
+    port = server.sockets[0].getsockname()[1]
+    found.url = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+    try:
+        yield found
+    finally:
+        server.close()
+        for task in tuple(busy):
+            task.cancel()
+        await asyncio.gather(*busy, return_exceptions=True)
+        await server.wait_closed()
+
+
+async def always_ok(talk: Talk) -> None:
+    """Answer every request with 200."""
+    while True:
+        await talk.request()
+        await talk.say(OK)
+
+
+async def echo(talk: Talk) -> None:
+    """Answer every request with its path."""
+    while True:
+        head, _ = await talk.request()
+        path = head.split(" ", 2)[1].encode()
+        await talk.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(path), path))
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    """Let the loop run until something holds; TimeoutError after 10 s."""
+    async with asyncio.timeout(10.0):
+        while not reached():  # noqa: ASYNC110 - there is no event for it, and no time passes
+            await asyncio.sleep(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A self-signed certificate and its key."""
+
+    certificate: Path
+    key: Path
+
+    def server(self, *, clients: "Certificate | None" = None) -> ssl.SSLContext:
+        """A server that has it, and asks clients for the certificate `clients`."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, self.key)
+        if clients is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(clients.certificate)
+        return context
+
+    def client(self, *, own: "Certificate | None" = None) -> ssl.SSLContext:
+        """A client that trusts it, and shows its own."""
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        if own is not None:
+            context.load_cert_chain(own.certificate, own.key)
+        return context
+
+
+def make_certificate(place: Path, name: str, *, alternatives: str) -> Certificate:
+    """A certificate for these subjectAltNames, made by openssl."""
+    made = Certificate(place / f"{name}.pem", place / f"{name}.key")
+    files = ["-keyout", str(made.key), "-out", str(made.certificate), "-nodes", "-days", "2"]
+    subject = ["-subj", f"/CN={name}", "-addext", f"subjectAltName={alternatives}"]
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    subprocess.run(["openssl", "req", "-x509", *curve, *subject, *files], check=True, capture_output=True)
+    return made
