@@ -8,6 +8,7 @@ import sys
 
 BENCHES = (
     ["bench.http", "--factory", "bench.service:create_app"],
+    ["bench.http_cpu"],
     ["bench.planner"],
     ["bench.sync"],
     ["bench.scale"],

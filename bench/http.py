@@ -28,6 +28,8 @@ from time import perf_counter
 import uvicorn
 from starlette.types import ASGIApp
 
+from extender.verb_protocol import VerbProtocol
+
 ECHO_FACTORY = "tests.fakes.verbs:create_echo_app"
 VERBS = ("filter", "prioritize")
 GOALS = {("filter", 5000): 0.35, ("prioritize", 5000): 0.6}
@@ -163,7 +165,7 @@ def serve(factory: str) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
     config = uvicorn.Config(
-        create(), loop="uvloop", http="httptools", access_log=False, log_level="warning", timeout_keep_alive=120
+        create(), loop="uvloop", http=VerbProtocol, access_log=False, log_level="warning", timeout_keep_alive=120
     )
     uvicorn.Server(config).run(sockets=[listener])
 

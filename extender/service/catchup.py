@@ -8,7 +8,7 @@ version of the cache, and never more than a fifth of the time altogether: kube-s
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,12 +41,12 @@ class CatchUp:
         """The cache changed: whoever waits looks again."""
         self._change.set()
 
-    async def for_pod(self, uid: PodUid) -> None:
-        """Wait until the pod is known, or long enough."""
-        await self._until(lambda: self._cache.pod(uid) is not None, uid)
+    def for_pod(self, uid: PodUid) -> Awaitable[None] | None:
+        """What waits until the pod is known, or long enough; `None`: nothing is waited for, as in all of these."""
+        return self._until(lambda: self._cache.pod(uid) is not None, uid)
 
-    async def for_room(self, pod: Pod, asked: Sequence[NodeName]) -> None:
-        """Wait while `asked` holds a node that has no room for `pod` in our view.
+    def for_room(self, pod: Pod, asked: Sequence[NodeName]) -> Awaitable[None] | None:
+        """What waits while `asked` holds a node that has no room for `pod` in our view.
 
         Cost: O(asked) once and after changes of nodes; after other changes a comparison of their rows.
         """
@@ -59,13 +59,17 @@ class CatchUp:
                 rows = _Rows.of(snapshot, asked)
             return not _full(snapshot, pod, rows)
 
-        await self._until(caught_up, pod.uid)
+        return self._until(caught_up, pod.uid)
 
-    async def _until(self, caught_up: Callable[[], bool], uid: PodUid) -> None:
-        """Look after each change, until `caught_up` or long enough; at once when it is not this pod's time to wait."""
+    def _until(self, caught_up: Callable[[], bool], uid: PodUid) -> Awaitable[None] | None:
+        """What waits for `caught_up`; a question that need not wait, or may not yet, costs no task to find that out."""
         began_s = self._clock.monotonic_s()
         if began_s < self._not_before_s or self._waited_at.get(uid) == self._cache.version or caught_up():
-            return
+            return None
+        return self._wait(caught_up, uid, began_s)
+
+    async def _wait(self, caught_up: Callable[[], bool], uid: PodUid, began_s: float) -> None:
+        """Look after each change, until `caught_up` or long enough."""
         try:
             async with asyncio.timeout(LONGEST_S):
                 while not caught_up():

@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,12 +43,14 @@ class FakeVerbs:
     on_filter: Callable[[FilterArgs], FilterAnswer] = every_second
     on_prioritize: Callable[[FilterArgs], Sequence[int]] = by_position
     on_bind: Callable[[BindArgs, asyncio.Future[None]], Any] = at_once
+    on_caught_up: Callable[[FilterArgs], Awaitable[None] | None] = lambda _: None
     filtered: list[FilterArgs] = field(default_factory=list)
     prioritized: list[FilterArgs] = field(default_factory=list)
     bound: list[BindArgs] = field(default_factory=list)
 
-    async def caught_up(self, args: FilterArgs) -> None:
-        """Nothing is ever behind."""
+    def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
+        """Answer by `on_caught_up`: nothing is ever behind unless told otherwise."""
+        return self.on_caught_up(args)
 
     def filter(self, args: FilterArgs) -> FilterAnswer:
         """Answer by `on_filter`."""
@@ -97,7 +99,7 @@ class FakeViews:
 class EchoVerbs:
     """What the Go echo of the benchmark does: pass everything, score 5 each."""
 
-    async def caught_up(self, args: FilterArgs) -> None:
+    def caught_up(self, args: FilterArgs) -> None:
         """Nothing is ever behind."""
 
     def filter(self, args: FilterArgs) -> FilterAnswer:

@@ -1,0 +1,253 @@
+"""A connection that answers kube-scheduler's calls itself, and leaves everything else to uvicorn.
+
+Why: between socket and service an ASGI server makes a task, a scope, two channels and a second task that watches for
+a hang-up. For a call that is answered from memory that is most of the CPU, and kube-scheduler's client keeps two idle
+connections, so in a backlog nearly every held bind pays for a connection of its own too.
+
+Rules:
+- Answered here is what is plainly a call of a verb (`request_head`) on a connection that has had nothing else. At the
+  first doubt (another path or method, half a head, chunks, a second request before the first is answered, an answer
+  that nobody reads) the connection and every byte not answered yet are handed over to uvicorn's own protocol, for good.
+  So nothing here needs to understand HTTP, and what is unusual behaves as uvicorn and `app` have it.
+- What is said and counted is `dispatch`'s; how it looks on the wire is as uvicorn would have written it.
+- An answer from memory costs no task, one that takes time costs one. A hang-up is heard by `connection_lost`.
+- uvicorn's promises stay: an idle connection ends after its keep-alive time; at shutdown an idle one at once and one
+  with a call when that is answered, with `Connection: close`; calls that take longer than the drain are cancelled.
+
+What of uvicorn is relied on beyond its documents: what a protocol is made with, and `connections`, `tasks`,
+`default_headers` and `total_requests` of the server's state; tests/extender/test_verb_protocol.py says what for.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from time import perf_counter
+from typing import Any, Final, cast
+
+from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from extender.app import App
+from extender.dispatch import GONE, Dispatch, Reply, Verb
+from extender.request_head import HEAD_MAX_BYTES, Head, read_head
+
+_AHEAD_MAX_BYTES: Final = 65536
+"""Bytes kept of a client that goes on sending before it is answered; then it has to wait."""
+_STATUS_OK: Final = b"HTTP/1.1 200 OK\r\n"
+_STATUS_BROKEN_OFF: Final = b"HTTP/1.1 500 Internal Server Error\r\n"
+_BROKEN_OFF: Final = b"Internal Server Error"
+
+
+class VerbProtocol(asyncio.Protocol):
+    """One connection: `uvicorn.Config(app, http=VerbProtocol)`. Any app but `App` gets uvicorn's own protocol."""
+
+    # Defaults of the class: a connection for one call, as most held ones have, pays for what it uses.
+    _transport: asyncio.Transport
+    _gone: asyncio.Future[None]
+    """Done when the caller hangs up while it is being answered."""
+    _head: Head
+    _began_s = 0.0
+    _verb: Verb | None = None
+    """The verb that is being called; `None`: the connection is idle."""
+    _body = bytearray()
+    """What there is of a body that comes in pieces."""
+    _task: asyncio.Task[None] | None = None
+    """What answers the call, if that takes time."""
+    _ahead = b""
+    """What came after the call that is being answered."""
+    _late_timer: asyncio.TimerHandle | None = None
+    _idle_timer: asyncio.TimerHandle | None = None
+    """Runs on during calls, and looks at the time when it is over."""
+    _idle_since_s = 0.0
+    _write_paused = False
+    _ending = False
+    """The server shuts down: the call under way is the last one."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._loop = _loop or asyncio.get_running_loop()
+        self._made_with = (config, server_state, app_state)
+        self._server = server_state
+        self._connections = cast("set[object]", server_state.connections)  # typed as uvicorn's own protocols
+        self._keep_alive_s = config.timeout_keep_alive
+        self._dispatch = _dispatch_of(config)
+
+    # -- what the transport and the server say ------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client connected."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._gone = self._loop.create_future()
+        self._connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        """A call, more of its body, or something for uvicorn."""
+        if self._verb is None:
+            self._begin(data)
+        elif self._task is None:
+            self._collect(data)
+        else:
+            self._ahead += data
+            if len(self._ahead) > _AHEAD_MAX_BYTES:
+                self._transport.pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client hung up, or we did."""
+        self._connections.discard(self)
+        self._cancel_timers()
+        if self._task is not None:
+            self._gone.set_result(None)
+        elif self._verb is not None:
+            self._reply(self._verb, GONE)
+
+    def pause_writing(self) -> None:
+        """The client does not read its answers."""
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._write_paused = False
+
+    def shutdown(self) -> None:
+        """End now, or with the answer to the call that is under way; uvicorn's server says this to each connection."""
+        if self._verb is None:
+            self._transport.close()
+        else:
+            self._ending = True
+
+    # -- a call -------------------------------------------------------------------------------------------------------
+
+    def _begin(self, data: bytes) -> None:
+        """Read a head, and the body if it is there already."""
+        end = data.find(b"\r\n\r\n", 0, HEAD_MAX_BYTES) + 4
+        head = read_head(data[:end]) if end > 3 else None
+        dispatch = self._dispatch
+        if dispatch is None or head is None or self._write_paused:
+            return self._hand_over(data)
+        verb = dispatch.by_path.get(head.path)
+        if verb is None:
+            return self._hand_over(data)
+        self._began_s = perf_counter()
+        self._verb, self._head = verb, head
+        missing_bytes = head.body_bytes + end - len(data)
+        if head.body_bytes > dispatch.serving.max_body_bytes:
+            self._reply(verb, dispatch.too_large(verb))
+        elif missing_bytes > 0:
+            self._body = bytearray(data[end:])
+            self._late_timer = self._loop.call_later(dispatch.serving.body_timeout_s, self._late)
+        else:
+            self._ahead = data[end + head.body_bytes :]
+            self._answer(verb, data[end : end + head.body_bytes])
+
+    def _collect(self, data: bytes) -> None:
+        """More of a body; it grows in place, because a list of pieces that come byte by byte would be many times it."""
+        missing_bytes = self._head.body_bytes - len(self._body)
+        self._body += data[:missing_bytes]
+        if len(data) < missing_bytes:
+            return
+        self._ahead = data[missing_bytes:]
+        self._cancel_timers()
+        body, self._body = bytes(self._body), bytearray()
+        assert self._verb is not None
+        self._answer(self._verb, body)
+
+    def _late(self) -> None:
+        """The body did not come."""
+        assert self._verb is not None
+        assert self._dispatch is not None
+        self._reply(self._verb, self._dispatch.too_late(self._verb))
+
+    def _answer(self, verb: Verb, body: bytes) -> None:
+        assert self._dispatch is not None
+        answer = self._dispatch.answer(verb, body, self._gone, marked=self._head.marked, curl=self._head.curl)
+        if isinstance(answer, Reply):
+            self._reply(verb, answer)
+            return
+        self._task = self._loop.create_task(self._answer_in_time(verb, answer))
+        self._server.tasks.add(self._task)
+
+    async def _answer_in_time(self, verb: Verb, answer: Coroutine[Any, Any, Reply]) -> None:
+        """Await the answer and send it from the same step of the task: gangs are answered in bursts."""
+        try:
+            reply = await answer
+        except asyncio.CancelledError:  # longer than the drain: not answered as if it were decided
+            if not self._transport.is_closing():
+                self._write(_STATUS_BROKEN_OFF, b"text/plain; charset=utf-8", _BROKEN_OFF, last=True)
+            raise
+        finally:
+            assert self._task is not None
+            self._server.tasks.discard(self._task)
+            self._task = None
+        self._reply(verb, reply)
+
+    def _reply(self, verb: Verb, reply: Reply) -> None:
+        """Send and count; then the connection is idle, closed, or uvicorn's."""
+        assert self._dispatch is not None
+        self._verb = None
+        heard = reply is not GONE and not self._transport.is_closing()
+        if heard:
+            self._write(_STATUS_OK, b"application/json", reply.body, last=reply.last or self._ending)
+        self._dispatch.done(verb, reply, duration_s=perf_counter() - self._began_s)
+        if self._ahead and heard:
+            self._hand_over(self._ahead)
+
+    def _write(self, status: bytes, content_type: bytes, body: bytes, *, last: bool) -> None:
+        """Write a response as uvicorn does, and have the connection closed or idle."""
+        common = [b"%b: %b\r\n" % header for header in self._server.default_headers]
+        about = b"content-type: %b\r\ncontent-length: %d\r\n" % (content_type, len(body))
+        end = b"connection: close\r\n\r\n" if last else b"\r\n"
+        self._transport.writelines((b"".join((status, *common, about, end)), body))
+        self._server.total_requests += 1
+        if last:
+            self._transport.close()
+            return
+        self._idle_since_s = self._loop.time()
+        if self._idle_timer is None:
+            self._idle_timer = self._loop.call_later(self._keep_alive_s, self._idle_over)
+
+    # -- the connection -----------------------------------------------------------------------------------------------
+
+    def _hand_over(self, data: bytes) -> None:
+        """Let uvicorn's protocol have the connection, as if it had been its own when `data` came."""
+        if self._transport.is_closing():
+            return
+        self._cancel_timers()
+        self._connections.discard(self)
+        config, server_state, app_state = self._made_with
+        theirs = HttpToolsProtocol(config, server_state, app_state, self._loop)
+        theirs.connection_made(self._transport)
+        self._transport.set_protocol(theirs)
+        if self._write_paused:
+            theirs.pause_writing()
+        if not self._transport.is_reading():
+            self._transport.resume_reading()
+        theirs.data_received(data)
+
+    def _idle_over(self) -> None:
+        self._idle_timer = None
+        if self._verb is not None:
+            return  # the next idle time begins with its answer
+        left_s = self._idle_since_s + self._keep_alive_s - self._loop.time()
+        if left_s > 0.0:
+            self._idle_timer = self._loop.call_later(left_s, self._idle_over)
+        else:
+            self._transport.close()
+
+    def _cancel_timers(self) -> None:
+        """No time is running any more, of the body or of being idle."""
+        for timer in (self._late_timer, self._idle_timer):
+            if timer is not None:
+                timer.cancel()
+        self._late_timer = self._idle_timer = None
+
+
+def _dispatch_of(config: Config) -> Dispatch | None:
+    """What answers the verbs; `None`: nothing is answered here, because uvicorn was told to do more than we can."""
+    app = config.app
+    plain = not (config.access_log or config.root_path or config.limit_concurrency)
+    return app.dispatch if plain and isinstance(app, App) else None
