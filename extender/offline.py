@@ -14,10 +14,12 @@ from extender.network.mapping import NodeMapping, map_nodes
 from extender.network.mesh import read_mesh
 from extender.ports import Batch
 from extender.service.documents import Document, plan_document
+from extender.service.queue import weight_document
 from extender.settings import Settings
 from scoring.model import Node
 from scoring.network import METRICS, MeasurementTable, NetworkMatrix, Zones
 from scoring.plan import plan
+from scoring.queue.report import QueueReport, report
 
 
 def plan_files(cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float) -> Document:
@@ -37,8 +39,22 @@ def plan_files(cluster: Path, mesh: Path | None, settings: Settings, *, now_s: f
             zones=zones if settings.network.zone_fallback else None,
         )
         cache.set_network(matrix)
-    snapshot = cache.snapshot()
-    return plan_document(plan(snapshot, settings.policy(), now_s=now_s), snapshot)
+    snapshot, policy = cache.snapshot(), settings.policy()
+    made = plan(snapshot, policy, now_s=now_s)
+    return _with_queue(plan_document(made, snapshot), report(snapshot, made, policy, now_s=now_s))
+
+
+def _with_queue(document: Document, queue: QueueReport) -> Document:
+    """The plan's document, each gang with its state and weight; what waits for a STARVING gang under `held`."""
+    entries = {one.gang: one for one in queue.entries}
+    for gang in (*document["admitted"], *document["waiting"]):
+        one = entries.get(gang["gang"])
+        if one is not None:
+            gang["state"] = one.state.value
+            gang["weight"] = weight_document(one.weight)
+    document["order"] = queue.order.value
+    document["held"] = {one.gang: list(one.held_nodes) for one in queue.entries if one.held_nodes}
+    return document
 
 
 def map_files(cluster: Path, mesh: Path, settings: Settings, *, now_s: float) -> dict[str, Any]:
@@ -48,7 +64,11 @@ def map_files(cluster: Path, mesh: Path, settings: Settings, *, now_s: float) ->
     """
     saved = read_cluster(cluster, zone_label=settings.zone_label)
     mapping = _mapped(saved.nodes, read_mesh(mesh, now_s=now_s), settings)
-    doubts = [f"node {m.node}, {m.metric}: {m.reason}: {', '.join(m.candidates)}" for m in mapping.ambiguous]
+    doubts = [
+        f"node {m.node}, {m.metric}: {m.reason}: {', '.join(m.candidates)}"
+        + (f" and {m.more_candidates} more" if m.more_candidates else "")
+        for m in mapping.ambiguous
+    ]
     return {
         "nodes": {
             node: {metric.value: mapping.endpoint_of[metric].get(node) for metric in METRICS}

@@ -22,6 +22,7 @@ __all__ = [
     "Floats",
     "Ints",
     "Known",
+    "Measured",
     "Measurement",
     "MeasurementTable",
     "Metric",
@@ -39,6 +40,16 @@ class Known:
     age_s: float
     origin: str
     """Name of the source; "" where measurements came without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured of one metric between `n` from-nodes and `m` to-nodes, without any estimate; shapes (n, m)."""
+
+    ages_s: Floats
+    """NaN: nothing was measured."""
+    origins: Ints
+    """Index in the matrix's `origins`, −1 where nothing was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +201,13 @@ class NetworkMatrix:
             known = int(((group[rows] == group[cols]) & (group[rows] >= 0)).sum())
         return int((sizes * (sizes - 1)).sum()) - known
 
+    def measured_pairs(self, metric: Metric) -> tuple[Ints, Ints]:
+        """Endpoint indexes (from, to) of all directed pairs with a value of `metric`, however old. Cost: O(pairs)."""
+        pairs = self._pairs.get(metric)
+        keys = np.empty(0, np.int64) if pairs is None else pairs.keys
+        rows, cols = np.divmod(keys, max(len(self.endpoints), 1))
+        return rows, cols
+
     def ends_at_least(self, metric: Metric, value: float) -> frozenset[EndpointId]:
         """Endpoints from or to which at least `value` was measured, however long ago. Cost: O(pairs)."""
         pairs = self._pairs.get(metric)
@@ -210,6 +228,17 @@ class NetworkMatrix:
             return None
         age_s = max(self.evaluated_at_s - float(pairs.measured_at_s[at]), 0.0)
         return Known(float(pairs.values[at]), age_s, self.origins[pairs.origin[at]])
+
+    def measured(self, metric: Metric, sources: Sequence[NodeName], targets: Sequence[NodeName]) -> Measured:
+        """Which source measured each pair of sources × targets, and how long ago. Cost: O(n·m·log pairs)."""
+        rows, cols = self.endpoint_indexes(sources, metric), self.endpoint_indexes(targets, metric)
+        ages_s, origins = np.full((len(rows), len(cols)), np.nan), np.full((len(rows), len(cols)), -1, np.int64)
+        pairs = self._pairs.get(metric)
+        if pairs is not None and len(pairs.keys) and ages_s.size:
+            hit, at = self._find(pairs, rows, cols)
+            ages_s[hit] = np.maximum(self.evaluated_at_s - pairs.measured_at_s[at], 0.0)
+            origins[hit] = pairs.origin[at]
+        return Measured(ages_s, origins)
 
     def estimate(self, source: NodeName, target: NodeName, metric: Metric) -> Known | None:
         """The median of what was measured from the one node's zone to the other's; its `origin` is "zones"."""
@@ -272,13 +301,18 @@ class NetworkMatrix:
         pairs = self._pairs.get(metric)
         if pairs is None or not len(pairs.keys) or not values.size:
             return values, ages
+        hit, at = self._find(pairs, rows, cols)
+        values[hit] = pairs.values[at]
+        ages[hit] = np.maximum(self.evaluated_at_s - pairs.measured_at_s[at], 0.0)
+        return values, ages
+
+    def _find(self, pairs: _Pairs, rows: Ints, cols: Ints) -> tuple[NDArray[np.bool_], Ints]:
+        """Which of the pairs rows × cols are known, and where each of these stands in `pairs`, which is not empty."""
         keys = rows[:, None] * len(self.endpoints) + cols[None, :]
         at = np.searchsorted(pairs.keys, keys)
         at[at == len(pairs.keys)] = 0
         hit = (pairs.keys[at] == keys) & (rows[:, None] >= 0) & (cols[None, :] >= 0)
-        values[hit] = pairs.values[at[hit]]
-        ages[hit] = np.maximum(self.evaluated_at_s - pairs.measured_at_s[at[hit]], 0.0)
-        return values, ages
+        return hit, at[hit]
 
     def _fill(
         self,

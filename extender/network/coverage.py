@@ -14,7 +14,6 @@ from scoring.network import METRICS, Metric, NetworkMatrix
 
 AGE_EDGES_S: Final = (60.0, 300.0, 900.0, 3600.0, 5400.0, 10_800.0, 21_600.0, 93_600.0, 172_800.0)
 """From a minute to two days, with the default TTLs among them."""
-_SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +47,24 @@ def node_counts(mapping: NodeMapping) -> dict[Metric, dict[str, int]]:
     }
 
 
-def mapping_summary(mapping: NodeMapping) -> dict[str, Any]:
-    """Counts, and the first names of each list, for /readyz: `/v1/network` has all of them."""
+def mapping_document(mapping: NodeMapping, *, most: int) -> dict[str, Any]:
+    """Counts of nodes, and of each list its first `most` entries; `left_out` says how many more there are.
+
+    Cost: O(ambiguous + most).
+    """
+    lists: dict[str, Sequence[Any]] = {
+        "ambiguous": mapping.ambiguous,
+        "unknown": mapping.unknown,
+        "unused": mapping.unused,
+    }
     return {
         "nodes": node_counts(mapping),
-        "unmapped": {metric: list(mapping.unmapped[metric][:_SHOWN]) for metric in METRICS},
-        "ambiguous": [one._asdict() for one in mapping.ambiguous[:_SHOWN]],
-        "unknown": list(mapping.unknown[:_SHOWN]),
-        "unused": list(mapping.unused[:_SHOWN]),
+        "unmapped": {metric: list(mapping.unmapped[metric][:most]) for metric in METRICS},
+        "ambiguous": [one._asdict() for one in mapping.ambiguous[:most]],
+        "unknown": list(mapping.unknown[:most]),
+        "unused": list(mapping.unused[:most]),
+        "left_out": {
+            "unmapped": {metric: max(len(mapping.unmapped[metric]) - most, 0) for metric in METRICS},
+            **{name: max(len(entries) - most, 0) for name, entries in lists.items()},
+        },
     }

@@ -1,7 +1,8 @@
 """A mesh file as a source of measurements, read again whenever it changes.
 
 Why: files reach a pod as a mounted ConfigMap (a symlink that is exchanged), by `rename`, or by an editor that writes in
-place; each must be noticed, and none may give half a file. Rule: the identity (device, inode, size, mtime) is taken
+place; each must be noticed, and none may give half a file; and a file system may hang. Rule: the event loop never
+waits for a file; the identity (device, inode, size, mtime) is taken
 from the opened file and compared before and after reading; a file that cannot be used is an error as long as it is
 there, and the data read before it stays with whoever holds it.
 """
@@ -13,11 +14,10 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from extender.errors import ConfigError, NetworkSourceError
+from extender.network.beside import beside
 from extender.network.mesh import BODY_LIMIT_BYTES, Origin, parse_mesh
 from extender.ports import Batch
 
-_INLINE_BYTES: Final = 32 * 2**10
-"""Larger files are read and parsed in a thread: these take about 5 ms."""
 _TRIES: Final = 3
 _Identity: TypeAlias = tuple[int, int, int, int]
 
@@ -32,8 +32,12 @@ class _Loaded:
 class MeshFileSource:
     """A NetworkSource over one file. `fetch` is called by one task at a time."""
 
-    def __init__(self, path: Path, *, name: str = "file") -> None:
+    def __init__(self, path: Path, *, name: str = "file", timeout_s: float = 10.0) -> None:
+        """`timeout_s`: how long one fetch waits for a file system."""
         self._path = path
+        self._timeout_s = timeout_s
+        self._look: asyncio.Future[Batch | None] | None = None
+        """A look that began and whose result nobody has yet"""
         self._name = name
         self._seen: _Identity | None = None
         self._refusal: str | None = None
@@ -56,19 +60,27 @@ class MeshFileSource:
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Read the file if it changed; `None` if not. Ages count back from the file's mtime.
 
-        Errors: NetworkSourceError when the file is missing or wrong; the same text again, without reading again,
-        until it changes.
+        Errors: NetworkSourceError when the file is missing or wrong, the same text again without reading again, until
+        it changes; and when it is not read in time: what was begun goes on, and the next fetch waits for the same.
         """
+        if self._look is None:
+            self._look = beside(lambda: self._read_if_new(now_s))
+        look = self._look
+        await asyncio.wait([look], timeout=self._timeout_s)
+        if not look.done():
+            raise NetworkSourceError(f"mesh file {self._path}: not read within {self._timeout_s:g} s")
+        self._look = None
+        return look.result()
+
+    def _read_if_new(self, now_s: float) -> Batch | None:
+        """Blocks; never runs twice at a time."""
         try:
-            stat = os.stat(self._path)
-            if _identity(stat) == self._seen:
+            if _identity(os.stat(self._path)) == self._seen:
                 if self._refusal is not None:
                     raise NetworkSourceError(self._refusal)
                 return None
             self._seen = None
-            if stat.st_size <= _INLINE_BYTES:
-                return self._read(now_s)
-            return await asyncio.to_thread(self._read, now_s)
+            return self._read(now_s)
         except OSError as error:
             raise NetworkSourceError(f"mesh file {self._path}: {error.strerror or error}") from error
 

@@ -14,13 +14,16 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from extender.network.rules import Rule, ruled
+from extender.network.rules import NAME_LIMIT, Rule, ruled
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
 from scoring.network import METRICS, Metric
 
 DEFAULT_KEY: Final = "netgang.io/endpoint"
+
+_CANDIDATES: Final = 10
+"""All endpoints of a mesh may be called `localhost`, and all nodes too: what is kept must not be their product."""
 
 PerMetric: TypeAlias = Mapping[Metric, str]
 """metric → endpoint, by id or any name it goes by"""
@@ -48,7 +51,10 @@ class Ambiguous(NamedTuple):
     metric: Metric
     node: NodeName
     candidates: tuple[EndpointId, ...]
+    """The first `_CANDIDATES` of them, sorted."""
     reason: str
+    more_candidates: int = 0
+    """How many there are besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +131,11 @@ def _host(name: str) -> tuple[str, bool]:
     return host, bool(domain)
 
 
+def _quoted(text: str) -> str:
+    """What an annotation says, for a sentence: it may have 256 kB."""
+    return repr(text) if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]!r}…"
+
+
 class _KnownNode(NamedTuple):
     """A node with what is compared."""
 
@@ -174,6 +185,16 @@ def _frozen(found: Mapping[_Key, set[EndpointId]]) -> dict[_Key, frozenset[Endpo
     return {key: frozenset(ids) for key, ids in found.items()}
 
 
+def _union(sets: Sequence[frozenset[EndpointId]]) -> frozenset[EndpointId]:
+    """All of them together; the set itself where there is one only, so that thousands of nodes share it."""
+    return sets[0] if len(sets) == 1 else frozenset[EndpointId]().union(*sets)
+
+
+@lru_cache(maxsize=64)
+def _first(candidates: frozenset[EndpointId]) -> tuple[EndpointId, ...]:
+    return tuple(sorted(candidates)[:_CANDIDATES])
+
+
 class _Search:
     """The mapping of one metric, as it is found."""
 
@@ -203,9 +224,10 @@ class _Search:
             candidates = self._index.named(text)
             if not candidates and self._index.by_id:
                 self.unknown.append(
-                    f"node {node.node.name}: the {where} names {text!r}: no endpoint of {self.metric} has this name"
+                    f"node {node.node.name}: the {where} names {_quoted(text)}: "
+                    f"no endpoint of {self.metric} has this name"
                 )
-            self._settle(node, candidates, f"the {where} names {text!r}, which several endpoints are called")
+            self._settle(node, candidates, f"the {where} names {_quoted(text)}, which several endpoints are called")
             return True
         return False
 
@@ -224,7 +246,7 @@ class _Search:
             yield "zone table", of_zone
 
     def _same_name(self, node: _KnownNode) -> bool:
-        candidates = frozenset[EndpointId]().union(*(self._index.by_name.get(name, ()) for name in node.names))
+        candidates = _union([self._index.by_name[name] for name in node.names if name in self._index.by_name])
         self._settle(node, candidates, "its name and addresses belong to several endpoints")
         return bool(candidates)
 
@@ -234,7 +256,7 @@ class _Search:
         claims: dict[EndpointId, list[_KnownNode]] = {}
         for node in nodes:
             hosts = [_host(name) for name in node.names]
-            others = (self._index.by_host.get((host, not domain), ()) for host, domain in hosts)
+            others = [self._index.by_host.get((host, not domain), frozenset()) for host, domain in hosts]
             candidates = frozenset[EndpointId]().union(*others) - taken
             if len(candidates) == 1:
                 claims.setdefault(next(iter(candidates)), []).append(node)
@@ -253,4 +275,5 @@ class _Search:
         if len(candidates) == 1:
             self.found[name] = next(iter(candidates))
         elif candidates:
-            self.doubtful[name] = Ambiguous(self.metric, name, tuple(sorted(candidates)), doubt)
+            first = _first(candidates)
+            self.doubtful[name] = Ambiguous(self.metric, name, first, doubt, len(candidates) - len(first))

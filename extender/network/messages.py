@@ -67,13 +67,20 @@ class Reading:
 
 
 _PATTERN: Final = re.compile(
-    r"\s*(?P<stat>average|total)\s+(?P<metric>\S.*?)\s+is\s+"
+    r"\s*(?:[A-Z][A-Z0-9_]*\s+(?:OK|WARNING|CRITICAL)\s+-\s+)?"
+    r"(?P<stat>average|total)\s+(?P<metric>\S.*?)\s+is\s+"
     r"(?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d{1,3})?)\s*"
-    r"(?P<unit>[tgmk]?(?:bps|bits?/s(?:ec)?)|[mu\u00b5\u03bc]?s(?:ec)?|%|packets per session|packets)?\s*",
+    r"(?P<unit>[tgmk]?(?:bps|b/s|bits?/s(?:ec)?)|[mu\u00b5\u03bc]?s(?:ec)?|%|packets per session|packets)?\s*"
+    r"(?:\|.*)?",
     re.IGNORECASE | re.ASCII,
 )
-"""Plugins of 5.x print Gbps, ms and %; the other spellings are those of older and of sites' own plugins."""
+"""Plugins of 5.x print Gbps, ms and %; the other spellings are those of older and of sites' own plugins. What stands
+before the sentence (name and state of the check) and behind it (performance data) MaDDash itself takes away."""
+_BYTES: Final = re.compile(r"[TGMKtgmk]?B(?:ps|/s)")
+"""Bytes per second; GBPS, all in capitals, is nobody's way to write that."""
 _COMPARISON: Final = re.compile(r"\bdifference between forward and reverse\b", re.IGNORECASE)
+_NOT_OURS: Final = re.compile(r"\b(?:variation|jitter|deviation|difference|error)\b", re.IGNORECASE)
+"""How a value varies is not that value."""
 _METRICS: Final = (
     (re.compile(r"throughput", re.IGNORECASE), Kind.THROUGHPUT),
     (re.compile(r"\brtt\b|round[ -]?trip", re.IGNORECASE), Kind.ROUND_TRIP),
@@ -89,7 +96,7 @@ _RATES: Final = {
     "bps": Decimal(1),
 }
 _SPELLINGS: Final = (  # what may stand for a unit → its usual form
-    (re.compile(r"bits?/s(?:ec)?$"), "bps"),
+    (re.compile(r"b(?:its?)?/s(?:ec)?$"), "bps"),
     (re.compile(r"(?<=s)ec$"), ""),
     (re.compile(r"^[\u00b5\u03bc]"), "u"),
 )
@@ -134,7 +141,10 @@ def read_message(text: str | None, *, status: int) -> Reading | Rejection:
     found = _PATTERN.fullmatch(text)
     if found is None:
         return Rejection.COMPARISON if _COMPARISON.search(text) else Rejection.NOT_NUMERIC
-    unit = (found["unit"] or "").lower()
+    written = found["unit"] or ""
+    if _BYTES.fullmatch(written):
+        return Rejection.WRONG_UNIT
+    unit = written.lower()
     if unit.startswith("packets"):
         return Rejection.PACKETS_NOT_RATIO
     if found["stat"].lower() == "total":
@@ -149,6 +159,8 @@ def metric_kind(text: str) -> Kind | None:
     >>> [str(metric_kind(text)) for text in ("packet loss", "minimum delay", "rtt", "Throughput", "path count")]
     ['loss', 'one_way_delay', 'round_trip', 'throughput', 'None']
     """
+    if _NOT_OURS.search(text):
+        return None
     return next((kind for pattern, kind in _METRICS if pattern.search(text)), None)
 
 

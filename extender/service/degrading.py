@@ -4,9 +4,16 @@ Why: new measurements move neither running jobs nor gangs that have begun to bin
 somewhat better link gains. A node that loses most of its packets is another matter: a job that starts there will fail.
 Rule: a node is unusable when more than half of its known links to its zone's nodes lose `loss_ratio` of the packets or
 more, by the worse direction and not counting what is older than the hard TTL. Only a node that was usable when it was
-committed to is given up, so a gang for which nothing better exists starts all the same. The node is left out for the
-gang's kind of pods for a while, as one that another filter refused.
+committed to is given up, and only if there is room on usable ones instead: for the members that lose their place in the
+zones where the gang is, or for the whole gang in another zone. So a gang for which nothing better exists starts all the
+same, also where a whole zone looks dead because its measurement hosts are away. The node is left out for the gang's
+kind of pods for a while, as one that another filter refused. Links that come and go move no gang more often than
+`MOST_TIMES`: after that it keeps what it has.
 """
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -14,11 +21,19 @@ from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.service.binding import Binds
 from extender.telemetry import Decision, DecisionLog
-from scoring.ids import EndpointId, GangKey, NodeName
-from scoring.model import Gang
+from scoring.feasible import allowed_nodes
+from scoring.ids import EndpointId, GangKey, NodeName, ZoneName
+from scoring.model import Gang, Pod
 from scoring.network import Metric, NetworkMatrix
 from scoring.plan import Plan
+from scoring.policy import Policy, gang_options
+from scoring.room import fit_counts
 from scoring.snapshot import Commitment, Snapshot
+
+MOST_TIMES: Final = 3
+"""How often one gang gives places up before it starts."""
+_MOST_LOOKS: Final = 200
+"""Nodes with bad links that are looked at for one that is usable all the same: about 40 ms in a large zone."""
 
 
 class Degrading:
@@ -44,6 +59,8 @@ class Degrading:
         self._exclusion_ttl_s = exclusion_ttl_s
         self._committed: dict[GangKey, dict[NodeName, bool]] = {}
         """gang → node it is committed to → whether it was unusable at the first look"""
+        self._times: dict[GangKey, int] = {}
+        """gang → how often it gave places up"""
         self._matrix: NetworkMatrix | None = None
         """That of the last look"""
         self._lossy: frozenset[EndpointId] = frozenset()
@@ -55,6 +72,7 @@ class Degrading:
         """Give up places that became unusable. Cost: O(committed members), and when the matrix is new O(pairs)."""
         snapshot = self._cache.snapshot()
         before, self._committed = self._committed, {}
+        self._times = {key: times for key, times in self._times.items() if key in snapshot.gangs}
         for key, commitment in sorted(snapshot.commitments.items()):
             gang = snapshot.gangs.get(key)
             if gang is None:
@@ -64,23 +82,77 @@ class Degrading:
             self._committed[key] = {node: at_first.get(node, bad) for node, bad in now.items()}
             became = {node for node, bad in now.items() if bad and not self._committed[key][node]}
             if became:
-                self._give_up(gang, commitment, became)
+                self._give_up(snapshot, gang, commitment, became)
 
-    def _give_up(self, gang: Gang, commitment: Commitment, nodes: set[NodeName]) -> None:
+    def _give_up(self, snapshot: Snapshot, gang: Gang, commitment: Commitment, nodes: set[NodeName]) -> None:
         lost = [pod for pod in gang.pending if commitment.assignment.get(pod.uid) in nodes]
         state = self._binds.state(gang.key)
         posting = state.posting.keys() if state is not None else frozenset()
         lost = [pod for pod in lost if pod.uid not in posting]  # the API server has been told: it is as good as running
+        times = self._times.get(gang.key, 0)
+        if not lost or times >= MOST_TIMES or not self._elsewhere(snapshot, gang, commitment, lost):
+            return
+        self._times[gang.key] = times + 1
         for pod in lost:
             node = commitment.assignment[pod.uid]
             self._cache.exclude(pod.member_class, node, self._clock.now_s() + self._exclusion_ttl_s)
             self._log.log_decision(Decision("degraded", pod.key, gang.key, node), now_s=self._clock.monotonic_s())
-        if lost and state is not None and state.held:
+        if state is not None and state.held:
             self._binds.abandon(gang.key)
-        elif lost:
+        else:
             gone = {pod.uid for pod in lost}
             left = {uid: node for uid, node in commitment.assignment.items() if uid not in gone}
             self._cache.set_commitment(gang.key, left)
+
+    def _elsewhere(self, snapshot: Snapshot, gang: Gang, commitment: Commitment, lost: Sequence[Pod]) -> bool:
+        """Whether usable nodes have room for the members in `lost`, or another zone for the whole gang."""
+        table = snapshot.table
+        here = {table.nodes[table.index[node]].zone for node in commitment.nodes if node in table.index}
+        if self._have_room(snapshot, here, lost):
+            return True
+        if gang.placed:
+            return False  # it stays together
+        allowed = gang_options(dict(gang.options), Policy()).zones
+        others = (zone for zone in table.zones if zone not in here and (zone in allowed if allowed else zone))
+        return any(self._have_room(snapshot, [zone], gang.pending) for zone in others)
+
+    def _have_room(self, snapshot: Snapshot, zones: Iterable[ZoneName], pods: Iterable[Pod]) -> bool:
+        """Whether the usable nodes of some zones, but for those that are committed to any gang, have room for `pods`.
+
+        Each kind of pods for itself: an estimate, which the planner then makes good or not.
+        """
+        table = snapshot.table
+        taken = {table.index[n] for one in snapshot.commitments.values() for n in one.nodes if n in table.index}
+        rows = np.concatenate([np.empty(0, np.int64), *(table.zones[zone] for zone in zones)])
+        rows = rows[~np.isin(rows, list(taken))]
+        free = table.allocatable[rows] - snapshot.used[rows]
+        for member_class, wanted in Counter(pod.member_class for pod in pods).items():
+            request = table.vector(member_class.requests)
+            if request is None:
+                return False
+            excluded = snapshot.exclusions.get(member_class, frozenset())
+            counts = np.where(allowed_nodes(table, member_class.constraints)[rows], fit_counts(free, request), 0)
+            able = [(table.names[row], count) for row, count in zip(rows, counts, strict=True) if count]
+            left = wanted
+            for node, count in self._usable_first(snapshot, able):
+                left -= count if node not in excluded else 0
+                if left <= 0:
+                    break
+            else:
+                return False
+        return True
+
+    def _usable_first(
+        self, snapshot: Snapshot, nodes: Sequence[tuple[NodeName, int]]
+    ) -> Iterator[tuple[NodeName, int]]:
+        """Those of `nodes` that are usable; nodes without any bad link need no look at their links."""
+        lossy = []
+        for node, count in nodes:
+            if snapshot.network.endpoint(node, Metric.LOSS) in self._lossy:
+                lossy.append((node, count))
+            else:
+                yield node, count
+        yield from (one for one in lossy[:_MOST_LOOKS] if not self._unusable(snapshot, one[0]))
 
     def _unusable(self, snapshot: Snapshot, node: NodeName) -> bool:
         network, table = snapshot.network, snapshot.table

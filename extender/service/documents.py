@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from scoring.explain import Explanation
+from extender.service.link import UNITS, part_document
+from scoring.explain import Explanation, GangLinks
 from scoring.network import METRICS
 from scoring.plan import Plan
 from scoring.prefer import Preference
@@ -68,7 +69,40 @@ def explain_document(explanation: Explanation, *, held: tuple[str, ...]) -> Docu
         "detail": waiting.detail if waiting else "",
         "members": members,
         "zones": [asdict(zone) for zone in explanation.zones],
+        "links": None if explanation.links is None else links_document(explanation.links),
         "problems": list(explanation.problems),
+    }
+
+
+def links_document(links: GangLinks) -> Document:
+    """The links between a gang's nodes: by metric which sources their values are from, and the worst one by one."""
+    return {
+        "nodes": links.nodes,
+        "of_nodes": links.of_nodes,
+        "links": links.links,
+        "reference_bps": links.reference_bps,
+        "metrics": {
+            metric.value: {
+                "unit": UNITS[metric],
+                "worst": one.worst,
+                "oldest_s": one.oldest_s,
+                "sources": dict(one.origins),
+                "from": dict(one.bases),
+            }
+            for metric, one in links.metrics.items()
+        },
+        "worst": [
+            {
+                "source": link.source,
+                "target": link.target,
+                "pairs": link.pairs,
+                "points": round(link.points, 3),
+                "stale": link.stale,
+                "metrics": {metric.value: part_document(part) for metric, part in link.parts.items()},
+            }
+            for link in links.worst
+        ],
+        "left_out": links.links - len(links.worst),
     }
 
 

@@ -11,13 +11,14 @@ from itertools import islice
 from typing import Any
 
 from extender.service.pairs import MOST_NODES
+from scoring.explain import PartVerdict, counted, hard_ttl_of, part_of
 from scoring.ids import NodeName
 from scoring.network import METRICS, Known, Metric
 from scoring.policy import ScorePolicy
 from scoring.score import pair_scores
 from scoring.snapshot import Snapshot
 
-_UNITS = {Metric.LOSS: "ratio", Metric.DELAY: "ms", Metric.THROUGHPUT: "bit/s"}
+UNITS = {Metric.LOSS: "ratio", Metric.DELAY: "ms", Metric.THROUGHPUT: "bit/s"}
 
 
 def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy: ScorePolicy) -> dict[str, Any] | None:
@@ -37,20 +38,15 @@ def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy
         Metric.DELAY: scores.delay_points,
         Metric.THROUGHPUT: scores.bandwidth_points,
     }
-    counted = {Metric.LOSS: scores.loss_ratio, Metric.DELAY: scores.delay_ms, Metric.THROUGHPUT: scores.throughput_bps}
+    values = counted(scores)
     metrics = {}
     for metric in METRICS:
-        value = float(counted[metric][at])
-        there, back = network.known(source, target, metric), network.known(target, source, metric)
-        alive = [_counts(one, policy.hard_ttl_s.of(metric.value)) for one in (there, back)]
-        basis = "both directions" if all(alive) else "one direction" if any(alive) else "zones"
+        hard_s = hard_ttl_of(policy, metric)
+        part = part_of(network, source, target, metric, counts=float(values[metric][at]), hard_s=hard_s)
         metrics[metric.value] = {
-            "unit": _UNITS[metric],
+            "unit": UNITS[metric],
             "endpoints": [network.endpoint(source, metric), network.endpoint(target, metric)],
-            "there": _shown(there),
-            "back": _shown(back),
-            "counts": None if value != value else value,
-            "from": "nothing" if value != value else basis,
+            **part_document(part),
             "points": round(float(earned[metric][at]), 3),
         }
     return {
@@ -78,8 +74,14 @@ def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
     return list(found)
 
 
-def _counts(one: Known | None, hard_ttl_s: float | None) -> bool:
-    return one is not None and (hard_ttl_s is None or one.age_s < hard_ttl_s)
+def part_document(part: PartVerdict) -> dict[str, Any]:
+    """Value, age and source (`origin`) of both directions, and what counts of them; `from`: what that rests on."""
+    return {
+        "there": _shown(part.there),
+        "back": _shown(part.back),
+        "counts": part.counts,
+        "from": part.basis,
+    }
 
 
 def _shown(one: Known | None) -> dict[str, Any] | None:

@@ -59,7 +59,7 @@ class Reporting:
         for source in network.sources:
             if source.fetch_s is not None:
                 self._telemetry.network_took(source.name, source.fetch_s)
-            if self._more("failures", source.name, source.failures):
+            for _ in range(self._more("failures", source.name, source.failures)):
                 self._telemetry.network_fetched(source.name, "error")
             if self._more("success", source.name, source.last_success_s or 0.0):
                 self._telemetry.network_fetched(source.name, "success")

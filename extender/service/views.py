@@ -1,11 +1,11 @@
 """The documents behind /v1, /readyz: read-only looks at the service."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import Any, Final
 
 from extender.cache import ClusterCache
-from extender.network.coverage import mapping_summary
+from extender.network.coverage import mapping_document
 from extender.network.refresh import NetworkStatus
 from extender.service.admission import Admissions
 from extender.service.binding import Binds
@@ -28,6 +28,10 @@ from scoring.score import extender_scores
 Sync = Callable[[], Mapping[str, Any]]
 """kind → how its reflector does; an entry has `synced`"""
 
+_NAMED: Final = 100
+"""Nodes, endpoints and doubts that /v1/network names of each list; it counts the others."""
+_NAMED_IN_READINESS: Final = 10
+
 
 class Views:
     """What the service shows. Nothing here changes anything."""
@@ -41,6 +45,7 @@ class Views:
         *,
         sync: Sync,
         network: Callable[[], NetworkStatus | None],
+        leadership: Callable[[], Document] | None = None,
     ) -> None:
         self._cache = cache
         self._planner = planner
@@ -48,6 +53,8 @@ class Views:
         self._admissions = admissions
         self._sync = sync
         self._network = network
+        self._leadership = leadership
+        """How the election stands; `None`: there is none"""
 
     def plan(self) -> Document:
         """The current plan."""
@@ -88,7 +95,9 @@ class Views:
         document["zones"] = zones_document(snapshot)
         document["pairs"] = pairs_document(snapshot, zone=zone, limit=limit)
         if status is not None:
-            document["status"] = asdict(status)
+            document["status"] = asdict(replace(status, mapping=None))
+            if status.mapping is not None:
+                document["status"]["mapping"] = mapping_document(status.mapping, most=_NAMED)
         return document
 
     def link(self, source: str, target: str) -> Document | None:
@@ -106,10 +115,12 @@ class Views:
         if network is not None and not network.ready:
             reasons.append(f"reading network data failed inside: {network.crash}")
         detail: dict[str, Any] = {"sync": dict(sync), "cache": asdict(self._cache.sizes())}
+        if self._leadership is not None:
+            detail["leadership"] = self._leadership()
         if network is not None:
             detail["network"] = {"sources": [asdict(source) for source in network.sources]}
             if network.mapping is not None:
-                detail["network"]["mapping"] = mapping_summary(network.mapping)
+                detail["network"]["mapping"] = mapping_document(network.mapping, most=_NAMED_IN_READINESS)
         return not reasons, reasons, detail
 
     def _pod(self, pod: Pod) -> Document:

@@ -1,9 +1,18 @@
-"""The measured network decides: PAPERS N4 with MaDDash's real REST format and a real kube-scheduler."""
+"""The measured network decides: PAPERS N4 with MaDDash's real REST format and a real kube-scheduler.
+
+Also with a real Prometheus and a real OpenSearch, where they are installed: see `tests/real`.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -13,6 +22,11 @@ from scoring.model import GATE
 from testbed.objects import gang_pods, zone_nodes
 from tests.e2e.stage import Stage, document
 from tests.fakes.maddash_server import MaddashServer, full_mesh, paper_mesh
+from tests.real.opensearch_node import START_S, missing, opensearch
+from tests.real.prometheus_server import binary, prometheus
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 core = pytest.mark.e2e_core
 ZONE_D = [f"node{i}" for i in range(28, 37)]
@@ -101,3 +115,104 @@ async def test_gangs_start_with_all_sources_down(stage: Stage) -> None:
     detail = (await document(netgang, "/readyz"))["detail"]["network"]
     assert all(one["error"] for one in detail["sources"])
     assert len(detail["sources"]) == len(sources)
+
+
+EIGHT = [f"node{i}" for i in range(1, 9)]
+BAD = {"node3", "node5"}
+
+
+def link(source: str, target: str) -> tuple[float, float, float]:
+    """Loss ratio, delay in ms and throughput in bit/s: worse at two of the eight nodes."""
+    return (0.02, 60.0, 5e6) if BAD & {source, target} else (0.0, 0.5, 9.4e9)
+
+
+async def starts_on_the_good_ones(stage: Stage, source: dict[str, Any]) -> dict[str, Any]:
+    """A gang of six among eight nodes goes to the good ones; what is said of its links."""
+    await stage.add_nodes(*zone_nodes({"a": 8}, cpu="1500m"))
+    netgang = await stage.netgang({"network": {"sources": [source | {"interval_s": 1.0}]}})
+    await stage.api.until(
+        lambda: document(netgang, "/v1/network"),
+        lambda found: all(one["known_pairs"] == 8 * 7 for one in found["metrics"].values()),
+        what="the whole mesh known",
+        limit_s=60.0,
+    )
+    fields: dict[str, Any] = {"namespace": stage.namespace, "scheduler": "netgang", "gates": (GATE,)}
+    await stage.api.create_all(gang_pods("g", 6, min_available=6, **fields))
+    bound = await stage.until_bound("g", 6)
+    assert set(bound.values()) == set(EIGHT) - BAD
+    links = (await document(netgang, f"/v1/explain/{stage.namespace}/g"))["links"]
+    assert isinstance(links, dict)
+    assert (links["nodes"], links["links"], links["left_out"]) == (6, 15, 5)
+    assert [one["sources"] for one in links["metrics"].values()] == [{source["kind"]: 30}] * 3
+    return links
+
+
+@contextmanager
+def exporter() -> Iterator[str]:
+    """What a measuring DaemonSet exports, on loopback: HOST:PORT."""
+    lines = [
+        f'mesh_{name}{{source="{a}",target="{b}:9100"}} {value}'
+        for a, b in permutations(EIGHT, 2)
+        for name, value in zip(("lost_percent", "delay_seconds", "rate_bytes"), link(a, b), strict=True)
+        for value in [{"lost_percent": value * 100, "delay_seconds": value / 1000, "rate_bytes": value / 8}[name]]
+    ]
+    body = ("\n".join(lines) + "\n").encode()
+
+    class Exporter(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.skipif(binary() is None, reason="no prometheus: see tests/real/prometheus_server.py")
+async def test_a_real_prometheus_decides(stage: Stage, tmp_path: Path) -> None:
+    """Debian's Prometheus scrapes a mesh: the gang avoids the two bad nodes, and is said to for whose values."""
+    queries = {
+        "loss": {"query": "mesh_lost_percent", "unit": "percent"},
+        "delay": {"query": "mesh_delay_seconds", "unit": "s"},
+        "throughput": {"query": "last_over_time(mesh_rate_bytes[$window])", "unit": "byte/s"},
+    }
+    with exporter() as exported, prometheus(tmp_path, exported) as url:
+        links = await starts_on_the_good_ones(stage, {"kind": "prometheus", "url": url, "queries": queries})
+    assert links["metrics"]["delay"]["worst"] == pytest.approx(0.5)
+    assert links["metrics"]["throughput"]["worst"] == pytest.approx(9.4e9)
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+@pytest.mark.timeout(START_S + 120.0)
+async def test_a_real_perfsonar_archive_decides(stage: Stage, tmp_path: Path) -> None:
+    """An OpenSearch node with documents as pScheduler writes them: the same."""
+    at = datetime.fromtimestamp(SystemClock().now_s() - 30.0, UTC).isoformat().replace("+00:00", "Z")
+    lines: list[dict[str, Any]] = []
+    for a, b in permutations(EIGHT, 2):
+        loss, delay_ms, rate = link(a, b)
+        latency: dict[str, Any] = {"packets": {"sent": 600, "lost": round(600 * loss)}, "latency": {"median": delay_ms}}
+        for kind, result in (("latencybg", latency), ("throughput", {"throughput": rate})):
+            lines.append({"index": {"_index": f"pscheduler_{kind}"}})
+            lines.append(
+                {
+                    "test": {"type": kind, "spec": {"source": a, "dest": b}},
+                    "pscheduler": {"start_time": at},
+                    "result": {"succeeded": True, **result},
+                }
+            )
+    with opensearch(tmp_path) as url:
+        async with httpx.AsyncClient(timeout=60.0) as client:
+            body = "".join(json.dumps(line) + "\n" for line in lines)
+            head = {"Content-Type": "application/x-ndjson"}
+            reply = await client.post(f"{url}/_bulk?refresh=true", content=body, headers=head)
+        assert not reply.json()["errors"]
+        links = await starts_on_the_good_ones(stage, {"kind": "opensearch", "url": f"{url}/"})
+    assert links["metrics"]["loss"]["worst"] == 0.0
+    assert links["worst"][0]["metrics"]["delay"]["there"]["origin"] == "opensearch"

@@ -2,11 +2,12 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.network.coverage import AGE_EDGES_S, coverage_of, mapping_summary, node_counts
+from extender.network.coverage import AGE_EDGES_S, coverage_of, mapping_document, node_counts
 from extender.network.mapping import MappingConfig, map_nodes
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.ports import EndpointInfo
@@ -60,16 +61,35 @@ def test_without_data_nothing_is_known() -> None:
 
 
 def test_nodes_are_in_one_list_each() -> None:
-    """Mapped, unmapped or ambiguous; the summary names the first ten of each list."""
+    """Mapped, unmapped or ambiguous; the document names the first ten of each list and counts the others."""
     nodes = [node(f"n{i:02}") for i in range(30)]
     ends = [EndpointInfo(EndpointId(f"n{i:02}"), ()) for i in range(5)]
-    ends += [EndpointInfo(EndpointId(f"twin{k}"), ("n05",)) for k in range(2)]
+    ends += [EndpointInfo(EndpointId(f"twin{k:02}"), ("n05",)) for k in range(12)]
     mapping = map_nodes(nodes, ends, MappingConfig())
     assert node_counts(mapping)[Metric.LOSS] == {"mapped": 5, "unmapped": 24, "ambiguous": 1}
-    summary = mapping_summary(mapping)
-    assert summary["unmapped"][Metric.LOSS] == [f"n{i:02}" for i in range(6, 16)]
-    assert [one["node"] for one in summary["ambiguous"]] == ["n05"] * 3
-    assert summary["unused"] == ["twin0", "twin1"]
+    found = mapping_document(mapping, most=10)
+    assert found["unmapped"][Metric.LOSS] == [f"n{i:02}" for i in range(6, 16)]
+    assert [one["node"] for one in found["ambiguous"]] == ["n05"] * 3
+    assert found["ambiguous"][0]["candidates"] == tuple(f"twin{k:02}" for k in range(10))
+    assert found["ambiguous"][0]["more_candidates"] == 2
+    assert found["unused"] == [f"twin{k:02}" for k in range(10)]
+    assert found["left_out"] == {
+        "unmapped": dict.fromkeys(METRICS, 14), "ambiguous": 0, "unknown": 0, "unused": 2
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("most", [10, 100])
+def test_a_document_of_thousands_of_nodes_is_short(most: int) -> None:
+    """5,000 nodes in doubt among 5,000 endpoints, and 5,000 with a wrong annotation of 200 kB each: at most 200 kB."""
+    wrong = {"netgang.io/endpoint": "x" * 200_000}
+    nodes = [node(f"a{i:04}", annotations=wrong) for i in range(5000)]
+    nodes += [node(f"b{i:04}", addresses=("shared",)) for i in range(5000)]
+    ends = [EndpointInfo(EndpointId(f"end{k:04}"), ("shared",)) for k in range(5000)]
+    mapping = map_nodes(nodes, ends, MappingConfig())
+    found = mapping_document(mapping, most=most)
+    assert len(msgspec.json.encode(found)) < 2000 * most
+    assert len(found["unknown"]) + found["left_out"]["unknown"] == len(mapping.unknown) == 15_000
+    assert len(found["ambiguous"]) + found["left_out"]["ambiguous"] == len(mapping.ambiguous) == 15_000
 
 
 @pytest.mark.looptime

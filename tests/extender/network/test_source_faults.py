@@ -5,12 +5,18 @@ Each case runs the real source and the real refresh over TLS on loopback, with a
 
 import asyncio
 import contextlib
+import gc
+import logging
+import os
 import re
 import shutil
+import tracemalloc
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -23,6 +29,8 @@ from extender.network.opensearch import OpenSearchSource
 from extender.network.prometheus import PrometheusOptions, PrometheusSource, Query
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions, SourceStatus
 from extender.ports import Batch, NetworkSource
+from extender.service.reporting import Reporting
+from extender.telemetry import Telemetry
 from scoring.ids import NodeName
 from scoring.network import METRICS, Known, Metric, NetworkMatrix
 from scoring.policy import ScorePolicy
@@ -74,7 +82,7 @@ class Watched:
             self.over.set()
 
 
-@dataclass(slots=True)
+@dataclass
 class Bench:
     """A server, the source that reads it, and what was published."""
 
@@ -82,7 +90,9 @@ class Bench:
     server: Served
     refresh: NetworkRefresh
     clock: MovedClock
+    watched: Watched
     published: list[NetworkMatrix] = field(default_factory=list)
+    telemetry: Telemetry = field(default_factory=Telemetry)
     tick: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with each publication; there is one every `reevaluate_s` at the latest."""
 
@@ -96,6 +106,16 @@ class Bench:
         """Of the only source."""
         [status] = self.refresh.status().sources
         return status
+
+    @cached_property
+    def reporting(self) -> Reporting:
+        """What carries the statuses over into metrics."""
+        return Reporting(self.telemetry, sync=dict, network=self.refresh.status)
+
+    def metric(self, name: str, **labels: str) -> float:
+        """What /metrics says now; 0 if it has no such series."""
+        self.reporting.look()
+        return self.telemetry.registry.get_sample_value(f"netgang_network_{name}", labels) or 0.0
 
     def known(self, metric: Metric = Metric.DELAY) -> Known | None:
         """What the newest matrix holds from a to b."""
@@ -167,7 +187,7 @@ async def running(kind: str, certificates: Certificates, maddash: MaddashServer)
             publish=lambda matrix: bench.publish(matrix),
             jitter=lambda: 0.5,
         )
-        bench = Bench(archive, server, refresh, clock)
+        bench = Bench(archive, server, refresh, clock, watched)
         task = asyncio.create_task(refresh.run())
         try:
             await bench.until(lambda: bench.aged(0.0))
@@ -211,6 +231,7 @@ async def test_a_fault_fades_and_heals(
         if case == "certificate":
             bench.server.certificate(good=False)
         await bench.until(lambda: re.search(want, _told(bench.status)) is not None)
+        await bench.until(lambda: bench.metric("fetches_total", source=kind, outcome="error") >= 1.0)
         # 2. the last values stay, and age until they are unknown: only then is the pair like one never measured
         bench.clock.at_s += 5000.0
         await bench.until(lambda: bench.aged(5000.0))
@@ -223,6 +244,9 @@ async def test_a_fault_fades_and_heals(
         assert (counted[Metric.DELAY].expired, counted[Metric.THROUGHPUT].fresh) == (
             bench.published[-1].known_pairs(Metric.DELAY), bench.published[-1].known_pairs(Metric.THROUGHPUT)
         )  # fmt: skip
+        known = bench.published[-1].known_pairs(Metric.DELAY)
+        assert (bench.metric("pairs", metric="delay", state="expired"), known) == (known, known)
+        assert bench.metric("fetch_seconds", source=kind) > 0.0
         # 3. nothing piles up, and nothing of ours broke
         assert len(asyncio.all_tasks()) < 20
         assert bench.refresh.status().ready
@@ -236,6 +260,43 @@ async def test_a_fault_fades_and_heals(
         await bench.until(lambda: bench.status.error is None and bench.aged(0.0))
         assert _score(bench) == (True, True, True)
         await bench.until(lambda: re.search(want, _told(bench.status)) is None)
+        assert bench.metric("pairs", metric="delay", state="expired") == 0.0
+        assert bench.metric("fetches_total", source=kind, outcome="success") >= 1.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_faults_for_a_long_time_leave_nothing_behind(
+    kind: str, certificates: Certificates, maddash: MaddashServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A hundred attempts at a server that is now broken, now not: no task, no connection and no memory stays."""
+    caplog.set_level(logging.CRITICAL, logger="extender.network.refresh")  # pytest would keep every record
+    faults = (Fault.SERVER_ERROR, Fault.GARBAGE, None, Fault.HUGE, Fault.TRUNCATED, Fault.EMPTY, Fault.REFUSED, None)
+    async with running(kind, certificates, maddash) as bench:
+
+        async def rounds(count: int) -> None:
+            for number in range(count):
+                bench.archive.fault = faults[number % len(faults)]
+                bench.archive.at_s = bench.clock.at_s = bench.clock.at_s + 1.0
+                bench.watched.over.clear()
+                await bench.watched.over.wait()
+                del bench.published[:-1]
+                bench.archive.requests.clear()
+                bench.archive.headers.clear()
+
+        await rounds(2 * len(faults))
+        tasks, files = len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd"))
+        tracemalloc.start()
+        try:
+            await rounds(len(faults))
+            before = _held()
+            await rounds(10 * len(faults))
+            after = _held()
+        finally:
+            tracemalloc.stop()
+        assert after.bytes - before.bytes < 100_000
+        assert after.objects - before.objects < 1000
+        assert len(asyncio.all_tasks()) <= tasks + 4
+        assert len(os.listdir("/proc/self/fd")) <= files + 4
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -260,6 +321,20 @@ async def test_a_clock_behind_makes_old(kind: str, certificates: Certificates, m
         await bench.until(lambda: bench.aged(4000.0))
         bench.archive.at_s += 400.0
         await bench.until(lambda: bench.aged(3600.0))
+
+
+class Held(NamedTuple):
+    """What is in memory."""
+
+    bytes: int
+    """Allocated by our code: the interpreter's own tables grow by leaps."""
+    objects: int
+
+
+def _held() -> Held:
+    gc.collect()
+    ours = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/extender/*")])
+    return Held(sum(one.size for one in ours.traces), len(gc.get_objects()))
 
 
 def _told(status: SourceStatus) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.service.degrading import unusable
+from extender.service.degrading import MOST_TIMES, unusable
 from scoring.ids import NodeName
 from scoring.reasons import Reason
 from tests.builders import mesh
@@ -246,3 +246,97 @@ def test_a_higher_threshold_never_gives_up_more(one: float, other: float, loss_r
         for limit in (low, high)
     ]
     assert said[0] or not said[1]
+
+
+@looptime
+async def test_links_that_come_and_go_move_a_gang_three_times_at_most() -> None:
+    """Wherever it goes its node turns bad, and good again: the fourth time it stays, and it starts."""
+    async with running(*nodes(6)) as world:
+        measured(world, 1)
+        gang = world.gang("g", 2)
+        await world.settle()
+        left: list[str] = []
+        for version in range(2, 20, 2):
+            [call] = world.bind_offered(gang[0])
+            await world.settle()
+            measured(world, version, {call.node: LOST})
+            await world.settle()
+            measured(world, version + 1)
+            await world.settle()
+            if call.waits:
+                break
+            assert call.answer is Reason.ROOM_TAKEN
+            left.append(call.node)
+        assert len(left) == MOST_TIMES == len(set(left))
+        calls = [call, *world.bind_offered(gang[1])]
+        await world.settle()
+        assert answers(calls) == [None, None]
+        assert world.bound()[gang[0]] not in left
+
+
+@looptime
+async def test_a_threshold_that_is_crossed_all_the_time_costs_one_move() -> None:
+    """The loss of one node swings about the limit every second while the gang waits: it is left once, not for ever."""
+    async with running(*nodes(6)) as world:
+        measured(world, 1)
+        gang = world.gang("g", 2)
+        await world.settle()
+        [call] = world.bind_offered(gang[0])
+        await world.settle()
+        shaky, moves = call.node, 0
+        for version in range(2, 22):
+            measured(world, version, {shaky: {"loss_ratio": 0.49 + 0.02 * ((version + 1) % 2)}})
+            await world.settle(1.0)
+            if not call.waits:
+                moves += 1
+                [call] = world.bind_offered(gang[0])
+                await world.settle()
+        assert moves == 1
+        calls = [call, *world.bind_offered(gang[1])]
+        await world.settle()
+        assert answers(calls) == [None, None]
+        assert shaky not in world.bound().values()
+
+
+@looptime
+async def test_nothing_is_given_up_for_nothing() -> None:
+    """All nodes turn bad at once (the measurement hosts are away), or the good ones are full: the gang stays."""
+    for free, bad in ((4, NAMES[:4]), (2, NAMES[:2])):
+        async with running(*nodes(4)) as world:
+            measured(world, 1)
+            gang = world.gang("g", 2)
+            await world.settle()
+            calls = world.bind_offered(gang[0])
+            await world.settle()
+            if free == 2:
+                for name in set(NAMES[:4]) - set(world.committed[key("g")].values()):
+                    world.occupy(name, cpu="1", name=f"stranger-{name}")
+                bad = list(world.committed[key("g")].values())
+            measured(world, 2, dict.fromkeys(bad, LOST))
+            await world.settle()
+            assert calls[0].waits
+            calls += world.bind_offered(gang[1])
+            await world.settle()
+            assert answers(calls) == [None, None]
+
+
+@looptime
+async def test_a_dead_zone_is_left_for_a_good_one_that_is_allowed() -> None:
+    """All of zone a turns bad: the gang goes to zone b as a whole, unless it may not go there."""
+    for zones, want in ((None, {"n4", "n5", "n6"}), ("a", {"n1", "n2", "n3"})):
+        objects = [node_json(name, zone="aaabbb"[i], cpu="1") for i, name in enumerate(NAMES)]
+        async with running(*objects) as world:
+            measured(world, 1, dict.fromkeys(NAMES[3:], SLOW))
+            notes = {"netgang.io/zones": zones} if zones else {}
+            gang = world.gang("g", 2, annotations=notes)
+            await world.settle()
+            [call] = world.bind_offered(gang[0])
+            await world.settle()
+            assert call.node in NAMES[:3]
+            measured(world, 2, dict.fromkeys(NAMES[:3], LOST))
+            await world.settle()
+            assert call.waits is (zones is not None)
+            calls = [call, *world.bind_offered(gang[1])] if call.waits else world.bind_offered(*gang)
+            await world.settle()
+            assert answers(calls) == [None, None]
+            assert set(world.bound().values()) <= want

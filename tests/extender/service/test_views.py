@@ -11,8 +11,8 @@ from extender.bootstrap import following
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.service.views import Views
 from extender.settings import Settings
-from scoring.ids import EndpointId
-from scoring.network import Measurement, Metric, NetworkMatrix
+from scoring.ids import EndpointId, NodeName
+from scoring.network import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix
 from tests.builders import mesh
 from tests.extender.service.world import World, node_json, running
 from tests.fakes.clock import LoopClock
@@ -236,3 +236,39 @@ async def test_the_values_of_a_large_cluster_are_bounded() -> None:
         assert len(world.service.views.network()["pairs"]["nodes"]) == 40
         pairs = world.service.views.network(limit=10_000)["pairs"]
         assert (len(pairs["nodes"]), pairs["of"]) == (100, 150)
+
+
+async def test_explain_names_the_sources_of_a_gangs_links() -> None:
+    """By metric which source and how old; the worst links one by one; nothing for a gang without nodes."""
+    found = [
+        Measurement(EndpointId(a), EndpointId(b), Metric.DELAY, 5.0, -60.0)
+        for a, b in (("n1", "n2"), ("n2", "n1"), ("n1", "n3"))
+    ]
+    ends = {metric: {NodeName(name): EndpointId(name) for name in ("n1", "n2", "n3")} for metric in METRICS}
+    tables = {"maddash": MeasurementTable.of(found[:2]), "file": MeasurementTable.of(found[2:])}
+    async with running(*(node_json(name, cpu="1") for name in ("n1", "n2", "n3"))) as world:
+        world.set_network(NetworkMatrix.merged(tables, endpoint_of=ends, now_s=0.0))
+        world.gang("g", 3)
+        world.gang("h", 9)
+        await world.settle()
+        gang, other = (world.service.views.explain("default", name) for name in ("g", "h"))
+        assert gang is not None
+        assert other is not None
+        assert other["links"] is None
+        links = json.loads(msgspec.json.encode(gang["links"]))
+        assert (links["nodes"], links["of_nodes"], links["links"], links["left_out"]) == (3, 3, 3, 0)
+        assert links["metrics"]["delay"] == {
+            "unit": "ms",
+            "worst": 5.0,
+            "oldest_s": 60.0,
+            "sources": {"file": 1, "maddash": 2},
+            "from": {"both directions": 1, "one direction": 1, "nothing": 1},
+        }
+        assert [one["points"] for one in links["worst"]] == sorted(one["points"] for one in links["worst"])
+        shown = {(one["source"], one["target"]): one["metrics"]["delay"] for one in links["worst"]}
+        assert shown["n1", "n3"] == {
+            "there": {"value": 5.0, "age_s": 60.0, "origin": "file"},
+            "back": None,
+            "counts": 5.0,
+            "from": "one direction",
+        }

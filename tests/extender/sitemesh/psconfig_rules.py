@@ -1,7 +1,8 @@
 """The rules of the published pSConfig schema (5.2) for the objects that a template of ours has, as a checker.
 
-Written down from the schema: which fields an object may have, which it must have, and what they look like. `problems`
-is empty for a template that the schema accepts.
+Written down from the schema (`doc/psconfig-schema.json` of perfSONAR's psconfig repository, compared field by field):
+which fields an object may have, which it must have, of which type they are and what they look like. `problems` is empty
+for a template that the schema accepts. It is stricter in two things: no other collections, and no disjoint groups.
 """
 
 import ipaddress
@@ -25,6 +26,32 @@ FIELDS: Mapping[str, tuple[set[str], set[str]]] = {  # collection → (fields an
     ),
     "groups": ({"type", "addresses"}, {"default-address-label", "excludes-self", "excludes", "_meta"}),  # mesh
 }
+TYPES: Mapping[str, tuple[type, type | None]] = {  # field → (its type, that of its items)
+    "address": (str, None),
+    "host": (str, None),
+    "labels": (dict, None),
+    "tags": (list, str),
+    "disabled": (bool, None),
+    "no-agent": (bool, None),
+    "archiver": (str, None),
+    "label": (str, None),
+    "type": (str, None),
+    "slip": (str, None),
+    "repeat": (str, None),
+    "sliprand": (bool, None),
+    "group": (str, None),
+    "test": (str, None),
+    "schedule": (str, None),
+    "archives": (list, str),
+    "tools": (list, str),
+    "subtasks": (list, str),
+    "scheduled-by": (int, None),
+    "priority": (int, None),
+    "addresses": (list, dict),
+    "excludes": (list, dict),
+    "excludes-self": (str, None),
+}
+"""Fields that are not here (`data`, `spec`, `reference`, `_meta`) may be anything."""
 
 
 def problems(template: Mapping[str, Any]) -> list[str]:
@@ -44,6 +71,7 @@ def _problems(template: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{where}: name"
             yield from (f"{where}: {field} is missing" for field in must - entry.keys())
             yield from (f"{where}: {field} is no field" for field in entry.keys() - must - may)
+            yield from (f"{where}: {field} is of another type" for field in entry if not _typed(field, entry[field]))
     for name, address in template["addresses"].items():
         if not _is_host(address["address"]):
             yield f"addresses.{name}: {address['address']}"
@@ -74,3 +102,12 @@ def _is_host(text: str) -> bool:
     except ValueError:
         return HOST.fullmatch(text) is not None
     return True
+
+
+def _typed(field: str, value: object) -> bool:
+    if field not in TYPES:
+        return True
+    kind, of_items = TYPES[field]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        return False
+    return of_items is None or (isinstance(value, list) and all(isinstance(item, of_items) for item in value))

@@ -173,3 +173,37 @@ def test_any_site_is_a_template_that_the_schema_accepts(
     assert problems(json.loads(json.dumps(template))) == []
     pairs = measured(template, "latency")
     assert len(set(pairs)) == len(pairs) == site.meshes[Kind.LATENCY].pairs
+
+
+WRONG = {  # case: (what is said, path to the change, value)
+    "no such collection": ("speeds is no collection", ("speeds",), {}),
+    "field that no address has": ("addresses.a1: zone is no field", ("addresses", "a1", "zone"), "A"),
+    "address with a blank": ("addresses.a1: a b", ("addresses", "a1", "address"), "a b"),
+    "name with a slash": ("addresses.a/1: name", ("addresses", "a/1"), {"address": "192.0.2.1"}),
+    "tool that is no list": (
+        "tasks.latency-zone-A: tools is of another type",
+        ("tasks", "latency-zone-A", "tools"),
+        "x",
+    ),
+    "no such archive": ("tasks.latency-zone-A: no archives other", ("tasks", "latency-zone-A", "archives"), ["other"]),
+    "no duration": ("schedules.throughput: duration", ("schedules", "throughput", "repeat"), "4h"),
+    "slip as a number": ("schedules.throughput: sliprand is of", ("schedules", "throughput", "sliprand"), 1),
+    "another kind of group": ("groups.latency-zone-A: type", ("groups", "latency-zone-A", "type"), "list"),
+    "member that is no address": (
+        "groups.latency-zone-A: {'name': 'x'}",
+        ("groups", "latency-zone-A", "addresses"),
+        [{"name": "x"}],
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "path", "value"), WRONG.values(), ids=WRONG)
+def test_the_rules_notice_what_the_schema_would(said: str, path: tuple[str, ...], value: object) -> None:
+    """The checker is not a rubber stamp: each kind of mistake in a good template has its sentence."""
+    template = json.loads(json.dumps(psconfig_template(site_of(two_zones()), MeshPlan(), archive="https://a.example")))
+    assert problems(template) == []
+    at = template
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    assert any(problem.startswith(said) for problem in problems(template)), problems(template)

@@ -5,6 +5,7 @@ A pure function of snapshot and plan, so that API, CLI and tests say the same.
 
 from dataclasses import dataclass
 
+from scoring.explain.links import GangLinks, gang_links
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang
 from scoring.plan import Admission, Memo, Plan, Waiting, take_commitments
@@ -53,6 +54,8 @@ class Explanation:
     admission: Admission | None
     waiting: Waiting | None
     zones: tuple[ZoneVerdict, ...]
+    links: GangLinks | None
+    """`None`: its members have no nodes, neither bound nor planned."""
     problems: tuple[str, ...]
     """Annotations that were not understood, or decide nothing."""
 
@@ -86,6 +89,7 @@ def explain(snapshot: Snapshot, plan: Plan, gang: Gang, policy: Policy, *, memo:
         admission=plan.admitted.get(gang.key),
         waiting=plan.waiting.get(gang.key),
         zones=tuple(zones),
+        links=gang_links(run, plan, gang, score),
         problems=(*ask.options.problems, *_near_problem(run, ask.options.near)),
     )
 
