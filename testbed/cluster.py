@@ -202,16 +202,20 @@ class Cluster:
         extender: str | None = None,
         account: str = SCHEDULER,
         feature_gates: Mapping[str, bool] | None = None,
+        leader_election: bool = False,
     ) -> Child:
         """Start a kube-scheduler with this configuration (see `schedulers.on_testbed`); returns when it is ready.
 
         `version` may be older than the API server's; `extender` is the base URL of netgang; `feature_gates`
-        maps a gate to its value. The scheduler's own warnings and errors are in the part's log.
+        maps a gate to its value; with `leader_election` the configuration's own is kept, for several of them. The
+        scheduler's own warnings and errors are in the part's log.
         """
         program = build.ensure_program("kube-scheduler", version, cache=self._cache, reporter=self._reporter)
         config = self.directory / f"{name}.yaml"
         access = self.kubeconfig(account)
-        ready = on_testbed(load_configuration(configuration), kubeconfig=access, extender=extender)
+        ready = on_testbed(
+            load_configuration(configuration), kubeconfig=access, extender=extender, leader_election=leader_election
+        )
         config.write_text(yaml.safe_dump(ready, sort_keys=False))
         (port,) = free_ports(1)
         gates = ",".join(f"{gate}={str(value).lower()}" for gate, value in (feature_gates or {}).items())

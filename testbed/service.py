@@ -53,11 +53,13 @@ async def start_netgang(
     account: str = NETGANG,
     port: int | None = None,
     env: Mapping[str, str] | None = None,
+    kubeconfig: Path | None = None,
 ) -> Netgang:
     """Start `netgang serve` against the cluster and wait until /readyz answers 200.
 
     `settings` become its `--config` file, `env` comes on top of our environment, `account` decides its rights: by
-    default those of its service account, which `install_rights` grants. Stops with the cluster.
+    default those of its service account, which `install_rights` grants; `kubeconfig` takes its place. Stops with the
+    cluster.
     """
     first, second = free_ports(2)
     chosen = port if port is not None else first
@@ -67,7 +69,7 @@ async def start_netgang(
         "-m",
         "extender.cli",
         "serve",
-        f"--kubeconfig={cluster.kubeconfig(account)}",
+        f"--kubeconfig={kubeconfig or cluster.kubeconfig(account)}",
         f"--host={LOOPBACK}",
         f"--port={chosen}",
         f"--debug-port={debug_port}",

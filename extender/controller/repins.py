@@ -122,6 +122,11 @@ class Repins:
             self._task = asyncio.create_task(self._repin(key, due[key]), name=f"repin {key}")
             self._task.add_done_callback(self._ended)
 
+    def forget(self) -> None:
+        """Know nothing, as after a restart; an attempt under way comes to its end."""
+        self._waits.clear()
+        self._not_before_s.clear()
+
     def _note(self, found: Mapping[GangKey, Mapping[PodUid, Loss]], now_s: float) -> None:
         losses = {uid: loss for one in found.values() for uid, loss in one.items()}
         for uid, wait in list(self._waits.items()):

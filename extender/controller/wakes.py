@@ -62,12 +62,14 @@ class Wakes:
         *,
         per_s: float = 1000.0,
         rng: random.Random | None = None,
+        acting: Callable[[], bool] = lambda: True,
     ) -> None:
         self._cache = cache
         self._api = api
         self._clock = clock
         self._telemetry = telemetry
         self._gates = gates
+        self._acting = acting
         self._rng = rng or random.Random(0)  # noqa: S311 - jitter, nothing secret
         self._interval_s = 1.0 / per_s
         self._next_s = clock.monotonic_s()
@@ -91,7 +93,9 @@ class Wakes:
         return frozenset(self._failures)
 
     def add(self, uids: Iterable[PodUid]) -> None:
-        """Let these pods go soon, gang by gang in this order."""
+        """Let these pods go soon, gang by gang in this order; nobody while we do not act."""
+        if not self._acting():
+            return
         for uid in uids:
             if (retry := self._retries.pop(uid, None)) is not None:
                 retry.cancel()
@@ -105,6 +109,16 @@ class Wakes:
             self._turns.setdefault(pod.group.key if pod.group is not None else str(uid), deque()).append(uid)
         if self._turns:
             self._ready.set()
+
+    def forget(self) -> None:
+        """Let nobody go any more who still waits for it; patches under way come to their end."""
+        for retry in self._retries.values():
+            retry.cancel()
+        self._retries.clear()
+        self._failures.clear()
+        self._queued.difference_update(*self._turns.values())
+        self._turns.clear()
+        self._left = _TURN
 
     async def run(self) -> None:
         """Work the queue off until cancelled."""

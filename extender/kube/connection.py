@@ -9,8 +9,11 @@ whatever else happens (an error, a caller that waits no more, bytes that nobody 
 """
 
 import asyncio
+import struct
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from socket import SO_LINGER, SOL_SOCKET
 from typing import TypeAlias, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -19,6 +22,8 @@ _READ_BYTES = 64 * 1024  # four TLS records
 _HEAD_BYTES = 64 * 1024
 """So many bytes, and those of one read, may come without one of a body: head, interim answers, chunk marks, trailers"""
 _ERROR_BODY_BYTES = 64 * 1024
+_NOT_A_MOMENT = struct.pack("ii", 1, 0)
+"""SO_LINGER: closing drops what is not sent, and says so with a reset"""
 _LENGTH, _CODING, _RETRY_AFTER = b"content-length", b"transfer-encoding", b"retry-after"
 _HEADERS = frozenset((_LENGTH, _CODING, _RETRY_AFTER))
 
@@ -78,7 +83,14 @@ class Connection(asyncio.BufferedProtocol):
         raise outcome
 
     def abort(self) -> None:
-        """Close at once; an exchange that is under way fails."""
+        """Close at once; an exchange that is under way fails, and what of it is not sent yet is not sent any more.
+
+        Without the latter the kernel would go on trying for minutes, and a Binding that was given up with a lease could
+        arrive long after another leads.
+        """
+        if self._transport is not None and self._waiter is not None:
+            with suppress(OSError):  # it is closed already
+                self._transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _NOT_A_MOMENT)
         self._fail(ConnectionAbortedError("the connection was given up"))
 
     # What the event loop calls

@@ -261,13 +261,30 @@ class Binds:
         """These members stay after all."""
         self._feed(key, EvictionRefused(tuple(uids), self._clock.monotonic_s()))
 
-    async def shut_down(self) -> None:
-        """Answer every held call, and all that still come, with NOT_LEADER; wait for the Bindings under way."""
+    def stand_down(self) -> None:
+        """Answer every held call, and all that still come, with NOT_LEADER; Bindings under way keep their calls."""
         self._ended = True
         for key in sorted(self._states):
             self._feed(key, LeadershipLost(self._clock.monotonic_s()))
+
+    async def posts_over(self) -> None:
+        """Wait for the Bindings under way."""
         if self._posts:
             await asyncio.wait(self._posts)
+
+    async def shut_down(self) -> None:
+        """`stand_down`, and wait for the Bindings under way."""
+        self.stand_down()
+        await self.posts_over()
+
+    def begin_anew(self) -> None:
+        """Take calls again, knowing nothing, as after a restart; after `stand_down` and `posts_over`."""
+        for _, timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._states.clear()
+        self._looked.clear()
+        self._ended = False
 
     # -- events in ----------------------------------------------------------------------------------------------------
 

@@ -42,5 +42,9 @@ class Offers:
         offer = self._offers.get(uid)
         return offer is not None and offer.node is None
 
+    def forget(self) -> None:
+        """Know nothing, as after a restart."""
+        self._offers.clear()
+
     def __len__(self) -> int:
         return len(self._offers)

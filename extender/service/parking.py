@@ -100,5 +100,12 @@ class Parking:
             self._told_for_a_moment.discard(uid)
         self._absent = absent - self._absent
 
+    def forget(self) -> None:
+        """Know nothing, as after a restart."""
+        self._parked.clear()
+        self._told_for_a_moment.clear()
+        self._awaited.clear()
+        self._absent.clear()
+
     def __len__(self) -> int:
         return len(self._parked)

@@ -57,6 +57,12 @@ def test_certificates_stay_when_netgang_has_some() -> None:
     assert ready["extenders"][0]["tlsConfig"] == {"caFile": "/etc/netgang/ca.crt"}
 
 
+def test_leader_election_stays_when_it_is_wanted() -> None:
+    """Two of them agree on the Lease that the installed file names."""
+    ready = on_testbed(INSTALLED, kubeconfig=Path("/k"), extender="http://127.0.0.1:1", leader_election=True)
+    assert ready["leaderElection"] == INSTALLED["leaderElection"]
+
+
 def test_the_source_is_not_changed() -> None:
     """The installed configuration can be used again, with another address."""
     before = yaml.safe_dump(INSTALLED)

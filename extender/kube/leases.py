@@ -1,0 +1,146 @@
+"""The LeaseApi port over HTTP: the Lease, and the role's label on our pods.
+
+Why a transport of its own: a renewal that waits its turn behind thirty-two Bindings is how a busy leader loses its
+lease. Rule: each call has one time limit, half the renew deadline, so that one lost answer does not cost the lease; an
+update sends the whole object back, with the version that was read and everything that others wrote on it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from extender.errors import NotFoundError
+from extender.kube.calls import LEASE_CREATE, LEASE_GET, LEASE_UPDATE, LEASES, POD_PATCH, PODS
+from extender.kube.credentials import ApiServer
+from extender.kube.faults import mapped
+from extender.kube.transport import Transport, TransportLimits
+from extender.leading import Lease, LeaseSpec
+
+ROLE_LABEL = "netgang.io/role"
+_LIMITS = TransportLimits(concurrency=4)
+_PODS_LISTED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class LeasePlace:
+    """Which Lease, and the namespace of our pods; "": we are no pod, and label nobody."""
+
+    namespace: str
+    name: str
+    pods_namespace: str = ""
+
+
+class _Metadata(msgspec.Struct):
+    name: str = ""
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+
+
+class _Spec(msgspec.Struct):
+    holder: str | None = msgspec.field(name="holderIdentity", default=None)
+    duration_s: int | None = msgspec.field(name="leaseDurationSeconds", default=None)
+    acquired: str | None = msgspec.field(name="acquireTime", default=None)
+    renewed: str | None = msgspec.field(name="renewTime", default=None)
+    transitions: int | None = msgspec.field(name="leaseTransitions", default=None)
+
+
+class _Lease(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+
+
+class _List(msgspec.Struct):
+    items: list[_Object] | None
+
+
+_LEASE = msgspec.json.Decoder(_Lease)
+_LIST = msgspec.json.Decoder(_List)
+
+
+class KubeLeases:
+    """LeaseApi of one Lease at one API server; an async context manager, bound to one event loop."""
+
+    def __init__(self, server: ApiServer, place: LeasePlace, *, call_s: float, agent: str = "netgang") -> None:
+        self._place = place
+        self._call_s = call_s
+        self._transport = Transport(server, limits=_LIMITS, agent=agent)
+
+    async def __aenter__(self) -> Self:
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._transport.__aexit__(kind, error, trace)
+
+    async def read(self) -> Lease | None:
+        """The Lease as storage has it; `None`: there is none."""
+        path = LEASE_GET.path(self._place.namespace, self._place.name)
+        try:
+            return _lease(path, await self._transport.send("GET", path, timeout_s=self._call_s))
+        except NotFoundError:
+            return None
+
+    async def write(self, spec: LeaseSpec, over: Lease | None) -> Lease:
+        """Replace `over`, or create the Lease; returns it as stored. See `LeaseApi` for the errors."""
+        place = self._place
+        if over is None:
+            method, path = "POST", LEASE_CREATE.resource.collection(place.namespace)
+            found: dict[str, Any] = {
+                "apiVersion": f"{LEASES.group}/{LEASES.version}",
+                "kind": "Lease",
+                "metadata": {"name": place.name, "namespace": place.namespace},
+            }
+        else:
+            method, path = "PUT", LEASE_UPDATE.path(place.namespace, place.name)
+            found = msgspec.json.decode(over.raw)
+        found["spec"] = {**found.get("spec", {}), **_written(spec)}
+        body = msgspec.json.encode(found)
+        return _lease(path, await self._transport.send(method, path, body=body, timeout_s=self._call_s))
+
+    async def label(self, pod: str, role: str | None) -> None:
+        """Set or remove the role's label on a pod of our namespace."""
+        path = POD_PATCH.path(self._place.pods_namespace, pod)
+        body = msgspec.json.encode({"metadata": {"labels": {ROLE_LABEL: role}}})
+        await self._transport.send(
+            "PATCH", path, body=body, content_type="application/merge-patch+json", timeout_s=self._call_s
+        )
+
+    async def labelled(self, role: str) -> Sequence[str]:
+        """Names of the pods of our namespace that carry this role's label."""
+        query = urlencode({"labelSelector": f"{ROLE_LABEL}={role}", "limit": _PODS_LISTED}, quote_via=quote)
+        path = f"{PODS.collection(self._place.pods_namespace)}?{query}"
+        body = await self._transport.send("GET", path, timeout_s=self._call_s)
+        with mapped(f"GET {path}"):
+            return [one.metadata.name for one in _LIST.decode(body).items or ()]
+
+
+def _lease(path: str, body: bytes) -> Lease:
+    with mapped(path):
+        found = _LEASE.decode(body)
+    spec = found.spec
+    return Lease(
+        LeaseSpec(
+            spec.holder or "", spec.duration_s or 0, spec.acquired or "", spec.renewed or "", spec.transitions or 0
+        ),
+        found.metadata.resource_version,
+        bytes(body),
+    )
+
+
+def _written(spec: LeaseSpec) -> dict[str, Any]:
+    return {
+        "holderIdentity": spec.holder,
+        "leaseDurationSeconds": spec.duration_s,
+        "acquireTime": spec.acquired,
+        "renewTime": spec.renewed,
+        "leaseTransitions": spec.transitions,
+    }

@@ -1,0 +1,65 @@
+"""The Lease as we read and write it, and the calls that a candidate makes.
+
+Rule: times in a Lease are somebody else's clock. They are compared for being the same or not, and for nothing else.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSpec:
+    """What a Lease says; times as text, because nobody else's clock is trusted."""
+
+    holder: str
+    """Identity of the leader; "": nobody leads, and nobody has to be waited for"""
+    duration_s: int
+    """How long others wait after they saw the last change"""
+    acquired: str
+    renewed: str
+    transitions: int
+    """How often the holder changed"""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A Lease as it is stored."""
+
+    spec: LeaseSpec
+    version: str
+    """Its resourceVersion: a write that names another one is refused"""
+    raw: bytes = b""
+    """The whole object, so that what others wrote on it stays"""
+
+
+class LeaseApi(Protocol):
+    """What a candidate asks of the API server. Its own connection: nothing else may delay a renewal."""
+
+    async def read(self) -> Lease | None:
+        """The Lease as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
+
+    async def write(self, spec: LeaseSpec, over: Lease | None) -> Lease:
+        """Replace `over`, or create the Lease where there was none; returns it as stored.
+
+        Errors: ConflictError: it changed meanwhile, or exists by now; NotFoundError: it was deleted; ApiError;
+        ApiUnavailableError: whether it was written is not known.
+        """
+
+    async def label(self, pod: str, role: str | None) -> None:
+        """Set or remove the role's label on a pod of our namespace. Errors: NotFoundError and as `read`."""
+
+    async def labelled(self, role: str) -> Sequence[str]:
+        """Names of the pods of our namespace that carry this role's label. Errors: as `read`."""
+
+
+def micro_time(since_epoch_us: int) -> str:
+    """What the API calls MicroTime: RFC 3339 with exactly six digits, so that what was written is read again.
+
+    >>> micro_time(1_700_000_000_000_250)
+    '2023-11-14T22:13:20.000250Z'
+    """
+    return (_EPOCH + timedelta(microseconds=since_epoch_us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

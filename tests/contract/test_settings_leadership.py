@@ -1,0 +1,117 @@
+"""Settings of leader election: what is refused and in which words, and what a replica makes of its environment."""
+
+import doctest
+import os
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extender import settings_leadership
+from extender.candidacy import candidacy
+from extender.clock import SystemClock
+from extender.errors import ConfigError
+from extender.kube.credentials import ApiServer, Authorization, Token
+from extender.leading import LeaseTimes
+from extender.leading.election import DRIFT_RATIO, JITTER_RATIO
+from extender.settings import Settings
+from extender.settings_leadership import LeaderElection, LeaseSettings
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.upper().startswith("NETGANG_")]:
+        monkeypatch.delenv(name)
+
+
+REFUSED: Mapping[str, tuple[str, dict[str, Any]]] = {  # case: (part of the message, values)
+    "neither on nor off": ("leader_election = 'maybe' (from the command line)", {"leader_election": "maybe"}),
+    "an unknown name": ("lease.duration (from the command line): no such setting", {"lease.duration": 4}),
+    "no time to end what was sent": (
+        "renew_deadline_s (3.5) must be 0.5 s below 95 % of duration_s (4)",
+        {"lease.renew_deadline_s": 3.5},
+    ),
+    "longer than the lease": ("renew_deadline_s (9) must be 0.5 s below", {"lease.renew_deadline_s": 9}),
+    "one chance to renew": (
+        "retry_period_s (2) must be at most half of renew_deadline_s (2.5)",
+        {"lease.retry_period_s": 2},
+    ),
+    "parts of a second": ("lease.duration_s = 4.5", {"lease.duration_s": 4.5}),
+    "no name": ("lease.name = ''", {"lease.name": ""}),
+    "a name that is none": ("lease.name = 'A_B'", {"lease.name": "A_B"}),
+    "a saved cluster": (
+        "leader_election needs a live cluster",
+        {"leader_election": "on", "snapshot": "cluster.json"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("want", "values"), REFUSED.values(), ids=REFUSED)
+def test_what_does_not_fit_is_refused(want: str, values: dict[str, Any]) -> None:
+    """The message names the setting, its value and what it must be."""
+    with pytest.raises(ConfigError) as caught:
+        Settings.load(overrides=values)
+    assert want in str(caught.value)
+
+
+def test_one_replica_is_the_default() -> None:
+    """`netgang serve` from a shell needs no Lease."""
+    assert Settings().leader_election is LeaderElection.OFF
+
+
+@pytest.mark.parametrize(("written", "want"), [("on", "on"), ('"on"', "on"), ("off", "off"), ("true", "on")])
+def test_yaml_s_on_is_on(written: str, want: str, tmp_path: Path) -> None:
+    """With quotes and without, where YAML reads a truth value."""
+    file = tmp_path / "netgang.yaml"
+    file.write_text(f"leader_election: {written}\n")
+    assert Settings.load(file).leader_election == want
+
+
+def test_the_defaults_are_those_of_the_election() -> None:
+    """One place says them to people, one to the code."""
+    lease = LeaseSettings()
+    assert LeaseTimes(lease.duration_s, lease.renew_deadline_s, lease.retry_period_s) == LeaseTimes()
+    assert settings_leadership._DRIFT_RATIO == DRIFT_RATIO
+
+
+def test_the_defaults_give_a_take_over_within_five_seconds() -> None:
+    """The leader dies just after a renewal, which the other sees one pause later, and waits from then on."""
+    lease = LeaseSettings()
+    assert lease.retry_period_s * (1 + JITTER_RATIO) + lease.duration_s < 5.0
+
+
+def test_examples_in_docstrings_hold() -> None:
+    """What the docstrings show is what happens."""
+    outcome = doctest.testmod(settings_leadership)
+    assert (outcome.attempted > 0, outcome.failed) == (True, 0)
+
+
+SERVER = ApiServer(url="http://127.0.0.1:1", authorization=Authorization(lambda: Token(""), clock=SystemClock()))
+
+
+async def test_without_election_nobody_stands() -> None:
+    """Nothing is made of it."""
+    async with candidacy(Settings(), SERVER, random.Random(0), environment={}, host="h") as stands:
+        assert stands is None
+
+
+IN_A_POD = {"POD_NAME": "netgang-7", "POD_NAMESPACE": "team"}
+IDENTITIES = {  # case: (beginning of the identity, pod to label, environment)
+    "in a pod": ("netgang-7_", "netgang-7", IN_A_POD),
+    "in none": ("box_", "", {}),
+}
+
+
+@pytest.mark.parametrize(("begins", "pod", "environment"), IDENTITIES.values(), ids=IDENTITIES)
+async def test_an_identity_is_of_one_process(begins: str, pod: str, environment: Mapping[str, str]) -> None:
+    """The pod's name, else the machine's, and something new each time: a restarted container is another candidate."""
+    settings, seen = Settings(leader_election=LeaderElection.ON), set()
+    for seed in range(3):
+        async with candidacy(settings, SERVER, random.Random(seed), environment=environment, host="box") as stands:
+            assert stands is not None
+            assert stands.pod == pod
+            assert stands.election.identity.startswith(begins)
+            seen.add(stands.election.identity)
+    assert len(seen) == 3

@@ -1,0 +1,186 @@
+"""The Lease over HTTP, on a small server that keeps an API server's promises about versions."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from extender.clock import SystemClock
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.kube.credentials import ApiServer, Authorization, Token
+from extender.kube.leases import KubeLeases, LeasePlace
+from extender.leading import Lease, LeaseApi, LeaseSpec
+from tests.fakes.leases import FakeLeases, StoredLease
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/team/leases"
+SPEC = LeaseSpec("me", 4, "2026-01-01T00:00:00.000001Z", "2026-01-01T00:00:00.000002Z", 3)
+
+
+@dataclass
+class Server:
+    """Objects by path, as a Kubernetes API server keeps them."""
+
+    objects: dict[str, dict[str, Any]] = field(default_factory=dict)
+    version: int = 100
+    fails: int = 0
+    """Status of all answers, if it is one of failure"""
+    bodies: list[Any] = field(default_factory=list)
+
+    async def handle(self, request: web.Request) -> web.Response:
+        """Answer one request."""
+        path = request.path
+        body = json.loads(await request.read() or b"null")
+        self.bodies.append(body)
+        if self.fails:
+            return self._status(self.fails)
+        if request.method == "GET" and path.endswith("/pods"):
+            wanted = parse_qs(urlsplit(request.path_qs).query)["labelSelector"][0].partition("=")
+            found = [one for key, one in self.objects.items() if key.startswith(path)]
+            return web.json_response(
+                {"items": [one for one in found if one["metadata"].get("labels", {}).get(wanted[0]) == wanted[2]]}
+            )
+        if request.method == "POST":
+            path = f"{path}/{body['metadata']['name']}"
+            return self._status(409) if path in self.objects else self._stored(path, body)
+        if path not in self.objects:
+            return self._status(404)
+        there = self.objects[path]
+        if request.method == "PUT":
+            changed = body["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"]
+            return self._status(409) if changed else self._stored(path, body)
+        if request.method == "PATCH":
+            labels = there["metadata"].setdefault("labels", {})
+            for key, value in body["metadata"]["labels"].items():
+                labels.pop(key, None)
+                labels |= {key: value} if value is not None else {}
+        return web.json_response(there)
+
+    def _stored(self, path: str, body: dict[str, Any]) -> web.Response:
+        self.version += 1
+        self.objects[path] = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
+        return web.json_response(self.objects[path])
+
+    def _status(self, code: int) -> web.Response:
+        return web.json_response({"kind": "Status", "code": code, "message": "no"}, status=code)
+
+
+@dataclass(frozen=True)
+class World:
+    """The port and the server behind it."""
+
+    api: KubeLeases
+    server: Server
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    """An empty server."""
+    server = Server()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", server.handle)
+    async with AsyncExitStack() as stack:
+        running = TestServer(app)
+        await running.start_server()
+        stack.push_async_callback(running.close)
+        access = ApiServer(
+            url=str(running.make_url("")).rstrip("/"),
+            authorization=Authorization(lambda: Token("Bearer abc"), clock=SystemClock()),
+        )
+        api = await stack.enter_async_context(KubeLeases(access, LeasePlace("team", "lead", "team"), call_s=5.0))
+        yield World(api, server)
+
+
+@pytest.fixture(params=["fake", "HTTP"])
+def port(request: pytest.FixtureRequest, world: World) -> LeaseApi:
+    """The fake and the client in turn."""
+    return FakeLeases(StoredLease()) if request.param == "fake" else world.api
+
+
+async def test_a_lease_is_created_and_replaced(port: LeaseApi) -> None:
+    """What was written is read, with another version each time."""
+    assert await port.read() is None
+    first = await port.write(SPEC, None)
+    assert (await port.read()) == first
+    assert first.spec == SPEC
+    renewed = LeaseSpec("me", 4, SPEC.acquired, "2026-01-01T00:00:05.000000Z", 3)
+    second = await port.write(renewed, first)
+    assert second.spec == renewed
+    assert second.version != first.version
+
+
+async def test_who_comes_second_is_refused(port: LeaseApi) -> None:
+    """A lease that exists is not created, one that changed is not replaced, and one that is gone is not found."""
+    first = await port.write(SPEC, None)
+    with pytest.raises(ConflictError):
+        await port.write(SPEC, None)
+    await port.write(SPEC, first)
+    with pytest.raises(ConflictError):
+        await port.write(SPEC, Lease(SPEC, first.version, first.raw))
+
+
+async def test_what_others_wrote_on_the_lease_stays(world: World) -> None:
+    """Labels, annotations and fields of the spec that we do not know."""
+    await world.api.write(SPEC, None)
+    there = world.server.objects[f"{LEASES}/lead"]
+    there["metadata"]["labels"] = {"team": "x"}
+    there["spec"]["strategy"] = "Oldest"
+    found = await world.api.read()
+    assert found is not None
+    await world.api.write(LeaseSpec("", 1, "a", "b", 4), found)
+    now = world.server.objects[f"{LEASES}/lead"]
+    assert now["metadata"]["labels"] == {"team": "x"}
+    assert now["spec"] == {
+        "strategy": "Oldest",
+        "holderIdentity": "",
+        "leaseDurationSeconds": 1,
+        "acquireTime": "a",
+        "renewTime": "b",
+        "leaseTransitions": 4,
+    }
+
+
+async def test_a_lease_that_says_nothing_can_be_read(world: World) -> None:
+    """Every field of the spec is optional: such a lease has no holder."""
+    world.server.objects[f"{LEASES}/lead"] = {"metadata": {"resourceVersion": "7"}}
+    assert await world.api.read() == Lease(LeaseSpec("", 0, "", "", 0), "7", b'{"metadata": {"resourceVersion": "7"}}')
+
+
+async def test_a_lease_that_is_gone_is_not_written(world: World) -> None:
+    """404, which means: read again."""
+    first = await world.api.write(SPEC, None)
+    world.server.objects.clear()
+    with pytest.raises(NotFoundError):
+        await world.api.write(SPEC, first)
+
+
+async def test_failures_keep_their_kind(world: World) -> None:
+    """403 is an ApiError; what cannot be read is no answer."""
+    world.server.fails = 403
+    with pytest.raises(ApiError) as caught:
+        await world.api.read()
+    assert caught.value.status == 403
+    world.server.fails = 0
+    world.server.objects[f"{LEASES}/lead"] = {"metadata": {"resourceVersion": "7"}, "spec": {"leaseTransitions": "x"}}
+    with pytest.raises(ApiUnavailableError):
+        await world.api.read()
+
+
+async def test_the_label_is_set_and_removed(world: World) -> None:
+    """Other labels stay; pods with it are found by it."""
+    pods = "/api/v1/namespaces/team/pods"
+    for name in ("a", "b"):
+        world.server.objects[f"{pods}/{name}"] = {"metadata": {"name": name, "labels": {"app": "netgang"}}}
+    await world.api.label("a", "leader")
+    assert await world.api.labelled("leader") == ["a"]
+    assert world.server.objects[f"{pods}/a"]["metadata"]["labels"] == {"app": "netgang", "netgang.io/role": "leader"}
+    await world.api.label("a", None)
+    assert await world.api.labelled("leader") == []
+    assert world.server.objects[f"{pods}/a"]["metadata"]["labels"] == {"app": "netgang"}
+    with pytest.raises(NotFoundError):
+        await world.api.label("c", "leader")

@@ -1,0 +1,91 @@
+"""A LeaseApi in memory: one Lease and the pods' labels, which several candidates share and which break on demand."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.leading import Lease, LeaseSpec
+
+
+@dataclass(slots=True)
+class StoredLease:
+    """The API server's side."""
+
+    lease: Lease | None = None
+    labels: dict[str, str | None] = field(default_factory=dict)
+    """pod → its role; a pod that is not in here does not exist"""
+    forbidden: bool = False
+    """Nobody has the right to the Lease"""
+    ghosts: list[str] = field(default_factory=list)
+    """Pods that are still listed as leaders and exist no more"""
+    version: int = 0
+
+    @property
+    def holder(self) -> str:
+        """Who is in the Lease; "": nobody."""
+        return self.lease.spec.holder if self.lease is not None else ""
+
+    def leaders(self) -> list[str]:
+        """Pods that carry the leader's label."""
+        return sorted(pod for pod, role in self.labels.items() if role == "leader")
+
+
+class FakeLeases:
+    """One candidate's connection to it."""
+
+    def __init__(self, stored: StoredLease) -> None:
+        self.stored = stored
+        self.calls: list[str] = []
+        """What was called: read, write, label, labelled"""
+        self.cut = False
+        """Nothing is answered, and nothing arrives"""
+        self.lost: deque[str] = deque()
+        """Calls whose answer is lost after they took effect, by name, each once"""
+        self.latency_s = 0.0
+
+    async def read(self) -> Lease | None:
+        """The Lease."""
+        await self._begin("read")
+        if self.stored.forbidden:
+            raise ApiError(403, "leases is forbidden")
+        return self.stored.lease
+
+    async def write(self, spec: LeaseSpec, over: Lease | None) -> Lease:
+        """Replace or create it."""
+        await self._begin("write")
+        there = self.stored.lease
+        if over is not None and there is None:
+            raise NotFoundError(404, "leases not found")
+        if (over and over.version) != (there and there.version):
+            raise ConflictError(409, "the object has been modified")
+        self.stored.version += 1
+        self.stored.lease = Lease(spec, str(self.stored.version), over.raw if over is not None else b"{}")
+        self._end("write")
+        return self.stored.lease
+
+    async def label(self, pod: str, role: str | None) -> None:
+        """Label a pod."""
+        await self._begin("label")
+        if pod not in self.stored.labels:
+            raise NotFoundError(404, f"pods {pod} not found")
+        self.stored.labels[pod] = role
+
+    async def labelled(self, role: str) -> Sequence[str]:
+        """Pods with this role."""
+        await self._begin("labelled")
+        return sorted([*self.stored.ghosts, *(pod for pod, its in self.stored.labels.items() if its == role)])
+
+    async def _begin(self, name: str) -> None:
+        self.calls.append(name)
+        if self.cut:
+            await asyncio.sleep(1.25)  # the adapter's own time limit
+            raise ApiUnavailableError(f"{name}: no answer in time")
+        if self.latency_s:
+            await asyncio.sleep(self.latency_s)
+
+    def _end(self, name: str) -> None:
+        if self.lost and self.lost[0] == name:
+            self.lost.popleft()
+            raise ApiUnavailableError(f"{name}: no answer in time")
