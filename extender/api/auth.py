@@ -1,0 +1,179 @@
+"""Who may read the documents: a bearer token of the cluster, and the right to the address, asked of the API server.
+
+Why the API server: who may see the cluster's jobs is already written in its RBAC rules, and its tokens are already in
+everybody's hands (`kubectl create token`). A list of passwords of our own would be a second truth.
+
+Rules:
+- No answer means no: what cannot be checked now is refused with 503, never let through.
+- An answer is remembered for a short time, a yes longer than a no; a token only as its SHA-256. Strangers' tokens have
+  a memory of their own, so that they cannot push out what is known of others.
+- Only so many questions are asked at a time, and so many callers wait for theirs; one more is told to come again.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, Generic, TypeVar
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from extender.api.problems import problem_response
+from extender.errors import ApiError, ApiUnavailableError
+from extender.ports import Clock, Identity, Reviews
+
+_COME_AGAIN_S: Final = "1"
+
+_log = logging.getLogger("netgang.auth")
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class AuthLimits:
+    """How long answers are believed, how many are remembered, how many are asked for at a time."""
+
+    yes_s: float = 60.0
+    no_s: float = 10.0
+    remembered_max: int = 1024
+    asked_max: int = 4
+    waiting_max: int = 64
+
+
+class TokenAuth:
+    """An ASGI app in front of another one: whoever may not is answered here, and the other one hears nothing."""
+
+    def __init__(self, app: ASGIApp, reviews: Reviews, clock: Clock, limits: AuthLimits = AuthLimits()) -> None:
+        self._app = app
+        self._reviews = reviews
+        self._limits = limits
+        self._slots = asyncio.Semaphore(limits.asked_max)
+        self._waiting = 0
+        most, now_s = limits.remembered_max, clock.monotonic_s
+        self._known: _Memory[bytes, Identity] = _Memory(limits.yes_s, most, now_s)
+        """token's hash → whose it is"""
+        self._strangers: _Memory[bytes, bool] = _Memory(limits.no_s, most, now_s)
+        self._allowed: _Memory[tuple[Identity, str, str], bool] = _Memory(limits.yes_s, most, now_s)
+        """(who, verb, path) → yes"""
+        self._denied: _Memory[tuple[Identity, str, str], bool] = _Memory(limits.no_s, most, now_s)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let one request through, or refuse it with a problem document."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        refusal = await self._refusal(_bearer_token(scope), scope["method"].lower(), scope["path"])
+        await (self._app if refusal is None else refusal)(scope, receive, send)
+
+    async def _refusal(self, token: str, verb: str, path: str) -> Response | None:
+        if not token:
+            return _unauthorized("show a token: Authorization: Bearer TOKEN (kubectl create token NAME)")
+        try:
+            who = await self._who(token)
+            if who is None:
+                return _unauthorized("the API server does not know this token, or it has expired")
+            if await self._may(who, verb, path):
+                return None
+        except _Busy:
+            return _unavailable("too many callers are being checked; come again in a moment")
+        except (ApiError, ApiUnavailableError) as error:
+            _log.warning("cannot ask the API server who may read: %s", error)
+            return _unavailable("the API server cannot be asked now who may read this; the log says more")
+        return problem_response(
+            HTTPStatus.FORBIDDEN,
+            f"{who.username} may not {verb} {path}: it needs a ClusterRole with this verb and nonResourceURL, such as "
+            "netgang-viewer",
+            headers=_LAST,
+        )
+
+    async def _who(self, token: str) -> Identity | None:
+        key = hashlib.sha256(token.encode()).digest()
+        if (known := self._known.get(key)) is not None:
+            return known
+        if self._strangers.get(key) is not None:
+            return None
+        found = await self._asking(lambda: self._reviews.who(token))
+        if found is None:
+            self._strangers.keep(key, True)
+        else:
+            self._known.keep(key, found)
+        return found
+
+    async def _may(self, who: Identity, verb: str, path: str) -> bool:
+        key = (who, verb, path)
+        if self._allowed.get(key) is not None:
+            return True
+        if self._denied.get(key) is not None:
+            return False
+        allowed = await self._asking(lambda: self._reviews.may(who, verb, path))
+        (self._allowed if allowed else self._denied).keep(key, True)
+        return allowed
+
+    async def _asking(self, ask: Callable[[], Awaitable[_Value]]) -> _Value:
+        if self._waiting >= self._limits.waiting_max:
+            raise _Busy
+        self._waiting += 1
+        try:
+            async with self._slots:
+                return await ask()
+        finally:
+            self._waiting -= 1
+
+
+class _Busy(Exception):
+    """Too many callers wait for an answer of the API server."""
+
+
+class _Memory(Generic[_Key, _Value]):
+    """Answers that are believed for `ttl_s`; of too many the one that was not asked for longest is forgotten."""
+
+    def __init__(self, ttl_s: float, most: int, now_s: Callable[[], float]) -> None:
+        self._ttl_s = ttl_s
+        self._most = most
+        self._now_s = now_s
+        self._kept: OrderedDict[_Key, tuple[float, _Value]] = OrderedDict()
+        """key → (until when, answer)"""
+
+    def get(self, key: _Key) -> _Value | None:
+        found = self._kept.get(key)
+        if found is None:
+            return None
+        until_s, value = found
+        if self._now_s() >= until_s:
+            del self._kept[key]
+            return None
+        self._kept.move_to_end(key)
+        return value
+
+    def keep(self, key: _Key, value: _Value) -> None:
+        self._kept[key] = self._now_s() + self._ttl_s, value
+        self._kept.move_to_end(key)
+        if len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+
+_LAST: Final = {"connection": "close"}
+"""The body of a refused request is not read, so what follows on its connection is not either."""
+
+
+def _bearer_token(scope: Scope) -> str:
+    """The token in the one Authorization header; "" if there is none, another kind, or several."""
+    found = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(found) != 1:
+        return ""
+    scheme, _, token = found[0].decode("latin-1").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _unauthorized(detail: str) -> Response:
+    headers = {"www-authenticate": 'Bearer realm="netgang"', **_LAST}
+    return problem_response(HTTPStatus.UNAUTHORIZED, detail, headers=headers)
+
+
+def _unavailable(detail: str) -> Response:
+    headers = {"retry-after": _COME_AGAIN_S, **_LAST}
+    return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=headers)

@@ -1,0 +1,86 @@
+"""Ask the API server whose a token is and what its owner may: TokenReview and SubjectAccessReview.
+
+Why a transport of its own: questions of people must not take the connections on which Bindings wait.
+"""
+
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from extender.kube.calls import ACCESS_REVIEW, TOKEN_REVIEW, Call
+from extender.kube.credentials import ApiServer
+from extender.kube.faults import mapped
+from extender.kube.transport import Transport, TransportLimits
+from extender.ports import Identity
+
+_TIMEOUT_S: Final = 5.0
+_LIMITS: Final = TransportLimits(concurrency=4, object_bytes=256 * 1024)
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: list[str] | None = None
+    extra: dict[str, list[str]] | None = None
+
+
+class _TokenStatus(msgspec.Struct):
+    authenticated: bool = False
+    user: _User = msgspec.field(default_factory=_User)
+
+
+class _TokenReview(msgspec.Struct):
+    status: _TokenStatus
+
+
+class _AccessStatus(msgspec.Struct):
+    allowed: bool
+
+
+class _AccessReview(msgspec.Struct):
+    status: _AccessStatus
+
+
+class KubeReviews:
+    """The Reviews port of one API server; an async context manager, bound to one event loop."""
+
+    def __init__(self, server: ApiServer, *, agent: str = "netgang") -> None:
+        self._transport = Transport(server, limits=_LIMITS, agent=agent)
+
+    async def __aenter__(self) -> Self:
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._transport.__aexit__(kind, error, trace)
+
+    async def who(self, token: str) -> Identity | None:
+        """Whose token it is; None: nobody's. Errors: ApiError, ApiUnavailableError."""
+        body = await self._create(TOKEN_REVIEW, "TokenReview", {"token": token})
+        with mapped("TokenReview"):
+            found = msgspec.json.decode(body, type=_TokenReview).status
+        if not found.authenticated or not found.user.username:
+            return None
+        extra = tuple(sorted((key, tuple(values)) for key, values in (found.user.extra or {}).items()))
+        return Identity(found.user.username, found.user.uid, tuple(found.user.groups or ()), extra)
+
+    async def may(self, who: Identity, verb: str, path: str) -> bool:
+        """Whether `who` has the right to `verb` (get, post) this address. Errors: ApiError, ApiUnavailableError."""
+        spec = {
+            "user": who.username,
+            "uid": who.uid,
+            "groups": who.groups,
+            "extra": dict(who.extra),
+            "nonResourceAttributes": {"verb": verb, "path": path},
+        }
+        body = await self._create(ACCESS_REVIEW, "SubjectAccessReview", spec)
+        with mapped("SubjectAccessReview"):
+            return msgspec.json.decode(body, type=_AccessReview).status.allowed
+
+    async def _create(self, call: Call, kind: str, spec: dict[str, Any]) -> bytes:
+        version = f"{call.resource.group}/{call.resource.version}"
+        body = msgspec.json.encode({"apiVersion": version, "kind": kind, "spec": spec})
+        return await self._transport.send("POST", call.resource.collection(), body=body, timeout_s=_TIMEOUT_S)

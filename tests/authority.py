@@ -1,0 +1,97 @@
+"""Certificate authorities for tests: real files, made by the openssl command in some milliseconds each.
+
+Why the command: the standard library makes no certificates, and nothing else here needs a crypto package. Python's own
+Debian images and every Linux desktop have it; without it these tests are skipped aloud, and fail with CI=true.
+"""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+LOOPBACK_NAMES = "DNS:localhost,IP:127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate and its key, as PEM files."""
+
+    cert: Path
+    key: Path
+
+    def into(self, directory: Path, *, name: str = "tls") -> "Pair":
+        """Copies under other names; a file that is there is replaced in one step, as people should do it."""
+        copies = Pair(directory / f"{name}.crt", directory / f"{name}.key")
+        for old, new in ((self.cert, copies.cert), (self.key, copies.key)):
+            beside = new.with_suffix(".new")
+            shutil.copy(old, beside)
+            beside.replace(new)
+        return copies
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A certificate authority with a certificate and key of its own in `directory`."""
+
+    directory: Path
+    name: str
+
+    @classmethod
+    def made(cls, directory: Path, name: str, *, days: int = 30) -> "Authority":
+        """A new authority; negative `days`: it has expired."""
+        made = cls(directory, name)
+        more = ("-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign", "-sha256", "-out", str(made.cert))
+        if days > 0:
+            openssl("req", "-x509", *_EC, "-keyout", str(made.key), "-days", str(days), *more)
+        else:
+            openssl("req", "-x509", *_EC, "-keyout", str(made.key), *more)
+            text = str(made.cert)
+            openssl("x509", "-in", text, "-signkey", str(made.key), "-days", str(days), "-out", text)
+        return made
+
+    @property
+    def cert(self) -> Path:
+        """Its certificate."""
+        return self.directory / f"{self.name}.crt"
+
+    @property
+    def key(self) -> Path:
+        """Its key."""
+        return self.directory / f"{self.name}.key"
+
+    def issue(
+        self, name: str, *, days: int = 30, san: str = "", usage: str = "clientAuth", file: str | None = None
+    ) -> Pair:
+        """A certificate for common name `name`; negative `days`: one that has expired; `san` as openssl writes it."""
+        stem = self.directory / (file or f"{self.name}-{name}".replace(":", "-"))
+        pair = Pair(stem.with_suffix(".crt"), stem.with_suffix(".key"))
+        request, extensions = stem.with_suffix(".csr"), stem.with_suffix(".ext")
+        openssl("req", *_EC, "-keyout", str(pair.key), "-out", str(request), "-subj", f"/CN={name}")
+        alternative = [f"subjectAltName={san}"] if san else []
+        extensions.write_text("\n".join(["basicConstraints=CA:FALSE", f"extendedKeyUsage={usage}", *alternative]))
+        openssl(
+            *("x509", "-req", "-in", str(request), "-CA", str(self.cert), "-CAkey", str(self.key)),
+            *("-days", str(days), "-sha256", "-extfile", str(extensions), "-out", str(pair.cert)),
+        )
+        return pair
+
+    def server(self, name: str = "netgang", *, days: int = 30, file: str | None = None) -> Pair:
+        """A certificate for a server on the loopback."""
+        return self.issue(name, days=days, san=LOOPBACK_NAMES, usage="serverAuth", file=file)
+
+
+def openssl(*arguments: str) -> str:
+    """Run the command; its output. Skips the test where there is none."""
+    program = shutil.which("openssl")
+    if program is None:
+        reason = "no openssl command: TLS is NOT tested"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,104 @@
+"""TokenReview and SubjectAccessReview on the wire, and what their answers mean."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from extender.clock import SystemClock
+from extender.errors import ApiError, ApiUnavailableError
+from extender.kube.calls import CALLS, REVIEWS, rules
+from extender.kube.credentials import ApiServer, Authorization, Token
+from extender.kube.reviews import KubeReviews
+from extender.ports import Identity
+
+TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
+ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+ANN = Identity("ann", "u1", ("devs", "system:authenticated"), (("key", ("a", "b")),))
+ANN_JSON = {"username": "ann", "uid": "u1", "groups": ["devs", "system:authenticated"], "extra": {"key": ["a", "b"]}}
+
+
+@asynccontextmanager
+async def asked(body: object, *, status: int = 201) -> AsyncIterator[tuple[KubeReviews, list[tuple[str, Any]]]]:
+    """The adapter of a server that gives one answer to everything, and what the server was asked."""
+    seen: list[tuple[str, Any]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        assert (request.method, request.headers["Authorization"]) == ("POST", "Bearer ours")
+        seen.append((request.path, await request.json()))
+        return web.Response(status=status, text=body if isinstance(body, str) else json.dumps(body))
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    authorization = Authorization(lambda: Token("Bearer ours"), clock=SystemClock())
+    try:
+        url = "http://{}:{}".format(*runner.addresses[0])
+        async with KubeReviews(ApiServer(url=url, authorization=authorization)) as reviews:
+            yield reviews, seen
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_token_is_reviewed() -> None:
+    """The token in the body, never in the address; everything that RBAC may look at comes back."""
+    async with asked({"status": {"authenticated": True, "user": ANN_JSON}}) as (reviews, seen):
+        assert await reviews.who("secret") == ANN
+    want = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "secret"}}
+    assert seen == [(TOKENS, want)]
+
+
+NOBODY = {
+    "not authenticated": {"authenticated": False},
+    "an error": {"error": "token expired"},
+    "nothing said": {},
+    "a name but no yes": {"user": ANN_JSON},
+    "a yes but no name": {"authenticated": True, "user": {"groups": ["system:masters"]}},
+}
+
+
+@pytest.mark.parametrize("status", NOBODY.values(), ids=NOBODY)
+async def test_nobody_is_nobody(status: dict[str, Any]) -> None:
+    """Only a plain yes with a name counts."""
+    async with asked({"status": status}) as (reviews, _):
+        assert await reviews.who("x") is None
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_right_is_reviewed(allowed: bool) -> None:
+    """With everything that is known of the person, for the verb and path of a nonResourceURL."""
+    async with asked({"status": {"allowed": allowed}}) as (reviews, seen):
+        assert await reviews.may(ANN, "get", "/v1/plan") is allowed
+    spec = {"user": "ann", "uid": "u1", "groups": list(ANN.groups), "extra": {"key": ["a", "b"]},
+            "nonResourceAttributes": {"verb": "get", "path": "/v1/plan"}}  # fmt: skip
+    assert seen == [(ACCESS, {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec})]
+
+
+@pytest.mark.parametrize("body", ["", "{}", "null", '{"status": {"allowed": "yes"}}'])
+async def test_an_answer_that_makes_no_sense_is_no_answer(body: str) -> None:
+    """An error, so that the caller refuses; never a yes."""
+    async with asked(body) as (reviews, _):
+        with pytest.raises(ApiUnavailableError):
+            await reviews.may(ANN, "get", "/v1/plan")
+
+
+async def test_no_right_to_ask_is_an_error() -> None:
+    """403 to our own question means that the component's rights are missing."""
+    async with asked({"kind": "Status", "message": "forbidden"}, status=403) as (reviews, _):
+        with pytest.raises(ApiError) as caught:
+            await reviews.who("x")
+    assert caught.value.status == 403
+
+
+def test_the_rights_are_two_and_not_among_the_usual_ones() -> None:
+    """manifests/components/debug-auth grants these; the base does not."""
+    assert rules(REVIEWS) == {
+        ("create", "authentication.k8s.io", "tokenreviews"),
+        ("create", "authorization.k8s.io", "subjectaccessreviews"),
+    }
+    assert not rules(REVIEWS) & rules(CALLS)

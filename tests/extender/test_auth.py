@@ -1,0 +1,175 @@
+"""The port for people with `debug_auth: token`: who is let through, who is told what, and how often it is asked."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from extender.api.auth import AuthLimits, TokenAuth
+from extender.errors import ApiError, ApiUnavailableError
+from extender.ports import Identity
+from tests.fakes.clock import FakeClock
+from tests.fakes.reviews import FakeReviews
+
+ANN = {"authorization": "Bearer ann-token"}
+RIGHTS = frozenset({("ann", "get", "/v1/plan"), ("ann", "post", "/filter")})
+
+
+class Door:
+    """TokenAuth in front of an app that remembers who came through."""
+
+    def __init__(self, limits: AuthLimits = AuthLimits(), **reviews: Any) -> None:
+        self.reviews = FakeReviews(**({"owners": {"ann-token": "ann", "bob-token": "bob"}, "rights": RIGHTS} | reviews))
+        self.clock = FakeClock()
+        self.came: list[str] = []
+        self.auth = TokenAuth(self._inside, self.reviews, self.clock, limits)
+
+    async def _inside(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.came.append(scope["path"])
+        await PlainTextResponse("inside")(scope, receive, send)
+
+    async def ask(self, headers: Mapping[str, str] | list[tuple[str, str]], path: str = "/v1/plan") -> httpx.Response:
+        """GET a path."""
+        transport = httpx.ASGITransport(self.auth)
+        async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+            return await client.get(path, headers=headers)
+
+
+async def test_who_has_the_right_comes_in() -> None:
+    """A token of the cluster, and a rule for the address; the query is no part of the address."""
+    door = Door()
+    assert (await door.ask(ANN, "/v1/plan?x=1")).text == "inside"
+    assert door.reviews.asked == ["who", "may"]
+
+
+REFUSED = {  # case: (status, part of the detail, headers, path)
+    "no token": (401, "show a token", {}, "/v1/plan"),
+    "another scheme": (401, "show a token", {"authorization": "Basic YTpi"}, "/v1/plan"),
+    "an empty token": (401, "show a token", {"authorization": "Bearer "}, "/v1/plan"),
+    "two headers": (401, "show a token", [*ANN.items(), *ANN.items()], "/v1/plan"),
+    "an unknown token": (401, "does not know this token", {"authorization": "Bearer x"}, "/v1/plan"),
+    "another address": (403, "ann may not get /v1/network", ANN, "/v1/network"),
+    "another verb": (403, "ann may not get /filter", ANN, "/filter"),
+    "another person": (403, "bob may not get /v1/plan", {"authorization": "bearer bob-token"}, "/v1/plan"),
+    "even for health": (401, "show a token", {}, "/healthz"),
+}
+
+
+@pytest.mark.parametrize(("status", "detail", "headers", "path"), REFUSED.values(), ids=REFUSED)
+async def test_everybody_else_is_told_why_not(status: int, detail: str, headers: Any, path: str) -> None:
+    """A problem document, the connection closed, and the app inside hears of nobody."""
+    door = Door()
+    answer = await door.ask(headers, path)
+    assert (answer.status_code, door.came) == (status, [])
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["connection"] == "close"
+    assert detail in answer.json()["detail"]
+    assert ("www-authenticate" in answer.headers) == (status == 401)
+
+
+@pytest.mark.parametrize("error", [ApiUnavailableError("no answer"), ApiError(403, "forbidden"), ApiError(500, "x")])
+async def test_what_cannot_be_checked_is_refused(error: Exception) -> None:
+    """Closed, not open, when the API server is away or does not let us ask; and not remembered as a no."""
+    door = Door(error=error)
+    answer = await door.ask(ANN)
+    assert (answer.status_code, answer.headers["retry-after"], door.came) == (503, "1", [])
+    door.reviews.error = None
+    assert (await door.ask(ANN)).status_code == 200
+
+
+async def test_a_yes_is_believed_for_a_minute_and_a_no_for_ten_seconds() -> None:
+    """So a page that reloads costs nothing, and a right that is taken away ends soon."""
+    door = Door()
+    bob, stranger = {"authorization": "Bearer bob-token"}, {"authorization": "Bearer x"}
+    for _ in range(3):
+        statuses = [(await door.ask(one)).status_code for one in (ANN, bob, stranger)]
+        assert statuses == [200, 403, 401]
+    assert door.reviews.asked == ["who", "may", "who", "may", "who"]
+    door.reviews.rights = frozenset({("bob", "get", "/v1/plan")})
+    door.clock.advance(10.0)
+    assert [(await door.ask(one)).status_code for one in (ANN, bob, stranger)] == [200, 200, 401]
+    assert door.reviews.asked[5:] == ["may", "who"]
+    door.clock.advance(50.0)
+    assert (await door.ask(ANN)).status_code == 403
+    assert door.reviews.asked[7:] == ["who", "may"]
+
+
+async def test_strangers_do_not_push_out_who_is_known() -> None:
+    """However many wrong tokens come, a known caller costs no question."""
+    door = Door(AuthLimits(remembered_max=4))
+    await door.ask(ANN)
+    for number in range(20):
+        await door.ask({"authorization": f"Bearer wrong-{number}"})
+    asked = len(door.reviews.asked)
+    await door.ask(ANN)
+    assert len(door.reviews.asked) == asked
+
+
+async def test_what_is_remembered_has_a_bound() -> None:
+    """The address that was not asked for longest is forgotten first."""
+    paths = [f"/v1/explain/a/{number}" for number in range(5)]
+    door = Door(AuthLimits(remembered_max=4), rights=frozenset(("ann", "get", path) for path in paths))
+    for path in paths:
+        await door.ask(ANN, path)
+    assert door.reviews.asked.count("may") == 5
+    await door.ask(ANN, paths[1])
+    assert door.reviews.asked.count("may") == 5
+    await door.ask(ANN, paths[0])
+    assert door.reviews.asked.count("may") == 6
+
+
+async def test_only_so_many_questions_at_a_time() -> None:
+    """Two are asked, two wait, the fifth is told to come again; afterwards all come in."""
+    door = Door(AuthLimits(asked_max=2, waiting_max=4), closed=asyncio.Event())
+    calls = [asyncio.create_task(door.ask({"authorization": f"Bearer {number}"})) for number in range(4)]
+    while len(door.reviews.asked) < 2:  # noqa: ASYNC110 - the fake tells nobody
+        await asyncio.sleep(0)
+    answer = await door.ask(ANN)
+    assert (answer.status_code, "come again" in answer.json()["detail"]) == (503, True)
+    assert len(door.reviews.asked) == 2
+    assert door.reviews.closed is not None
+    door.reviews.closed.set()
+    assert [answer.status_code for answer in await asyncio.gather(*calls)] == [401] * 4
+    assert (await door.ask(ANN)).status_code == 200
+
+
+async def test_a_caller_that_gives_up_leaves_its_place() -> None:
+    """Hanging up while it is checked is not counted as waiting for ever."""
+    door = Door(AuthLimits(asked_max=1, waiting_max=1), closed=asyncio.Event())
+    call = asyncio.create_task(door.ask(ANN))
+    while not door.reviews.asked:  # noqa: ASYNC110 - the fake tells nobody
+        await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert door.reviews.closed is not None
+    door.reviews.closed.set()
+    assert (await door.ask(ANN)).status_code == 200
+
+
+async def test_two_people_are_two() -> None:
+    """Answers are kept by the whole identity: another group is another person."""
+    door = Door(owners={token: Identity("ann", groups=(token,)) for token in ("a", "b")})
+    for token in ("a", "b"):
+        await door.ask({"authorization": f"Bearer {token}"})
+    assert door.reviews.asked == ["who", "may", "who", "may"]
+
+
+async def test_a_websocket_is_closed() -> None:
+    """There is none behind the door, and a way around it must not be one."""
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    door = Door()
+    await door.auth({"type": "websocket", "path": "/v1/plan", "headers": []}, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.close"]
+    assert door.came == []

@@ -1,0 +1,39 @@
+"""What an API server would say about people, from two tables."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from extender.ports import Identity
+
+
+@dataclass
+class FakeReviews:
+    """The Reviews port: token → whose it is, and the rights (user name, verb, path) that exist. Counts questions."""
+
+    owners: Mapping[str, str | Identity] = field(default_factory=dict)
+    rights: frozenset[tuple[str, str, str]] = frozenset()
+    error: Exception | None = None
+    """Raised instead of every answer."""
+    asked: list[str] = field(default_factory=list)
+    """`who` or `may`, in order"""
+    closed: asyncio.Event | None = None
+    """While it is not set, no answer comes."""
+
+    async def who(self, token: str) -> Identity | None:
+        """The owner of a token in the table."""
+        await self._answer("who")
+        owner = self.owners.get(token)
+        return Identity(owner, groups=("system:authenticated",)) if isinstance(owner, str) else owner
+
+    async def may(self, who: Identity, verb: str, path: str) -> bool:
+        """Whether the right is in the table."""
+        await self._answer("may")
+        return (who.username, verb, path) in self.rights
+
+    async def _answer(self, question: str) -> None:
+        self.asked.append(question)
+        if self.closed is not None:
+            await self.closed.wait()
+        if self.error is not None:
+            raise self.error
