@@ -1,16 +1,18 @@
 """Tell gangs' owners what is wrong with their labels and annotations: one Event, on one pod (DESIGN §3).
 
-Why on a pod: that is what people describe when a job does not start. Rule: a fault is told once, and only after it
-has stood for a while, because pods and their PodGroup arrive one after the other.
+Why on a pod: that is what people describe when a job does not start; a PodGroup, if there is one, gets it too. Rule: a
+fault is told once, and only after it has stood for a while, because pods and their PodGroup arrive one after the other.
 """
 
 from dataclasses import dataclass
 
 from extender.cache import ClusterCache
-from extender.controller.events import Happening, Tell
+from extender.cache.seen_groups import SeenGroups
+from extender.controller.events import Happening, Tell, TellOf, group_subject
 from extender.ports import Clock
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod
+from scoring.podgroup_status import POD_GROUPED
 from scoring.policy import Policy, gang_options
 
 PATIENCE_S = 5.0
@@ -29,11 +31,22 @@ class _Fault:
 class Complaints:
     """Each gang's fault, if it has one. Bounded by the gangs that exist."""
 
-    def __init__(self, cache: ClusterCache, clock: Clock, policy: Policy, tell: Tell) -> None:
+    def __init__(
+        self,
+        cache: ClusterCache,
+        clock: Clock,
+        policy: Policy,
+        tell: Tell,
+        *,
+        groups: SeenGroups | None = None,
+        tell_of: TellOf | None = None,
+    ) -> None:
         self._cache = cache
         self._clock = clock
         self._policy = policy
         self._tell = tell
+        self._groups = groups
+        self._tell_of = tell_of
         self._faults: dict[GangKey, _Fault] = {}
 
     def look(self) -> None:
@@ -54,12 +67,18 @@ class Complaints:
                 if pod is not None:
                     fault.open = False
                     self._tell(pod, *fault.told)
+                    self._tell_group(gang, *fault.told)
+
+    def _tell_group(self, gang: Gang, what: Happening, note: str) -> None:
+        seen = self._groups.get(gang.key) if self._groups is not None and gang.source in POD_GROUPED else None
+        if seen is not None and self._tell_of is not None:
+            self._tell_of(group_subject(gang.key, seen.uid), what, note, "")
 
 
 def _fault_of(gang: Gang, policy: Policy) -> tuple[Happening, str] | None:
     if gang.problem is not None:
         return Happening.GANG_INVALID, gang.problem_detail or gang.problem.value
-    problems = gang_options(dict(gang.options), policy).problems
+    problems = gang_options(dict(gang.options), policy, namespace=gang.key.partition("/")[0]).problems
     return (Happening.OPTION_IGNORED, "; ".join(problems)) if problems else None
 
 

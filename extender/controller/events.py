@@ -1,8 +1,8 @@
-"""Kubernetes Events about pods: what people have to know and cannot read from the pod's status.
+"""Kubernetes Events about pods and PodGroups: what people have to know and cannot read from the status.
 
 Why so guarded: a cluster full of waiting gangs could produce thousands of Events a minute, and the API server is busy
-enough with Bindings. Rules: the same thing is told of a pod once in ten minutes; the queue is bounded and paced, and
-what finds no room, or no ear, is counted and forgotten. Nothing ever depends on an Event.
+enough with Bindings. Rules: the same thing is told of an object once in ten minutes; the queue is bounded and paced,
+and what finds no room, or no ear, is counted and forgotten. Nothing ever depends on an Event.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
 from extender.telemetry import Telemetry
-from scoring.ids import PodUid
+from scoring.ids import GangKey
 from scoring.model import Pod
 
 REPORTER = "netgang.io/extender"
@@ -42,6 +42,9 @@ class Happening(StrEnum):
     ADMISSION_REFUSED = "AdmissionRefused"
     GANG_INVALID = "GangInvalid"
     OPTION_IGNORED = "OptionIgnored"
+    GANG_WAITING = "GangWaiting"
+    GANG_STUCK = "GangCannotStart"
+    GANG_STARTED = "GangStarted"
 
 
 _ACTIONS: Mapping[Happening, str] = {
@@ -53,8 +56,12 @@ _ACTIONS: Mapping[Happening, str] = {
     Happening.ADMISSION_REFUSED: "Admit",
     Happening.GANG_INVALID: "Plan",
     Happening.OPTION_IGNORED: "Plan",
+    Happening.GANG_WAITING: "Plan",
+    Happening.GANG_STUCK: "Plan",
+    Happening.GANG_STARTED: "Bind",
 }
-_GOOD_NEWS = frozenset({Happening.REPINNED})
+_NORMAL = frozenset({Happening.REPINNED, Happening.GANG_WAITING, Happening.GANG_STARTED})
+"""Nobody has to do anything"""
 
 Tell: TypeAlias = Callable[[Pod, Happening, str], None]
 """Tell of a pod what happened, with a sentence for people. Must not raise and not wait."""
@@ -65,8 +72,38 @@ def tell_nobody(_pod: Pod, _what: Happening, _note: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Subject:
+    """What an Event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+TellOf: TypeAlias = Callable[[Subject, Happening, str, str], None]
+"""Tell of any object what happened: a sentence for people, and the topic that makes it the same or another thing."""
+
+
+def pod_subject(pod: Pod) -> Subject:
+    """The pod."""
+    return Subject("v1", "Pod", pod.namespace, pod.name, pod.uid)
+
+
+def group_subject(key: GangKey, uid: str) -> Subject:
+    """The coscheduling PodGroup of a gang.
+
+    >>> group_subject(GangKey("team-a/resnet"), "u1").name
+    'resnet'
+    """
+    namespace, _, name = key.partition("/")
+    return Subject("scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, name, uid)
+
+
+@dataclass(frozen=True, slots=True)
 class _Told:
-    pod: Pod
+    about: Subject
     what: Happening
     note: str
     at_s: float
@@ -85,21 +122,25 @@ class Events:
         self._instance = instance
         self._pause_s = 1.0 / per_s
         self._queue: asyncio.Queue[_Told] = asyncio.Queue(MOST_QUEUED)
-        self._told: OrderedDict[tuple[PodUid, Happening], float] = OrderedDict()
-        """(pod, what) → when it was told last, the oldest first"""
+        self._told: OrderedDict[tuple[str, Happening, str], float] = OrderedDict()
+        """(uid, what, topic) → when it was told last, the oldest first"""
 
     def tell(self, pod: Pod, what: Happening, note: str) -> None:
         """Post an Event soon, unless the same was told of this pod less than `REPEAT_S` ago; see `Tell`."""
+        self.tell_of(pod_subject(pod), what, note, "")
+
+    def tell_of(self, about: Subject, what: Happening, note: str, topic: str) -> None:
+        """Post an Event soon, unless `what` with this topic was told of it less than `REPEAT_S` ago; see `TellOf`."""
         now_s = self._clock.monotonic_s()
         while self._told and (
             len(self._told) > _MOST_REMEMBERED or now_s - next(iter(self._told.values())) >= REPEAT_S
         ):
             self._told.popitem(last=False)
-        if (pod.uid, what) in self._told:
+        if (about.uid, what, topic) in self._told:
             return
-        self._told[pod.uid, what] = now_s
+        self._told[about.uid, what, topic] = now_s
         try:
-            self._queue.put_nowait(_Told(pod, what, note, self._clock.now_s()))
+            self._queue.put_nowait(_Told(about, what, note, self._clock.now_s()))
         except asyncio.QueueFull:
             self._telemetry.event_dropped()
 
@@ -108,28 +149,29 @@ class Events:
         while True:
             told = await self._queue.get()
             try:
-                await self._api.create_event(told.pod.namespace, self._event(told))
+                await self._api.create_event(told.about.namespace, self._event(told))
             except (ApiError, ApiUnavailableError) as error:
                 self._telemetry.event_dropped()
-                _log.info("Event %s about %s not posted: %s", told.what, told.pod.key, error)
+                about = told.about
+                _log.info("Event %s about %s/%s not posted: %s", told.what, about.namespace, about.name, error)
             await asyncio.sleep(self._pause_s)
 
     def _event(self, told: _Told) -> dict[str, Any]:
-        pod = told.pod
+        about = told.about
         return {
             # A dash, because what is before it must be a name in itself; cut, because all of it must be one.
-            "metadata": {"generateName": f"{pod.name[:200]}-", "namespace": pod.namespace},
+            "metadata": {"generateName": f"{about.name[:200]}-", "namespace": about.namespace},
             "eventTime": _micro_time(told.at_s),
             "regarding": {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "namespace": pod.namespace,
-                "name": pod.name,
-                "uid": pod.uid,
+                "apiVersion": about.api_version,
+                "kind": about.kind,
+                "namespace": about.namespace,
+                "name": about.name,
+                "uid": about.uid,
             },
             "reason": told.what.value,
             "action": _ACTIONS[told.what],
-            "type": "Normal" if told.what in _GOOD_NEWS else "Warning",
+            "type": "Normal" if told.what in _NORMAL else "Warning",
             "note": clipped(told.note),
             "reportingController": REPORTER,
             "reportingInstance": self._instance,

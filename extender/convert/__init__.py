@@ -7,7 +7,7 @@ functions, ValueError with the field's name for what cannot be read, everything 
 from extender.convert.admission import admission_patch, narrowed_terms
 from extender.convert.constraints import pinned_node, unmodelled_constraints
 from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL, node_from_json
-from extender.convert.podgroups import pod_group_from_json
+from extender.convert.podgroups import pod_group_from_json, seen_pod_group_from_json
 from extender.convert.pods import ADMITTED_ANNOTATION, NUDGE_ANNOTATION, pod_from_json
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "pinned_node",
     "pod_from_json",
     "pod_group_from_json",
+    "seen_pod_group_from_json",
     "unmodelled_constraints",
 ]

@@ -3,13 +3,22 @@
 scheduling.x-k8s.io/v1alpha1 (coscheduling) and scheduling.volcano.sh/v1beta1 have `minMember`; the native
 scheduling.k8s.io has `schedulingPolicy.gang.minCount`. Rule: a minimum that is missing is 0 here, and the cache refuses
 the gang with a sentence for people.
+
+The status of a coscheduling PodGroup is no input of a decision, so it stands beside `PodGroup` and not in it: writing
+it changes nothing that is planned.
 """
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
 from scoring.ids import gang_key
 from scoring.model import PodGroup
+from scoring.podgroup_status import NO_STATUS, GroupStatus
 from scoring.resources import NO_RESOURCES, Resources
 
 
@@ -33,7 +42,119 @@ class _PodGroup(Json):
     spec: _Spec | None = None
 
 
+class _Managed(Json):
+    """One of `metadata.managedFields`: who wrote last, and to which subresource."""
+
+    manager: str = ""
+    subresource: str = ""
+
+
+class _WrittenMetadata(Metadata):
+    managed_fields: list[_Managed] | None = None
+
+
+class _Status(Json):
+    phase: str | None = None
+    scheduled: int | None = None
+    running: int | None = None
+    succeeded: int | None = None
+    failed: int | None = None
+    occupied_by: str | None = None
+    schedule_start_time: datetime | None = None
+
+
+class _WithStatus(Json):
+    metadata: _WrittenMetadata
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
 _pod_group = msgspec.json.Decoder(_PodGroup)
+_with_status = msgspec.json.Decoder(_WithStatus)
+
+STATUS_WRITER = "netgang"
+"""Our name in `metadata.managedFields`, as field manager of statuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPodGroup:
+    """A PodGroup as the API server shows it: what decides, and beside it what is written for people."""
+
+    group: PodGroup
+    uid: str = ""
+    resource_version: str = ""
+    status: GroupStatus = NO_STATUS
+    ours: bool = False
+    """We wrote (part of) its status."""
+    other_writer: str = ""
+    """Who else did; empty: nobody."""
+
+
+def seen_pod_group_from_json(raw: bytes | msgspec.Raw) -> SeenPodGroup:
+    """Read a coscheduling PodGroup with its status and who wrote it. ValueError names the field that is wrong."""
+    read = decode(_with_status, raw, what="PodGroup")
+    metadata, status = read.metadata, read.status or _Status()
+    writers = [one.manager for one in metadata.managed_fields or () if one.subresource == "status"]
+    start = status.schedule_start_time
+    return SeenPodGroup(
+        group=_group(metadata, read.spec),
+        uid=metadata.uid or "",
+        resource_version=metadata.resource_version or "",
+        status=GroupStatus(
+            phase=status.phase or "",
+            scheduled=status.scheduled or 0,
+            running=status.running or 0,
+            succeeded=status.succeeded or 0,
+            failed=status.failed or 0,
+            occupied_by=status.occupied_by or "",
+            schedule_start_s=int(seconds(start)) if start is not None else None,
+        ),
+        ours=STATUS_WRITER in writers,
+        other_writer=next((name for name in sorted(writers) if name != STATUS_WRITER), ""),
+    )
+
+
+def status_patch(seen: SeenPodGroup, wanted: GroupStatus, *, only: frozenset[str]) -> bytes | None:
+    """A merge patch that makes the fields `only` (names of `GroupStatus`) as wanted; `None`: they are so already.
+
+    It names the uid and the version that were seen: a PodGroup that changed since, or was replaced, is left alone.
+
+    >>> group = SeenPodGroup(PodGroup(gang_key("team", "g"), 2), "u1", "7")
+    >>> status_patch(group, GroupStatus(phase="Pending", failed=1), only=frozenset({"phase", "scheduled"}))
+    b'{"metadata":{"uid":"u1","resourceVersion":"7"},"status":{"phase":"Pending"}}'
+    >>> status_patch(group, GroupStatus(), only=STATUS_FIELDS) is None
+    True
+    """
+    now, then = _written(seen.status), _written(wanted)
+    named = {_JSON_NAMES[name] for name in only}
+    changed = {key: value for key, value in then.items() if key in named and now[key] != value}
+    if not changed:
+        return None
+    metadata = {"uid": seen.uid, "resourceVersion": seen.resource_version}
+    return msgspec.json.encode({"metadata": metadata, "status": changed})
+
+
+STATUS_FIELDS = frozenset(one.name for one in fields(GroupStatus))
+_JSON_NAMES: Mapping[str, str] = {
+    # field of GroupStatus → its name in the PodGroup's status
+    **{name: name for name in STATUS_FIELDS},
+    "occupied_by": "occupiedBy",
+    "schedule_start_s": "scheduleStartTime",
+}
+
+
+def _written(status: GroupStatus) -> dict[str, Any]:
+    """As JSON; what a merge patch is to remove is None."""
+    start_s = status.schedule_start_s
+    return {
+        "phase": status.phase or None,
+        "scheduled": status.scheduled,
+        "running": status.running,
+        "succeeded": status.succeeded,
+        "failed": status.failed,
+        "occupiedBy": status.occupied_by or None,
+        "scheduleStartTime": None if start_s is None else f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%dT%H:%M:%SZ}",
+    }
 
 
 def pod_group_from_json(raw: bytes | msgspec.Raw) -> PodGroup:
@@ -42,8 +163,12 @@ def pod_group_from_json(raw: bytes | msgspec.Raw) -> PodGroup:
     A time-out of 0 is none: mpi-operator writes 0 when its user asked for nothing.
     """
     read = decode(_pod_group, raw, what="PodGroup")
-    spec = read.spec or _Spec()
-    key = gang_key(read.metadata.namespace or "default", read.metadata.name)
+    return _group(read.metadata, read.spec)
+
+
+def _group(metadata: Metadata, given: _Spec | None) -> PodGroup:
+    spec = given or _Spec()
+    key = gang_key(metadata.namespace or "default", metadata.name)
     try:
         least = Resources.parse(spec.min_resources) if spec.min_resources else NO_RESOURCES
     except ValueError as error:
@@ -52,7 +177,7 @@ def pod_group_from_json(raw: bytes | msgspec.Raw) -> PodGroup:
     return PodGroup(
         key=key,
         min_member=_minimum(spec),
-        created_s=seconds(read.metadata.creation_timestamp),
+        created_s=seconds(metadata.creation_timestamp),
         schedule_timeout_s=timeout_s if timeout_s is not None and timeout_s > 0 else None,
         min_resources=least,
     )

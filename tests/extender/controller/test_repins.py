@@ -62,7 +62,8 @@ def lose(world: World, *names: str) -> None:
 
 def told(world: World) -> list[tuple[str, str]]:
     """(reason, pod) of all Events but those of lapses."""
-    return [(one["reason"], one["regarding"]["name"]) for one in world.api.events if one["reason"] != "AdmissionLapsed"]
+    besides = ("AdmissionLapsed", "GangWaiting", "GangCannotStart")
+    return [(one["reason"], one["regarding"]["name"]) for one in world.api.events if one["reason"] not in besides]
 
 
 async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:

@@ -1,0 +1,137 @@
+"""What a PodGroup's status should say, from the gang's pods and the plan: phase, counts, since when, for whom.
+
+Why derived: the status is for people and for their tools, never an input of a decision, so it can be made anew from
+what exists at any time, after a restart too. Rules: the words and what they promise are those of scheduling.x-k8s.io
+(`Scheduled` and `PreScheduling` of its earlier versions tell apart what its later ones call one name); `Finished` and
+`Failed` stay while nothing of the gang lives, because pods are cleaned up one by one after the end.
+
+| phase | promise |
+|---|---|
+| Pending | fewer pods exist than must run, or what they say of their gang cannot be used |
+| PreScheduling | all needed pods exist; the gang waits for its turn and for room |
+| Scheduling | it has been given its places, or some members have nodes and others not |
+| Scheduled | minMember members have nodes, fewer run yet |
+| Running | minMember members run or have succeeded |
+| Finished | minMember members have succeeded |
+| Failed | members failed, and the pods that are left are too few |
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scoring.model import Gang, GangSource, Phase, Pod
+
+
+class GroupPhase(StrEnum):
+    """`status.phase` of a PodGroup, as we write it."""
+
+    PENDING = "Pending"
+    PRE_SCHEDULING = "PreScheduling"
+    SCHEDULING = "Scheduling"
+    SCHEDULED = "Scheduled"
+    RUNNING = "Running"
+    FINISHED = "Finished"
+    FAILED = "Failed"
+
+
+POD_GROUPED = frozenset({GangSource.POD_GROUP, GangSource.ANNOTATION})
+"""Sources of gangs that a coscheduling PodGroup may size"""
+_FINAL = frozenset({GroupPhase.FINISHED.value, GroupPhase.FAILED.value})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """A PodGroup's status as far as we read and write it; what is absent there has its default here."""
+
+    phase: str = ""
+    """A `GroupPhase`, or whatever another controller wrote"""
+    scheduled: int = 0
+    """Members on a node and alive, or Succeeded"""
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    occupied_by: str = ""
+    """`namespace/job` of the members' jobs, sorted, with commas between"""
+    schedule_start_s: int | None = None
+    """Since when enough pods exist, Unix seconds"""
+
+
+NO_STATUS = GroupStatus()
+"""What a new PodGroup has."""
+
+
+def wanted_status(gang: Gang | None, before: GroupStatus, *, admitted: bool) -> GroupStatus:
+    """The status that describes `gang` now; `None`: none of its pods exist any more.
+
+    `admitted`: the plan has places for it. `before` keeps an end that is still true and the time of the start. Cost:
+    O(n log n) in members. Writing the result and asking again gives the same result.
+
+    >>> from tests.builders import bound, gang
+    >>> waiting = gang("g", 2)
+    >>> wanted_status(waiting, GroupStatus(), admitted=False).phase
+    'PreScheduling'
+    >>> running = gang("g", members=[bound(p, "n1") for p in waiting.members])
+    >>> status = wanted_status(running, GroupStatus(), admitted=False)
+    >>> status.phase, status.scheduled, status.running
+    ('Running', 2, 2)
+    >>> wanted_status(None, status, admitted=False).phase
+    'Pending'
+    """
+    if gang is None:
+        return before if before.phase in _FINAL else GroupStatus(phase=GroupPhase.PENDING.value)
+    phase = _phase(gang, admitted=admitted)
+    ended = before.phase in _FINAL and not any(map(_alive, gang.members))
+    if ended and (phase.value not in _FINAL or phase.value == before.phase):
+        return before
+    return GroupStatus(
+        phase=phase.value,
+        scheduled=len(gang.placed),
+        running=_running(gang),
+        succeeded=_count(gang, Phase.SUCCEEDED),
+        failed=_count(gang, Phase.FAILED),
+        occupied_by=",".join(sorted({str(p.job) for p in gang.members if p.job is not None})),
+        schedule_start_s=_start_s(gang, before, phase),
+    )
+
+
+def _phase(gang: Gang, *, admitted: bool) -> GroupPhase:
+    least, placed = gang.min_member, len(gang.placed)
+    succeeded, failed = _count(gang, Phase.SUCCEEDED), _count(gang, Phase.FAILED)
+    possible = succeeded + sum(map(_alive, gang.members))
+    if succeeded >= least:
+        return GroupPhase.FINISHED
+    if failed and possible < least:
+        return GroupPhase.FAILED
+    if _running(gang) + succeeded >= least:
+        return GroupPhase.RUNNING
+    if placed >= least:
+        return GroupPhase.SCHEDULED
+    if placed:
+        return GroupPhase.SCHEDULING
+    if gang.problem is not None or possible < least:
+        return GroupPhase.PENDING
+    return GroupPhase.SCHEDULING if admitted else GroupPhase.PRE_SCHEDULING
+
+
+def _start_s(gang: Gang, before: GroupStatus, phase: GroupPhase) -> int | None:
+    """When the min-th oldest pod was created; once written it stays, until the gang begins anew."""
+    if phase is GroupPhase.PENDING:
+        return None
+    begins_anew = before.phase in _FINAL and phase.value not in _FINAL
+    if before.schedule_start_s is not None and not begins_anew:
+        return before.schedule_start_s
+    counted = [p for p in gang.members if not begins_anew or _alive(p)]
+    created_s = sorted(p.created_s for p in counted)
+    return int(created_s[min(gang.min_member, len(created_s)) - 1])
+
+
+def _alive(pod: Pod) -> bool:
+    return not pod.terminal and not pod.deleting
+
+
+def _running(gang: Gang) -> int:
+    return sum(p.phase is Phase.RUNNING and not p.deleting for p in gang.members)
+
+
+def _count(gang: Gang, phase: Phase) -> int:
+    return sum(p.phase is phase for p in gang.members)
