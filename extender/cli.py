@@ -223,18 +223,30 @@ def _moment(text: str) -> float:
 
 def _print_plan(document: dict[str, Any]) -> None:
     console = Console()
-    admitted = Table("rank", "gang", "zone", "score", "members", title="admitted", title_justify="left")
+    queue = ("rank", "gang", "state", "ω′", "ω")
+    admitted = Table(*queue, "zone", "score", "members", title="admitted", title_justify="left")
     for one in document["admitted"]:
         where = ", ".join(f"{pod} → {node}" for pod, node in one["members"].items())
         score = "–" if one["score"] is None else f"{one['score']:.1f}"
-        gang = f"[green]{escape(one['gang'])}[/green]"
-        admitted.add_row(str(one["rank"]), gang, escape(one["zone"]), score, escape(where))
-    waiting = Table("rank", "gang", "reason", "detail", title="waiting", title_justify="left")
+        admitted.add_row(*_turn(one, "green"), escape(one["zone"]), score, escape(where))
+    waiting = Table(*queue, "reason", "detail", title="waiting", title_justify="left")
     for one in document["waiting"]:
-        gang = f"[yellow]{escape(one['gang'])}[/yellow]"
-        waiting.add_row(str(one["rank"]), gang, one["reason"], escape(one["detail"]))
+        waiting.add_row(*_turn(one, "yellow"), one["reason"], escape(one["detail"]))
     for table in (admitted, waiting):
         console.print(table if table.row_count else f"{table.title}: none")
+    for gang, nodes in document["held"].items():
+        console.print(f"held for {escape(gang)}: {escape(', '.join(nodes))}", soft_wrap=True, highlight=False)
+
+
+def _turn(one: dict[str, Any], colour: str) -> tuple[str, str, str, str, str]:
+    """Rank, name, state and weight of a gang; gangs that netgang does not rank have no weight."""
+    state, weight = one.get("state", "–"), one.get("weight")
+    name = f"[{colour}]{escape(one['gang'])}[/{colour}]"
+    if weight is None:
+        return str(one["rank"]), name, state, "–", "–"
+    prime = weight["omega_prime"]
+    shown = "∞" if prime is None else f"{prime:.4g}" + (" (given)" if weight["given"] else "")
+    return str(one["rank"]), name, state, shown, f"{weight['omega']:.4f}"
 
 
 if __name__ == "__main__":

@@ -25,9 +25,13 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from extender.errors import ConfigError
 from extender.settings_layers import ENV_PREFIX, Layer, merge, read_environment, read_file, sentence, unfold
+from extender.settings_leadership import LeaderElection, LeaseSettings, on_or_off
 from extender.settings_mapping import EndpointRule
 from extender.settings_network import SOURCES, FileSource, MaddashSource, NetworkSettings
-from extender.settings_types import NotNegative, Number, Positive, Section
+from extender.settings_queue import QueueSettings
+from extender.settings_status import StatusMode, StatusSetting
+from extender.settings_tls import DebugAuth, TlsSettings, open_doors
+from extender.settings_types import NotNegative, Number, Positive, Section, names
 from scoring.ids import ZoneName
 from scoring.network import METRICS
 from scoring.policy import AdmitTo, Direction, Policy, Ratios, ScorePolicy, Selection, Variant, ZonePolicy
@@ -69,11 +73,6 @@ def _label_key(text: str) -> str:
     if not _LABEL_KEY.fullmatch(text):
         raise ValueError("must be a Kubernetes label or annotation key such as topology.kubernetes.io/zone")
     return text
-
-
-def _names(value: object) -> object:
-    """A list, or the environment's comma-separated text."""
-    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
 def _ratios(value: object) -> Ratios:
@@ -142,11 +141,23 @@ class Settings(BaseSettings):
     """A second port with the same answers, for people: no call to it changes anything. `null`: none; 0: a free one."""
     debug_host: str = Field(default="127.0.0.1", min_length=1)
     """Address of `debug_port`. The default is what `kubectl port-forward` reaches inside a pod, and nobody else."""
+    debug_auth: DebugAuth = DebugAuth.OFF
+    """`token`: a caller of `debug_port` must show a bearer token of the cluster whose owner has the right to the
+    address (TokenReview and SubjectAccessReview on a nonResourceURL); `off`: whoever reaches the port is answered."""
+    debug_open: bool = False
+    """`debug_host` may be more than the loopback although nobody has to show a token, or not under TLS."""
+    health_port: int | None = Field(default=None, ge=0, le=65535)
+    """A port with /healthz, /readyz and /metrics alone, always plain HTTP: for probes and Prometheus, which show no
+    client certificate. `null`: none, they are at `port`; 0: a free one."""
+    health_host: str | None = Field(default=None, min_length=1)
+    """Address of `health_port`; `null`: the same as `host`."""
+    tls: TlsSettings = TlsSettings()
+    """Certificates of `port`, and of `debug_port` where that is not on the loopback."""
     kubeconfig: Path | None = None
     """Credentials of the cluster; `null`: those of the pod, else the usual kubeconfig."""
     snapshot: Path | None = None
     """A saved cluster (`kubectl get nodes,pods,podgroups -A -o json`) to serve instead of a live one."""
-    scheduler_names: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(default=("netgang",), min_length=1)
+    scheduler_names: Annotated[tuple[str, ...], BeforeValidator(names)] = Field(default=("netgang",), min_length=1)
     """Pods with one of these in `spec.schedulerName` are ours; all others are load and never touched."""
     managed_resource: str | None = None
     """Extended resource that makes a pod ours, such as netgang.io/gang (scheduler-config/managed-resource.yaml).
@@ -191,6 +202,13 @@ class Settings(BaseSettings):
     """How long all nodes that a pod was admitted to may stay full before it is removed for its owner to recreate."""
     writes_per_s: Positive = 1000.0
     """Most patches a second (gates removed, parked pods woken); Bindings are not counted."""
+    pod_group_status: StatusSetting = StatusMode.AUTO
+    """Whether the status of our gangs' PodGroups (scheduling.x-k8s.io) is written: `on`, `off`, or `auto`: unless
+    another controller does (docs/queue.md)."""
+    leader_election: Annotated[LeaderElection, BeforeValidator(on_or_off)] = LeaderElection.OFF
+    """`on`: of several replicas one acts, by a Lease; the others follow the cluster and take over within seconds."""
+    lease: LeaseSettings = LeaseSettings()
+    """The Lease, and who waits how long for whom."""
     log_format: LogFormat = LogFormat.TEXT
     """`text` for people, `json` for machines: the same fields."""
     log_level: LogLevel = LogLevel.INFO
@@ -199,6 +217,8 @@ class Settings(BaseSettings):
     """Where measurements come from and how long they are believed."""
     score: ScoreSettings = ScoreSettings()
     """How a measured link becomes points."""
+    queue: QueueSettings = QueueSettings()
+    """Whose turn it is, and how much a namespace may have."""
     selection: Selection = Selection.SUBSET
     """How nodes are chosen inside a zone: the best subset, the published greedy walk, or the fewest nodes."""
     zone_policy: ZonePolicy = ZonePolicy.REQUIRED
@@ -220,6 +240,13 @@ class Settings(BaseSettings):
         if debug_port and debug_port == info.data.get("port"):
             raise ValueError("must differ from port, where kube-scheduler's calls come in, or be 0 or null")
         return debug_port
+
+    @field_validator("health_port")
+    @classmethod
+    def _a_third_port(cls, health_port: int | None, info: ValidationInfo) -> int | None:
+        if health_port and health_port in (info.data.get("port"), info.data.get("debug_port")):
+            raise ValueError("must differ from port and debug_port, or be 0 or null")
+        return health_port
 
     @field_validator("scheduler_names")
     @classmethod
@@ -253,6 +280,19 @@ class Settings(BaseSettings):
             )
         if self.snapshot is not None and self.kubeconfig is not None:
             raise ValueError("snapshot and kubeconfig exclude each other: serve a saved cluster or a live one")
+        if self.snapshot is not None and self.leader_election is LeaderElection.ON:
+            raise ValueError("leader_election needs a live cluster: a saved one (snapshot) has no Lease")
+        wrong = open_doors(
+            tls=self.tls,
+            health_port=self.health_port,
+            debug_port=self.debug_port,
+            debug_host=self.debug_host,
+            debug_auth=self.debug_auth,
+            debug_open=self.debug_open,
+            saved_cluster=self.snapshot is not None,
+        )
+        if said := "; ".join(wrong):
+            raise ValueError(said)
         return self
 
     @classmethod
@@ -320,6 +360,7 @@ class Settings(BaseSettings):
             exclusion_ttl_s=self.exclusion_ttl_s,
             prioritize_packing=self.prioritize_packing,
             prioritize_reservation=self.prioritize_reservation,
+            queue=self.queue.policy(),
         )
 
 
@@ -345,6 +386,12 @@ def _names_at(path: Sequence[int | str]) -> Iterable[str]:
             return {name: None for kind in SOURCES for name in kind.model_fields}
         case ["network", "rules", _]:
             return EndpointRule.model_fields
+        case ["lease"]:
+            return LeaseSettings.model_fields
+        case ["tls"]:
+            return TlsSettings.model_fields
+        case ["queue"]:
+            return QueueSettings.model_fields
         case ["score"]:
             return ScoreSettings.model_fields
         case _:

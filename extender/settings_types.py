@@ -17,3 +17,12 @@ class Section(BaseModel):
     """A group of settings: frozen, unknown names refused, docstrings are the help text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+def names(value: object) -> object:
+    """A list, or the environment's comma-separated text.
+
+    >>> names("a, b"), names(["a"])
+    (['a', 'b'], ['a'])
+    """
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value

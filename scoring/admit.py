@@ -101,7 +101,8 @@ def _spares(
     rows: Ints = run.rows(admission.zones)
     score = with_ratios(run.policy, run.ask(gang))
     there = np.isin(rows, [run.table.index[name] for name in planned if name in run.table.index])
-    points = run.scores(admission.zones, score).rank[:, there].mean(axis=1) if there.any() else np.zeros(len(rows))
+    near = run.scores(admission.zones, score).rank_toward(np.flatnonzero(there))
+    points = near.mean(axis=1) if there.any() else np.zeros(len(rows))
     room = run.room.counts(request)[rows] > 0
     candidates = np.flatnonzero(run.mask(member_class)[rows] & ~there)
     order = candidates[np.lexsort((candidates, -points[candidates], ~room[candidates]))]

@@ -59,9 +59,9 @@ class Alternatives:
     def _points(self, gang: Gang, pod: Pod, admission: Admission) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Network points of each node of the zones towards where the siblings are and will be."""
         run = self._run
-        rank = run.scores(admission.zones, with_ratios(run.policy, run.ask(gang))).rank
+        links = run.scores(admission.zones, with_ratios(run.policy, run.ask(gang)))
         where = [m.node or admission.members.get(m.uid) for m in gang.members if m.uid != pod.uid]
         at = {name: i for i, name in enumerate(run.names(admission.zones))}
-        siblings = [at[name] for name in where if name in at]
-        points: np.ndarray[tuple[int], np.dtype[np.float64]] = rank[:, siblings].sum(axis=1)
+        siblings = np.array([at[name] for name in where if name in at], np.int64)
+        points: np.ndarray[tuple[int], np.dtype[np.float64]] = links.rank_toward(siblings).sum(axis=1)
         return points

@@ -8,8 +8,9 @@ silence (DESIGN §3).
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from fractions import Fraction
 
-from scoring.ids import EndpointId, ZoneName
+from scoring.ids import EndpointId, Namespace, ResourceName, ZoneName
 
 
 class Variant(StrEnum):
@@ -47,6 +48,43 @@ class ZonePolicy(StrEnum):
 
     REQUIRED = "required"
     PREFERRED = "preferred"
+
+
+class Algorithm(StrEnum):
+    """How the queue is worked off (PAPERS K3)."""
+
+    PLANNED = "planned"
+    """Every gang is placed for real in each run; others may use what those ahead cannot."""
+    LITERAL = "literal"
+    """Algorithm 1 as published, with its two branches and its fit test over the cluster's summed idle resources."""
+
+
+class Order(StrEnum):
+    """Who is planned first among gangs of one priority."""
+
+    WEIGHT = "weight"
+    FIFO = "fifo"
+
+
+class StarvingOrder(StrEnum):
+    """Who is first among STARVING gangs: who starves longest, or who is heaviest."""
+
+    AGE = "age"
+    WEIGHT = "weight"
+
+
+class WeightForm(StrEnum):
+    """What is compared: ω′ exactly, or ω in floating point as published (PAPERS K1)."""
+
+    EXACT = "exact"
+    LITERAL = "literal"
+
+
+class Reading(StrEnum):
+    """Whose requests are summed in the weight (PAPERS K1)."""
+
+    PER_WORKER = "per_worker"
+    WHOLE_JOB = "whole_job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +148,35 @@ class ScorePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class QueuePolicy:
+    """Whose turn it is (PAPERS K1–K3, G5; DESIGN S14)."""
+
+    algorithm: Algorithm = Algorithm.PLANNED
+    order: Order = Order.WEIGHT
+    weight: WeightForm = WeightForm.EXACT
+    reading: Reading = Reading.PER_WORKER
+    extended: tuple[ResourceName, ...] = ()
+    """Resources that count in the weight besides CPU and memory."""
+    weight_namespaces: frozenset[Namespace] = frozenset()
+    """Where annotation `netgang.io/weight` is obeyed; `*`: everywhere."""
+    starve_limit_s: float = 1800.0
+    """STARVELIMIT: how long a gang waits before it is STARVING."""
+    starve_limit_by_namespace_s: tuple[tuple[Namespace, float], ...] = ()
+    starve_limit_by_priority_s: tuple[tuple[int, float], ...] = ()
+    """For gangs of exactly this priority; wins over the namespace's."""
+    starving_order: StarvingOrder = StarvingOrder.AGE
+    starving_beats_priority: bool = False
+    """A STARVING gang goes before gangs of any priority (K3 literally), else before those of its own."""
+    starving_share: float = 0.25
+    """Most of the cluster's nodes that are held for STARVING gangs; 0: nothing is held."""
+    starving_hold_s: float = 7200.0
+    """How long a STARVING gang's zone is held; then it goes behind the other STARVING ones for as long."""
+    share_cap: float | None = None
+    """Share of each resource of the cluster that the gangs of a namespace may have; `None`: all."""
+    share_cap_by_namespace: tuple[tuple[Namespace, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """All choices that decide, in one value."""
 
@@ -138,6 +205,7 @@ class Policy:
     """/prioritize: nodes that already hold the job's members score higher (PAPERS K6)."""
     prioritize_reservation: bool = True
     """/prioritize: nodes that the plan wants for a gang score lower for everybody else."""
+    queue: QueuePolicy = QueuePolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +219,8 @@ class GangOptions:
     zone_policy: ZonePolicy = ZonePolicy.REQUIRED
     selection: Selection = Selection.SUBSET
     ratios: Ratios | None = None
+    weight: Fraction | None = None
+    """ω′ as the operator wants it; `None`: it is computed."""
     problems: tuple[str, ...] = ()
     """One sentence per annotation that was not understood; the default was used for it."""
 
@@ -164,11 +234,18 @@ KNOWN_OPTIONS = frozenset(
 """Annotations `netgang.io/<name>` that exist; another name is reported as a probable typing mistake."""
 
 
-def gang_options(annotations: Mapping[str, str], policy: Policy) -> GangOptions:
+def gang_options(annotations: Mapping[str, str], policy: Policy, *, namespace: str | None = None) -> GangOptions:
     """Read the `netgang.io/…` annotations (keys without the prefix); what is not understood becomes a problem.
+
+    `weight` is obeyed in the policy's namespaces only; without a `namespace` it is not looked at.
 
     >>> gang_options({"zones": "D, C", "near": "D", "ratios": "1:1:2"}, Policy()).zones
     ('D', 'C')
+    >>> trusted = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("ops")})))
+    >>> gang_options({"weight": "2.5"}, trusted, namespace="ops").weight
+    Fraction(5, 2)
+    >>> gang_options({"weight": "2.5"}, trusted, namespace="team").problems
+    ('netgang.io/weight: namespace team may not set weights; the computed one is used',)
     >>> gang_options({"selection": "best"}, Policy()).problems
     ("netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used",)
     """
@@ -205,11 +282,39 @@ def gang_options(annotations: Mapping[str, str], policy: Policy) -> GangOptions:
                     problems.append(
                         f"netgang.io/ratios: {value!r} is not three numbers such as 20:40:40; the default is used"
                     )
+            case "weight" if namespace is not None:
+                if policy.queue.weight_namespaces.isdisjoint({namespace, "*"}):
+                    problems.append(
+                        f"netgang.io/weight: namespace {namespace} may not set weights; the computed one is used"
+                    )
+                    continue
+                weight = _weight(value)
+                options = replace(options, weight=weight)
+                if weight is None:
+                    problems.append(
+                        f"netgang.io/weight: {value!r} is not a number of at least 0 such as 2.5 or 5/2; the computed "
+                        "one is used"
+                    )
             case _ if name not in KNOWN_OPTIONS:
                 problems.append(f"netgang.io/{name}: no such annotation; it is ignored")
             case _:
                 pass  # read by the queue and by the scaling loop
     return replace(options, problems=tuple(problems))
+
+
+def _weight(text: str) -> Fraction | None:
+    """Read a weight, exactly as it is written; `None`: it is none, or longer than anybody needs.
+
+    >>> _weight("2.5"), _weight("1/3"), _weight("-1"), _weight("nan"), _weight("1e999")
+    (Fraction(5, 2), Fraction(1, 3), None, None, None)
+    """
+    if len(text) > 40 or not set(text) <= set("0123456789./"):
+        return None
+    try:
+        found = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        return None
+    return found
 
 
 def _not_one_of(name: str, value: str, choices: type[StrEnum], used: StrEnum) -> str:

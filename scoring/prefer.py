@@ -4,7 +4,8 @@ Parts, in points of 100:
 - network: mean pair score towards the job's placed and planned members that the pod exchanges data with; without any,
   towards the other nodes of the node's own zone.
 - packing (PAPERS K6): `PACKING_POINTS` more where another member of the gang is, or is planned to be.
-- reservation: `RESERVATION_POINTS` less where the plan wants the node for a gang that is ahead.
+- reservation: `RESERVATION_POINTS` less where the plan wants the node for a gang that is ahead in the queue's order, or
+  holds it for a STARVING one: this is where the KOD2 weight shows.
 
 Rule: scores need no plan and no gang, because people ask for them with curl; a pod that does not ask for network scores
 gets equal ones, lowered only where room is reserved.
@@ -20,6 +21,7 @@ from scoring.links import toward
 from scoring.model import Gang, Pod, Role
 from scoring.network import Floats, Ints
 from scoring.plan import Memo, Plan
+from scoring.plan.holds import nodes_held
 from scoring.plan.memo import remember
 from scoring.plan.place import common_reference
 from scoring.plan.run import Run, with_ratios
@@ -91,28 +93,27 @@ def _network_points(run: Run, pod: Pod, gang: Gang | None, siblings: tuple[tuple
     points = np.zeros(len(table.nodes))
     network = run.snapshot.network
     if not ends:
-        key = (network.version, table.version, score)
+        key = (network.version, run.ground.layout, score)
         return remember(run.memo.outlooks, key, lambda: _outlook(run, score), limit=64)
     names: Sequence[NodeName] = table.names
     rows: Ints | slice = slice(None)
+    own = run.scored.connected(ends)
     if len(names) * len(ends) > _PAIRS_MAX:
         zones = sorted({table.nodes[table.index[node]].zone for node in ends})
         rows = np.sort(np.concatenate([table.zones[zone] for zone in zones]))
         names = [table.names[row] for row in rows]
     # Every member has other siblings, so this is of no use to the next one.
-    points[rows] = toward(network, names, ends, score).points.mean(axis=1)
+    points[rows] = toward(network, names, ends, score, own=own[rows]).points.mean(axis=1)
     return points
 
 
 def _outlook(run: Run, score: ScorePolicy) -> Floats:
-    """Mean points of each node towards the others of its zone. Cost: O(nodes of a zone²) for each zone."""
+    """Mean points of each node towards the others of its zone. Cost: O(nodes + measured²) for each zone."""
     table = run.table
     points = np.zeros(len(table.nodes))
     common = common_reference(run, tuple(table.zones), score) if len(table.zones) > 1 else score
     for zone, rows in table.zones.items():
-        within = run.scores((zone,), common).points
-        others = max(len(rows) - 1, 1)
-        points[rows] = (within.sum(axis=1) - np.diag(within)) / others if len(rows) > 1 else within[0]
+        points[rows] = run.scores((zone,), common).mean_points_to_others()
     points.flags.writeable = False
     return points
 
@@ -138,4 +139,5 @@ def _reserved_rows(snapshot: Snapshot, plan: Plan, gang: Gang | None) -> list[in
         gangs = (snapshot.gangs.get(admission.gang) for admission in ahead)
         waiting = {pod.uid for one in gangs if one is not None for pod in one.pending}
         nodes = {node for one in ahead for uid, node in one.members.items() if uid in waiting}
+    nodes |= nodes_held(plan.holds, besides=gang.key if gang is not None else None)
     return sorted(snapshot.table.index[node] for node in nodes if node in snapshot.table.index)

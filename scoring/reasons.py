@@ -19,6 +19,8 @@ class Reason(StrEnum):
     BACKING_OFF = "netgang: the gang's last admission lapsed, it backs off"
     NOT_PLANNED = "netgang: the gang is about to be planned"
     SPILL_WAIT = "netgang: no single zone has room, the gang waits before it is spread over zones"
+    OVER_SHARE = "netgang: the gang's namespace would have more than its share of the cluster"
+    NOT_TRIED = "netgang: the published algorithm tries only the heaviest gang now"
     # The gang can never start as it is.
     IMPOSSIBLE = "netgang: the gang would not fit into the empty cluster"
     NO_ALLOWED_ZONE = "netgang: none of the gang's allowed zones has nodes"

@@ -118,6 +118,8 @@ def fewest_zones(
         if comb(len(others), extra) > MOST_SETS:
             yield _grown(rooms, counts, fixed, others, between)
             return
+        if not _may_hold(rooms, fixed, others, counts, extra=extra):
+            continue
         sets = [tuple(sorted((*fixed, *some))) for some in combinations(others, extra)]
         holding = [some for some in sets if some and _hold(rooms, some, counts)]
         yield from sorted(holding, key=lambda some: (-_mean(between(a, b) for a, b in combinations(some, 2)), some))
@@ -125,6 +127,22 @@ def fewest_zones(
 
 def _hold(rooms: Mapping[ZoneName, Sequence[int]], zones: Sequence[ZoneName], counts: Sequence[int]) -> bool:
     return all(sum(rooms[zone][c] for zone in zones) >= count for c, count in enumerate(counts))
+
+
+def _may_hold(
+    rooms: Mapping[ZoneName, Sequence[int]],
+    fixed: Sequence[ZoneName],
+    others: Sequence[ZoneName],
+    counts: Sequence[int],
+    *,
+    extra: int,
+) -> bool:
+    """Whether `extra` more zones can be enough: those with most room for each class by itself."""
+    return all(
+        sum(rooms[zone][c] for zone in fixed) + sum(sorted((rooms[zone][c] for zone in others), reverse=True)[:extra])
+        >= count
+        for c, count in enumerate(counts)
+    )
 
 
 def _grown(

@@ -87,7 +87,7 @@ def ask_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset(
     siblings = sorted((pod.role, pod.node) for pod in placed if pod.node is not None and not pod.terminal)
     return Ask(
         gang=gang,
-        options=gang_options(dict(gang.options), policy),
+        options=gang_options(dict(gang.options), policy, namespace=gang.key.partition("/")[0]),
         need=_by_class(need),
         more=_by_class(more),
         siblings=tuple(siblings),

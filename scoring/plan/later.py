@@ -3,7 +3,7 @@
 Why together: after one event nearly all gangs keep their places. Checked one by one that is half of the time a plan
 takes; checked together it is one sum over the nodes. Rules: a place stands for sure when everything that all places of
 the previous plan take fits its nodes at once, and nobody else has been given room there during the run; else it is
-checked by itself, in its turn (`Run.take_again`). The room of places that stand is taken from the run when somebody is
+checked by itself, in its turn (`take_again`). The room of places that stand is taken from the run when somebody is
 about to look at it (`settle`).
 
 The places of later gangs are spared while a displaced gang is placed, so that it does not push the next one out of its
@@ -20,6 +20,7 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
 from scoring.network import Ints
 from scoring.plan.ask import Ask
+from scoring.plan.footprint import footprint
 from scoring.plan.memo import Footprint
 from scoring.plan.result import Admission
 from scoring.plan.run import Run
@@ -31,7 +32,7 @@ class Later:
 
     def __init__(self, run: Run, kept: Sequence[tuple[Ask, Admission]]) -> None:
         self._run = run
-        self._prints = [run.footprint(ask, before) for ask, before in kept]
+        self._prints = [footprint(run, ask, before) for ask, before in kept]
         self._turn = {ask.gang.key: turn for turn, (ask, _) in enumerate(kept)}
         self._next = 0
         """Places before this one are of gangs whose turn has come."""
@@ -76,6 +77,10 @@ class Later:
         index = self._run.table.index
         new = {node for uid, node in nodes.items() if had.get(uid) != node}
         self._doubtful.update(index[node] for node in new if node in index)
+
+    def distrust(self, rows: frozenset[int]) -> None:
+        """Places on these rows are checked one by one from now on: their room is held for somebody."""
+        self._doubtful.update(rows)
 
     def tries(self) -> Iterator[int]:
         """How many of the last places to give up, try by try: none, 1, 2, 4, … but never all."""

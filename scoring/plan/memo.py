@@ -7,19 +7,22 @@ what belongs to an older network version goes when a newer one comes.
 """
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.between import Crossings
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
-from scoring.links import LinkPoints, mean_between
+from scoring.links import LinkPoints, Links
 from scoring.model import Gang, MemberClass
-from scoring.network import Floats, Ints, NetworkMatrix
+from scoring.network import Floats, Ints
 from scoring.plan.ask import Ask, ask_of
-from scoring.policy import Policy, ScorePolicy
+from scoring.plan.standings import Standings
+from scoring.policy import Policy
 from scoring.select import Selected, on_grid
+from scoring.snapshot import NodeTable
 
 T = TypeVar("T")
 _UNKNOWN = object()
@@ -27,6 +30,10 @@ _UNKNOWN = object()
 
 MOST_PAIRS = 32_000_000
 """Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""
+
+
+_LAYOUTS = 4
+"""Layouts remembered: plans of two snapshots may take turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +57,11 @@ class Footprint:
     and nodes do, it can be kept as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
-    """What the planner reads of pair scores; the other parts take four times the memory."""
-
-    points: Floats
-    rank: Floats
-    """On the grid (`scoring.select.on_grid`), so that no selection has to put it there."""
-    reference_bps: float | None
-
-    @classmethod
-    def of(cls, scores: LinkPoints) -> "Links":
-        """Let go of the parts."""
-        return cls(scores.points, on_grid(scores.rank), scores.reference_bps)
-
-
 @dataclass(slots=True)
 class Memo:
     """Tables of reusable results. Not shared between threads."""
 
+    standings: Standings = field(default_factory=Standings)
     asks: dict[GangKey, tuple[Gang, Policy, Mapping[NodeName, int], Ask]] = field(default_factory=dict)
     """gang → its wish, valid while gang and policy are the same objects and the same members' nodes are gone"""
     footprints: dict[GangKey, Footprint] = field(default_factory=dict)
@@ -76,9 +69,13 @@ class Memo:
     masks: dict[Hashable, NDArray[np.bool_]] = field(default_factory=dict)
     """(node table version, constraints) → allowed nodes"""
     scores: dict[Hashable, Links] = field(default_factory=dict)
-    """(network version, node names, score policy) → pair scores"""
+    """(network version, node names, score policy) → pair scores, their ranks on the grid (`scoring.select.on_grid`)"""
+    toward: dict[Hashable, LinkPoints] = field(default_factory=dict)
+    """(network version, node names, ends, score policy) → the same from nodes to a few others"""
+    ranks: dict[int, Floats] = field(default_factory=dict)
+    """number of surroundings → rank of all pairs of their nodes"""
     pairs: int = 0
-    """Pairs in `scores`."""
+    """Pairs in `scores`, `toward` and `ranks`."""
     network_version: int = 0
     """Version that `scores` and all other results of measurements belong to."""
     distances: dict[Hashable, dict[ZoneName, float]] = field(default_factory=dict)
@@ -90,9 +87,17 @@ class Memo:
     surroundings: dict[Hashable, int] = field(default_factory=dict)
     """(network version, node names, score policy, resource axis) → a number that stands for it in keys"""
     outlooks: dict[Hashable, Floats] = field(default_factory=dict)
-    """(network version, node table version, score policy) → mean points of each node towards its zone's others"""
+    """(network version, layout, score policy) → mean points of each node towards its zone's others"""
     means: dict[Hashable, float] = field(default_factory=dict)
-    """(network version, names, other names, score policy) → mean points between them"""
+    """(surroundings of a zone, those of another one) → mean points between them"""
+    crossings: dict[Hashable, Crossings] = field(default_factory=dict)
+    """layout → which endpoints lead from zone to zone"""
+    measured: dict[Hashable, NDArray[np.bool_]] = field(default_factory=dict)
+    """layout → which nodes are measured anywhere"""
+    layouts: dict[int, tuple[object, object]] = field(default_factory=dict)
+    """layout → the names and zones of a node table that it stands for, kept alive"""
+    names: dict[Hashable, tuple[NodeName, ...]] = field(default_factory=dict)
+    """(layout, zones) → names of their nodes"""
     possible: dict[Hashable, bool] = field(default_factory=dict)
     """(node table version, demand) → whether it fits the empty cluster"""
     next_number: int = 0
@@ -122,26 +127,62 @@ class Memo:
         if network_version != self.network_version:
             self.network_version = network_version
             self.pairs = 0
-            tables = (self.scores, self.distances, self.selections, self.values, self.surroundings, self.outlooks)
-            for table in (*tables, self.means):
+            tables = (
+                self.scores,
+                self.toward,
+                self.ranks,
+                self.distances,
+                self.selections,
+                self.values,
+                self.surroundings,
+            )
+            for table in (*tables, self.outlooks, self.means, self.crossings, self.measured):
                 table.clear()
 
     def take_over(self, warmed: "Memo") -> None:
         """Use the pair scores of `warmed`, and drop what was computed from other network data."""
         self.renew(warmed.network_version)
-        self.scores, self.pairs = warmed.scores, warmed.pairs
+        self.scores, self.toward, self.ranks, self.pairs = warmed.scores, warmed.toward, {}, warmed.pairs
+        for layout, (names, zones) in warmed.layouts.items():
+            if layout in warmed.crossings:
+                self.crossings[self._layout(names, zones)] = warmed.crossings[layout]
 
-    def links(self, key: Hashable, make: Callable[[], LinkPoints]) -> Links:
+    def links(self, key: Hashable, make: Callable[[], Links]) -> Links:
         """Look pair scores up, or make and keep them."""
         known = self.scores.get(key)
         if known is None:
-            known = Links.of(make())
-            if self.pairs + known.points.size > MOST_PAIRS:
-                self.scores.clear()
-                self.pairs = 0
+            made = make()
+            known = replace(made, kind_rank=on_grid(made.kind_rank))
+            self._make_place(known.held)
             self.scores[key] = known
-            self.pairs += known.points.size
         return known
+
+    def links_toward(self, key: Hashable, make: Callable[[], LinkPoints]) -> LinkPoints:
+        """The same towards a few nodes."""
+        known = self.toward.get(key)
+        if known is None:
+            made = make()
+            known = replace(made, rank=on_grid(made.rank))
+            self._make_place(known.held)
+            self.toward[key] = known
+        return known
+
+    def whole_rank(self, number: int, links: Links) -> Floats:
+        """The rank of all pairs of `links`; `number` stands for them. Not to be written."""
+        known = self.ranks.get(number)
+        if known is None:
+            known = links.rank_among(None)
+            if known is not links.kind_rank:
+                self._make_place(known.size)
+            self.ranks[number] = known
+        return known
+
+    def _make_place(self, pairs: int) -> None:
+        if self.pairs + pairs > MOST_PAIRS:
+            for table in (self.scores, self.toward, self.ranks):
+                table.clear()
+            self.pairs = 0
+        self.pairs += pairs
 
     def surroundings_number(self, key: Hashable) -> int:
         """A number for `key`, which takes long to hash; it is never given to another one."""
@@ -153,12 +194,20 @@ class Memo:
             self.next_number += 1
         return known
 
-    def mean_between(
-        self, network: NetworkMatrix, names: tuple[NodeName, ...], ends: tuple[NodeName, ...], score: ScorePolicy
-    ) -> float:
-        """Mean points between two sets of nodes."""
-        key = (network.version, names, ends, score)
-        return remember(self.means, key, lambda: mean_between(network, names, ends, score), limit=16_384)
+    def layout(self, table: NodeTable) -> int:
+        """A number for which nodes there are, in which zones; most events change neither."""
+        return self._layout(table.names, table.zones)
+
+    def _layout(self, names: object, zones: object) -> int:
+        for number, known in self.layouts.items():
+            if known[0] is names and known[1] is zones:
+                return number
+        if len(self.layouts) >= _LAYOUTS:
+            self.layouts.pop(next(iter(self.layouts)))
+        number = self.next_number
+        self.next_number += 1
+        self.layouts[number] = (names, zones)
+        return number
 
     def number(self, member_class: MemberClass) -> int:
         """A number that equal classes share and different ones do not."""

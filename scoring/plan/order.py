@@ -1,15 +1,31 @@
-"""Whose turn it is: the order in which gangs are planned.
+"""Whose turn it is: the sort key by which gangs are planned.
 
-Gangs that run in part come first, because only they hold room without doing work (DESIGN §5). Then priority, then age,
-then name (DESIGN §4). The queue's weights and starvation will enter here, between priority and age, and nowhere else.
+Gangs that run in part come first, because only they hold room without doing work (DESIGN §5). The rest is the queue's
+order (`scoring.plan.turns` says who is STARVING, `scoring.plan.standings` what each weighs):
+
+- `order: weight`: priority, STARVING before WAITING, heavier before lighter, older before younger, name.
+- `order: fifo` (PAPERS G5): priority, older before younger, name. Who starves is among the oldest anyway.
+- `starving_beats_priority`: STARVING gangs come before all others, whatever their priority (PAPERS K3).
 """
 
+from typing import Any, TypeAlias
+
 from scoring.plan.ask import Ask
+from scoring.policy import Algorithm, Order, QueuePolicy
 
-OrderKey = tuple[bool, int, float, str]
+Turn: TypeAlias = tuple[int, float]
+"""0: STARVING; 1: STARVING, its hold ran out; 2: WAITING. Then since when it starves."""
+OrderKey: TypeAlias = tuple[Any, ...]
+WAITS: Turn = (2, 0.0)
 
 
-def order_key(ask: Ask) -> OrderKey:
-    """Sort key of a gang; smaller is planned first."""
-    gang = ask.gang
-    return (not ask.partial, -gang.priority, gang.created_s, gang.key)
+def order_key(ask: Ask, turn: Turn, tail: tuple[object, ...], policy: QueuePolicy) -> OrderKey:
+    """Sort key of a gang, smaller is planned first; `tail`: its weight, creation and name, as the order has them."""
+    first, priority = not ask.partial, -ask.gang.priority
+    if policy.algorithm is Algorithm.LITERAL:
+        return (first, turn[0] == 2, *tail)  # the paper knows no priorities
+    if policy.starving_beats_priority:
+        return (first, *turn, priority, *tail)
+    if policy.order is Order.FIFO:
+        return (first, priority, *tail)
+    return (first, priority, *turn, *tail)

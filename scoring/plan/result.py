@@ -39,6 +39,15 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """Room that nobody new is given, because the STARVING gang `gang` waits for it (S14)."""
+
+    gang: GangKey
+    zones: tuple[ZoneName, ...]
+    nodes: tuple[NodeName, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """All gangs that have something to decide, at one snapshot version."""
 
@@ -50,3 +59,5 @@ class Plan:
     """Every admitted member that is not bound yet → its planned node."""
     partial: frozenset[GangKey] = frozenset()
     """Gangs of which some members have a node and others of the minimum set do not."""
+    holds: Mapping[GangKey, Hold] = field(default_factory=dict)
+    """STARVING gang → what is held for it."""

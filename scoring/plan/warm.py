@@ -15,10 +15,15 @@ from scoring.snapshot import Snapshot
 
 
 def warmed(snapshot: Snapshot, network: NetworkMatrix, policy: Policy) -> Memo:
-    """A memo with the pair scores inside every zone, as plans with this data will ask for them. Cost: O(pairs)."""
+    """A memo with the pair scores inside every zone, as plans will ask for them, and what is measured between zones.
+
+    Cost: O(measured² of each zone + pairs).
+    """
     memo = Memo()
     run = Run(replace(snapshot, network=network), policy, memo)
     for score in {policy.score, common_reference(run, run.zones, policy.score)} if run.zones else ():
         for zone in run.zones:
             run.scores((zone,), score)
+    if not network.estimates:
+        run.scored.crossings()
     return memo

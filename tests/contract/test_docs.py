@@ -5,7 +5,7 @@ Renew it with `.venv/bin/python -m tests.contract.test_docs`.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,14 @@ CODE = re.compile(r"`([^`\n]+)`")
 SETTINGS_HEAD = """# Settings
 
 Every setting with its default; `extender/settings.py` says the same with the reasons. File names as here, nested ones
-as YAML or JSON mappings; environment `NETGANG_` + the name in capitals, with `__` for each dot.
+as YAML or JSON mappings; environment `NETGANG_` + the name in capitals, with `__` for each dot. Those of one network
+source, endpoint or rule are in [settings-sources.md](settings-sources.md).
 
+"""
+SOURCES_HEAD = """# Settings of network sources
+
+What one network source, endpoint or rule (entries of lists and mappings below `network`) may hold; all others are in
+[settings.md](settings.md).
 """
 
 
@@ -167,8 +173,12 @@ def _shown(value: object) -> str:
 
 def settings_document() -> str:
     """docs/settings.md as it must be."""
+    return _tables(SETTINGS_HEAD, (("", _rows(Settings)),))
+
+
+def sources_document() -> str:
+    """docs/settings-sources.md as it must be."""
     parts = (
-        ("", _rows(Settings)),
         ("\n## A file source\n\n", _rows(FileSource)),
         ("\n## A MaDDash source\n\n", _rows(MaddashSource)),
         ("\n## A perfSONAR archive (OpenSearch)\n\n", _rows(OpenSearchSource)),
@@ -179,7 +189,11 @@ def settings_document() -> str:
         ("\n## Endpoints of a node or zone\n\n", _rows(NodeEndpoints)),
         ("\n## A rule for endpoints\n\n", _rows(EndpointRule)),
     )
-    text = SETTINGS_HEAD
+    return _tables(SOURCES_HEAD, parts)
+
+
+def _tables(head: str, parts: Iterable[tuple[str, Iterable[tuple[str, str, str]]]]) -> str:
+    text = head
     for title, rows in parts:
         lines = [f"| `{name}` | {default} | {about} |\n" for name, default, about in rows]
         text += f"{title}| setting | default | |\n|---|---|---|\n{''.join(lines)}"
@@ -187,9 +201,11 @@ def settings_document() -> str:
 
 
 def test_every_setting_is_documented() -> None:
-    """docs/settings.md is what the settings say of themselves."""
+    """docs/settings.md and docs/settings-sources.md are what the settings say of themselves."""
     assert (ROOT / "docs/settings.md").read_text() == settings_document()
+    assert (ROOT / "docs/settings-sources.md").read_text() == sources_document()
 
 
 if __name__ == "__main__":
     (ROOT / "docs/settings.md").write_text(settings_document())
+    (ROOT / "docs/settings-sources.md").write_text(sources_document())

@@ -76,6 +76,8 @@ def test_plan_for_machines_is_exactly_this(cluster: Path) -> None:
                 "score": None,
                 "committed": False,
                 "members": {"a-0": "n1"},
+                "state": "WAITING",
+                "weight": {"omega_prime": 4.0, "exact": "4", "omega": 0.9820137900379085, "given": False},
             }
         ],
         "waiting": [
@@ -85,8 +87,17 @@ def test_plan_for_machines_is_exactly_this(cluster: Path) -> None:
                 "code": "IMPOSSIBLE",
                 "reason": "netgang: the gang would not fit into the empty cluster",
                 "detail": "1 members at once fit in no allowed zone, even when it is empty",
+                "state": "WAITING",
+                "weight": {
+                    "omega_prime": 0.4444444444444444,
+                    "exact": "4/9",
+                    "omega": 0.6093175418435606,
+                    "given": False,
+                },
             }
         ],
+        "order": "weight",
+        "held": {},
     }
 
 
@@ -94,8 +105,10 @@ def test_plan_for_people_is_a_table(cluster: Path) -> None:
     """The same in two tables, without colours where there is no terminal."""
     lines = [" ".join(line.split()) for line in run("plan", cluster, "--now", "0").stdout.splitlines()]
     assert lines[0] == "admitted"
-    assert "│ 1 │ default/a │ a │ – │ a-0 → n1 │" in lines
-    assert any(line.startswith("│ 2 │ default/b │ netgang: the gang would not fit into the empty") for line in lines)
+    assert "│ 1 │ default/a │ WAITING │ 4 │ 0.9820 │ a │ – │ a-0 → n1 │" in lines
+    assert any(
+        line.startswith("│ 2 │ default/b │ WAITING │ 0.4444 │ 0.6093 │ netgang: the gang would not") for line in lines
+    )
     assert "\x1b" not in "".join(lines)
 
 

@@ -6,9 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scoring.between import crossings
 from scoring.ids import EndpointId, NodeName
-from scoring.links import among, mean_between, toward
+from scoring.links import among, among_sets, toward
 from scoring.network import METRICS, Measurement, Metric, NetworkMatrix
+from scoring.plan.steps import finish
 from scoring.policy import ScorePolicy
 from scoring.score import pair_scores
 from tests.builders import mesh
@@ -42,6 +44,36 @@ def test_scores_among_nodes_are_those_of_all_pairs(network: NetworkMatrix, size:
     assert want.reference_bps == found.reference_bps
 
 
+@given(matrices(), st.lists(st.integers(0, 2), min_size=8, max_size=8), st.integers(0, 8), score_policies())
+def test_scores_among_sets_are_those_of_all_pairs(
+    network: NetworkMatrix, groups: list[int], strangers: int, score: ScorePolicy
+) -> None:
+    """Scoring only pairs within sets and between linked ones changes no bit of the result."""
+    names = [*NODES, *(NodeName(f"stranger-{i}") for i in range(strangers))]
+    sets = np.array([*groups, *(i % 3 for i in range(strangers))])
+    index = {name: row for row, name in enumerate(names)}
+    want = among(network, names, score)
+    found = finish(among_sets(network, names, sets, crossings(network, index, sets).ends, score))
+    assert np.array_equal(want.points, found.points)
+    assert np.array_equal(want.rank, found.rank)
+    assert want.reference_bps == found.reference_bps
+
+
+@given(matrices(), st.data())
+def test_rows_of_scores_are_those_of_the_whole(network: NetworkMatrix, data: st.DataObject) -> None:
+    """Parts are taken without the whole: different rows, rows named twice, towards some, and the mean to all others."""
+    names = [*NODES, *(NodeName(f"stranger-{i}") for i in range(data.draw(st.integers(0, 3))))]
+    found = among(network, names, ScorePolicy())
+    every = st.lists(st.integers(0, len(names) - 1), min_size=1, max_size=6)
+    rows = np.array(sorted(set(data.draw(every))))
+    some = np.array(data.draw(every))
+    assert np.array_equal(found.rank_among(rows), found.rank[np.ix_(rows, rows)])
+    assert np.array_equal(found.points_among(some), found.points[np.ix_(some, some)])
+    assert np.array_equal(found.rank_toward(some), found.rank[:, some])
+    sums = found.points.sum(axis=1) - found.points.diagonal()
+    np.testing.assert_allclose(found.mean_points_to_others(), sums / (len(names) - 1), rtol=1e-12)
+
+
 @given(matrices(), st.permutations(NODES), st.permutations(NODES), st.integers(0, 8), score_policies())
 def test_scores_toward_nodes_are_those_of_all_pairs(
     network: NetworkMatrix, names: list[NodeName], others: list[NodeName], size: int, score: ScorePolicy
@@ -52,14 +84,6 @@ def test_scores_toward_nodes_are_those_of_all_pairs(
     found = toward(network, names, ends, score)
     assert np.array_equal(want.points, found.points)
     assert np.array_equal(want.rank, found.rank)
-
-
-@given(matrices(), st.integers(1, 7), score_policies())
-def test_the_mean_between_two_sets_is_that_of_all_pairs(network: NetworkMatrix, cut: int, score: ScorePolicy) -> None:
-    """Nodes that look alike count as often as they are."""
-    one, other = NODES[:cut], NODES[cut:]
-    want = pair_scores(network.block(one, other), network.block(other, one), score).points.mean()
-    np.testing.assert_allclose(mean_between(network, one, other, score), want, rtol=1e-12)
 
 
 def test_nodes_without_measurements_cost_nothing() -> None:

@@ -549,3 +549,15 @@ def test_equal_content_makes_equal_tables() -> None:
 def test_an_empty_cluster(selection: Selection) -> None:
     """Without any node every gang is told that none of its zones has nodes."""
     assert told(planned([], gang("g", 1, options={"selection": selection})), "g")[0] is Reason.NO_ALLOWED_ZONE
+
+
+@pytest.mark.parametrize("selection", list(Selection))
+@pytest.mark.parametrize("throughput_bps", [0.0, 1e6])
+def test_a_network_on_which_every_throughput_test_failed(throughput_bps: float, selection: Selection) -> None:
+    """0 bit/s everywhere is no rate to compare zones by: the gang starts all the same, in one zone."""
+    nodes = [*row(4, zone="a", prefix="a"), *row(4, zone="b", prefix="b")]
+    policy = replace(POLICY, selection=selection)
+    outcome = planned(nodes, gang("g", 3), policy=policy, network=mesh(nodes, throughput_bps=throughput_bps))
+    places = told(outcome, "g")
+    assert len(places) == 3
+    assert len({str(place)[0] for place in places}) == 1

@@ -2,19 +2,19 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scoring.ids import NodeName, ZoneName
+from scoring.links import Links, among
 from scoring.model import Gang, HostPort, Pod
 from scoring.plan import Memo, plan
 from scoring.plan import memo as memo_module
-from scoring.plan.memo import Links, remember
+from scoring.plan.memo import remember
+from scoring.plan.warm import warmed
 from scoring.policy import Policy, Ratios, ScorePolicy, Selection, ZonePolicy
-from scoring.score import pair_scores
-from scoring.snapshot import Snapshot
+from scoring.snapshot import NodeTable, Snapshot
 from tests.builders import gang, mesh, node, pod, snapshot
 
 POLICY = Policy()
@@ -185,8 +185,8 @@ def test_scores_count_by_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def links(size: int) -> Links:
         """Scores of a block of size × size pairs, kept under its size."""
-        names = [NodeName(f"n{i}") for i in range(size)]
-        return memo.links(size, lambda: pair_scores(NET.block(names, names), None, POLICY.score))
+        nodes = [node(f"n{i}") for i in range(size)]
+        return memo.links(size, lambda: among(mesh(nodes), [one.name for one in nodes], POLICY.score))
 
     links(2), links(4)
     assert (set(memo.scores), memo.pairs) == ({2, 4}, 20)
@@ -205,7 +205,7 @@ def test_older_network_data_is_dropped() -> None:
     assert memo.selections
     plan(replace(state(), network=replace(NET, version=9)), POLICY, now_s=0.0, memo=memo)
     assert {key[0] for key in memo.scores} == {9}  # type: ignore[index]
-    assert memo.pairs == sum(links.points.size for links in memo.scores.values())
+    assert memo.pairs == sum(links.held for links in memo.scores.values())
 
 
 def test_wishes_and_footprints_are_bounded() -> None:
@@ -285,4 +285,34 @@ def test_a_memo_changes_nothing(several: list[tuple[Snapshot, Policy]]) -> None:
         assert plan(numbered, policy, now_s=9e9, memo=memo) == plan(numbered, policy, now_s=9e9)
         again = plan(numbered, policy, now_s=9e9, memo=memo)
         assert again == plan(numbered, policy, now_s=9e9)
-    assert memo.pairs == sum(int(np.size(links.points)) for links in memo.scores.values())
+    assert memo.pairs == sum(kept.held for kept in (*memo.scores.values(), *memo.toward.values()))
+
+
+# -- layouts -----------------------------------------------------------------------------------------------------
+
+
+def test_a_layout_stands_for_nodes_and_zones_whatever_else_changes() -> None:
+    """A node table of another version with the same names and zones has the same layout; the last few are known."""
+    memo = Memo()
+    table = state().table
+    layout = memo.layout(table)
+    assert memo.layout(replace(table, version=9)) == layout
+    others = [memo.layout(snapshot([node(f"n{i}")]).table) for i in range(4)]
+    assert len({layout, *others}) == 5
+    assert memo.layout(table) not in {layout, *others}
+
+
+def test_what_was_found_between_zones_is_taken_over() -> None:
+    """With the pair scores of new data comes what leads from zone to zone, under the layout's number here."""
+    memo = Memo()
+    memo.layout(snapshot([node("x")]).table)
+    ready = warmed(state(), NET, POLICY)
+    memo.take_over(ready)
+    layout = memo.layout(ready_table(ready))
+    assert list(memo.crossings) == [layout]
+
+
+def ready_table(ready: Memo) -> NodeTable:
+    """A node table with the names and zones that the memo was made ready for."""
+    [(names, zones)] = ready.layouts.values()
+    return replace(state().table, names=names, zones=zones)  # type: ignore[arg-type]

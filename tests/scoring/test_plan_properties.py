@@ -18,9 +18,9 @@ from scoring.ids import NodeName
 from scoring.model import Gang, HostPort, Node, Pod, Role, Taint, Toleration
 from scoring.network import Metric
 from scoring.plan import Memo, plan
-from scoring.plan.ask import ask_of
-from scoring.plan.order import order_key
+from scoring.plan.ask import Ask, ask_of
 from scoring.plan.run import Run, When
+from scoring.plan.turns import Turns
 from scoring.policy import Policy, ScorePolicy, Selection
 from scoring.quorum import minimum_members
 from scoring.reasons import Reason
@@ -32,11 +32,15 @@ LATE_S = POLICY.spill_wait_s
 TAINT = Taint("k", "v", "NoSchedule")
 
 
+def in_order(state: Snapshot) -> list[Ask]:
+    """The wishes in the order of their turns."""
+    run = Run(state, POLICY, Memo())
+    return sorted(map(run.ask, state.gangs.values()), key=Turns(run, now_s=0.0).key)
+
+
 def first_in_order(state: Snapshot) -> Gang | None:
     """The gang that is planned first."""
-    asks = [ask_of(one, POLICY) for one in state.gangs.values()]
-    first = min((ask for ask in asks if ask.pending), key=order_key, default=None)
-    return first.gang if first is not None else None
+    return next((ask.gang for ask in in_order(state) if ask.pending), None)
 
 
 # -- strategies ------------------------------------------------------------------------------------------------
@@ -358,10 +362,11 @@ def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
 def admitted(
     cpus: Sequence[int], shapes: Sequence[tuple[int, int]], *, zones: str = "a", **fields: object
 ) -> list[bool]:
-    """Whether each gang, in order, is admitted: members of one CPU each on nodes with these CPUs."""
+    """Whether each gang, in the queue's order, is admitted: members of one CPU each on nodes with these CPUs."""
     nodes = [node(f"n{i}", zone=zones[i % len(zones)], cpu=str(cpu)) for i, cpu in enumerate(cpus)]
     gangs = [gang(f"g{i}", size, min_member=least, created_s=float(i)) for i, (least, size) in enumerate(shapes)]
     outcome = plan(snapshot(nodes, gangs, **fields), POLICY, now_s=0.0)  # type: ignore[arg-type]
+    gangs.sort(key=lambda g: (-g.min_member, g.created_s))  # members alike: more of them weigh more
     return [g.key in outcome.admitted for g in gangs]
 
 
@@ -541,7 +546,7 @@ def test_no_gang_loses_to_places_kept_behind_it(case: tuple[Snapshot, Gang]) -> 
     state, heavy = case
     before, after = plan(state, POLICY, now_s=0.0), with_gang(state, heavy)
     kept, fresh = plan(after, POLICY, now_s=0.0, previous=before), plan(after, POLICY, now_s=0.0)
-    for ask in sorted((ask_of(g, POLICY) for g in after.gangs.values()), key=order_key):
+    for ask in in_order(after):
         one, other = kept.admitted.get(ask.gang.key), fresh.admitted.get(ask.gang.key)
         assert one is not None or other is None
         if one is None or other is None or one.members != other.members:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scoring import prefer as prefer_module
-from scoring.ids import EndpointId, JobKey, NodeName
+from scoring.ids import EndpointId, JobKey, NodeName, gang_key
+from scoring.links import toward
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.network import METRICS, Measurement, Metric, NetworkMatrix
 from scoring.plan import Memo, Plan, plan
@@ -141,7 +142,11 @@ def test_packing_counts_nodes_that_hold_members() -> None:
 def test_reserved_nodes_count_less_for_those_behind() -> None:
     """A node planned for a gang is worth less to plain pods and to gangs after it, not to itself or to those ahead."""
     nodes = [node(f"n{i}", cpu="1") for i in range(4)]
-    first, second, third = gang("a", 1, created_s=1.0), gang("b", 1, created_s=2.0), gang("c", 9, created_s=3.0)
+    first, second, third = (
+        gang("a", 1, created_s=1.0),
+        gang("b", 1, created_s=2.0),
+        gang("c", 1, cpu="2", created_s=3.0),
+    )
     state = snapshot(nodes, [first, second, third], network=mesh(nodes))
     outcome = plan(state, POLICY, now_s=0.0)
     at = [outcome.node_of[one.members[0].uid] for one in (first, second)]
@@ -272,3 +277,26 @@ def test_members_that_are_bound_by_now_reserve_nothing() -> None:
     after = snapshot([node("n1")], [bound_now], version=2)
     assert prefer(before, made, pod("p"), None, POLICY).reservation.tolist() == [-30.0]
     assert prefer(after, made, pod("p"), None, POLICY).reservation.tolist() == [0.0]
+
+
+def test_scores_towards_siblings_are_those_of_all_pairs() -> None:
+    """Only nodes with a link to the siblings' zones are looked at; every node has the points it would have alone."""
+    nodes = [node(f"{zone}{i}", zone=zone) for zone in "abc" for i in range(4)]
+    inside = [(one, other) for zone in (nodes[:4], nodes[4:8], nodes[8:]) for one in zone[:2] for other in zone[:2]]
+    across = [(nodes[0], nodes[4])]  # a and b know each other, c is for itself
+    found = [
+        Measurement(EndpointId(a.name), EndpointId(b.name), metric, 2.0 + i % 3, 0.0)
+        for metric in (Metric.DELAY, Metric.THROUGHPUT)
+        for i, (a, b) in enumerate(inside + across)
+        if a is not b
+    ]
+    ends = {one.name: EndpointId(one.name) for one in nodes if not one.name.endswith("3")}
+    network = NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=0.0)
+    for home in ("a0", "b1", "c3"):
+        members = [pod("g-0", gang="g", node=home), pod("g-1", gang="g")]
+        state = snapshot(nodes, [gang("g", members=members)], network=network)
+        made = plan(state, POLICY, now_s=0.0)
+        points = prefer(state, made, members[1], state.gangs[gang_key("default", "g")], POLICY).network
+        names = state.table.names
+        want = toward(network, names, [NodeName(home)], POLICY.score).points.mean(axis=1)
+        assert points.tolist() == want.tolist()

@@ -1,0 +1,22 @@
+"""The address of the queue: /v1/queue.
+
+Rule: as for all documents, it is answered from memory, on the event loop, and changes nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter
+from starlette.responses import Response
+
+
+def queue_router(queue: Callable[[], Mapping[str, Any]]) -> APIRouter:
+    """The route; `queue` gives the document of now."""
+    router = APIRouter(prefix="/v1", tags=["documents"])
+
+    @router.get("/queue", summary="Whose turn it is: state, weight, clock and rank of every gang")
+    async def whole_queue() -> Response:
+        return Response(msgspec.json.encode(queue()), media_type="application/json")
+
+    return router

@@ -1,0 +1,142 @@
+"""The composition root: the only place that names concrete adapters and puts the service together.
+
+`live` follows a cluster through its API server; `embedded` serves a saved one from memory. Both are the same service
+behind the same ports.
+"""
+
+import os
+import random
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any
+
+from extender.app import Callers
+from extender.bootstrap.assembly import assemble
+from extender.bootstrap.network import closing, sources_of
+from extender.bootstrap.service import Service
+from extender.cache import ClusterCache
+from extender.cache.seen_groups import SeenGroups
+from extender.candidacy import Candidacy, candidacy
+from extender.clock import SystemClock
+from extender.clusterfile import ClusterFile, read_cluster
+from extender.convert import node_from_json, pod_from_json, seen_pod_group_from_json
+from extender.embedded import EmbeddedCluster
+from extender.kube.client import KubeClient
+from extender.kube.comeback import Comeback
+from extender.kube.credentials import load as load_credentials
+from extender.kube.reflector import Reflector
+from extender.kube.reviews import KubeReviews
+from extender.network.refresh import Polled
+from extender.ports import Clock, ClusterApi, Reviews
+from extender.settings import Settings
+from extender.settings_tls import DebugAuth
+from scoring.ids import ResourceName
+
+__all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live"]
+
+NODES = "/api/v1/nodes"
+PODS = "/api/v1/pods"
+POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
+
+
+@asynccontextmanager
+async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Service]:
+    """The service over a cluster's API server. Errors: ConfigError for credentials that cannot be used."""
+    clock = clock or SystemClock()
+    rng = random.Random()  # noqa: S311 - jitter, nothing secret
+    async with AsyncExitStack() as stack:
+        server = load_credentials(settings.kubeconfig, clock=clock)
+        api = await stack.enter_async_context(KubeClient(server, clock=clock, rng=rng))
+        reviews = None
+        if settings.debug_auth is DebugAuth.TOKEN:
+            reviews = await stack.enter_async_context(KubeReviews(server))
+        sources = [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
+        stands = await stack.enter_async_context(
+            candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())
+        )
+        yield following(settings, api, clock, rng, sources=sources, reviews=reviews, stands=stands)
+
+
+def following(
+    settings: Settings,
+    api: ClusterApi,
+    clock: Clock,
+    rng: random.Random,
+    *,
+    sources: Sequence[Polled] = (),
+    reviews: Reviews | None = None,
+    stands: Candidacy | None = None,
+) -> Service:
+    """The service over any ClusterApi that can be listed and watched; nothing runs before `Service.run`.
+
+    With `stands` it acts only while it leads.
+    """
+    cache = empty_cache(settings)
+    groups = SeenGroups(cache.pod_groups)
+    comeback = Comeback()
+    follow = partial(Reflector, api, clock=clock, rng=rng, comeback=comeback)
+    to_node = partial(node_from_json, zone_label=settings.zone_label)
+    reflectors: dict[str, Reflector[Any]] = {
+        "nodes": follow(path=NODES, reduce=to_node, sink=cache.nodes),
+        "pods": follow(path=PODS, reduce=pod_from_json, sink=cache.pods),
+        "podgroups": follow(path=POD_GROUPS, reduce=seen_pod_group_from_json, sink=groups),
+    }
+    return assemble(
+        settings,
+        cache,
+        api,
+        clock,
+        rng,
+        reflectors=reflectors,
+        groups=groups,
+        sources=sources,
+        reviews=reviews,
+        stands=stands,
+        heard=comeback.heard,
+    )
+
+
+@asynccontextmanager
+async def embedded(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Service]:
+    """The service over the saved cluster `settings.snapshot`, in memory. Errors: ConfigError for a bad file."""
+    clock = clock or SystemClock()
+    if settings.snapshot is None:
+        raise ValueError("settings.snapshot is not set")
+    saved = read_cluster(settings.snapshot, zone_label=settings.zone_label)
+    async with AsyncExitStack() as stack:
+        sources = [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
+        yield in_memory(settings, saved, clock=clock, sources=sources)
+
+
+def in_memory(
+    settings: Settings, saved: ClusterFile, *, clock: Clock | None = None, sources: Sequence[Polled] = ()
+) -> Service:
+    """The service over a cluster that is nowhere but in memory; nothing runs before `Service.run`.
+
+    No kube-scheduler asks here, so people play it: curl's calls count as its calls would.
+    """
+    cache = empty_cache(settings)
+    fill(cache, saved)
+    api = EmbeddedCluster(cache, saved.pods_json)
+    rng = random.Random()  # noqa: S311 - jitter, nothing secret
+    return assemble(
+        settings, cache, api, clock or SystemClock(), rng, reflectors={}, sources=sources, callers=Callers.SCHEDULER
+    )
+
+
+def fill(cache: ClusterCache, saved: ClusterFile) -> None:
+    """Put a saved cluster into an empty cache."""
+    cache.nodes.replace(saved.nodes)
+    cache.pod_groups.replace(saved.pod_groups)
+    cache.pods.replace(saved.pods)
+
+
+def empty_cache(settings: Settings) -> ClusterCache:
+    """A cache that knows which pods are ours."""
+    managed = settings.managed_resource
+    return ClusterCache(
+        scheduler_names=frozenset(settings.scheduler_names),
+        managed_resource=ResourceName(managed) if managed is not None else None,
+    )

@@ -1,0 +1,110 @@
+"""The configured sources of measurements, and what keeps their data current.
+
+Rule: a source that keeps connections is closed with the service.
+"""
+
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, runtime_checkable
+
+from extender.cache import ClusterCache
+from extender.network.configured import http_source, mapping_config
+from extender.network.file import MeshFileSource
+from extender.network.maddash import MaddashOptions, MaddashSource
+from extender.network.maddash_client import MaddashServer
+from extender.network.maddash_wanted import Wanted
+from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
+from extender.ports import Clock, NetworkSource
+from extender.service.planning import Planner
+from extender.settings import FileSource, Settings
+from extender.settings import MaddashSource as MaddashSettings
+from scoring.plan import Plan
+
+
+class NodesWatched:
+    """Tells the network refresh when nodes changed: they may have got another endpoint."""
+
+    def __init__(self, cache: ClusterCache, tell: Callable[[], None]) -> None:
+        self._cache = cache
+        self._tell = tell
+        self._seen = -1
+
+    def look(self, _: Plan) -> None:
+        """Compare the node table's version with the last one seen."""
+        version = self._cache.snapshot().table.version
+        if version != self._seen:
+            self._seen = version
+            self._tell()
+
+
+def refresh_of(
+    settings: Settings,
+    sources: Sequence[Polled],
+    planner: Planner,
+    cache: ClusterCache,
+    clock: Clock,
+    rng: random.Random,
+) -> NetworkRefresh | None:
+    """What fetches from the sources and publishes a matrix into the cache; `None`: there are no sources."""
+    network = settings.network
+    if not sources:
+        return None
+    return NetworkRefresh(
+        sources,
+        RefreshOptions(
+            reevaluate_s=network.refresh_s,
+            mapping=mapping_config(settings),
+            soft_ttl_s=network.soft_ttl(),
+            hard_ttl_s=network.hard_ttl(),
+            zone_fallback=network.zone_fallback,
+        ),
+        clock=clock,
+        nodes=lambda: cache.snapshot().table.nodes,
+        publish=cache.set_network,
+        jitter=rng.random,
+        prepare=planner.prepare,
+    )
+
+
+def sources_of(settings: Settings) -> list[Polled]:
+    """The adapters for the configured sources; the first of a kind has the kind's name, others a number behind it."""
+    seen: Counter[str] = Counter()
+    found = []
+    for one in settings.network.sources:
+        seen[one.kind] += 1
+        name = one.kind if seen[one.kind] == 1 else f"{one.kind}-{seen[one.kind]}"
+        found.append(Polled(_source(one, name), one.interval_s))
+    return found
+
+
+@runtime_checkable
+class _Connected(Protocol):
+    """A source that keeps connections."""
+
+    async def aclose(self) -> None:
+        """End them."""
+
+
+@asynccontextmanager
+async def closing(polled: Polled) -> AsyncIterator[Polled]:
+    """The source, for a block at whose end its connections end."""
+    try:
+        yield polled
+    finally:
+        if isinstance(polled.source, _Connected):
+            await polled.source.aclose()
+
+
+def _source(one: Any, name: str) -> NetworkSource:
+    """The adapter for one configured source."""
+    if isinstance(one, FileSource):
+        return MeshFileSource(one.path, name=name)
+    if not isinstance(one, MaddashSettings):
+        return http_source(one, name=name)
+    return MaddashSource(
+        MaddashServer(one.url, ca_file=one.ca_file, insecure=one.insecure, timeout_s=one.timeout_s),
+        MaddashOptions(Wanted(grids=one.grids.named(), checks=one.checks.named(), dashboards=one.dashboards.named())),
+        name=name,
+    )

@@ -1,0 +1,59 @@
+"""The running service as its owner sees it: parts to look at, applications to serve, tasks to run, an orderly end.
+
+Why apart: servers, tests and benchmarks hold one, and need not know how it is put together.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from extender.cache import ClusterCache
+from extender.service.admission import Admissions
+from extender.service.binding import Binds
+from extender.service.leadership import Leadership
+from extender.service.planning import Planner
+from extender.service.verbs import Verbs
+from extender.service.views import Views
+from extender.telemetry import Telemetry
+from extender.tls.rotation import Rotation
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The parts of one running netgang."""
+
+    cache: ClusterCache
+    planner: Planner
+    binds: Binds
+    admissions: Admissions
+    verbs: Verbs
+    views: Views
+    telemetry: Telemetry
+    app: ASGIApp
+    debug_app: ASGIApp
+    """`app` for people, on a port of its own: no call to it changes anything."""
+    health_app: ASGIApp
+    """`app` for probes and metrics alone."""
+    tls: Rotation | None
+    """Certificates of the ports; None: plain HTTP."""
+    tasks: Mapping[str, Callable[[], Any]]
+    """name → coroutine function that runs until cancelled"""
+    leadership: Leadership | None = None
+    """Our part in the election; None: there is none, and we act."""
+
+    async def run(self) -> None:
+        """Run everything behind the HTTP face until cancelled; the first task that fails ends all of them."""
+        async with asyncio.TaskGroup() as group:
+            for name, run in self.tasks.items():
+                group.create_task(run(), name=name)
+
+    async def shut_down(self) -> None:
+        """Answer every held call, so that connections can drain; then let another replica lead."""
+        if self.leadership is not None:
+            self.leadership.retire()
+        await self.binds.shut_down()
+        if self.leadership is not None:
+            await self.leadership.resign()

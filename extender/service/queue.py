@@ -1,0 +1,85 @@
+"""The document behind /v1/queue, and the part of it that `netgang plan` shows.
+
+Rule: plain JSON values of one moment; times are Unix seconds. ω′ is given as a number and, exactly, as a fraction.
+"""
+
+from typing import Any
+
+from extender.cache import ClusterCache
+from extender.ports import Clock
+from extender.service.planning import Planner
+from scoring.queue.report import Entry, QueueReport, report
+from scoring.weights import Weight
+
+Document = dict[str, Any]
+
+
+class QueueView:
+    """The queue of a running service. Nothing here changes anything."""
+
+    def __init__(self, cache: ClusterCache, planner: Planner, clock: Clock) -> None:
+        self._cache = cache
+        self._planner = planner
+        self._clock = clock
+
+    def document(self) -> Document:
+        """All gangs with state, weight, clock and rank; those that wait first, in the order of their turns."""
+        planner = self._planner
+        snapshot = planner.snapshot or self._cache.snapshot()
+        return queue_document(
+            report(snapshot, planner.current, planner.policy, now_s=self._clock.now_s(), memo=planner.memo)
+        )
+
+
+def queue_document(queue: QueueReport) -> Document:
+    """A report in JSON's words."""
+    return {
+        "at_s": queue.at_s,
+        "order": queue.order.value,
+        "counts": {state.value: count for state, count in queue.counts.items()},
+        "gangs": [_entry(one) for one in queue.entries],
+        "shares": [
+            {"namespace": one.namespace, "cap": one.cap, "cpu": round(one.cpu, 6), "memory": round(one.memory, 6)}
+            for one in queue.shares
+        ],
+    }
+
+
+def weight_document(weight: Weight) -> Document:
+    """ω′ as a number (`null`: infinite) and as a fraction, ω, and whether an operator set it."""
+    prime = weight.prime
+    return {
+        "omega_prime": None if prime is None else weight.omega_prime,
+        "exact": None if prime is None else str(prime),
+        "omega": weight.omega,
+        "given": weight.given,
+    }
+
+
+def _entry(one: Entry) -> Document:
+    return {
+        "gang": one.gang,
+        "queue": one.queue,
+        "state": one.state.value,
+        "rank": one.rank,
+        "priority": one.priority,
+        "weight": weight_document(one.weight),
+        "created_s": one.created_s,
+        "waiting_since_s": one.times.waiting_s,
+        "waited_s": one.waited_s,
+        "starves_in_s": one.starves_in_s,
+        "running_since_s": one.times.running_s if one.queue == "RQ" else None,
+        "members": {
+            "min_available": one.members.least,
+            "pending": one.members.pending,
+            "running": one.members.running,
+            "succeeded": one.members.succeeded,
+            "failed": one.members.failed,
+        },
+        "admitted": one.admitted,
+        "zone": ",".join(one.zones) if one.zones else None,
+        "held_nodes": list(one.held_nodes),
+        "code": one.reason.name if one.reason is not None else None,
+        "reason": str(one.reason) if one.reason is not None else None,
+        "detail": one.detail,
+    }

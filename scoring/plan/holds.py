@@ -1,0 +1,201 @@
+"""Holds: room kept for STARVING gangs, so that small late ones cannot keep a large one waiting for ever (S14).
+
+Why: back-fill uses what a large gang cannot use yet, and each small gang that comes in moves the moment at which a zone
+has room for the large one. Rules:
+
+- A gang that is STARVING and was refused for want of room holds one zone: nothing new is admitted there. What runs
+  there ends, and the room adds up.
+- One hold for each resource class (the set of extended resources asked for: GPU jobs and CPU jobs do not wait for each
+  other's zones), for the first gang in order.
+- At most `starving_share` of the cluster's nodes are held. Of a larger zone only that many nodes are, those with most
+  room for the gang; a gang whose minimum alone needs more gets as many as that takes, but then nobody else holds.
+- A hold stays where it was in the previous plan as long as it can serve: moving it would waste what was gathered.
+
+What it promises: with its whole zone held, the gang starts there no later than if nobody had come after it. It may
+start later than without the others when another zone, not held, would have become free first.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from scoring.ids import GangKey, NodeName, ResourceName, ZoneName
+from scoring.network import Ints
+from scoring.plan.ask import Ask
+from scoring.plan.place import Refused, kind_of
+from scoring.plan.result import Hold
+from scoring.plan.run import Run, When, Wish
+from scoring.policy import ZonePolicy
+from scoring.reasons import Reason
+from scoring.room import fit_counts
+from scoring.select import ClassDemand, Demand
+from scoring.select.fit import fit
+
+WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})
+"""Reasons that a hold can end."""
+
+
+def resource_class(ask: Ask) -> frozenset[ResourceName]:
+    """Extended resources that the gang's missing minimum asks for."""
+    return frozenset({name for mc, _ in ask.need for name, _ in mc.requests if "/" in name})
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    hold: Hold
+    rows: Ints
+    room: Ints
+    """(rows, resources) that was free there when it was held."""
+
+
+class Holds:
+    """The holds of one run."""
+
+    def __init__(self, run: Run, before: Mapping[GangKey, Hold]) -> None:
+        self._run = run
+        self._before = before
+        self._kept: dict[frozenset[ResourceName], _Kept] = {}
+        self._explained: dict[int, tuple[Refused, Refused]] = {}
+
+    @property
+    def made(self) -> dict[GangKey, Hold]:
+        """What is held, by gang."""
+        return {kept.hold.gang: kept.hold for kept in self._kept.values()}
+
+    def hold(self, ask: Ask) -> frozenset[int]:
+        """Hold room for a STARVING gang that was refused, if the rules allow it; gives the rows that are held for it.
+
+        All that is free there is taken from the run. Cost: O(nodes · classes · log nodes).
+        """
+        kind = resource_class(ask)
+        if kind in self._kept:
+            return frozenset()
+        wish = kind_of(self._run, ask).wish
+        rows = self._former(ask, wish)
+        if rows is None:
+            rows = self._best(ask, wish)
+        if rows is None:
+            return frozenset()
+        table = self._run.table
+        room = np.maximum(self._run.room.free[rows], 0)
+        amounts = np.zeros_like(self._run.room.free)
+        amounts[rows] = room
+        self._run.shift(amounts)
+        names = tuple(table.names[row] for row in rows.tolist())
+        zones = tuple(sorted({table.nodes[row].zone for row in rows.tolist()}))
+        self._kept[kind] = _Kept(Hold(ask.gang.key, zones, names), rows, room)
+        return frozenset(rows.tolist())
+
+    def explained(self, ask: Ask, refused: Refused) -> Refused:
+        """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were held."""
+        if not self._kept or refused.reason not in WANTS_ROOM:
+            return refused
+        known = self._explained.get(id(refused))
+        if known is None or known[0] is not refused:
+            known = self._explained[id(refused)] = (refused, self._explain(ask, refused))
+        return known[1]
+
+    def _explain(self, ask: Ask, refused: Refused) -> Refused:
+        run, kind = self._run, kind_of(self._run, ask)
+        for kept in self._kept.values():
+            free = np.array(run.room.free)
+            free[kept.rows] += kept.room
+            for zone in set(kept.hold.zones) & set(kind.allowed):
+                if _fits(run, kind.wish, run.table.zones[zone], free, When.NOW):
+                    detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.hold.gang}, which is STARVING"
+                    return Refused(Reason.RESERVED, detail)
+        return refused
+
+    def _former(self, ask: Ask, wish: Wish) -> Ints | None:
+        """Rows of the gang's hold in the previous plan, if it can still serve."""
+        hold = self._before.get(ask.gang.key)
+        if hold is None:
+            return None
+        index = self._run.table.index
+        rows = np.array(sorted(index[name] for name in hold.nodes if name in index), np.int64)
+        allowed = set(self._run.candidate_zones(ask))
+        if not allowed.issuperset(self._run.table.nodes[row].zone for row in rows.tolist()):
+            return None
+        return rows if self._within_share(len(rows), wish, rows) and self._could_hold(wish, rows) else None
+
+    def _best(self, ask: Ask, wish: Wish) -> Ints | None:
+        """Rows to hold: in the zone that has most room for the gang already, by name among equals."""
+        run = self._run
+        allowed = kind_of(run, ask).allowed
+        room = dict(zip(run.zones, run.zone_members(wish).tolist(), strict=True))
+        sets: list[tuple[ZoneName, ...]] = [(zone,) for zone in sorted(allowed, key=lambda zone: (-room[zone], zone))]
+        if ask.options.zone_policy is ZonePolicy.PREFERRED and allowed:
+            sets.append(tuple(allowed))  # no single zone can ever hold it: all together
+        for zones in sets:
+            rows = self._usable(wish, zones)
+            if self._could_hold(wish, rows):
+                return self._part(wish, rows)
+        return None
+
+    def _usable(self, wish: Wish, zones: tuple[ZoneName, ...]) -> Ints:
+        """Rows of the zones' nodes that some member may go to."""
+        rows = self._run.rows(zones)
+        allowed = np.zeros(len(rows), np.bool_)
+        for member_class, _ in wish.classes:
+            allowed |= self._run.mask(member_class, When.EMPTY)[rows]
+        return rows[allowed]
+
+    def _part(self, wish: Wish, rows: Ints) -> Ints | None:
+        """As many of `rows` as may be held, those with most room for the gang first; `None`: none may."""
+        budget = self._budget()
+        if len(rows) <= budget:
+            return rows
+        members = np.zeros(len(self._run.table.nodes), np.int64)
+        for member_class, count in wish.classes:
+            request = self._run.vector(member_class)
+            if request is not None:
+                members += np.minimum(fit_counts(self._run.room.free, request), count)
+        ordered = np.array(sorted(rows.tolist(), key=lambda row: (-int(members[row]), row)), np.int64)
+        if budget > 0 and self._could_hold(wish, ordered[:budget]):
+            return np.sort(ordered[:budget])
+        if self._kept or budget <= 0:
+            return None
+        enough, too_few = len(ordered), 0
+        while enough - too_few > 1:
+            middle = (enough + too_few) // 2
+            if self._could_hold(wish, ordered[:middle]):
+                enough = middle
+            else:
+                too_few = middle
+        return np.sort(ordered[: enough + self._run.policy.spares])
+
+    def _within_share(self, nodes: int, wish: Wish, rows: Ints) -> bool:
+        budget = self._budget()
+        if nodes <= budget:
+            return True
+        alone = not self._kept and budget > 0
+        return alone and not self._could_hold(wish, rows[:budget])
+
+    def _budget(self) -> int:
+        """How many more nodes may be held; at least one while nothing is, unless holds are switched off."""
+        share = self._run.policy.queue.starving_share
+        if share <= 0.0:
+            return 0
+        most = max(int(share * len(self._run.table.nodes) + 1e-9), 1)
+        return most - sum(len(kept.rows) for kept in self._kept.values())
+
+    def _could_hold(self, wish: Wish, rows: Ints) -> bool:
+        """Whether the wish would fit these nodes if no pod ran there."""
+        return _fits(self._run, wish, rows, self._run.table.allocatable, When.EMPTY)
+
+
+def _fits(run: Run, wish: Wish, rows: Ints, free: Ints, when: When) -> bool:
+    """Whether the wish fits `rows` with the room `free` (nodes, resources); host ports are not looked at."""
+    classes: list[ClassDemand] = []
+    for member_class, count in wish.classes:
+        request = run.vector(member_class)
+        if request is None:
+            return False
+        classes.append(ClassDemand(member_class.role, request, run.mask(member_class, when)[rows], count))
+    return fit(Demand(tuple(classes), wish.all_reduce), free[rows]) is not None
+
+
+def nodes_held(holds: Mapping[GangKey, Hold], *, besides: GangKey | None = None) -> set[NodeName]:
+    """Nodes that are held for gangs other than `besides`."""
+    return {node for key, hold in holds.items() if key != besides for node in hold.nodes}
