@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,14 +28,16 @@ import uvloop
 
 from extender import bootstrap
 from extender.clock import SystemClock
-from extender.server import running
+from extender.server import configs, favour_the_loop, running
+from extender.service import planning
 from extender.settings import Settings
 from extender.telemetry import LogFormat, configure_logging
-from scoring.plan import Memo, Plan, plan
+from scoring.plan import Memo, Plan, plan_in_steps
+from scoring.plan.steps import Steps, finish
 
 _BEAT_S = 0.002
-_LATE_S = 0.015
-"""From which lateness on the watchdog looks where the loop is."""
+_LATE_S = 0.010
+"""CPU time of the loop without a beat from which on the watchdog looks where it is."""
 _LOOK_S = 0.003
 
 
@@ -48,7 +49,7 @@ class Probe:
         """(seconds late, seconds of CPU used since the beat before) of beats later than 5 ms"""
         self.beat_s = time.perf_counter()
         self._cpu_s = time.process_time()
-        self._own_s = time.thread_time()
+        self.own_s = time.thread_time()
         self.own_stalls: list[float] = []
         """Seconds of CPU of the loop's thread alone between beats, where it was more than 5 ms"""
         self._collections_s: list[float] = []
@@ -57,7 +58,7 @@ class Probe:
     def start(self) -> None:
         """Begin to beat on the running loop."""
         self._loop = asyncio.get_running_loop()
-        self.beat_s, self._cpu_s = time.perf_counter(), time.process_time()
+        self.beat_s, self._cpu_s, self.own_s = time.perf_counter(), time.process_time(), time.thread_time()
         self._loop.call_later(_BEAT_S, self._beat)
         gc.callbacks.append(self._collection)
 
@@ -66,8 +67,8 @@ class Probe:
         late_s = now_s - self.beat_s - _BEAT_S
         if late_s > 0.005:
             self.stalls.append((late_s, min(cpu_s - self._cpu_s, late_s)))
-            self.own_stalls.append(min(own_s - self._own_s, late_s))
-        self._own_s = own_s
+            self.own_stalls.append(min(own_s - self.own_s, late_s))
+        self.own_s = own_s
         self.beat_s, self._cpu_s = now_s, cpu_s
         self._loop.call_later(_BEAT_S, self._beat)
 
@@ -78,15 +79,15 @@ class Probe:
             self._collections_s.append(time.thread_time() - self._collecting_s)
 
     def report(self) -> dict[str, float]:
-        """Longest stalls: by the clock, by the CPU of this process (others use the machine), and of the loop's thread.
+        """Longest stalls: by the CPU of the loop's thread, which S15 is about, of this process, and by the clock.
 
-        The difference of the last two is what threads of ours took: only one of them runs at a time.
+        What the process has more than the loop is what threads of ours took; what the clock has more, other people.
         """
         result = {
             "longest_stall_wall_ms": max((late for late, _ in self.stalls), default=0.0) * 1e3,
-            "longest_stall_ms": max((cpu for _, cpu in self.stalls), default=0.0) * 1e3,
-            "longest_own_stall_ms": max(self.own_stalls, default=0.0) * 1e3,
-            "stalls_above_20_ms": sum(cpu > 0.02 for _, cpu in self.stalls),
+            "longest_process_stall_ms": max((cpu for _, cpu in self.stalls), default=0.0) * 1e3,
+            "longest_stall_ms": max(self.own_stalls, default=0.0) * 1e3,
+            "stalls_above_20_ms": sum(own > 0.02 for own in self.own_stalls),
             "longest_gc_ms": max(self._collections_s, default=0.0) * 1e3,
         }
         self.stalls.clear()
@@ -102,48 +103,60 @@ class Watchdog(threading.Thread):
         super().__init__(daemon=True)
         self._probe = probe
         self._loop_thread = threading.get_ident()
-        self._seen: Counter[str] = Counter()
+        self._seen: dict[str, tuple[int, float]] = {}
+        """where → how often, and the longest CPU time since the beat before"""
         self._pause = threading.Event()
 
     def run(self) -> None:
-        """Look every few milliseconds, and count only where this process is at work."""
-        used_s = time.process_time()
+        """Look every few milliseconds, and count only where the loop itself has been at work for long."""
+        clock = time.pthread_getcpuclockid(self._loop_thread)
         while not self._pause.wait(_LOOK_S):
-            late_s, before_s = time.perf_counter() - self._probe.beat_s, used_s
-            used_s = time.process_time()
-            if late_s > _LATE_S and used_s - before_s > _LOOK_S / 2:
+            late_s = time.clock_gettime(clock) - self._probe.own_s
+            if late_s > _LATE_S:
                 stack = traceback.extract_stack(sys._current_frames()[self._loop_thread])[-9:]
                 where = " < ".join(f"{Path(f.filename).stem}:{f.lineno}:{f.name}" for f in reversed(stack))
-                self._seen[where] += 1
+                times, longest_s = self._seen.get(where, (0, 0.0))
+                self._seen[where] = (times + 1, max(longest_s, late_s))
 
     def report(self) -> None:
-        """The places most often seen."""
-        for where, times in self._seen.most_common(25):
-            print(f"{times:5d} {where}", file=sys.stderr, flush=True)
+        """The places seen latest, with milliseconds of CPU since the beat before and how often they were seen."""
+        latest = sorted(self._seen.items(), key=lambda item: -item[1][1])[:25]
+        for where, (times, longest_s) in latest:
+            print(f"{longest_s * 1e3:5.1f} {times:4d} {where}", file=sys.stderr, flush=True)
         self._seen.clear()
 
 
 class Runs:
-    """CPU time of planner runs, and of what follows them (listeners of the plan)."""
+    """CPU time of planner runs and of their steps."""
 
     def __init__(self) -> None:
         self.made = asyncio.Event()
         self._seconds: list[float] = []
-        self._last: Plan | None = None
+        self._longest_step_s = 0.0
 
-    def timed(self, replan: Callable[[], Plan]) -> Callable[[], Plan]:
-        """The planner's `replan`, with its length noted when it made a plan."""
+    def timed(self, plan_in_steps: Callable[..., Steps[Plan]]) -> Callable[..., Steps[Plan]]:
+        """The same, with the length of each step noted, and of each run that came to its end."""
 
-        def run() -> Plan:
-            begun_s = time.thread_time()
-            found = replan()
-            if found is not self._last:
-                self._seconds.append(time.thread_time() - begun_s)
-                self._last = found
-                self.made.set()
-            return found
+        def run(*arguments: Any, **named: Any) -> Steps[Plan]:
+            steps, took_s = plan_in_steps(*arguments, **named), 0.0
+            while True:
+                begun_s = time.thread_time()
+                try:
+                    next(steps)
+                except StopIteration as done:
+                    self._seconds.append(took_s + self._step(begun_s))
+                    self.made.set()
+                    made: Plan = done.value
+                    return made
+                took_s += self._step(begun_s)
+                yield
 
         return run
+
+    def _step(self, begun_s: float) -> float:
+        took_s = time.thread_time() - begun_s
+        self._longest_step_s = max(self._longest_step_s, took_s)
+        return took_s
 
     def report(self) -> dict[str, float]:
         """Number, percentiles and sum since the last report."""
@@ -153,9 +166,11 @@ class Runs:
             "plan_p50_ms": statistics.median(ordered) * 1e3,
             "plan_p99_ms": ordered[int(0.99 * (len(ordered) - 1))] * 1e3,
             "plan_max_ms": ordered[-1] * 1e3,
+            "plan_step_max_ms": self._longest_step_s * 1e3,
             "plan_total_s": sum(ordered),
         }
         self._seconds.clear()
+        self._longest_step_s = 0.0
         return result
 
 
@@ -218,13 +233,14 @@ class Commands:
         gc.collect()
         now_s = SystemClock().now_s()
         times: dict[str, float] = {}
-        for name, memo in (("plan_full_cold_ms", Memo()), ("plan_full_ms", Memo())):
-            if name == "plan_full_ms":
+        for name, memo in (("plan_full_cold", Memo()), ("plan_full", Memo())):
+            if name == "plan_full":
                 memo.renew(snapshot.network.version)
                 memo.scores, memo.pairs = dict(planner.memo.scores), planner.memo.pairs
-            begun_s = time.thread_time()
-            plan(snapshot, planner.policy, now_s=now_s, memo=memo)
-            times[name] = (time.thread_time() - begun_s) * 1e3
+            runs = Runs()
+            finish(runs.timed(plan_in_steps)(snapshot, planner.policy, now_s=now_s, memo=memo))
+            found = runs.report()
+            times |= {f"{name}_ms": found["plan_max_ms"], f"{name}_step_ms": found["plan_step_max_ms"]}
         self._probe.stalls.clear()
         return times
 
@@ -234,13 +250,12 @@ async def _main(kubeconfig: Path, mesh: Path | None, *, stacks: bool) -> None:
     settings = Settings.model_validate(
         {"kubeconfig": kubeconfig, "scheduler_names": ("netgang",), "network": {"sources": sources, "refresh_s": 10.0}}
     )
+    favour_the_loop()
     probe, runs = Probe(), Runs()
     listener = socket.create_server(("127.0.0.1", 0))
     async with running(bootstrap.live(settings)) as service:
-        service.planner.replan = runs.timed(service.planner.replan)  # type: ignore[method-assign]
-        config = uvicorn.Config(
-            service.app, http="httptools", lifespan="off", log_config=None, access_log=False, server_header=False
-        )
+        vars(planning)["plan_in_steps"] = runs.timed(plan_in_steps)
+        _, config = next(configs(settings, service))
         serving = asyncio.create_task(uvicorn.Server(config).serve(sockets=[listener]))
         watchdog = Watchdog(probe) if stacks else None
         if watchdog is not None:

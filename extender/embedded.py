@@ -66,6 +66,10 @@ class EmbeddedCluster:
             raise ConflictError(409, f"pod {pod.key} has changed")
         self._cache.pods.delete(pod.key)
 
+    async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
+        """A saved cluster has no PodGroup that anybody could look at."""
+        raise NotFoundError(404, f"podgroups {namespace}/{name} not found")
+
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """Nobody reads events here; the log has them."""
 

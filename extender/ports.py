@@ -83,8 +83,34 @@ class ClusterApi(Protocol):
         With `resource_version` only if the pod is unchanged since; ConflictError otherwise.
         """
 
+    async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
+        """Merge patch of a coscheduling PodGroup's status, as our own field manager; the PodGroup as it is now.
+
+        ConflictError: it is not the version that the patch names any more.
+        """
+
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whom the API server takes the owner of a token for; `extra` is what an authenticator adds, key → values."""
+
+    username: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+class Reviews(Protocol):
+    """What the API server says about people who come to us."""
+
+    async def who(self, token: str) -> Identity | None:
+        """Whose token it is; None: nobody's. Errors: ApiError, ApiUnavailableError."""
+
+    async def may(self, who: Identity, verb: str, path: str) -> bool:
+        """Whether `who` has the right to `verb` (get, post) this address. Errors: ApiError, ApiUnavailableError."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Run the service behind uvicorn: one worker, one event loop, one or two ports, a graceful end.
+"""Run the service behind uvicorn: one worker, one event loop, one to three ports, a graceful end.
 
 Why servers of our own: uvicorn waits at its end for open connections, and ours are held binds that wait for quorum; so
 they are answered first, within the time a pod is given to terminate. Rule: the ports begin and end together. Half a
@@ -9,11 +9,13 @@ import asyncio
 import gc
 import logging
 import signal
+import ssl
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from socket import socket
 from types import FrameType
+from typing import Any
 
 import uvicorn
 import uvloop
@@ -22,6 +24,8 @@ from starlette.types import ASGIApp
 from extender import bootstrap
 from extender.bootstrap import Service
 from extender.settings import Settings
+from extender.settings_tls import is_loopback
+from extender.verb_protocol import VerbProtocol
 
 _KEEP_ALIVE_S = 120
 """Above the 90 s after which kube-scheduler's client drops an idle connection: it must never meet a closed one."""
@@ -39,37 +43,63 @@ def run(settings: Settings) -> None:
 
     A port that cannot be listened on is logged and ends the process with exit code 3.
     """
-    # A full collection looks at every object and stops the loop for a tenth of a second in a large cluster (measured);
-    # records have no cycles, so little is ever found.
-    gc.set_threshold(20_000, 10, 100)
+    favour_the_loop()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         listened = runner.run(_serve(settings))
     if not listened:
         sys.exit(_CANNOT_LISTEN)
 
 
+def favour_the_loop() -> None:
+    """Set the interpreter so that it stops the event loop for little at a time (S15).
+
+    - The garbage collector looks at few objects at a time, and nearly never at everything: records have no cycles. A
+      full collection takes a tenth of a second in a large cluster, one of the middle generation with Python's own
+      thresholds of a busy process half of that (measured).
+    - Threads that read network data hand the interpreter over after 1 ms instead of 5: the loop waits for it at each of
+      its system calls, which added up to 0.4 s while new data of 15,000 nodes was read (measured).
+    """
+    gc.set_threshold(2_000, 3, 5_000)
+    sys.setswitchinterval(0.001)
+
+
 async def _serve(settings: Settings) -> bool:
     """Serve until told to end; False if a port could not be had."""
     make = bootstrap.live if settings.snapshot is None else bootstrap.embedded
     async with running(make(settings)) as service:
-        servers = [_Server("port", _config(service.app, settings.host, settings.port, drain_s=_DRAIN_S))]
-        if settings.debug_port is not None:
-            config = _config(service.debug_app, settings.debug_host, settings.debug_port, drain_s=_DEBUG_DRAIN_S)
-            servers.append(_Server("debug_port", config))
+        servers = [_Server(setting, config) for setting, config in configs(settings, service)]
         end = _End(servers, service)
+        if service.leadership is not None:
+            service.leadership.duties.turn_away = servers[0].turn_away
         with end.on_signals():
             async with asyncio.TaskGroup() as group:
                 for server in servers:
                     group.create_task(_serve_until(end, server), name=f"serve port {server.config.port}")
+            await end.over()
         return all(server.started for server in servers)
 
 
-def _config(app: ASGIApp, host: str, port: int, *, drain_s: int) -> uvicorn.Config:
+def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn.Config]]:
+    """Each port by its setting's name: the verbs', and if they are set the one for people and the one for probes."""
+    tls = service.tls
+    verbs_tls = tls.for_verbs if tls is not None else None
+    yield "port", _config(service.app, settings.host, settings.port, drain_s=_DRAIN_S, tls=verbs_tls)
+    if settings.debug_port is not None:
+        host, port = settings.debug_host, settings.debug_port
+        # On the loopback nobody listens in, and `kubectl port-forward` with curl needs no authority there.
+        people_tls = tls.for_people if tls is not None and not is_loopback(host) else None
+        yield "debug_port", _config(service.debug_app, host, port, drain_s=_DEBUG_DRAIN_S, tls=people_tls)
+    if settings.health_port is not None:
+        host = settings.host if settings.health_host is None else settings.health_host
+        yield "health_port", _config(service.health_app, host, settings.health_port, drain_s=_DEBUG_DRAIN_S)
+
+
+def _config(app: ASGIApp, host: str, port: int, *, drain_s: int, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         host=host,
         port=port,
-        http="httptools",
+        http=VerbProtocol,
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -77,6 +107,7 @@ def _config(app: ASGIApp, host: str, port: int, *, drain_s: int) -> uvicorn.Conf
         timeout_graceful_shutdown=drain_s,
         server_header=False,
         proxy_headers=False,
+        ssl_context_factory=(lambda _config, _make: tls) if tls is not None else None,
     )
 
 
@@ -112,6 +143,19 @@ class _Server(uvicorn.Server):
     def __init__(self, setting: str, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._setting = setting
+        self._there_before: set[Any] = set()
+        """Connections at the last `turn_away`"""
+
+    def turn_away(self) -> None:
+        """Close idle connections, and the others with their answer: a standby's callers belong to the leader.
+
+        Why: a Service chooses when a connection is made, and kube-scheduler keeps its connections. One that is new
+        since the last call has not had the time to ask, as a probe does.
+        """
+        there = set(self.server_state.connections)
+        for connection in there & self._there_before:
+            connection.shutdown()
+        self._there_before = there
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -126,7 +170,8 @@ class _Server(uvicorn.Server):
             self.should_exit = True
             _log.error("%s: cannot listen on %s:%d", self._setting, self.config.host, self.config.port)
         else:
-            _log.info("%s: http://%s:%d", self._setting, *self.servers[0].sockets[0].getsockname()[:2])
+            scheme = "https" if self.config.is_ssl else "http"
+            _log.info("%s: %s://%s:%d", self._setting, scheme, *self.servers[0].sockets[0].getsockname()[:2])
 
 
 class _End:
@@ -144,6 +189,11 @@ class _End:
         if self._answering is None:
             loop = asyncio.get_event_loop()
             self._answering = loop.create_task(self._service.shut_down(), name="answer held calls")
+
+    async def over(self) -> None:
+        """Wait until what is held is answered and, where there is one, the lease is given back."""
+        if self._answering is not None:
+            await self._answering
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ Rule: callers hand over facts; nothing here decides, reads a clock or does I/O b
 import logging
 import sys
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -23,8 +23,11 @@ METRICS_CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 DECISIONS: Final = "netgang.decisions"
 """Name of the logger that carries one line per decision."""
 
+_PLANNED: Final = frozenset({"admit", "plan"})
+"""Decisions of the planner, which runs in a standby too"""
 _REQUEST_BUCKETS_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0)
 """From a filter answered from memory to a bind that is held until its deadline."""
+_LINE: Final = msgspec.json.Encoder(enc_hook=repr)
 _PLAN_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -47,6 +50,8 @@ class Telemetry:
         self._plan_duration = self._histogram("plan_duration_seconds", "One planner run", [], _PLAN_BUCKETS_S)
         self._snapshot_version = self._gauge("snapshot_version", "Version of the newest snapshot planned with", [])
         self._bindings = self._counter("bindings", "Bindings posted to the API server", ["outcome"])
+        self._binding_outcomes: dict[str, Counter] = {}
+        """outcome → where such a Binding is counted"""
         self._nudges = self._counter("nudges", "Parked pods nudged, gated pods ungated", ["action", "outcome"])
         self._evictions = self._counter("evictions", "Pods evicted", ["reason"])
         self._relists = self._counter("relists", "Full lists of a watched kind", ["kind"])
@@ -60,6 +65,12 @@ class Telemetry:
         self._network_fetches = self._counter("network_fetches", "Fetches of network data", ["source", "outcome"])
         self._events_dropped = self._counter("events_dropped", "Kubernetes Events not posted", [])
         self._log_lines_dropped = self._counter("log_lines_dropped", "Repeated refusals not logged", [])
+        self._leads = False
+        self._leader = self._gauge("leader", "Whether this replica acts: 1 or 0", [])
+        self._leader_changes = self._counter("leader_changes", "Terms of this replica begun and ended", ["to"])
+        self._tls_handshakes = self._counter("tls_handshakes", "TLS handshakes of our ports", ["outcome"])
+        self._tls_reloads = self._counter("tls_reloads", "New certificate files, used or not", ["outcome"])
+        self._tls_expiry = self._gauge("tls_expiry_timestamp_seconds", "End of what is in force", ["certificate"])
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format. O(series)."""
@@ -99,7 +110,10 @@ class Telemetry:
 
     def binding_posted(self, outcome: str) -> None:
         """Count a Binding sent to the API server: `bound`, `conflict`, `error`."""
-        self._bindings.labels(outcome).inc()
+        known = self._binding_outcomes.get(outcome)
+        if known is None:
+            known = self._binding_outcomes[outcome] = self._bindings.labels(outcome)
+        known.inc()
 
     def nudged(self, action: str, outcome: str) -> None:
         """Count an admission patch: `action` is `nudge` or `ungate`."""
@@ -148,9 +162,28 @@ class Telemetry:
         """Count a Kubernetes Event that was not posted (queue full, or refused)."""
         self._events_dropped.inc()
 
+    def leader(self, *, leads: bool) -> None:
+        """Set whether this replica acts; a change is counted by what it became: `leader` or `standby`."""
+        if leads != self._leads:
+            self._leader_changes.labels("leader" if leads else "standby").inc()
+        self._leads = leads
+        self._leader.set(int(leads))
+
     def log_line_dropped(self) -> None:
         """Count a refusal that was not logged because it, or too many others, had been."""
         self._log_lines_dropped.inc()
+
+    def tls_handshake(self, outcome: str) -> None:
+        """Count a TLS handshake at one of our ports: `accepted`, or why the client was refused."""
+        self._tls_handshakes.labels(outcome).inc()
+
+    def tls_reloaded(self, outcome: str) -> None:
+        """Count new certificate files: `loaded`, or `refused` because they cannot be used."""
+        self._tls_reloads.labels(outcome).inc()
+
+    def tls_expiry(self, certificate: str, ends_s: float) -> None:
+        """Set the Unix time at which the `server` certificate, or the first authority of `client_ca`, ends."""
+        self._tls_expiry.labels(certificate).set(ends_s)
 
     def _counter(self, name: str, text: str, labels: list[str]) -> Counter:
         return Counter(f"netgang_{name}", text, labels, registry=self.registry)
@@ -193,8 +226,11 @@ class DecisionLog:
         repeat_after_s: float = 60.0,
         refusals_per_s_max: int = 100,
         remembered_max: int = 10_000,
+        acting: Callable[[], bool] = lambda: True,
     ) -> None:
         self._telemetry = telemetry
+        self._acting = acting
+        """Whether our plans are what happens; a standby's are not, and are not written"""
         self._logger = logging.getLogger(DECISIONS)
         self._repeat_after_s = repeat_after_s
         self._refusals_per_s_max = refusals_per_s_max
@@ -207,6 +243,8 @@ class DecisionLog:
     def log_decision(self, decision: Decision, *, now_s: float) -> bool:
         """Write `decision`, or leave it out as a repeated refusal; says whether it was written. `now_s`: monotonic."""
         repeated = 0
+        if decision.what in _PLANNED and not self._acting():
+            return False
         if decision.reason:
             seen = self._admit(decision, now_s)
             if seen is None:
@@ -285,7 +323,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line, enc_hook=repr).decode()
+        return _LINE.encode(line).decode()
 
 
 class HumanFormatter(logging.Formatter):
@@ -327,7 +365,8 @@ def _fields(decision: Decision, repeated: int) -> dict[str, object]:
 
 def _extra(record: logging.LogRecord) -> Mapping[str, object]:
     extra = getattr(record, "fields", None)
-    return extra if isinstance(extra, Mapping) else {}
+    # almost all have a dict, and asking an abstract class takes as long as writing the timestamp
+    return extra if type(extra) is dict or isinstance(extra, Mapping) else {}
 
 
 def _word(value: object) -> str:

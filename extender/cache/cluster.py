@@ -416,7 +416,7 @@ class ClusterCache:
     def settle(self) -> None:
         """Do now, in the middle of a long change, what the next snapshot would have to do (for sinks)."""
         self._renew_gangs(self._stale_gangs)
-        self._usage.matrix(self._nodes.table())
+        self._usage.matrix(self._nodes.settled())
 
     @contextmanager
     def batch(self) -> Iterator[None]:

@@ -66,10 +66,13 @@ class Usage:
         if known is None or known.axis != table.axis or not known.names:
             self._matrix = _freeze(self._fill(np.zeros_like(table.allocatable), table, self._totals))
         elif known.names is not table.names:  # rows and columns are built together
-            before = np.array([known.index.get(name, -1) for name in table.names], np.int64)
-            fresh = self._matrix.take(before, axis=0)
-            new = {table.names[row] for row in np.flatnonzero(before < 0)}
-            self._matrix = _freeze(self._renew(fresh, table, self._changed | new))
+            came = table.index.keys() - known.index.keys()
+            gone = [known.index[name] for name in known.index.keys() - table.index.keys()]
+            stayed = np.ones(len(table.names), np.bool_)
+            stayed[[table.index[name] for name in came]] = False
+            fresh = np.zeros_like(table.allocatable)
+            fresh[stayed] = np.delete(self._matrix, gone, axis=0)  # both are in order of name
+            self._matrix = _freeze(self._renew(fresh, table, self._changed | came))
         elif self._changed:
             self._matrix = _freeze(self._renew(self._matrix.copy(), table, self._changed))
         self._table = table

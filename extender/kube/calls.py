@@ -54,6 +54,7 @@ PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes", namespaced=False)
 POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
 EVENTS = Resource("events.k8s.io", "v1", "events")
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
 _KUBEFLOW = "kubeflow.org"
 OWNERS: Mapping[tuple[str, str], Resource] = {
     # (API group, kind) → an owner of pods that is read before such a pod is removed
@@ -98,7 +99,13 @@ POD_GET = Call("get", PODS)
 POD_PATCH = Call("patch", PODS)
 POD_BIND = Call("create", PODS, "binding")
 POD_EVICT = Call("create", PODS, "eviction")
+POD_GROUP_STATUS = Call("patch", POD_GROUPS, "status")
 EVENT_CREATE = Call("create", EVENTS)
+LEASE_GET = Call("get", LEASES)
+LEASE_CREATE = Call("create", LEASES)
+LEASE_UPDATE = Call("update", LEASES)
+TOKEN_REVIEW = Call("create", Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False))
+ACCESS_REVIEW = Call("create", Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False))
 
 READ = (PODS, NODES, POD_GROUPS)
 """Collections that may be listed and watched."""
@@ -109,9 +116,16 @@ CALLS: tuple[Call, ...] = (
     POD_PATCH,
     POD_BIND,
     POD_EVICT,
+    POD_GROUP_STATUS,
     EVENT_CREATE,
     *(Call("get", resource) for resource in OWNERS.values()),
 )
+
+REVIEWS: tuple[Call, ...] = (TOKEN_REVIEW, ACCESS_REVIEW)
+"""Made only with `debug_auth: token`: their rights are in manifests/components/debug-auth."""
+
+LEADING: tuple[Call, ...] = (LEASE_GET, LEASE_CREATE, LEASE_UPDATE)
+"""Made only with `leader_election: on`, in the Lease's own namespace: their rights are in a Role there."""
 
 
 def rules(calls: Iterable[Call] = CALLS) -> frozenset[tuple[str, str, str]]:

@@ -16,9 +16,18 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from extender.convert.podgroups import STATUS_WRITER
 from extender.errors import ApiError, ConflictError
 from extender.kube.binding import Binder, BindLimits
-from extender.kube.calls import EVENT_CREATE, POD_EVICT, POD_GET, POD_PATCH, owner_path, resource_of
+from extender.kube.calls import (
+    EVENT_CREATE,
+    POD_EVICT,
+    POD_GET,
+    POD_GROUP_STATUS,
+    POD_PATCH,
+    owner_path,
+    resource_of,
+)
 from extender.kube.credentials import ApiServer
 from extender.kube.faults import mapped
 from extender.kube.transport import Transport, TransportLimits
@@ -215,6 +224,16 @@ class KubeClient:
         )
         path = POD_EVICT.path(namespace, name)
         await self._transport.send("POST", path, body=body, timeout_s=self._limits.evict_s)
+
+    async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
+        """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed since it was read.
+
+        The field manager is named, so that our writes can be told from those of other controllers.
+        """
+        path = f"{POD_GROUP_STATUS.path(namespace, name)}?{urlencode({'fieldManager': STATUS_WRITER})}"
+        return await self._transport.send(
+            "PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=self._limits.request_s
+        )
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event; `apiVersion` and `kind` are filled in."""

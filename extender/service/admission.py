@@ -40,6 +40,8 @@ class _Open:
     """When it lapses; later with each gate that is removed"""
     lists: dict[MemberClass, tuple[Listing, msgspec.Raw]]
     """class → where its members may go, and the same as JSON"""
+    listed_for: frozenset[PodUid] = frozenset()
+    """The members whose places `lists` is made of"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,13 @@ class Admissions:
                 self._open[key] = _Open(self._clock.monotonic_s() + self._limits.timeout_s, {})
                 self._cache.set_commitment(key, left)
 
+    def forget(self) -> None:
+        """Let go of all that was promised: others decide now, or `recover` finds it again."""
+        for book in (self._open, self._sent, self._stuck, self._refusals, self._gated):
+            book.clear()
+        for key in list(self._cache.snapshot().commitments):
+            self._cache.clear_commitment(key)
+
     def plan_made(self, plan: Plan) -> list[PodUid]:
         """Take new places of gangs under way from the plan; gated pods that the plan admits, heaviest gang first."""
         for key in sorted(self._open):
@@ -133,6 +142,10 @@ class Admissions:
         node = self._cache.committed_node(gang.key, pod.uid)
         if node is None:
             return None
+        opened = self._open[gang.key]
+        if pod.uid not in opened.listed_for:  # a successor came meanwhile: others sit on its siblings' places by now
+            opened.listed_for = frozenset([one.uid for one in gang.pending])
+            opened.lists.clear()
         listed = self._listed(gang, pod.member_class, node)
         return None if listed is None else admission_patch(pod, node, listed)
 

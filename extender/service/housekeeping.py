@@ -4,7 +4,7 @@ Also the plan's listener: who may go now is let go, and gangs with something und
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from extender.cache import ClusterCache
 from extender.controller.wakes import Wakes
@@ -14,9 +14,12 @@ from extender.service.binding import Binds
 from extender.service.health import NodeHealth
 from extender.service.parking import Parking
 from extender.service.planning import Planner
+from scoring.ids import PodUid
 from scoring.plan import Plan
 
 _EVERY_S = 1.0
+_GANGS_A_STEP = 256
+"""Gangs whose pods are looked through between two moments for others."""
 
 
 class Housekeeping:
@@ -34,6 +37,7 @@ class Housekeeping:
         clock: Clock,
         *,
         also: Sequence[Callable[[], None]] = (),
+        acting: Callable[[], bool] = lambda: True,
     ) -> None:
         self._cache = cache
         self._planner = planner
@@ -43,11 +47,15 @@ class Housekeeping:
         self._admissions = admissions
         self._health = health
         self._clock = clock
+        self._acting = acting
+        """Whether we are the one that acts; the others only follow"""
         self._also = also
         """What else is to be called once a second"""
 
     def plan_made(self, plan: Plan) -> None:
         """A new plan: let go those it newly admits, and bring machines up to date."""
+        if not self._acting():
+            return
         self._wakes.add(self._parking.woken_by(plan, now_s=self._clock.monotonic_s()))
         self._wakes.add(self._admissions.plan_made(plan))
         self._health.look()
@@ -58,16 +66,31 @@ class Housekeeping:
         """Tidy once a second until cancelled."""
         while True:
             await asyncio.sleep(_EVERY_S)
-            self.tidy()
+            for _ in self.tidy_in_steps():
+                await asyncio.sleep(0)
 
     def tidy(self) -> None:
         """One round."""
+        for _ in self.tidy_in_steps():
+            pass
+
+    def tidy_in_steps(self) -> Iterator[None]:
+        """The same, with a moment for others between its parts (S15)."""
         self._cache.expire(self._clock.now_s())
-        waiting = {pod.uid for gang in self._cache.snapshot().gangs.values() for pod in gang.pending}
+        if not self._acting():
+            return
+        waiting: set[PodUid] = set()
+        for number, gang in enumerate(self._cache.snapshot().gangs.values(), start=1):
+            waiting.update([pod.uid for pod in gang.pending])
+            if number % _GANGS_A_STEP == 0:
+                yield
+        yield
         self._parking.keep_only(waiting - self._binds.at_bind())
         self._wakes.add(self._parking.overdue(now_s=self._clock.monotonic_s()))
         self._health.look()
+        yield
         self._binds.reconcile(self._binds.gangs_under_way() | self._admissions.open)
         self._admissions.tidy(self._binds.at_bind())
         for look in self._also:
+            yield
             look()

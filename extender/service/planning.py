@@ -2,18 +2,21 @@
 
 Why not per request: kube-scheduler asks for each pod, and a gang of 64 would be planned 64 times. Changes are coalesced
 into at most one run per `interval_s`, stretching to five times the last run's length, so that planning never takes more
-than a sixth of the loop (S15). A gang that changed since is planned on the spot when that sixth allows.
+than a sixth of the loop (S15). A gang that changed since is planned on the spot when that sixth allows, for one slice
+at most: a run that needs longer goes on by itself, and whoever asked is answered by the plan there is.
 """
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.telemetry import Decision, DecisionLog, Telemetry
 from scoring.model import Gang
 from scoring.network import NetworkMatrix
-from scoring.plan import Memo, Plan, plan, plan_in_steps
+from scoring.plan import Memo, Plan, plan_in_steps
+from scoring.plan.steps import Steps
 from scoring.plan.warm import warmed
 from scoring.policy import Policy
 from scoring.reasons import Reason
@@ -26,12 +29,22 @@ _TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})
 _TIMED_LOOK_S = 1.0
 _INLINE_NODES = 200
 """Up to this many nodes are scored by the plan that needs them, within milliseconds."""
-_SLICE_S = 0.01
-"""A run in steps lets others have a turn after this long (S15)."""
+_SLICE_S = 0.005
+"""A run in steps lets others have a turn after this long and the step it is in: together less than 20 ms (S15)."""
 _EXPECTED_S = 0.3
 """A plan that came true is renewed after this long at the latest."""
 _STRETCH = 5.0
 """Pause after a run, in lengths of that run."""
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A run that is under way."""
+
+    snapshot: Snapshot
+    steps: Steps[Plan]
+    took_s: float
+    """Time spent on it so far."""
 
 
 class Planner:
@@ -60,6 +73,7 @@ class Planner:
         self._log = log
         self._interval_s = interval_s
         self._dirty = asyncio.Event()
+        self._begun: _Begun | None = None
         self._expected: asyncio.TimerHandle | None = None
         """Will start a run for changes that were foreseen"""
         self._listeners: list[Listener] = []
@@ -91,47 +105,88 @@ class Planner:
         Why: kube-scheduler asks at the same event that makes room or completes a gang. A "no" from before that event
         costs the pod its backoff, seconds; an outdated reason costs another attempt.
         """
+        now_s = self._clock.monotonic_s()
+        if not self._is_answered(gang) and now_s >= self._spot_not_before_s:
+            going = self._begun is not None or self._begin()
+            while going and self._go_on_for_a_slice():
+                going = not self._is_answered(gang) and self._clock.monotonic_s() < now_s + _SLICE_S and self._begin()
+        return self.current
+
+    def replan_for_a_slice(self) -> Plan:
+        """Plan the cluster as it is now, at once if one slice is enough; else it goes on by itself."""
+        if self._begin():
+            self._go_on_for_a_slice()
+        return self.current
+
+    def replan(self) -> Plan:
+        """Plan the cluster as it is now, however long it takes.
+
+        The same snapshot version is planned again only when time may have told.
+        """
+        if self._begin():
+            self._go_on(float("inf"))
+        return self.current
+
+    async def replan_in_steps(self) -> None:
+        """As `replan`, but everybody else has a turn every `_SLICE_S`; given up when a newer plan is made meanwhile.
+
+        A run that was begun on the spot and not ended is gone on with.
+        """
+        if self._begun is None and not self._begin():
+            return
+        mine = self._begun
+        if mine is not None and mine.snapshot.version == self._cache.version:
+            self._dirty.clear()
+        while mine is self._begun:
+            if self._go_on(self._clock.monotonic_s() + _SLICE_S):
+                return
+            await asyncio.sleep(0)
+
+    def _is_answered(self, gang: Gang) -> bool:
+        """Whether the current plan says of the gang what a new one would say, as far as is known."""
         snapshot = self.snapshot
-        current = (
+        return (
             snapshot is not None
             and snapshot.gangs.get(gang.key) is gang
             and (gang.key in self.current.admitted or self._cache.version == snapshot.version)
         )
-        if not current and self._clock.monotonic_s() >= self._spot_not_before_s:
-            self.replan()
-        return self.current
 
-    def replan(self) -> Plan:
-        """Plan the cluster as it is now; the same snapshot version is planned again only when time may have told."""
+    def _begin(self) -> bool:
+        """Begin a run of the cluster as it is now, in place of one that is under way; `False`: there is no need."""
         snapshot = self._fresh_snapshot()
-        if snapshot is not None:
-            started_s = self._clock.monotonic_s()
-            now_s = self._clock.now_s()
-            made = plan(snapshot, self.policy, now_s=now_s, previous=self.current, memo=self.memo)
-            self._adopt(made, snapshot, took_s=self._clock.monotonic_s() - started_s)
-        return self.current
-
-    async def replan_in_steps(self) -> None:
-        """As `replan`, but everybody else has a turn every `_SLICE_S`; given up when a newer plan is made meanwhile."""
-        snapshot = self._fresh_snapshot()
+        self._begun = None
         if snapshot is None:
-            return
-        before = self.current
-        took_s, began_s = 0.0, self._clock.monotonic_s()
-        steps = plan_in_steps(snapshot, self.policy, now_s=self._clock.now_s(), previous=before, memo=self.memo)
+            return False
+        began_s = self._clock.monotonic_s()
+        now_s = self._clock.now_s()
+        steps = plan_in_steps(snapshot, self.policy, now_s=now_s, previous=self.current, memo=self.memo)
+        self._begun = _Begun(snapshot, steps, self._clock.monotonic_s() - began_s)
+        return True
+
+    def _go_on_for_a_slice(self) -> bool:
+        """Go on with the run that is under way while somebody waits for the answer; whether it ended."""
+        ended = self._go_on(self._clock.monotonic_s() + _SLICE_S)
+        if not ended:
+            self._spot_not_before_s = self._clock.monotonic_s() + _STRETCH * _SLICE_S
+            self._dirty.set()  # whoever runs the planner goes on with it
+        return ended
+
+    def _go_on(self, until_s: float) -> bool:
+        """Go on with the run that is under way; whether it ended. It stops after the first step that ends too late."""
+        mine = self._begun
+        assert mine is not None
+        began_s = self._clock.monotonic_s()
         while True:
             try:
-                next(steps)
+                next(mine.steps)
             except StopIteration as done:
-                self._adopt(done.value, snapshot, took_s=took_s + self._clock.monotonic_s() - began_s)
-                return
-            slice_s = self._clock.monotonic_s() - began_s
-            if slice_s >= _SLICE_S:
-                took_s += slice_s
-                await asyncio.sleep(0)
-                if self.current is not before:
-                    return
-                began_s = self._clock.monotonic_s()
+                self._begun = None
+                self._adopt(done.value, mine.snapshot, took_s=mine.took_s + self._clock.monotonic_s() - began_s)
+                return True
+            now_s = self._clock.monotonic_s()
+            if now_s >= until_s:
+                mine.took_s += now_s - began_s
+                return False
 
     def _fresh_snapshot(self) -> Snapshot | None:
         """What is to be planned now; `None`: the current plan is of just that."""
@@ -158,6 +213,8 @@ class Planner:
         snapshot = self._cache.snapshot()
         if len(snapshot.table.nodes) > _INLINE_NODES:
             self.memo.take_over(await asyncio.to_thread(warmed, snapshot, network, self.policy))
+            self._begun = None  # it would throw the new data's scores away
+            self._dirty.set()
 
     async def run(self) -> None:
         """Plan after changes until cancelled."""

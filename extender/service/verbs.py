@@ -7,8 +7,8 @@ because kube-scheduler may ask for it a thousand times a second.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from extender.service.binding import Binds
 from extender.service.catchup import CatchUp
 from extender.service.guard import StormGuard
 from extender.service.learning import Learning
+from extender.service.native_zones import NativeZones
 from extender.service.offers import Offers
 from extender.service.parking import Parking
 from extender.service.planning import Planner
@@ -48,6 +49,7 @@ class Books:
     parking: Parking
     learning: Learning
     guard: StormGuard
+    native: NativeZones = field(default_factory=NativeZones)
 
 
 class Verbs:
@@ -64,6 +66,7 @@ class Verbs:
         log: DecisionLog,
         *,
         synced: Callable[[], bool],
+        otherwise: Callable[[], Reason] = lambda: Reason.NOT_SYNCED,
         zone_label: str = ZONE_LABEL,
     ) -> None:
         self._cache = cache
@@ -74,29 +77,32 @@ class Verbs:
         self._clock = clock
         self._log = log
         self._synced = synced
+        """Whether filter and bind may be answered; a standby's are not"""
+        self._otherwise = otherwise
+        """Why not"""
         self._zone_label = zone_label
         self._beside: tuple[int, Plan, Alternatives] | None = None
         """Snapshot version, plan, and the alternatives beside them"""
         self._scores: dict[object, _Scores] = {}
         """(snapshot version, plan version, pod) → score of each node; the last few"""
 
-    async def caught_up(self, args: FilterArgs) -> None:
-        """Give the watch a moment when kube-scheduler knows more than we do, before it is told no."""
+    def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
+        """What gives the watch a moment when kube-scheduler knows more than we do, before it is told no, if it does."""
         if args.debug or not self._synced():
-            return
+            return None
         pod = self._cache.pod(args.pod.uid)
         if pod is None:
-            await self._catch_up.for_pod(args.pod.uid)
-            return
+            return self._catch_up.for_pod(args.pod.uid)
         gang = self._cache.gang_of(pod.uid)
         waiting = self._planner.current.waiting.get(gang.key) if gang is not None else None
         if waiting is not None and waiting.reason in _ENDED_BY_ROOM:
-            await self._catch_up.for_room(pod, args.node_names)
+            return self._catch_up.for_room(pod, args.node_names)
+        return None
 
     def filter(self, args: FilterArgs) -> FilterAnswer:
         """Which of the nodes the pod may use."""
         if not self._synced():
-            return Failed(Reason.NOT_SYNCED)
+            return Failed(self._otherwise())
         pod = self._pod(args)
         gang = self._cache.gang_of(pod.uid)
         native = pod.group is not None and pod.group.source is GangSource.NATIVE  # kube-scheduler itself gangs these
@@ -122,7 +128,7 @@ class Verbs:
     async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
         """Bind the pod, after its gang's quorum if it has one. `None`: the API server confirmed it."""
         if not self._synced():
-            return Reason.NOT_SYNCED
+            return self._otherwise()
         now_s = self._clock.monotonic_s()
         pod = self._cache.pod(args.uid)
         if pod is not None and pod.node is not None:
@@ -155,11 +161,20 @@ class Verbs:
         placed = [m.node for m in gang.placed if m.node is not None and m.node in table.index] if required else []
         zones = {table.nodes[table.index[node]].zone for node in placed}
         near = [n for n in args.node_names if n in table.index and table.nodes[table.index[n]].zone in zones]
+        if required and not placed and not args.debug:
+            first = self._first_zone(gang, args)
+            if first is not None and not first:
+                return Refused(Reason.OTHER_ZONE)
+            near = first or near
         if not near:
             return self._pass_all(args, pod)
         if not args.debug:
             self._books.offers.note(pod.uid, None, now_s=self._clock.monotonic_s())
         return Passed(near, others=Reason.OTHER_ZONE)
+
+    def _first_zone(self, gang: Gang, args: FilterArgs) -> list[NodeName] | None:
+        snapshot, planner, now_s = self._cache.snapshot(), self._planner, self._clock.monotonic_s()
+        return self._books.native.nodes(gang, args.node_names, snapshot, planner.policy, planner.memo, now_s=now_s)
 
     def _filter_member(self, args: FilterArgs, pod: Pod, gang: Gang) -> FilterAnswer:
         asked = args.node_names
@@ -178,7 +193,7 @@ class Verbs:
                 node, offered = other.node, True
             elif self._books.learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
                 self._binds.abandon(gang.key)
-                plan = self._planner.replan()
+                plan = self._planner.replan_for_a_slice()
                 node = plan.node_of.get(pod.uid)
                 offered = node is not None and node in asked
         if node is not None and offered:

@@ -1,4 +1,4 @@
-"""The manifests as kustomize renders them: rights equal to the calls made, one replica, no privileges, closed doors.
+"""The manifests as kustomize renders them: rights equal to the calls made, one acts, no privileges, closed doors.
 
 Needs a kubectl of 1.21 or newer: NETGANG_KUBECTL, the one on PATH, or the one that the test bed has built.
 """
@@ -15,7 +15,10 @@ import pytest
 import yaml
 
 from extender.kube import calls
+from extender.kube.leases import ROLE_LABEL
+from extender.service.role import LEADER
 from extender.settings import Settings
+from extender.settings_leadership import LeaderElection
 from testbed.build import program_path
 from testbed.schedulers import load_configuration
 
@@ -96,13 +99,14 @@ def test_the_rights_are_the_calls_that_are_made(objects: tuple[Object, ...]) -> 
     assert len(set(allowed)) == len(allowed)
 
 
-def test_netgang_has_no_other_rights(objects: tuple[Object, ...]) -> None:
-    """Its account is bound to its own role and to no other, in no namespace."""
+def test_netgang_has_no_other_rights(overlay: str, objects: tuple[Object, ...]) -> None:
+    """Its account is bound to its own role and to no other; with leader election also to one in its own namespace."""
     bindings = [one for one in objects if one["kind"] in ("ClusterRoleBinding", "RoleBinding")]
     mine = [b for b in bindings for s in b["subjects"] if (s["name"], s["namespace"]) == ("netgang", "netgang-system")]
-    assert [(b["kind"], b["roleRef"]["kind"], b["roleRef"]["name"]) for b in mine] == [
-        ("ClusterRoleBinding", "ClusterRole", "netgang")
-    ]
+    everywhere = ("ClusterRoleBinding", "ClusterRole", "netgang", None)
+    at_home = [("RoleBinding", "Role", "netgang", "netgang-system")] if overlay == "second-scheduler" else []
+    found = [(b["kind"], b["roleRef"]["kind"], b["roleRef"]["name"], b["metadata"].get("namespace")) for b in mine]
+    assert sorted(found) == sorted([everywhere, *at_home])
 
 
 def test_rules_name_what_they_allow(objects: tuple[Object, ...]) -> None:
@@ -130,10 +134,54 @@ def test_everything_is_in_its_own_namespace(objects: tuple[Object, ...]) -> None
     assert elsewhere in ([], [("RoleBinding", "netgang-scheduler-authentication")])
 
 
-def test_there_is_one_netgang_at_a_time(objects: tuple[Object, ...]) -> None:
-    """Two processes would count the same gang twice, also during an update."""
+def test_one_netgang_acts_at_a_time(objects: tuple[Object, ...], tmp_path: Path) -> None:
+    """Two processes would count the same gang twice, also during an update: several only with leader election."""
     spec = _of_kind(objects, "Deployment")["netgang"]["spec"]
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    if _settings(objects, tmp_path).leader_election is LeaderElection.OFF:
+        assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    else:
+        assert (spec["replicas"], spec["strategy"]["rollingUpdate"]["maxUnavailable"]) == (2, 0)
+
+
+def test_which_overlays_have_a_standby(overlay: str, objects: tuple[Object, ...], tmp_path: Path) -> None:
+    """The one with a Service; a kube-scheduler that asks 127.0.0.1 could not change over."""
+    on = _settings(objects, tmp_path).leader_election is LeaderElection.ON
+    assert on == (overlay == "second-scheduler") == bool(_of_kind(objects, "Service"))
+
+
+def test_the_lease_is_the_only_one_that_netgang_may_write(tmp_path: Path) -> None:
+    """Name, namespace and verbs of its role are those of the settings and of the calls that are made."""
+    objects = _rendered("second-scheduler")
+    role = _of_kind(objects, "Role")["netgang"]
+    assert set(_allowed(role["rules"])) == calls.rules(calls.LEADING)
+    lease = _settings(objects, tmp_path).lease
+    assert (role["metadata"]["namespace"], lease.namespace) == ("netgang-system", None)
+    assert [rule.get("resourceNames") for rule in role["rules"]] == [None, [lease.name]]
+    assert [rule["verbs"] for rule in role["rules"] if "resourceNames" not in rule] == [["create"]]
+
+
+def test_the_service_leads_to_the_leader() -> None:
+    """By the label that the leader sets on the pod whose name it is told."""
+    objects = _rendered("second-scheduler")
+    template = _of_kind(objects, "Deployment")["netgang"]["spec"]["template"]
+    selector = _of_kind(objects, "Service")["netgang"]["spec"]["selector"]
+    assert selector == {**template["metadata"]["labels"], ROLE_LABEL: LEADER}
+    (container,) = template["spec"]["containers"]
+    told = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in container["env"]}
+    assert told == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
+
+
+def test_replicas_are_drained_one_at_a_time() -> None:
+    """Each Deployment of several has a budget, and its pods are kept apart where that is possible."""
+    objects = _rendered("second-scheduler")
+    budgets = _of_kind(objects, "PodDisruptionBudget")
+    for name, deployment in _of_kind(objects, "Deployment").items():
+        labels = deployment["spec"]["selector"]["matchLabels"]
+        assert deployment["spec"]["replicas"] == 2
+        assert budgets[name]["spec"] == {"maxUnavailable": 1, "selector": {"matchLabels": labels}}
+        affinity = _pod_spec(deployment)["affinity"]["podAntiAffinity"]
+        (term,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+        assert term["podAffinityTerm"]["labelSelector"]["matchLabels"] == labels
 
 
 def test_containers_have_no_privileges(objects: tuple[Object, ...]) -> None:
@@ -207,7 +255,7 @@ def test_the_door_is_closed(overlay: str, objects: tuple[Object, ...], tmp_path:
                 "ports": [{"protocol": "TCP", "port": settings.port}],
             }
         ]
-        assert _of_kind(objects, "Service")["netgang"]["spec"]["selector"] == labels
+        assert _of_kind(objects, "Service")["netgang"]["spec"]["selector"].items() >= labels.items()
     else:
         assert settings.host == "127.0.0.1"
         assert _pod_spec(netgang)["hostNetwork"] is True

@@ -209,7 +209,7 @@ def test_command_line_over_environment_over_file_over_default(tmp_path: Path, mo
 def test_the_debug_port_comes_from_every_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """None by default, on the loopback; file, environment and command line win over each other as for every setting."""
     file = tmp_path / "netgang.yaml"
-    file.write_text("debug_port: 1\ndebug_host: 10.0.0.1\n")
+    file.write_text("debug_port: 1\ndebug_host: 10.0.0.1\ndebug_open: true\n")
     assert (Settings.load().debug_port, Settings.load().debug_host) == (None, "127.0.0.1")
     assert (Settings.load(file).debug_port, Settings.load(file).debug_host) == (1, "10.0.0.1")
     monkeypatch.setenv("NETGANG_DEBUG_PORT", "2")

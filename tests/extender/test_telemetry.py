@@ -56,6 +56,10 @@ def test_every_metric_appears_with_its_labels() -> None:
     telemetry.network_fetched("maddash", "new")
     telemetry.event_dropped()
     telemetry.log_line_dropped()
+    telemetry.leader(leads=True)
+    telemetry.tls_handshake("accepted")
+    telemetry.tls_reloaded("loaded")
+    telemetry.tls_expiry("server", 5.0)
     samples = {
         (sample.name.removeprefix("netgang_"), *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(telemetry.exposition().decode())
@@ -86,6 +90,11 @@ def test_every_metric_appears_with_its_labels() -> None:
         ("network_fetches_total", "new", "maddash"): 1,
         ("events_dropped_total",): 1,
         ("log_lines_dropped_total",): 1,
+        ("leader",): 1,
+        ("leader_changes_total", "leader"): 1,
+        ("tls_handshakes_total", "accepted"): 1,
+        ("tls_reloads_total", "loaded"): 1,
+        ("tls_expiry_timestamp_seconds", "server"): 5.0,
     }
 
 

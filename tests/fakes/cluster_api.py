@@ -1,7 +1,7 @@
 """A ClusterApi in memory: keeps the port's promises, and breaks them on demand.
 
 Its objects live in an ApiStore, so binding, patching and evicting change them and the watches tell. Verbs, for faults,
-latency and counts: list, watch, bind, patch, admit, get, get_object, evict, create_event.
+latency and counts: list, watch, bind, patch, admit, get, get_object, evict, group_status, create_event.
 """
 
 import asyncio
@@ -51,6 +51,10 @@ class FakeClusterApi:
         """Names of pods whose gate was removed, in order"""
         self.events: list[Object] = []
         """Events created"""
+        self.status_patches: list[tuple[str, dict[str, Any]]] = []
+        """PodGroups (by name) whose status was patched, and what with, in order"""
+        self.status_fields = frozenset({"phase", "running", "succeeded", "failed", "occupiedBy", "scheduleStartTime"})
+        """What the PodGroup's definition keeps of a status; the rest is dropped without a word"""
         self._faults: defaultdict[str, deque[_Fault]] = defaultdict(deque)
         self._held: dict[str, asyncio.Event] = {}
         self._watches: list[_Watch] = []
@@ -208,6 +212,30 @@ class FakeClusterApi:
             raise ConflictError(409, "the ResourceVersion in the precondition does not match that in record")
         self.store.evict(namespace, name, uid=uid)
         _end(fault)
+
+    async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
+        """Merge patch of a PodGroup's status: unknown fields are dropped, an old version is a conflict."""
+        fault = await self._begin("group_status")
+        self.write_status(name, msgspec.json.decode(patch), by="netgang", namespace=namespace)
+        _end(fault)
+        return self.store.body(POD_GROUPS, namespace, name)
+
+    def write_status(self, name: str, patch: Mapping[str, Any], *, by: str, namespace: str = "default") -> None:
+        """What a patch of the status subresource does, whoever sends it: `by` is noted as its field manager."""
+        old = self.store.get(POD_GROUPS, namespace, name)
+        version = old["metadata"]["resourceVersion"]
+        if patch.get("metadata", {}).get("resourceVersion", version) != version:
+            raise ConflictError(409, "the object has been modified; please apply your changes to the latest version")
+        status = {**old.get("status", {}), **patch["status"]}
+        status = {key: value for key, value in status.items() if key in self.status_fields and value is not None}
+        if status == old.get("status", {}):
+            return
+        writers = [one for one in old["metadata"].get("managedFields", []) if one["manager"] != by]
+        writers.append({"manager": by, "subresource": "status"})
+        metadata = {**old["metadata"], "managedFields": writers}
+        self.store.put(POD_GROUPS, {**old, "metadata": metadata, "status": status})
+        if by == "netgang":
+            self.status_patches.append((name, dict(patch["status"])))
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an Event."""

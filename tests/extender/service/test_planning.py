@@ -287,3 +287,65 @@ async def test_a_run_in_steps_gives_way_to_a_newer_plan() -> None:
     newer = desk.planner.replan()
     await slow
     assert desk.planner.current is newer
+
+
+async def test_who_asks_is_kept_waiting_for_one_slice_at_most() -> None:
+    """S15: a run on the spot that needs longer goes on by itself; until then the plan there is answers."""
+    desk = Desk(clock=BusyClock())
+    for number in range(10):
+        desk.cache.pods.upsert(pod(f"g{number}-0", gang=f"g{number}", min_available=1, cpu="1m"))
+    before = desk.planner.current
+    late = desk.cache.gang(gang_key("default", "g9"))
+    assert late is not None
+    assert desk.planner.plan_for(late) is before
+    assert desk.plans == []
+    async with at_work(desk):
+        await asyncio.sleep(1.0)
+        assert desk.planner.current.admitted.keys() == {gang_key("default", f"g{number}") for number in range(10)}
+    assert len(desk.plans) == 1
+
+
+async def test_a_change_while_a_run_is_under_way_leads_to_another() -> None:
+    """What came after the run on the spot had begun is in the next plan."""
+    desk = Desk(clock=BusyClock())
+    for number in range(10):
+        desk.cache.pods.upsert(pod(f"g{number}-0", gang=f"g{number}", min_available=1, cpu="1m"))
+    first = desk.cache.gang(gang_key("default", "g0"))
+    assert first is not None
+    desk.planner.plan_for(first)
+    desk.cache.pods.upsert(pod("late-0", gang="late", min_available=1, cpu="1m"))
+    async with at_work(desk):
+        await asyncio.sleep(2.0)
+    assert [len(made.admitted) for made in desk.plans] == [10, 11]
+
+
+async def test_new_measurements_end_a_run_of_the_old_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would drop the scores that were made ready; the next run is of the new data and finds them."""
+    monkeypatch.setattr("extender.service.planning._INLINE_NODES", 0)
+    desk = Desk(clock=BusyClock())
+    desk.cache.nodes.replace([node("n1"), node("n2")])
+    for number in range(10):
+        desk.cache.pods.upsert(pod(f"g{number}-0", gang=f"g{number}", min_available=1, cpu="1m"))
+    first = desk.cache.gang(gang_key("default", "g0"))
+    assert first is not None
+    desk.planner.plan_for(first)
+    network = mesh(["n1", "n2"])
+    await desk.planner.prepare(network)
+    ready = dict(desk.planner.memo.scores)
+    desk.cache.set_network(network)
+    await desk.planner.replan_in_steps()
+    assert [made.network_version for made in desk.plans] == [network.version]
+    assert ready
+    assert all(desk.planner.memo.scores[key] is links for key, links in ready.items())
+
+
+async def test_a_new_plan_for_a_question_takes_one_slice_at_most() -> None:
+    """S15: what was learned while somebody waits is planned with at once if that is quick, else soon."""
+    for clock, at_once in ((LoopClock(), True), (BusyClock(), False)):
+        desk = Desk(clock=clock)
+        for number in range(10):
+            desk.cache.pods.upsert(pod(f"g{number}-0", gang=f"g{number}", min_available=1, cpu="1m"))
+        assert bool(desk.planner.replan_for_a_slice().admitted) is at_once
+        async with at_work(desk):
+            await asyncio.sleep(1.0)
+            assert len(desk.planner.current.admitted) == 10

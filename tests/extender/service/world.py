@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from extender.bootstrap import Service, following
+from extender.candidacy import Candidacy
 from extender.convert import pod_from_json
 from extender.errors import ApiError
 from extender.kube.calls import NODES, PODS
@@ -203,7 +204,8 @@ class World:
     async def ask(self, pod: str, **how: Any) -> FilterAnswer:
         """Ask /filter as the HTTP side does, with a moment for the watch."""
         args = self.asking(pod, **how)
-        await self.service.verbs.caught_up(args)
+        if (wait := self.service.verbs.caught_up(args)) is not None:
+            await wait
         return self.service.verbs.filter(args)
 
     def offered(self, pod: str, **how: Any) -> str:
@@ -300,13 +302,15 @@ async def running(*objects: Object, api: FakeClusterApi | None = None, **setting
 
 
 @asynccontextmanager
-async def unfinished(*objects: Object, api: FakeClusterApi | None = None, **settings: Any) -> AsyncIterator[World]:
-    """The same, for tests that end in the middle (of a shutdown, say)."""
+async def unfinished(
+    *objects: Object, api: FakeClusterApi | None = None, stands: Candidacy | None = None, **settings: Any
+) -> AsyncIterator[World]:
+    """The same, for tests that end in the middle (of a shutdown, say); with `stands` it is one of several replicas."""
     api = api if api is not None else FakeClusterApi()
     for one in objects:
         api.add(one)
     clock = LoopClock()
-    service = following(Settings.model_validate(settings), api, clock, random.Random(0))
+    service = following(Settings.model_validate(settings), api, clock, random.Random(0), stands=stands)
     work = asyncio.create_task(service.run(), name="service")
     try:
         world = World(service, api, clock)

@@ -1,0 +1,72 @@
+"""A connection without a network: what a protocol is told is what the test says, and what it writes is kept.
+
+Why: over a socket nobody knows in which pieces the bytes arrive; here every cut is the test's own, and a run is the
+same each time.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+
+class FakeTransport(asyncio.Transport):
+    """One connection of a protocol."""
+
+    def __init__(self, protocol: asyncio.Protocol) -> None:
+        super().__init__({"peername": ("127.0.0.1", 40000), "sockname": ("127.0.0.1", 8888)})
+        self.protocol = protocol
+        """Who has the connection now."""
+        self.written = b""
+        self.writes = 0
+        """How often something was written."""
+        self._closing = False
+        self._reading = True
+        protocol.connection_made(self)
+
+    def feed(self, data: bytes) -> None:
+        """Bytes of the client arrive, unless nobody listens any more."""
+        if not self._closing:
+            assert self._reading, "what comes while reading is paused would wait in the kernel"
+            self.protocol.data_received(data)
+
+    def end(self, error: Exception | None = None) -> None:
+        """The connection is gone."""
+        self._closing = True
+        self.protocol.connection_lost(error)
+
+    def write(self, data: Any) -> None:
+        """Keep `data`."""
+        self.writelines([data])
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        """Keep all of it."""
+        if not self._closing:
+            self.written += b"".join(list_of_data)
+            self.writes += 1
+
+    def close(self) -> None:
+        """Close; the protocol hears of it in the loop's next turn, as from a real one."""
+        if not self._closing:
+            self._closing = True
+            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
+
+    def is_closing(self) -> bool:
+        """Whether it is closed."""
+        return self._closing
+
+    def pause_reading(self) -> None:
+        """Do not listen."""
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        """Listen again."""
+        self._reading = True
+
+    def is_reading(self) -> bool:
+        """Whether somebody listens."""
+        return self._reading and not self._closing
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Give the connection to another protocol."""
+        assert isinstance(protocol, asyncio.Protocol)
+        self.protocol = protocol
