@@ -144,7 +144,6 @@ async def lease(stage: Stage) -> Object:
     return dict(found["spec"])
 
 
-@core
 @pytest.mark.timeout(120 + 30 * KILLS)
 async def test_leaders_are_killed_during_a_stream_of_gangs(stage: Stage) -> None:
     """Kill -9 at random moments: no gang stays in part, is lost or is bound twice, and the other one takes over."""
