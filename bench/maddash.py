@@ -110,7 +110,7 @@ def large_site(nodes: int, zones: int) -> dict[str, int]:
     matrix = NetworkMatrix.merged({"maddash": table}, endpoint_of=ends, now_s=_NOW_S)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    counted = _Counted(**{name: getattr(matrix, name) for name in NetworkMatrix.__dataclass_fields__})
+    counted = Counted(**{name: getattr(matrix, name) for name in NetworkMatrix.__dataclass_fields__})
     zone = listed[0].zone
     gang = bed.gang("g", 64, cpu=8, options={"zones": zone})
     made = plan(bed.snapshot(listed, [gang], counted), Policy(), now_s=_NOW_S, memo=Memo())
@@ -131,7 +131,7 @@ def large_site(nodes: int, zones: int) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted(NetworkMatrix):
+class Counted(NetworkMatrix):
     """A matrix that notes how many pairs each look takes out."""
 
     looks: list[int] = field(default_factory=list)

@@ -175,7 +175,7 @@ def exporter() -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.skipif(binary() is None, reason="no prometheus: see tests/real/prometheus_server.py")
+@pytest.mark.skipif(binary() is None, reason="needs a real Prometheus: apt-get install prometheus")
 async def test_a_real_prometheus_decides(stage: Stage, tmp_path: Path) -> None:
     """Debian's Prometheus scrapes a mesh: the gang avoids the two bad nodes, and is said to for whose values."""
     queries = {

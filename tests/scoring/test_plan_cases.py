@@ -1,4 +1,4 @@
-"""The planner in particular situations: gates, lost nodes, host ports, spills, members beyond the minimum."""
+"""The planner in particular situations: gates, lost nodes, members beyond the minimum, reasons, commitments."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,7 +12,7 @@ from scoring.plan import Memo, Plan, plan
 from scoring.plan.run import Run
 from scoring.policy import Policy, Selection
 from scoring.reasons import Reason
-from scoring.snapshot import NodeTable, Snapshot
+from scoring.snapshot import NodeTable
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 
 POLICY = Policy()
@@ -208,91 +208,6 @@ def test_further_members_are_near_those_that_run_and_those_just_placed() -> None
     assert told(planned(nodes, gang("g", members=members, min_member=1), network=network), "g") == ["n2"]
 
 
-# -- zones -----------------------------------------------------------------------------------------------------
-
-
-def test_nodes_without_zone_take_part_only_when_preferred() -> None:
-    """Unlabelled nodes are a zone like others for `preferred`, and none at all for `required`."""
-    nodes = [*row(1, zone="a", prefix="a"), *row(2, zone="", prefix="x")]
-    assert told(planned(nodes, gang("g", 2)), "g")[0] is Reason.IMPOSSIBLE
-    assert told(planned(nodes, gang("g", 2, options={"zone-policy": "preferred"})), "g") == ["x0", "x1"]
-
-
-def test_a_preferred_gang_is_completed_where_it_runs() -> None:
-    """Another zone may be nearer to the users: members that run decide, as long as there is room beside them."""
-    nodes = [*row(2, zone="a", prefix="a"), *row(2, zone="b", prefix="b")]
-    members = [bound(pod("g-0", gang="g"), "b0"), pod("g-1", gang="g")]
-    wish = gang("g", members=members, options={"zone-policy": "preferred", "near": "a"})
-    assert told(planned(nodes, wish), "g") == ["b1"]
-    full = planned(nodes, wish, pods=[pod("x", node="b1")])
-    assert told(full, "g") == ["a0"]
-
-
-def test_a_spread_gang_is_completed_in_its_own_zones_first() -> None:
-    """Two more members for a gang in zone c: one beside it, and only one elsewhere, though a and b hold both."""
-    nodes = [*row(1, zone="a", prefix="a"), *row(1, zone="b", prefix="b"), *row(2, zone="c", prefix="c")]
-    members = [bound(pod("g-0", gang="g"), "c0"), pod("g-1", gang="g"), pod("g-2", gang="g")]
-    wish = gang("g", members=members, options={"zone-policy": "preferred"})
-    outcome = planned(nodes, wish, now_s=LATE_S)
-    assert told(outcome, "g") == ["a0", "c1"]
-    assert outcome.admitted[wish.key].zones == ("a", "c")
-
-
-def test_a_spread_leaves_out_zones_that_hold_nobody() -> None:
-    """The ps needs the large node of b, the workers fill a: c is well connected to both and of no use."""
-    nodes = [*row(5, zone="a", prefix="a"), node("b0", zone="b", cpu="4"), node("c0", zone="c", cpu="0")]
-    members = [pod("ps", role=Role.PS, cpu="4", gang="g")]
-    members += [pod(f"w{i}", role=Role.WORKER, index=i, gang="g") for i in range(5)]
-    wish = gang("g", members=members, options={"zone-policy": "preferred"})
-    bad = {"b0": {"delay_ms": 39.0}}
-    outcome = planned(nodes, wish, now_s=LATE_S, network=mesh(nodes, bad=bad))
-    assert outcome.admitted[wish.key].zones == ("a", "b")
-
-
-def test_where_kinds_compete_the_next_set_of_zones_is_tried() -> None:
-    """Zones a and b hold each kind by count, but two kinds need the node a0: a and d are as few and hold all."""
-    nodes = [node("a0", zone="a", cpu="2", gpu=1), node("b0", zone="b", cpu="1"), node("c0", zone="c", cpu="1")]
-    members = [pod("g-0", gang="g", gpu=1), pod("g-1", gang="g", cpu="2"), pod("g-2", gang="g", cpu="1")]
-    wish = gang("g", members=members, options={"zone-policy": "preferred"})
-    assert told(planned(nodes, wish, now_s=LATE_S), "g")[0] is Reason.IMPOSSIBLE
-    taken = planned([*nodes, node("d0", zone="d", cpu="2")], wish, now_s=LATE_S, pods=[pod("x", cpu="2", node="d0")])
-    assert told(taken, "g")[0] is Reason.NO_ROOM
-    outcome = planned([*nodes, node("d0", zone="d", cpu="2")], wish, now_s=LATE_S)
-    assert outcome.admitted[wish.key].zones == ("a", "d")
-
-
-def test_a_spread_that_does_not_fit_waits() -> None:
-    """All zones together are too small at present: the gang waits like any other."""
-    nodes = [*row(1, zone="a", prefix="a"), *row(1, zone="b", prefix="b")]
-    wish = gang("g", 2, options={"zone-policy": "preferred"})
-    taken = planned(nodes, wish, now_s=LATE_S, pods=[pod("x", node="a0")])
-    assert told(taken, "g") == (Reason.NO_ROOM, "most room in zone b: 1 of 2 members")
-    behind = planned(nodes, wish, gang("h", 1, priority=1), now_s=LATE_S)
-    assert told(behind, "g")[0] is Reason.BEHIND
-
-
-def test_zones_are_compared_by_what_is_measured_when_no_rate_is() -> None:
-    """Delay alone is enough to tell zones apart."""
-    nodes = [*row(2, zone="a", prefix="a"), *row(2, zone="b", prefix="b")]
-    ends = {n.name: EndpointId(n.name) for n in nodes}
-    found = [
-        Measurement(EndpointId(f"{z}{i}"), EndpointId(f"{z}{1 - i}"), Metric.DELAY, ms, 0.0)
-        for z, ms in (("a", 30.0), ("b", 1.0))
-        for i in range(2)
-    ]
-    network = NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=0.0)
-    assert told(planned(nodes, gang("g", 2), network=network), "g") == ["b0", "b1"]
-    by_rate = replace(POLICY, score=replace(POLICY.score, reference_bps=1e9))
-    assert told(planned(nodes, gang("g", 2), network=network, policy=by_rate), "g") == ["b0", "b1"]
-
-
-def test_a_zone_that_cannot_take_all_kinds_is_passed_over() -> None:
-    """Zone a has room for each kind alone but not for both: the next zone is taken."""
-    nodes = [node("a0", zone="a", cpu="2"), node("b0", zone="b", cpu="1"), node("b1", zone="b", cpu="2")]
-    members = [pod("g-0", gang="g", cpu="2"), pod("g-1", gang="g", cpu="1")]
-    assert told(planned(nodes, gang("g", members=members, options={"near": "a"})), "g") == ["b0", "b1"]
-
-
 # -- reasons ---------------------------------------------------------------------------------------------------
 
 
@@ -373,121 +288,6 @@ def test_a_kind_that_has_no_place_hinders_no_other() -> None:
     assert told(planned(nodes, gang("g", members=members, min_member=1), network=mesh(nodes)), "g") == ["a0"]
 
 
-# -- host ports ------------------------------------------------------------------------------------------------
-
-
-def test_different_ports_may_share_a_node() -> None:
-    """A ps on port 2222 and a worker on 2223 fit on one node; two on the same port do not."""
-    one = [node("n0", cpu="8")]
-    different = [ported(pod("g-0", gang="g", role=Role.PS), 2222), ported(pod("g-1", gang="g", role=Role.WORKER), 2223)]
-    assert told(planned(one, gang("g", members=different)), "g") == ["n0", "n0"]
-    same = [ported(pod("g-0", gang="g", role=Role.PS), 2222), ported(pod("g-1", gang="g", role=Role.WORKER), 2222)]
-    assert told(planned(one, gang("g", members=same)), "g")[0] is Reason.IMPOSSIBLE
-    both = [ported(ported(pod("g-0", gang="g", role=Role.PS), 2222), 2223), different[1]]
-    assert told(planned(one, gang("g", members=both)), "g")[0] is Reason.IMPOSSIBLE
-
-
-def test_ports_on_nodes_that_are_gone_hinder_nobody() -> None:
-    """The cache may know pods of a node that has left."""
-    wish = gang("g", members=[ported(m, 80) for m in gang("g", 1).members])
-    taken = {NodeName("gone"): frozenset({HostPort("TCP", "0.0.0.0", 80)})}
-    assert told(planned(row(1), wish, host_ports=taken), "g") == ["n0"]
-
-
-def test_ports_given_to_one_gang_are_taken_for_the_next() -> None:
-    """Within one plan two gangs never get the same host port of a node, nor do further members."""
-    gangs = [gang(name, members=[ported(m, 80) for m in gang(name, 2).members], min_member=1) for name in "gh"]
-    outcome = planned(row(3, cpu="4"), *gangs)
-    assert len(outcome.node_of) == 3
-    assert len(set(outcome.node_of.values())) == 3
-    many = gang("g", members=[ported(m, 80) for m in gang("g", 9).members], min_member=1)
-    assert told(planned(row(3, cpu="4"), many), "g") == ["n0", "n1", "n2"]
-
-
-def test_ports_of_a_former_place_are_taken_for_the_next_gang() -> None:
-    """A gang that keeps its place keeps its ports: the newcomer goes elsewhere."""
-    first, second = (gang(name, members=[ported(m, 80) for m in gang(name, 1).members]) for name in "gh")
-    nodes = row(2, cpu="4")
-    before = planned(nodes, first)
-    assert told(before, "g") == ["n0"]
-    then = again(before, nodes, first, second)
-    assert (told(then, "g"), told(then, "h")) == (["n0"], ["n1"])
-
-
-def test_a_former_place_that_fails_leaves_no_ports_behind() -> None:
-    """The second kind lost its room: nothing of the former place may stand in the way of the new one."""
-    nodes = [node("n0", cpu="2"), node("n1", cpu="1")]
-    members = [ported(pod("g-0", gang="g", cpu="1"), 80), pod("g-1", gang="g", cpu="0", memory="1Gi")]
-    wish = gang("g", members=members)
-    before = planned(nodes, wish)
-    ahead = gang("h", 1, priority=1, cpu="2", memory="32Gi")
-    then = plan(snapshot(nodes, [wish, ahead], version=2), POLICY, now_s=0.0, previous=before)
-    fresh = plan(snapshot(nodes, [wish, ahead], version=2), POLICY, now_s=0.0)
-    assert then.node_of == fresh.node_of
-
-
-def test_a_former_place_where_kinds_compete_now_is_given_up_whole() -> None:
-    """Each kind alone would still fit on the node, both do not: the gang is placed anew, without any trace."""
-    nodes = [node("n0", cpu="3"), node("n1", cpu="2"), node("n2", cpu="1")]
-    members = [ported(pod("g-0", gang="g", cpu="2"), 80), ported(pod("g-1", gang="g", cpu="1"), 81)]
-    wish = gang("g", members=members, options={"selection": "pack"})
-    before = planned(nodes, wish)
-    assert told(before, "g") == ["n0", "n0"]
-    crowded = snapshot(nodes, [wish], pods=[pod("x", node="n0")], version=2)
-    then = plan(crowded, POLICY, now_s=0.0, previous=before)
-    fresh = plan(crowded, POLICY, now_s=0.0)
-    assert then.node_of == fresh.node_of
-    assert len(then.node_of) == 2
-
-
-# -- former places ---------------------------------------------------------------------------------------------
-
-
-def again(before: Plan, nodes: Iterable[Node], *gangs: Gang, **fields: object) -> Plan:
-    """The next plan, with the former one in hand."""
-    state: Snapshot = snapshot(nodes, gangs, version=before.version + 1, **fields)  # type: ignore[arg-type]
-    return plan(
-        replace(state, table=replace(state.table, version=before.version + 1)), POLICY, now_s=0.0, previous=before
-    )
-
-
-def test_a_node_that_changed_its_zone_is_no_place_beside_the_others() -> None:
-    """One of the gang's nodes has another zone label now: the gang moves together."""
-    nodes, wish = row(4), gang("g", 2)
-    before = planned(nodes, wish)
-    assert told(before, "g") == ["n0", "n1"]
-    moved = [node("n0", zone="b", cpu="1"), *nodes[1:]]
-    assert told(again(before, moved, wish), "g") == ["n1", "n2"]
-    all_moved = [node(f"n{i}", zone="b", cpu="1") for i in range(4)]
-    outcome = again(before, all_moved, wish)
-    assert (told(outcome, "g"), outcome.admitted[wish.key].zones) == (["n0", "n1"], ("b",))
-
-
-def test_zones_that_are_not_allowed_any_more_are_left() -> None:
-    """The gang's owner changed the annotation: the former place does not stand."""
-    nodes = [*row(2, zone="a", prefix="a"), *row(2, zone="b", prefix="b")]
-    before = planned(nodes, gang("g", 2))
-    assert told(before, "g") == ["a0", "a1"]
-    assert told(again(before, nodes, gang("g", 2, options={"zones": "b"})), "g") == ["b0", "b1"]
-
-
-def test_a_former_place_on_a_node_or_of_a_kind_that_is_gone() -> None:
-    """A place needs all its nodes, and a node that has each resource asked."""
-    nodes = [node(f"n{i}", gpu=1) for i in range(3)]
-    wish = gang("g", 2, gpu=1)
-    before = planned(nodes, wish)
-    assert told(again(before, nodes[1:], wish), "g") == ["n1", "n2"]
-    assert told(again(before, [node(f"n{i}") for i in range(3)], wish), "g")[0] is Reason.IMPOSSIBLE
-
-
-def test_new_members_join_a_former_place() -> None:
-    """Members that came later go beside those that have a place; if the minimum grew, all are placed anew."""
-    nodes = row(4)
-    before = planned(nodes, gang("g", 2))
-    assert told(again(before, nodes, gang("g", 3, min_member=2)), "g") == ["n0", "n1", "n2"]
-    assert told(again(before, nodes, gang("g", 4, min_member=3)), "g") == ["n0", "n1", "n2", "n3"]
-
-
 # -- commitments (S4) ------------------------------------------------------------------------------------------
 
 
@@ -549,15 +349,3 @@ def test_equal_content_makes_equal_tables() -> None:
 def test_an_empty_cluster(selection: Selection) -> None:
     """Without any node every gang is told that none of its zones has nodes."""
     assert told(planned([], gang("g", 1, options={"selection": selection})), "g")[0] is Reason.NO_ALLOWED_ZONE
-
-
-@pytest.mark.parametrize("selection", list(Selection))
-@pytest.mark.parametrize("throughput_bps", [0.0, 1e6])
-def test_a_network_on_which_every_throughput_test_failed(throughput_bps: float, selection: Selection) -> None:
-    """0 bit/s everywhere is no rate to compare zones by: the gang starts all the same, in one zone."""
-    nodes = [*row(4, zone="a", prefix="a"), *row(4, zone="b", prefix="b")]
-    policy = replace(POLICY, selection=selection)
-    outcome = planned(nodes, gang("g", 3), policy=policy, network=mesh(nodes, throughput_bps=throughput_bps))
-    places = told(outcome, "g")
-    assert len(places) == 3
-    assert len({str(place)[0] for place in places}) == 1

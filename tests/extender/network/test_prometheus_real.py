@@ -22,7 +22,7 @@ from scoring.network import Metric
 from tests.real.prometheus_server import START_S, binary, prometheus
 
 pytestmark = [
-    pytest.mark.skipif(binary() is None, reason="no prometheus: see tests/real/prometheus_server.py"),
+    pytest.mark.skipif(binary() is None, reason="needs a real Prometheus: apt-get install prometheus"),
     pytest.mark.timeout(START_S + 60.0),
     pytest.mark.xdist_group("prometheus"),
 ]
