@@ -53,6 +53,8 @@ CASES = (
     Case("d", LARGE, Way.GATED, goal=2.5),
     Case("d", LARGE, Way.GATED, reference=Way.SAMPLED, goal=0.6),
     Case("e", SMALL, Way.BESIDE, goal=0.95, cpu_goal_ms=None),
+    Case("e", SMALL, Way.BESIDE, reference=Way.SECOND, goal=0.95, cpu_goal_ms=None),
+    Case("e", SMALL, Way.SECOND, cpu_goal_ms=None),
 )
 NAMES = (*dict.fromkeys(case.name for case in CASES), ROOM_CASE)
 

@@ -20,7 +20,7 @@ from testbed.cluster import NETGANG_SCHEDULER, Cluster
 from testbed.network import LOOPBACK, free_ports
 from testbed.objects import gang_pods, namespace, pod, zone_nodes
 from testbed.process import Child
-from testbed.schedulers import PLAIN, Document
+from testbed.schedulers import PLAIN, Document, load_configuration
 from testbed.service import SECOND_SCHEDULER, install_rights, installed_gates, start_netgang
 
 NAMESPACE = "bench"
@@ -43,6 +43,8 @@ class Way(StrEnum):
     """The same gangs behind netgang's scheduling gate; the scheduler is there before netgang starts."""
     BESIDE = "beside"
     """As plain, while netgang and its second scheduler run beside with nothing to do."""
+    SECOND = "second"
+    """As plain, while that second scheduler runs beside without netgang: what any second kube-scheduler costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,14 @@ class Bed:
         match way:
             case Way.PLAIN | Way.SAMPLED:
                 await self._start_plain(way)
+                return perf_counter(), None
+            case Way.SECOND:
+                second = load_configuration(SECOND_SCHEDULER)
+                alone = {key: value for key, value in second.items() if key != "extenders"}
+                await self.cluster.start_scheduler(
+                    alone, name=NETGANG_SCHEDULER, account=NETGANG_SCHEDULER, feature_gates=installed_gates()
+                )
+                await self._start_plain(Way.PLAIN)
                 return perf_counter(), None
             case Way.BESIDE:
                 meter = await self.start_gangs(stack, netgang_first=True)

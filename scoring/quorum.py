@@ -105,7 +105,8 @@ def quorum_of(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Q
     live = _live(gang, lost_nodes)
     roles_known = _roles_known(gang)
     first_s = min((p.scheduled_s for p in gang.members if p.scheduled_s is not None), default=None)
-    minimum = minimum_members(gang, lost_nodes=lost_nodes) if roles_known or first_s is not None else ()
+    late = first_s is not None and any([p.node is None and p.created_s > first_s for p in live])
+    minimum = minimum_members(gang, lost_nodes=lost_nodes) if roles_known or late else ()
     finished = frozenset([p.uid for p in live if p.phase is Phase.SUCCEEDED])
     return Quorum(
         min_member=gang.min_member,
@@ -211,15 +212,17 @@ def _once_reached(gang: Gang, minimum: tuple[Pod, ...], first_s: float | None, *
     member that was created after another one got its node: all of the minimum exist before the first is bound, so it
     is the successor of one that was bound with it and has left no trace (after a restart of ours nothing else tells).
     In doubt the answer is yes: it only spares pods from eviction. `first_s`: when the first member got its node;
-    `minimum` is looked at only if that is known, or roles are.
+    `minimum` is looked at only if roles are known, or a live member without node was created later than that.
     """
     if first_s is not None and any(p.node is None and p.created_s > first_s for p in minimum):
         return True
     had_a_node = [p for p in gang.members if p.node is not None or p.phase is Phase.SUCCEEDED]
     if len(had_a_node) < gang.min_member:
         return False
+    if not roles_known:
+        return True
     seen = {(p.role, p.index) for p in had_a_node}
-    return not roles_known or all((p.role, p.index) in seen for p in minimum)
+    return all((p.role, p.index) in seen for p in minimum)
 
 
 def _roles_known(gang: Gang) -> bool:
