@@ -105,7 +105,7 @@ def quorum_of(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Q
     live = _live(gang, lost_nodes)
     roles_known = _roles_known(gang)
     first_s = min((p.scheduled_s for p in gang.members if p.scheduled_s is not None), default=None)
-    late = first_s is not None and any([p.node is None and p.created_s > first_s for p in live])
+    late = first_s is not None and any(p.node is None and p.created_s > first_s for p in live)
     minimum = minimum_members(gang, lost_nodes=lost_nodes) if roles_known or late else ()
     finished = frozenset([p.uid for p in live if p.phase is Phase.SUCCEEDED])
     return Quorum(
