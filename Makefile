@@ -8,7 +8,7 @@ VERSIONS ?= 1.36.3
 export UV_PROJECT_ENVIRONMENT := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run cluster fmt lint test e2e bench check clean
+.PHONY: help setup run cluster fmt lint test e2e archives bench soak chaos check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -37,14 +37,26 @@ lint: setup ## lint, types, import contracts
 	$(RUN) lint-imports
 
 test: setup ## unit, property and in-process tests, and the e2e core where Go is there
-	$(RUN) python -m pytest -n 2 --e2e=none
-	$(RUN) python -m pytest tests/e2e --e2e=core
+	$(RUN) python -m pytest -n 2 --e2e=none -rs
+	$(RUN) python -m pytest tests/e2e --e2e=core -rs
 
 e2e: setup ## every test on the real control plane; VERSIONS=1.36.3,1.35.4,1.34.4 for others
-	$(RUN) python -m pytest tests/e2e --e2e=all --versions=$(VERSIONS)
+	$(RUN) python -m testbed archives --optional
+	$(RUN) python -m pytest tests/e2e --e2e=all --versions=$(VERSIONS) -rs
+
+# the real OpenSearch and Prometheus that some tests run against; `make e2e` fetches what it can by itself
+archives: setup
+	$(RUN) python -m testbed archives
 
 bench: setup ## measure speed beside peers, as JSON lines
 	$(RUN) python -m bench
+
+soak: setup ## long runs: `make soak` 20 min beside a busy cluster, `make chaos` 100 leaders killed
+	$(RUN) python -m bench.soak $(if $(MINUTES),--minutes $(MINUTES))
+
+chaos: setup
+	LEADER_KILLS=$(or $(KILLS),100) CHAOS_SEED=$(or $(SEED),0) \
+		$(RUN) python -m pytest tests/e2e/test_leaders.py -k leaders_are_killed --e2e=all -n 0 -q -s
 
 check: lint test ## what CI runs first
 

@@ -1,4 +1,4 @@
-"""Command line of the testbed: `python -m testbed build`, `python -m testbed up`."""
+"""Command line of the testbed: `python -m testbed build`, `… up`, `… archives`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
+from testbed.archives import ARCHIVES, ensure
 from testbed.build import cache_directory, ensure_all, ensure_asset, missing
 from testbed.demo import Shape, up
-from testbed.errors import ControlPlaneError
+from testbed.errors import ControlPlaneError, FetchFailed
 from testbed.programs import ASSETS, CORE, PROGRAMS, Version, parse_version
 from testbed.progress import ShownProgress
 
@@ -68,6 +70,30 @@ def start(
     except ControlPlaneError as wrong:
         console.print(f"[red]{wrong}[/red]", highlight=False)
         raise typer.Exit(1) from wrong
+
+
+@app.command()
+def archives(
+    optional: Annotated[bool, typer.Option("--optional", help="Exit with 0 even if one cannot be had.")] = False,
+) -> None:
+    """Fetch the real archives of measurements that tests run against; those that are there are left alone."""
+    console = Console()
+    missing_any = False
+    for name in ARCHIVES:
+        try:
+            with ShownProgress(console, doing="fetch", done="fetched") as progress:
+                place = ensure(name, reporter=progress)
+        except FetchFailed as wrong:
+            missing_any = True
+            console.print(
+                f"[yellow]no {name}, its tests will be skipped:[/yellow] {escape(str(wrong))}",
+                highlight=False,
+                soft_wrap=True,
+            )
+        else:
+            console.print(f"{name}: {place}", highlight=False, soft_wrap=True)
+    if missing_any and not optional:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -63,8 +63,14 @@ def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
     env = os.environ if environment is None else environment
     if chosen := env.get(CACHE_VARIABLE):
         return Path(chosen)
+    return user_cache(env) / "testbed"
+
+
+def user_cache(environment: Mapping[str, str] | None = None) -> Path:
+    """Where this project keeps what it may fetch or build again: XDG_CACHE_HOME or ~/.cache, netgang."""
+    env = os.environ if environment is None else environment
     base = env.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "netgang" / "testbed"
+    return (Path(base) if base else Path.home() / ".cache") / "netgang"
 
 
 def program_path(name: str, version: Version | None = None, *, cache: Path | None = None) -> Path:
@@ -104,7 +110,7 @@ def ensure_program(
     if target.exists():
         return target
     go = find_go()
-    with _locked(root, module=program.module, version=chosen):
+    with locked(root, f"{program.module}-{chosen}"):
         if not target.exists():
             _build(go, program, chosen, target, reporter or Silent())
     return target
@@ -120,7 +126,7 @@ def ensure_asset(name: str, *, cache: Path | None = None) -> Path:
     if target.exists():
         return target
     go = find_go()
-    with _locked(root, module=asset.module, version=asset.default_version):
+    with locked(root, f"{asset.module}-{asset.default_version}"):
         if not target.exists():
             _copy(go, asset, target)
     return target
@@ -146,11 +152,11 @@ def _known(name: str) -> Program:
 
 
 @contextmanager
-def _locked(root: Path, *, module: str, version: Version) -> Iterator[None]:
-    """Hold the lock of one module at one version; it is given back even if this process is killed."""
+def locked(root: Path, key: str) -> Iterator[None]:
+    """Hold the lock of `key`, such as a module at a version; it is given back even if this process is killed."""
     locks = root / "locks"
     locks.mkdir(parents=True, exist_ok=True)
-    with (locks / f"{module.replace('/', '_')}-{version}").open("w") as handle:
+    with (locks / key.replace("/", "_")).open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 

@@ -3,6 +3,7 @@
 ControlPlaneError
 ├── GoMissing       no usable `go` command: nothing can be built
 ├── BuildFailed     the Go compiler or the module download refused; keeps the end of its output
+├── FetchFailed     an archive that tests run against could not be had; one line, and how to get it
 ├── PartDied        a child process ended by itself; keeps the end of its log
 ├── NotReady        a readiness endpoint stayed silent for the whole limit
 ├── WaitExpired     an awaited state of the cluster did not come; says what was seen last
@@ -22,6 +23,10 @@ class GoMissing(ControlPlaneError):
 
 class BuildFailed(ControlPlaneError):
     """`go` refused to download or to build; the message ends with its last lines."""
+
+
+class FetchFailed(ControlPlaneError):
+    """A package manager is missing or refused; the message is one line and says what to do."""
 
 
 class PartDied(ControlPlaneError):

@@ -30,7 +30,8 @@ _GO_LINE = re.compile(r"^go\s+(\S+)\s*$", re.MULTILINE)
 class Program:
     """One program: Go `package` of `module`, built at `default_version` unless told otherwise.
 
-    `stamp` is the linker variable that must hold the version: Kubernetes' programs panic without it.
+    `stamp` is the linker variable that must hold the version: Kubernetes' programs panic without it. `replacements`
+    are those lines of the module's own go.mod without which it does not compile.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Program:
     package: str
     default_version: Version
     stamp: str | None = None
+    replacements: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,16 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
                 "github.com/kubeflow/training-operator/cmd/training-operator.v1",
                 default_version=Version("1.8.1"),
             ),
+            Program(  # 2.42, as Debian 12 has it, counted as Go modules are
+                "prometheus",
+                "github.com/prometheus/prometheus",
+                "github.com/prometheus/prometheus/cmd/prometheus",
+                default_version=Version("0.42.0"),
+                replacements=(
+                    "k8s.io/klog => github.com/simonpasquier/klog-gokit v0.3.0",
+                    "k8s.io/klog/v2 => github.com/simonpasquier/klog-gokit/v3 v3.0.0",
+                ),
+            ),
         )
     }
 )
@@ -116,8 +128,23 @@ PODGROUP_CRD = Asset(
 )
 """PodGroup of group scheduling.x-k8s.io: the definition that the training operator also ships."""
 
+TRAINING_CRDS = Asset(
+    name="training-crds",
+    module="github.com/kubeflow/training-operator",
+    default_version=Version("1.8.1"),
+    files=MappingProxyType(
+        {
+            f"manifests/base/crds/kubeflow.org_{plural}.yaml": f"{plural}.yaml"
+            for plural in ("tfjobs", "pytorchjobs", "xgboostjobs", "paddlejobs")
+        }
+    ),
+)
+"""The kinds of the training operator; mpijobs are left to the MPI operator, which has a kind of the same name."""
+
 # name of the asset → its files
-ASSETS: Mapping[str, Asset] = MappingProxyType({asset.name: asset for asset in (KWOK_STAGES, PODGROUP_CRD)})
+ASSETS: Mapping[str, Asset] = MappingProxyType(
+    {asset.name: asset for asset in (KWOK_STAGES, PODGROUP_CRD, TRAINING_CRDS)}
+)
 
 
 def parse_version(text: str) -> Version:
@@ -148,10 +175,12 @@ def go_mod(program: Program, version: Version, *, upstream: str) -> str:
         "",
         f"require {program.module} v{version}",
     ]
-    staging = sorted(_STAGING.findall(upstream)) if program.module == _KUBERNETES_MODULE else []
-    if staging:
+    replaced = list(program.replacements)
+    if program.module == _KUBERNETES_MODULE:
         _, minor, patch = version.split(".")
-        lines += ["", "replace (", *(f"\t{name} => {name} v0.{minor}.{patch}" for name in staging), ")"]
+        replaced += [f"{name} => {name} v0.{minor}.{patch}" for name in sorted(_STAGING.findall(upstream))]
+    if replaced:
+        lines += ["", "replace (", *(f"\t{line}" for line in replaced), ")"]
     return "\n".join(lines) + "\n"
 
 

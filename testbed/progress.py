@@ -13,10 +13,14 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 
 class ShownProgress:
-    """A `testbed.build.Reporter` that draws one line per program; use it as a context manager."""
+    """A `testbed.build.Reporter` that draws one line per program; use it as a context manager.
 
-    def __init__(self, console: Console) -> None:
+    `doing` and `done` are the words for what happens to the program, such as build and built.
+    """
+
+    def __init__(self, console: Console, *, doing: str = "build", done: str = "built") -> None:
         self._console = console
+        self._doing, self._done = doing, done
         self._tasks: dict[str, TaskID] = {}  # label of the program → its line
         self._progress = Progress(
             SpinnerColumn(),
@@ -39,9 +43,9 @@ class ShownProgress:
 
     def started(self, label: str) -> None:
         """Draw a line without a length until the packages are counted."""
-        self._tasks[label] = self._progress.add_task(f"build {label}", total=None, count="")
+        self._tasks[label] = self._progress.add_task(f"{self._doing} {label}", total=None, count="")
         if not self._console.is_terminal:
-            self._console.print(f"build {label} …")
+            self._console.print(f"{self._doing} {label} …")
 
     def advanced(self, label: str, *, done: int, total: int) -> None:
         """Move the bar of `label`."""
@@ -50,7 +54,7 @@ class ShownProgress:
     def finished(self, label: str, *, seconds: float) -> None:
         """Replace the bar by a permanent line with the duration."""
         self._progress.remove_task(self._tasks.pop(label))
-        self._console.print(f"[green]built[/green] {label} in {seconds:.0f} s", highlight=False)
+        self._console.print(f"[green]{self._done}[/green] {label} in {seconds:.0f} s", highlight=False)
 
     @contextmanager
     def step(self, label: str) -> Iterator[None]:

@@ -1,6 +1,6 @@
 """The measured network decides: PAPERS N4 with MaDDash's real REST format and a real kube-scheduler.
 
-Also with a real Prometheus and a real OpenSearch, where they are installed: see `tests/real`.
+Also with a real Prometheus and a real OpenSearch, where `make archives` could fetch them: see `tests/real`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from scoring.model import GATE
 from testbed.objects import gang_pods, zone_nodes
 from tests.e2e.stage import Stage, document
 from tests.fakes.maddash_server import MaddashServer, full_mesh, paper_mesh
-from tests.real.opensearch_node import START_S, missing, opensearch
-from tests.real.prometheus_server import binary, prometheus
+from tests.real import opensearch_node, prometheus_server
+from tests.real.opensearch_node import START_S, opensearch
+from tests.real.prometheus_server import prometheus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -175,7 +176,7 @@ def exporter() -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.skipif(binary() is None, reason="needs a real Prometheus: apt-get install prometheus")
+@pytest.mark.skipif(prometheus_server.missing() is not None, reason=str(prometheus_server.missing()))
 async def test_a_real_prometheus_decides(stage: Stage, tmp_path: Path) -> None:
     """Debian's Prometheus scrapes a mesh: the gang avoids the two bad nodes, and is said to for whose values."""
     queries = {
@@ -189,7 +190,7 @@ async def test_a_real_prometheus_decides(stage: Stage, tmp_path: Path) -> None:
     assert links["metrics"]["throughput"]["worst"] == pytest.approx(9.4e9)
 
 
-@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+@pytest.mark.skipif(opensearch_node.missing() is not None, reason=str(opensearch_node.missing()))
 @pytest.mark.timeout(START_S + 120.0)
 async def test_a_real_perfsonar_archive_decides(stage: Stage, tmp_path: Path) -> None:
     """An OpenSearch node with documents as pScheduler writes them: the same."""

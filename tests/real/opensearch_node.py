@@ -1,13 +1,8 @@
 """A real OpenSearch node on loopback, from published Java artifacts.
 
-They are fetched once, by hand, into the cache; a test never fetches anything:
-
-    mvn -f tests/fixtures/opensearch/pom.xml dependency:copy-dependencies -DoutputDirectory=$CACHE/opensearch/lib
-
-where $CACHE is $XDG_CACHE_HOME or ~/.cache, with `netgang` behind it.
+`make archives` (and `make e2e` before its tests) fetches them once into the cache: a test never fetches anything.
 """
 
-import os
 import shutil
 import socket
 import subprocess
@@ -17,6 +12,8 @@ from pathlib import Path
 
 import httpx
 
+from testbed import archives
+
 SOURCE = Path(__file__).parents[1] / "fixtures" / "opensearch" / "OneNode.java"
 START_S = 150.0
 
@@ -25,16 +22,14 @@ def missing() -> str | None:
     """Why no node can be run here; `None`: one can."""
     if shutil.which("javac") is None:
         return "no javac: install a Java 17 development kit to run OpenSearch"
-    if not any(_libraries().glob("opensearch-2*.jar")):
-        return f"no OpenSearch in {_libraries()}: see tests/real/opensearch_node.py"
-    return None
+    return archives.why_missing("opensearch")
 
 
 @contextmanager
 def opensearch(place: Path) -> Iterator[str]:
     """Run a node with its data in `place`, and give its base address; it has ended when the block has."""
     classes = place / "classes"
-    libraries = f"{_libraries()}/*"
+    libraries = f"{archives.find('opensearch')}/*"
     subprocess.run(["javac", "-cp", libraries, "-d", str(classes), str(SOURCE)], check=True)
     (place / "config").mkdir()
     port = _free_port()
@@ -68,11 +63,6 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> 
                 continue
             raise AssertionError(f"OpenSearch ended with {process.returncode}: {log.read_text()[-2000:]}")
     raise AssertionError(f"OpenSearch did not start within {START_S:g} s: {log.read_text()[-2000:]}")
-
-
-def _libraries() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "netgang" / "opensearch" / "lib"
 
 
 def _free_port() -> int:

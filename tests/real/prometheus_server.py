@@ -1,13 +1,8 @@
-"""A real Prometheus on loopback: the one in PATH, or Debian's package unpacked into the cache.
+"""A real Prometheus on loopback: Debian's package unpacked into the cache, or else the one in PATH.
 
-A test never fetches anything; where there is none:
-
-    apt-get install prometheus, or: apt-get download prometheus && dpkg -x prometheus_*.deb $CACHE/prometheus
-
-where $CACHE is $XDG_CACHE_HOME or ~/.cache, with `netgang` behind it.
+`make archives` (and `make e2e` before its tests) fetches it once into the cache: a test never fetches anything.
 """
 
-import os
 import shutil
 import socket
 import subprocess
@@ -17,20 +12,25 @@ from pathlib import Path
 
 import httpx
 
+from testbed import archives
+
 START_S = 60.0
 
 
-def binary() -> str | None:
-    """Path of the program; `None`: there is none."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    cached = (Path(base) if base else Path.home() / ".cache") / "netgang" / "prometheus" / "usr" / "bin" / "prometheus"
-    return shutil.which("prometheus") or (str(cached) if cached.exists() else None)
+def missing() -> str | None:
+    """Why there is none here; `None`: there is one."""
+    return None if _program() else archives.why_missing("prometheus")
+
+
+def _program() -> str | None:
+    fetched = archives.find("prometheus")
+    return str(fetched / "usr" / "bin" / "prometheus") if fetched else shutil.which("prometheus")
 
 
 @contextmanager
 def prometheus(place: Path, exporter: str) -> Iterator[str]:
     """Run one that scrapes `exporter` (HOST:PORT) every second, and give its base address."""
-    program = binary()
+    program = _program()
     assert program is not None
     config = place / "prometheus.yml"
     config.write_text(

@@ -54,6 +54,18 @@ def test_other_modules_need_no_replacements() -> None:
     assert text == "module testbed.invalid/kwok\n\ngo 1.26.0\n\nrequire sigs.k8s.io/kwok v0.8.0\n"
 
 
+def test_replacements_of_the_table_are_written_down() -> None:
+    """A module that does not compile without some of its own `replace` lines gets these."""
+    text = go_mod(PROGRAMS["prometheus"], Version("0.42.0"), upstream="module x\n\ngo 1.18\n")
+
+    assert text.endswith(
+        "replace (\n"
+        "\tk8s.io/klog => github.com/simonpasquier/klog-gokit v0.3.0\n"
+        "\tk8s.io/klog/v2 => github.com/simonpasquier/klog-gokit/v3 v3.0.0\n"
+        ")\n"
+    )
+
+
 def test_upstream_without_go_version_is_refused() -> None:
     """A go.mod that names no Go version is not one we know how to build."""
     with pytest.raises(ValueError, match="names no Go version"):

@@ -19,10 +19,10 @@ from extender.network.prometheus import Aliases, PrometheusOptions, PrometheusSo
 from extender.network.prometheus_presets import PRESETS
 from extender.ports import Batch
 from scoring.network import Metric
-from tests.real.prometheus_server import START_S, binary, prometheus
+from tests.real.prometheus_server import START_S, missing, prometheus
 
 pytestmark = [
-    pytest.mark.skipif(binary() is None, reason="needs a real Prometheus: apt-get install prometheus"),
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
     pytest.mark.timeout(START_S + 60.0),
     pytest.mark.xdist_group("prometheus"),
 ]
