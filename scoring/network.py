@@ -65,9 +65,10 @@ class PairCounts:
 class Block:
     """Values and ages of all directed pairs between `n` from-nodes and `m` to-nodes; NaN is unknown.
 
-    Shapes (n, m), indexed [from, to]. Units: ratio, ms, bit/s, seconds. Pairs that share their endpoint in every metric
-    that both have one for (or are the same node) are marked in `same`: their link is the machine itself or its site,
-    which no source measures. Sharing a site's throughput endpoint alone says nothing of two nodes' own delay.
+    Shapes (n, m), indexed [from, to]. Units: ratio, ms, bit/s, seconds; an age is NaN where its value is, and nowhere
+    else. Pairs that share their endpoint in every metric that both have one for (or are the same node) are marked in
+    `same`: their link is the machine itself or its site, which no source measures. Sharing a site's throughput endpoint
+    alone says nothing of two nodes' own delay.
     """
 
     loss_ratio: Floats
@@ -137,7 +138,8 @@ class NetworkMatrix:
         Per metric and pair the newest value counts, whichever source it is from; of equally new ones the worst, and
         of equal ones that of the source whose name comes first: neither the order of sources nor that of rows decides.
         With `zones`, a link measured in neither direction (or not within the hard TTL) has the median of the pairs
-        measured between the two zones. Cost: O(m log m) for m measurements in all; 25 bytes per pair and metric.
+        measured between the two zones, but nothing better than its own last value. Cost: O(m log m) for m measurements
+        in all; 25 bytes per pair and metric.
         """
         names = {end for table in tables.values() for end in table.ends}
         names.update(e for nodes in endpoint_of.values() for e in nodes.values())
@@ -321,17 +323,22 @@ class NetworkMatrix:
         back: tuple[Floats, Floats],
         ends: tuple[Sequence[NodeName], Sequence[NodeName]],
     ) -> None:
-        """Write the zones' medians where neither direction has a value that counts; one direction completes itself."""
+        """Write the zones' medians where neither direction has a value that counts; one direction completes itself.
+
+        What the link itself was worth last stays the most that it can be worth.
+        """
         assert self._medians is not None
         medians = self._medians
         hard_s = medians.hard_ttl_s[metric]
         rows, cols = (medians.rows(nodes) for nodes in ends)
-        (values, ages), (_, back_ages) = there, back
+        (values, ages), (back_values, back_ages) = there, back
         unknown = ~(ages < hard_s) & ~(back_ages < hard_s).T & (rows[:, None] >= 0) & (cols[None, :] >= 0)
         typical = medians.values[metric][rows[:, None], cols[None, :]]
         unknown &= ~np.isnan(typical)
         measured_at_s = medians.measured_at_s[metric][rows[:, None], cols[None, :]]
-        values[unknown] = typical[unknown]
+        last = np.where(np.isnan(values), back_values.T, values)
+        worse = np.fmin if metric is Metric.THROUGHPUT else np.fmax
+        values[unknown] = worse(typical, last)[unknown]
         ages[unknown] = np.maximum(self.evaluated_at_s - measured_at_s[unknown], 0.0)
 
 

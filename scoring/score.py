@@ -3,7 +3,9 @@
 Why two numbers per pair: `points` is the published f, for people; it saturates (everything from 2 % loss up scores 0 in
 its term). `rank` is what selections compare: the points, and where a term is clipped a term of less than a thousandth
 of a point in which the raw value decides, so that a worse link always ranks lower. Rule: an unknown value is neutral
-with a penalty, never perfect and never the best; age can take points away but never add any.
+with a penalty, never perfect and never the best; age can take points away but never add any. So a value past the hard
+TTL makes its link unknown, and still says how good the link is at best: what it earned fresh is the most that the link
+can have.
 
 Not promised: when the reference rate is the block's own best, a faster best link lowers the *bandwidth* points of the
 others (they are relative to it); with a configured reference no better link lowers any pair.
@@ -42,20 +44,22 @@ class PairScores:
     rank: Floats
     """What selections compare: never off from `points` by more than 0.001."""
     loss_ratio: Floats
-    """The two directions as one value; NaN where unknown. Also the next two, in ms and bit/s."""
+    """The two directions as one value; NaN where none is within the hard TTL. Also the next two, in ms and bit/s."""
     delay_ms: Floats
     throughput_bps: Floats
     loss_known: NDArray[np.bool_]
     delay_known: NDArray[np.bool_]
     throughput_known: NDArray[np.bool_]
     stale: NDArray[np.bool_]
-    """Some value was older than the soft TTL: faded, or no longer counted."""
+    """Some value was older than the soft TTL: faded, or no longer counted for more than a limit."""
     one_sided: NDArray[np.bool_]
     """Some metric was known in one direction only, and that one was used."""
     same: NDArray[np.bool_]
     """Same node or same measurement endpoint: perfect by definition, known or not."""
+    limits: tuple[Floats, Floats, Floats]
+    """Loss, delay and throughput with all directions ever measured, however old: points are never above theirs."""
     reference_bps: float | None
-    """Rate that earned the full bandwidth term; `None`: no rate is known."""
+    """Rate that earned the full bandwidth term; `None`: no rate was ever measured."""
 
 
 def loss_points(loss_ratio: Floats, *, weight: float = 10.0, limit: float = 20.0) -> Floats:
@@ -120,9 +124,9 @@ def pair_scores(
 ) -> PairScores:
     """Score every pair. `forward` is (n, m); `backward` the opposite direction, (m, n); `None`: forward itself (n = m).
 
-    `literal` uses the prototype's constants (neither ratios nor weights, no fading; what is older than the hard TTL
-    is missing) and its sums are uncapped. Inputs are not written. Cost: O(n·m). Raises ValueError when the shapes
-    do not match, or when a weight, half-value or reference of the policy cannot be used.
+    `literal` uses the prototype's constants (neither ratios nor weights, no fading; a link whose values are all past
+    the hard TTL is missing) and its sums are uncapped. Inputs are not written. Cost: O(n·m). Raises ValueError when
+    the shapes do not match, or when a weight, half-value or reference of the policy cannot be used.
 
     >>> def value(x): return np.array([[np.nan, x], [x, np.nan]])
     >>> block = Block(value(0.01), value(10.0), value(50e6), value(0.0), value(0.0), value(0.0), np.eye(2, dtype=bool))
@@ -148,8 +152,8 @@ def pair_scores(
         policy,
         _THROUGHPUT,
     )
-    if reference is None and rate.known.any():
-        reference = float(rate.value[rate.known].max())
+    if reference is None and not np.isnan(rate.last).all():
+        reference = float(np.nanmax(rate.last))  # however old: were it forgotten, the others would gain by that
     if policy.variant is Variant.LITERAL:
         terms = _literal_terms(loss, delay, rate, same)
     else:
@@ -174,16 +178,21 @@ def pair_scores(
         stale=loss.stale | delay.stale | rate.stale,
         one_sided=loss.one_sided | delay.one_sided | rate.one_sided,
         same=same,
+        limits=(loss.last, delay.last, rate.last),
         reference_bps=reference,
     )
 
 
 class _Value(NamedTuple):
-    """One metric of all pairs, both directions made one; `fade` is 0 (fresh) to 1 (as good as unknown)."""
+    """One metric of all pairs, both directions made one."""
 
     value: Floats
+    """Of the directions within the hard TTL; NaN: there is none."""
+    last: Floats
+    """Of all directions that were ever measured: what `value` would be if they were fresh."""
     known: NDArray[np.bool_]
     fade: Floats
+    """0 (fresh) to 1 (as good as unknown); without meaning where nothing was ever measured."""
     stale: NDArray[np.bool_]
     one_sided: NDArray[np.bool_]
 
@@ -208,30 +217,36 @@ _THROUGHPUT = _Kind(attrgetter("throughput"), larger_is_worse=False)
 def _combine(
     forward: tuple[Floats, Floats], backward: tuple[Floats, Floats], policy: ScorePolicy, kind: _Kind
 ) -> _Value:
-    """Worst (or mean) of two directions, each as values and ages; what has no age or is past the hard TTL is out.
+    """Worst (or mean) of two directions, each as values and ages.
 
-    The older age counts: were it the age of the deciding direction, a worse fresh value could replace a faded one
-    and raise the score.
+    The younger age counts: a direction that grows old gives way to the other one, as if it had not been measured, but
+    it stays in `last`. Were the older age to count, points would rise when that direction is past the hard TTL.
     """
-    (there, there_age_s), (back, back_age_s) = forward, backward
+    (there, there_age_s), (back, back_age_s) = forward, (backward[0].T, backward[1].T)
     hard_ttl_s, soft_ttl_s = kind.ttl(policy.hard_ttl_s), kind.ttl(policy.soft_ttl_s)
     hard_s = np.inf if hard_ttl_s is None else hard_ttl_s
     soft_s = np.inf if soft_ttl_s is None else soft_ttl_s
-    a = np.where(there_age_s < hard_s, there, np.nan)
-    b = np.where(back_age_s < hard_s, back, np.nan).T
-    if policy.direction is Direction.MEAN:
-        value = np.where(np.isnan(a), b, np.where(np.isnan(b), a, (a + b) / 2.0))
+    alive, back_alive = there_age_s < hard_s, back_age_s < hard_s
+    known = alive | back_alive
+    stale = (there_age_s >= min(soft_s, hard_s)) | (back_age_s >= min(soft_s, hard_s))
+    last = value = _worst_or_mean(there, back, policy, kind)
+    if stale.any():  # else nothing can be past the hard TTL
+        value = _worst_or_mean(np.where(alive, there, np.nan), np.where(back_alive, back, np.nan), policy, kind)
+    age_s = np.fmin(there_age_s, back_age_s)
+    if not (np.isfinite(soft_s) and soft_s < hard_s):
+        fade = (age_s >= hard_s).astype(np.float64)
     else:
-        value = np.fmax(a, b) if kind.larger_is_worse else np.fmin(a, b)
-    known = ~np.isnan(value)
-    age_s = np.fmax(np.where(np.isnan(a), 0.0, there_age_s), np.where(np.isnan(b), 0.0, back_age_s.T))
-    stale = (there_age_s >= min(soft_s, hard_s)) | (back_age_s >= min(soft_s, hard_s)).T
-    fade = np.zeros_like(age_s)
-    if np.isfinite(soft_s) and soft_s < hard_s:
         # without a hard TTL the fading takes as long again as the soft one
         width_s = (hard_s if np.isfinite(hard_s) else 2.0 * soft_s) - soft_s
         fade = np.clip((age_s - soft_s) / width_s, 0.0, 1.0) if width_s > 0.0 else (age_s >= soft_s).astype(np.float64)
-    return _Value(value, known, fade, stale, np.isnan(a) ^ np.isnan(b))
+    return _Value(value, last, known, fade, stale, alive ^ back_alive)
+
+
+def _worst_or_mean(there: Floats, back: Floats, policy: ScorePolicy, kind: _Kind) -> Floats:
+    """Both directions as one; where one is NaN, the other."""
+    if policy.direction is Direction.MEAN:
+        return np.where(np.isnan(there), back, np.where(np.isnan(back), there, (there + back) / 2.0))
+    return np.fmax(there, back) if kind.larger_is_worse else np.fmin(there, back)
 
 
 def _relative_terms(
@@ -247,18 +262,18 @@ def _relative_terms(
     parts = policy.ratios
     total = parts.loss + parts.delay + parts.bandwidth
     r_loss, r_delay, r_rate = (100.0 * part / total for part in (parts.loss, parts.delay, parts.bandwidth))
-    x = policy.bandwidth_weight * (rate.value / reference_bps if reference_bps else np.zeros_like(rate.value))
+    x = policy.bandwidth_weight * (rate.last / reference_bps if reference_bps else np.zeros_like(rate.last))
     if policy.variant is Variant.SMOOTH:
-        loss_term = smooth_points(loss.value * 100.0, half=policy.half_loss_percent, limit=r_loss)
-        delay_term = smooth_points(delay.value, half=policy.half_delay_ms, limit=r_delay)
+        loss_term = smooth_points(loss.last * 100.0, half=policy.half_loss_percent, limit=r_loss)
+        delay_term = smooth_points(delay.last, half=policy.half_delay_ms, limit=r_delay)
         rate_term = smooth_bandwidth_points(x, limit=r_rate)
         loss_tie, delay_tie = np.zeros_like(loss_term), np.zeros_like(delay_term)
     else:
-        loss_term = loss_points(loss.value, weight=policy.loss_weight, limit=r_loss)
-        delay_term = delay_points(delay.value, weight=policy.delay_weight, limit=r_delay)
+        loss_term = loss_points(loss.last, weight=policy.loss_weight, limit=r_loss)
+        delay_term = delay_points(delay.last, weight=policy.delay_weight, limit=r_delay)
         rate_term = bandwidth_points(x, limit=r_rate)
-        loss_tie = -_beyond(loss.value * (100.0 * policy.loss_weight / 20.0))
-        delay_tie = -_beyond(delay.value * (policy.delay_weight / 40.0))
+        loss_tie = -_beyond(loss.last * (100.0 * policy.loss_weight / 20.0))
+        delay_tie = -_beyond(delay.last * (policy.delay_weight / 40.0))
     penalty = policy.unknown_penalty_ratio
     return (
         _settle(loss, loss_term, loss_tie, same, limit=r_loss, penalty_ratio=penalty),
@@ -275,14 +290,15 @@ def _beyond(share: Floats) -> Floats:
 def _settle(
     value: _Value, term: Floats, tie: Floats, same: NDArray[np.bool_], *, limit: float, penalty_ratio: float
 ) -> _Term:
-    """Fade old values towards neutral (never upwards), make unknown ones neutral and pairs of one node perfect."""
+    """Fade old values towards neutral (never upwards), make unmeasured ones neutral and pairs of one node perfect."""
     if limit == 0.0:  # the metric does not count, so it decides no tie either
         return _Term(np.zeros_like(term), np.zeros_like(term))
-    measured = term[value.known & ~same]
-    middle = float(np.median(measured)) if measured.size else 0.5 * limit
+    known = term[value.known & ~same]
+    middle = float(np.median(known)) if known.size else 0.5 * limit
+    measured = ~np.isnan(value.last)
     neutral = max(0.0, middle - penalty_ratio * limit)
     points, rank = (
-        np.where(value.known, np.minimum(own, own * (1.0 - value.fade) + goal * value.fade), goal)
+        np.where(measured, np.minimum(own, own * (1.0 - value.fade) + goal * value.fade), goal)
         for own, goal in ((term, neutral), (term + tie, neutral + UNKNOWN_TIE))
     )
     return _Term(np.where(same, limit, points), np.where(same, limit, rank))
@@ -290,9 +306,9 @@ def _settle(
 
 def _literal_terms(loss: _Value, delay: _Value, rate: _Value, same: NDArray[np.bool_]) -> tuple[_Term, _Term, _Term]:
     """The public prototype's sums: max(0, 20 − 10·loss%) + max(0, 40 − ms) + 40·Gbit/s; missing: 2 %, 40 ms, 0."""
-    loss_term = np.maximum(0.0, 20.0 - 10.0 * np.where(loss.known, loss.value * 100.0, 2.0))
-    delay_term = np.maximum(0.0, 40.0 - np.where(delay.known, delay.value, 40.0))
-    rate_term = 40.0 * np.where(rate.known, rate.value, 0.0) / 1e9
+    loss_term = np.maximum(0.0, 20.0 - 10.0 * np.where(loss.known, loss.last * 100.0, 2.0))
+    delay_term = np.maximum(0.0, 40.0 - np.where(delay.known, delay.last, 40.0))
+    rate_term = 40.0 * np.where(rate.known, rate.last, 0.0) / 1e9
     best = max(40.0, float(rate_term.max(initial=0.0)))  # a node is no worse to itself than to any other
     parts = (np.where(same, top, term) for term, top in ((loss_term, 20.0), (delay_term, 40.0), (rate_term, best)))
     first, second, third = (_Term(part, part) for part in parts)

@@ -30,6 +30,7 @@ class Part(msgspec.Struct):
     counts: float | None
     basis: str = msgspec.field(name="from")
     points: float
+    no_better_than: float | None = None
 
 
 class RunningLink(msgspec.Struct):

@@ -40,9 +40,15 @@ def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy
     }
     values = counted(scores)
     metrics = {}
-    for metric in METRICS:
-        hard_s = hard_ttl_of(policy, metric)
-        part = part_of(network, source, target, metric, counts=float(values[metric][at]), hard_s=hard_s)
+    for metric, limit in zip(METRICS, scores.limits, strict=True):
+        part = part_of(
+            network,
+            (source, target),
+            metric,
+            counts=float(values[metric][at]),
+            limit=float(limit[at]),
+            hard_s=hard_ttl_of(policy, metric),
+        )
         metrics[metric.value] = {
             "unit": UNITS[metric],
             "endpoints": [network.endpoint(source, metric), network.endpoint(target, metric)],
@@ -75,12 +81,16 @@ def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
 
 
 def part_document(part: PartVerdict) -> dict[str, Any]:
-    """Value, age and source (`origin`) of both directions, and what counts of them; `from`: what that rests on."""
+    """Value, age and source (`origin`) of both directions, and what counts of them; `from`: what that rests on.
+
+    `no_better_than`: what both say, where one is too old to count; the link has no more points than for this.
+    """
     return {
         "there": _shown(part.there),
         "back": _shown(part.back),
         "counts": part.counts,
         "from": part.basis,
+        "no_better_than": part.no_better_than,
     }
 
 

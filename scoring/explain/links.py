@@ -36,6 +36,8 @@ class PartVerdict:
     counts: float | None
     basis: str
     """One of `BASES`."""
+    no_better_than: float | None = None
+    """What both directions say, where one of them is too old to count: the link has no more points than for this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +82,26 @@ class GangLinks:
 
 
 def part_of(
-    network: NetworkMatrix, source: NodeName, target: NodeName, metric: Metric, *, counts: float, hard_s: float
+    network: NetworkMatrix,
+    pair: tuple[NodeName, NodeName],
+    metric: Metric,
+    *,
+    counts: float,
+    limit: float,
+    hard_s: float,
 ) -> PartVerdict:
-    """What was measured of one metric in both directions; `counts`: the value that scores use, NaN for none.
+    """What was measured of one metric in both directions of a pair of nodes.
 
-    `hard_s`: the age from which a value does not count.
+    `counts`: the value that scores use, NaN for none; `limit`: the one of their `limits`; `hard_s`: the age from which
+    a value is that limit only.
     """
+    source, target = pair
     there, back = network.known(source, target, metric), network.known(target, source, metric)
     alive = [one is not None and one.age_s < hard_s for one in (there, back)]
+    least = limit if any(one is not None and one.age_s >= hard_s for one in (there, back)) else None
     if np.isnan(counts):
-        return PartVerdict(there, back, None, BASES[3])
-    return PartVerdict(there, back, counts, BASES[0] if all(alive) else BASES[1] if any(alive) else BASES[2])
+        return PartVerdict(there, back, None, BASES[3], least)
+    return PartVerdict(there, back, counts, BASES[0] if all(alive) else BASES[1] if any(alive) else BASES[2], least)
 
 
 def hard_ttl_of(policy: ScorePolicy, metric: Metric) -> float:
@@ -165,13 +176,13 @@ class _Look:
         parts = {
             metric: part_of(
                 self.network,
-                self.names[i],
-                self.names[j],
+                (self.names[i], self.names[j]),
                 metric,
                 counts=float(values[metric][i, j]),
+                limit=float(limit[i, j]),
                 hard_s=hard_ttl_of(self.score, metric),
             )
-            for metric in METRICS
+            for metric, limit in zip(METRICS, self.found.limits, strict=True)
         }
         same = self.found.same[i, j]
         return {metric: replace(part, basis=BASES[4]) if same else part for metric, part in parts.items()}

@@ -51,6 +51,20 @@ def test_for_people() -> None:
     assert any("90 s old" in line for line in lines)
 
 
+def test_for_people_when_values_are_too_old() -> None:
+    """What is past the hard TTL is shown with its age, and as the most that the link is worth."""
+    names = ["n1", "n2"]
+    state = snapshot([node(name) for name in names], network=mesh(names, loss_ratio=0.01, now_s=1e6))
+    made = json.dumps(link_document(state, NodeName("n1"), NodeName("n2"), ScorePolicy()))
+    with RawServer({PATH: ok(made.encode())}) as server:
+        result = run("scores", "--from", "n1", "--to", "n2", "--url", server.url)
+    assert result.exit_code == 0, result.output
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "│ loss │ 1 % │ 1 % │ – │ nothing │ 9.00 │" in lines
+    assert "│ │ 278 h old │ 278 h old │ as 1 % at best │ │ │" in lines
+    assert "some value is old: its points fade; too old, it only says what the link is worth at best" in lines
+
+
 def test_for_people_when_nothing_is_known() -> None:
     """Dashes, and points all the same: what is unknown is neutral less a penalty."""
     state = snapshot([node("n1"), node("n2")])

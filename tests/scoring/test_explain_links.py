@@ -99,6 +99,7 @@ def test_an_expired_value_is_shown_and_does_not_count() -> None:
     found = links_of(state, wish)
     assert (dict(found.metrics[Metric.DELAY].origins), dict(found.metrics[Metric.DELAY].bases)) == ({}, {"nothing": 1})
     assert found.worst[0].parts[Metric.DELAY].there == Known(3.0, 200.0, "x")
+    assert found.worst[0].parts[Metric.DELAY].no_better_than == 3.0
 
 
 def test_values_from_zones_and_shared_endpoints_are_told_apart() -> None:

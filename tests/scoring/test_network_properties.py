@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.ids import EndpointId, NodeName
-from scoring.network import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix
-from scoring.policy import ScorePolicy, Ttl, Variant
+from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.network import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
+from scoring.policy import Direction, ScorePolicy, Ttl, Variant
 from scoring.score import PairScores, pair_scores
 
 NOW_S = 100_000.0
 NODES = [NodeName(name) for name in "abcd"]
 ENDS = {metric: {node: EndpointId(node) for node in NODES} for metric in METRICS}
 POLICY = ScorePolicy(reference_bps=1e9, soft_ttl_s=Ttl.same(1000.0), hard_ttl_s=Ttl.same(3000.0))
+ZONES = Zones({node: ZoneName("left" if node in "ab" else "right") for node in NODES}, dict.fromkeys(METRICS, 3000.0))
 VALUES = {  # metric → values in the range where points move, worst first
     Metric.LOSS: [0.5, 0.02, 0.01, 0.001, 0.0],
     Metric.DELAY: [200.0, 40.0, 20.0, 5.0, 0.1],
@@ -28,8 +29,8 @@ RELATIVE = (Variant.LINEAR, Variant.SMOOTH)
 GRADES = st.integers(0, 4)
 MESH = st.lists(GRADES, min_size=36, max_size=36)
 """A grade for each of 12 directions and 3 metrics."""
-AGES_S = st.floats(0.0, 3000.0, exclude_max=True)
-"""Up to the hard TTL: from then on a value is unknown, which is better than known to be bad."""
+AGES_S = st.lists(st.sampled_from([0.0, 999.0, 1500.0, 2999.0, 3000.0, 1e6]) | st.floats(0.0, 6000.0), min_size=6)
+"""Of each metric in each direction; far beyond the hard TTL too."""
 LINKS = st.sampled_from([(a, b) for a in range(4) for b in range(4) if a < b])
 CASES = [(metric, variant) for metric in METRICS for variant in Variant]
 
@@ -48,10 +49,16 @@ def measured(grades: list[int], *, ages_s: dict[tuple[int, int, Metric], float] 
     return found
 
 
-def scores(found: list[Measurement], policy: ScorePolicy = POLICY, **sources: list[Measurement]) -> PairScores:
-    """Scores of the whole mesh."""
-    tables = {name: MeasurementTable.of(one) for name, one in {"one": found, **sources}.items()}
-    block = NetworkMatrix.merged(tables, endpoint_of=ENDS, now_s=NOW_S).block(NODES, NODES)
+def scores(
+    found: list[Measurement],
+    policy: ScorePolicy = POLICY,
+    *,
+    two: list[Measurement] | None = None,
+    zones: Zones | None = None,
+) -> PairScores:
+    """Scores of the whole mesh, from one source or two."""
+    tables = {name: MeasurementTable.of(each) for name, each in (("one", found), ("two", two or []))}
+    block = NetworkMatrix.merged(tables, endpoint_of=ENDS, now_s=NOW_S, zones=zones).block(NODES, NODES)
     return pair_scores(block, None, policy)
 
 
@@ -110,35 +117,82 @@ def test_order_and_direction_do_not_matter(
     assert (want <= np.minimum(scores(one, policy).rank, scores(two, policy).rank) + 1e-9).all()  # both are heard
 
 
-@pytest.mark.parametrize(("metric", "variant"), [(metric, variant) for metric in METRICS for variant in RELATIVE])
-@given(MESH, GRADES, AGES_S, AGES_S)
+def aged(found: list[Measurement], link: tuple[int, int], ages_s: list[float]) -> list[Measurement]:
+    """The same, one link's values taken so long ago: metric by metric there, then back."""
+    ends = [str(NODES[i]) for i in link]
+    at: dict[tuple[str, str, Metric], float] = {}
+    for number, pair in enumerate((ends, ends[::-1])):
+        for place, metric in enumerate(METRICS):
+            at[pair[0], pair[1], metric] = ages_s[3 * number + place]
+    return [
+        replace(m, measured_at_s=NOW_S - at[key]) if (key := (str(m.source), str(m.target), m.metric)) in at else m
+        for m in found
+    ]
+
+
+POLICIES = st.builds(
+    replace,
+    st.just(POLICY),
+    variant=st.sampled_from(Variant),
+    direction=st.sampled_from(Direction),
+    reference_bps=st.sampled_from([1e9, None]),
+)
+
+
+@given(POLICIES, MESH, AGES_S, AGES_S)
 def test_stale_never_beats_fresh_equal_data(
-    metric: Metric, variant: Variant, grades: list[int], grade: int, one_s: float, other_s: float
+    policy: ScorePolicy, grades: list[int], one: list[float], other: list[float]
 ) -> None:
-    """Of two links of one node alike in everything but the age of one value, the older never ranks higher."""
-    policy = replace(POLICY, variant=variant)
-    young_s, old_s = sorted((one_s, other_s))
+    """Of two links of one node alike in all values, the one whose every value is at least as old never ranks higher."""
     found = measured(grades)
-    for link in ((0, 1), (0, 2)):
-        for each in METRICS:
-            found = changed(found, link, each, VALUES[each][grade])
-
-    def aged(m: Measurement) -> Measurement:
-        ages_s = {frozenset((NODES[0], NODES[1])): young_s, frozenset((NODES[0], NODES[2])): old_s}
-        age_s = ages_s.get(frozenset((NodeName(m.source), NodeName(m.target))), 0.0) if m.metric is metric else 0.0
-        return replace(m, measured_at_s=NOW_S - age_s)
-
-    rank = scores([aged(m) for m in found], policy).rank
+    twin = {("a", "c"): ("a", "b"), ("c", "a"): ("b", "a")}
+    value = {(str(m.source), str(m.target), m.metric): m.value for m in found}
+    found = [
+        replace(m, value=value[(*twin.get((str(m.source), str(m.target)), (str(m.source), str(m.target))), m.metric)])
+        for m in found
+    ]
+    young = [min(pair) for pair in zip(one, other, strict=False)]
+    old = [max(pair) for pair in zip(one, other, strict=False)]
+    rank = scores(aged(aged(found, (0, 1), young), (0, 2), old), policy).rank
     assert rank[0, 2] <= rank[0, 1] + 1e-9
+
+
+@given(POLICIES, MESH, st.lists(AGES_S, min_size=6, max_size=6), st.booleans())
+def test_no_link_gains_by_age(policy: ScorePolicy, grades: list[int], ages: list[list[float]], zoned: bool) -> None:
+    """However old which of its values are, and those of all others, a link never has more than all fresh would give it.
+
+    Also where links that nobody measured are worth what is typical between their zones.
+    """
+    zones = ZONES if zoned else None
+    found = measured(grades)
+    fresh = scores(found, policy, zones=zones)
+    for link, ages_s in zip([(a, b) for a in range(4) for b in range(a)], ages, strict=True):
+        found = aged(found, link, ages_s)
+    old = scores(found, policy, zones=zones)
+    assert (old.rank <= fresh.rank + 1e-9).all()
+    assert (old.points <= fresh.points + 1e-9).all()
+
+
+@given(MESH, MESH, AGES_S, AGES_S)
+def test_the_newest_of_several_sources_is_the_limit(
+    grades: list[int], others: list[int], one: list[float], other: list[float]
+) -> None:
+    """A source that is older, better or worse, changes nothing while a newer one says something, too old or not."""
+    young = [min(pair) for pair in zip(one, other, strict=False)]
+    old = [max(pair) + 1.0 for pair in zip(one, other, strict=False)]
+    newer, older = (measured(of) for of in (grades, others))
+    for link in ((a, b) for a in range(4) for b in range(a)):
+        newer, older = aged(newer, link, young), aged(older, link, old)
+    assert np.array_equal(scores(newer).rank, scores(newer, two=older).rank)
 
 
 @pytest.mark.parametrize(("metric", "variant"), [(metric, variant) for metric in METRICS for variant in RELATIVE])
 def test_age_costs_points(metric: Metric, variant: Variant) -> None:
-    """The best link of a mesh is worth less when it is old, and least when it is as good as unknown."""
+    """The best link of a mesh is worth less when it is old, and least when it is as good as unknown: for ever."""
     policy = replace(POLICY, variant=variant)
     found = changed(measured([2] * 36), (0, 1), metric, VALUES[metric][4])
     ranks = []
-    for age_s in (0.0, 1500.0, 2500.0, 3000.0):
+    for age_s in (0.0, 1500.0, 2500.0, 3000.0, 1e6):
         aged = [
             replace(m, measured_at_s=NOW_S - age_s)
             if {str(m.source), str(m.target)} == {"a", "b"} and m.metric is metric
@@ -148,3 +202,4 @@ def test_age_costs_points(metric: Metric, variant: Variant) -> None:
         ranks.append(scores(aged, policy).rank[0, 1])
     assert ranks == sorted(ranks, reverse=True)
     assert len(set(ranks)) == 4
+    assert ranks[3] == ranks[4]

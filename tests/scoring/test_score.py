@@ -220,7 +220,7 @@ def test_each_metric_has_its_own_age() -> None:
 
 
 def test_fading_never_raises() -> None:
-    """A bad value does not get better by growing old; it counts as it is until it is unknown."""
+    """A bad value does not get better by growing old."""
     young, old = square(delay_ms=39.0, age_s=0.0), square(delay_ms=39.0, age_s=3000.0)
     policy = replace(REFERENCE, unknown_penalty_ratio=0.0)
     assert pair_scores(old, None, policy).points[0, 1] <= pair_scores(young, None, policy).points[0, 1]
@@ -228,17 +228,62 @@ def test_fading_never_raises() -> None:
     assert not pair_scores(young, None, policy).stale[0, 1]
 
 
-def test_an_expired_direction_leaves_the_other() -> None:
-    """A direction past the hard TTL is as if it had never been measured."""
+def two_delays(there: tuple[float, float], back: tuple[float, float], policy: ScorePolicy = REFERENCE) -> PairScores:
+    """Scores of n1 and n2 from a delay in ms and its age in s each way; n1 and n3 have a fresh delay of 10 ms."""
     found = [
-        Measurement(EndpointId("n1"), EndpointId("n2"), Metric.DELAY, 30.0, -4000.0),
-        Measurement(EndpointId("n2"), EndpointId("n1"), Metric.DELAY, 5.0, 0.0),
+        Measurement(EndpointId("n1"), EndpointId("n2"), Metric.DELAY, there[0], -there[1]),
+        Measurement(EndpointId("n2"), EndpointId("n1"), Metric.DELAY, back[0], -back[1]),
+        Measurement(EndpointId("n1"), EndpointId("n3"), Metric.DELAY, 10.0, 0.0),
     ]
     matrix = NetworkMatrix.of(found, endpoint_of=ENDS, now_s=0.0)
-    scores = pair_scores(matrix.block(NAMES, NAMES), None, REFERENCE)
-    assert scores.delay_ms[0, 1] == 5.0
-    assert scores.one_sided[0, 1]
-    assert scores.stale[0, 1]
+    return pair_scores(matrix.block(NAMES, NAMES), None, policy)
+
+
+DIRECTIONS = {  # case: (points, delay shown, known, one-sided, there, back): delays in ms with their ages in s
+    "both fresh": (10.0, 30.0, True, False, (30.0, 0.0), (5.0, 0.0)),
+    "the worse one fades: the other vouches for it": (10.0, 30.0, True, False, (30.0, 3000.0), (5.0, 0.0)),
+    "the worse one is past the hard TTL and stays the limit": (10.0, 5.0, True, True, (30.0, 4000.0), (5.0, 0.0)),
+    "the better one is: the other counts": (10.0, 30.0, True, True, (30.0, 0.0), (5.0, 4000.0)),
+    "both fade, by the younger": (32.75, 5.0, True, False, (5.0, 3000.0), (5.0, 2250.0)),  # half-way to 30.5
+    "both are past it: unknown": (28.0, None, False, False, (5.0, 4000.0), (5.0, 4000.0)),
+    "both are, and were worse than unknown": (10.0, None, False, False, (30.0, 4000.0), (5.0, 9000.0)),
+}
+
+
+@pytest.mark.parametrize(
+    ("points", "shown", "known", "one_sided", "there", "back"), DIRECTIONS.values(), ids=DIRECTIONS
+)
+def test_an_old_direction_gives_way_and_stays_the_limit(
+    points: float,
+    shown: float | None,
+    *,
+    known: bool,
+    one_sided: bool,
+    there: tuple[float, float],
+    back: tuple[float, float],
+) -> None:
+    """Past the hard TTL the other direction counts, or none; never for more points than when all was fresh."""
+    scores = two_delays(there, back)
+    assert scores.delay_points[0, 1] == pytest.approx(points)
+    assert scores.delay_points[0, 1] <= two_delays((there[0], 0.0), (back[0], 0.0)).delay_points[0, 1]
+    assert (bool(scores.delay_known[0, 1]), bool(scores.one_sided[0, 1])) == (known, one_sided)
+    assert np.array_equal(scores.delay_ms[0, 1], np.nan if shown is None else shown, equal_nan=True)
+    assert scores.limits[1][0, 1] == max(there[0], back[0])
+    assert bool(scores.stale[0, 1]) == (max(there[1], back[1]) >= 900.0)
+
+
+def test_the_best_rate_stays_the_reference_when_it_is_old() -> None:
+    """Were an old best rate forgotten, all other links would earn more by growing old together."""
+    policy = replace(REFERENCE, reference_bps=None)
+    rates = {("n1", "n2"): 100e6, ("n1", "n3"): 50e6}
+    want = {0.0: (40.0, 20.0), 1e6: (18.0, 18.0)}  # fresh, and all past the hard TTL: neutral, or what it was if less
+    for age_s, points in want.items():
+        found = [
+            Measurement(EndpointId(a), EndpointId(b), Metric.THROUGHPUT, rate, -age_s) for (a, b), rate in rates.items()
+        ]
+        scores = pair_scores(NetworkMatrix.of(found, endpoint_of=ENDS, now_s=0.0).block(NAMES, NAMES), None, policy)
+        assert scores.reference_bps == 100e6
+        assert tuple(scores.bandwidth_points[0, 1:]) == points
 
 
 @pytest.mark.parametrize("variant", Variant)

@@ -120,17 +120,20 @@ def test_the_unit_of_throughput_does_not_matter(block: Block, policy: ScorePolic
     assert after.rank == pytest.approx(before.rank, abs=1e-9)
 
 
-@given(blocks(3, aged=False), score_policies(*RELATIVE), st.floats(0.0, 3599.0), st.floats(0.0, 3599.0))
-def test_stale_never_beats_fresh(block: Block, policy: ScorePolicy, one_s: float, other_s: float) -> None:
-    """Among equal values the older one never scores higher, up to the hard TTL."""
-    young, old = (
-        pair_scores(
-            replace(block, **{f"{m}_age_s": age * (1.0 + getattr(block, f"{m}_age_s")) for m in _AGED}), None, policy
-        )
-        for age in sorted((one_s, other_s))
+@given(blocks(3), blocks(3), score_policies())
+def test_what_was_measured_is_worth_no_more_than_fresh(block: Block, other: Block, policy: ScorePolicy) -> None:
+    """A term of a pair that was measured, whatever the ages in the block, has at most the points of all ages zero."""
+    fresh = replace(block, **{f"{m}_age_s": 0.0 * getattr(block, f"{m}_age_s") for m in _AGED})
+    old = replace(
+        block,
+        **{f"{m}_age_s": getattr(block, f"{m}_age_s") * (1.0 + np.nan_to_num(other.delay_ms)) for m in _AGED},
     )
-    assert (old.points <= young.points + 1e-9).all()
-    assert (old.rank <= young.rank + 1e-9).all()
+    was, now = pair_scores(fresh, None, policy), pair_scores(old, None, policy)
+    for limit, name in zip(now.limits, ("loss_points", "delay_points", "bandwidth_points"), strict=True):
+        measured = ~np.isnan(limit)
+        assert (getattr(now, name)[measured] <= getattr(was, name)[measured] + 1e-9).all()
+    everything = np.logical_and.reduce([~np.isnan(limit) for limit in now.limits])
+    assert (now.rank[everything] <= was.rank[everything] + 1e-9).all()
 
 
 _AGED = ("loss", "delay", "throughput")

@@ -16,7 +16,7 @@ NODES = [node("a", zone="one"), node("b", zone="two"), node("c", zone="two")]
 POLICY = ScorePolicy(soft_ttl_s=Ttl.same(100.0), hard_ttl_s=Ttl.same(200.0))
 
 
-def link(*measured: tuple[str, str, str, float, float], zones: bool = False) -> dict[str, Any]:
+def link(*measured: tuple[str, str, str, float, float], zones: bool = False) -> tuple[Any, ...]:
     """The delay part for measurements (source, from, to, delay in ms, age in s)."""
     tables: dict[str, list[Measurement]] = {}
     for source, one, other, value, age_s in measured:
@@ -33,7 +33,7 @@ def link(*measured: tuple[str, str, str, float, float], zones: bool = False) -> 
     assert document is not None
     part = document["metrics"]["delay"]
     assert isinstance(part, dict)
-    return {key: part[key] for key in ("there", "back", "counts", "from")}
+    return tuple(part[key] for key in ("there", "back", "counts", "from", "no_better_than"))
 
 
 def known(value: float, age_s: float, origin: str) -> dict[str, Any]:
@@ -41,23 +41,31 @@ def known(value: float, age_s: float, origin: str) -> dict[str, Any]:
     return {"value": value, "age_s": age_s, "origin": origin}
 
 
-CASES = {  # case: (there, back, what counts, from, measurements, with zones)
-    "both": (known(3.0, 5.0, "maddash"), known(4.0, 6.0, "file"), 4.0, "both directions",
+Part = tuple[dict[str, Any] | None, dict[str, Any] | None, float | None, str, float | None]
+"""There, back, what counts, from, and what the link is no better than."""
+
+CASES: dict[str, tuple[Part, list[tuple[str, str, str, float, float]], bool]] = {  # case: (part, measured, with zones)
+    "both": ((known(3.0, 5.0, "maddash"), known(4.0, 6.0, "file"), 4.0, "both directions", None),
              [("maddash", "a", "b", 3.0, 5.0), ("file", "b", "a", 4.0, 6.0)], False),
-    "the newer source": (known(3.0, 5.0, "maddash"), None, 3.0, "one direction",
+    "the newer source": ((known(3.0, 5.0, "maddash"), None, 3.0, "one direction", None),
                          [("maddash", "a", "b", 3.0, 5.0), ("file", "a", "b", 9.0, 6.0)], False),
-    "one has expired": (known(9.0, 200.0, "file"), known(4.0, 6.0, "file"), 4.0, "one direction",
+    "the newer of two old sources": ((known(3.0, 250.0, "maddash"), None, None, "nothing", 3.0),
+                                     [("maddash", "a", "b", 3.0, 250.0), ("file", "a", "b", 9.0, 260.0)], False),
+    "one has expired": ((known(9.0, 200.0, "file"), known(4.0, 6.0, "file"), 4.0, "one direction", 9.0),
                         [("file", "a", "b", 9.0, 200.0), ("file", "b", "a", 4.0, 6.0)], False),
-    "both have": (known(9.0, 300.0, "file"), None, None, "nothing", [("file", "a", "b", 9.0, 300.0)], False),
-    "like others between the zones": (None, None, 7.0, "zones", [("file", "a", "c", 7.0, 5.0)], True),
-    "nothing": (None, None, None, "nothing", [("file", "a", "c", 7.0, 5.0)], False),
+    "both have": ((known(9.0, 300.0, "file"), None, None, "nothing", 9.0), [("file", "a", "b", 9.0, 300.0)], False),
+    "like others between the zones": ((None, None, 7.0, "zones", None), [("file", "a", "c", 7.0, 5.0)], True),
+    "expired, and worse than others between the zones": (
+        (known(9.0, 300.0, "file"), None, 9.0, "zones", 9.0),
+        [("file", "a", "b", 9.0, 300.0), ("file", "a", "c", 7.0, 5.0)], True),
+    "nothing": ((None, None, None, "nothing", None), [("file", "a", "c", 7.0, 5.0)], False),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("there", "back", "counts", "basis", "measured", "zones"), CASES.values(), ids=CASES)
-def test_one_link(there: Any, back: Any, counts: float | None, basis: str, measured: list, zones: bool) -> None:
-    """Every direction names its source, value and age; what counts says on what it rests."""
-    assert {"there": there, "back": back, "counts": counts, "from": basis} == link(*measured, zones=zones)
+@pytest.mark.parametrize(("part", "measured", "zones"), CASES.values(), ids=CASES)
+def test_one_link(part: Part, measured: list[tuple[str, str, str, float, float]], *, zones: bool) -> None:
+    """Every direction names its source, value and age; what counts says on what it rests, and what limits it."""
+    assert link(*measured, zones=zones) == part
 
 
 def test_points_are_those_of_the_plan() -> None:
