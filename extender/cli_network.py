@@ -135,6 +135,8 @@ def _print_link(console: Console, link: "RunningLink") -> None:
     table = Table("", *(Column(_safe(console, head)) for head in heads), "counts", "from", "points")
     for name, part in link.metrics.items():
         known = "–" if part.counts is None else _amount(part.counts, part.unit)
+        if part.no_better_than is not None:
+            known += f"\nas {_amount(part.no_better_than, part.unit)} at best"
         there, back = (_direction(one, part.unit) for one in (part.there, part.back))
         cells = (name, there, back, known, part.basis, f"{part.points:.2f}")
         table.add_row(*(_safe(console, cell) for cell in cells))
@@ -149,7 +151,7 @@ def _print_link(console: Console, link: "RunningLink") -> None:
     if link.same_endpoint:
         console.print("both nodes are one, or share their endpoint: the link is perfect by definition")
     if link.stale:
-        console.print("some value is old: its points fade, or it does not count any more")
+        console.print("some value is old: its points fade; too old, it only says what the link is worth at best")
 
 
 def _direction(value: "Value | None", unit: str) -> str:

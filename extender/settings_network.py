@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
 from extender.settings_mapping import EndpointRule, NodeEndpoints
-from extender.settings_sources import EsmondSource, OpenSearchSource, PrometheusSource, http_url
+from extender.settings_sources import EsmondSource, OpenSearchSource, PrometheusSource, http_url, refuse_two_trusts
 from extender.settings_types import Number, Positive, Section
 from scoring.ids import NodeName, ZoneName
 from scoring.network import METRICS, Metric
@@ -88,8 +88,7 @@ class MaddashSource(Section):
 
     @model_validator(mode="after")
     def _one_trust(self) -> Self:
-        if self.insecure and self.ca_file is not None:
-            raise ValueError("ca_file and insecure exclude each other")
+        refuse_two_trusts(ca_file=self.ca_file, insecure=self.insecure)
         return self
 
 

@@ -23,6 +23,12 @@ def http_url(url: str) -> str:
     return url.rstrip("/")
 
 
+def refuse_two_trusts(*, ca_file: Path | None, insecure: bool) -> None:
+    """Certificates to trust say nothing about a server whose certificate is not looked at."""
+    if insecure and ca_file is not None:
+        raise ValueError("ca_file and insecure exclude each other")
+
+
 class HttpSource(Section):
     """What all servers have in common."""
 
@@ -55,8 +61,7 @@ class HttpSource(Section):
 
     @model_validator(mode="after")
     def _one_trust(self) -> Self:
-        if self.insecure and self.ca_file is not None:
-            raise ValueError("ca_file and insecure exclude each other")
+        refuse_two_trusts(ca_file=self.ca_file, insecure=self.insecure)
         passwords = [self.password_file, self.password_env]
         if sum(secret is not None for secret in (*passwords, self.token_file, self.token_env)) > 1:
             raise ValueError("only one of password_file, password_env, token_file and token_env may be given")

@@ -8,29 +8,33 @@ does not wait for; whoever asks keeps to one at a time.
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from threading import Thread
 from typing import TypeVar
 
 _Result = TypeVar("_Result")
 
 
-def beside(work: Callable[[], _Result]) -> "asyncio.Future[_Result]":
-    """Begin `work`; the future has its result or its error. Cancelling the future does not end the work."""
+def beside(work: Callable[[], _Result], *, errors: type[Exception]) -> "asyncio.Future[_Result]":
+    """Begin `work`; the future has its result, or its error of the kinds it is known to have.
+
+    Any other error is a defect: its traceback goes to standard error, and the future has a RuntimeError, so that nobody
+    waits for ever. Cancelling the future does not end the work.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_Result] = loop.create_future()
     future.add_done_callback(_looked_at)
 
     def run() -> None:
+        defect = RuntimeError("work beside the event loop ended by a defect: see standard error")
+        tell: Callable[[], None] = partial(future.set_exception, defect)
         try:
-            result = work()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the one who waits gets it
-            _tell(future.set_exception, error)
-        else:
-            _tell(future.set_result, result)
-
-    def _tell(setter: Callable[..., None], what: object) -> None:
-        with suppress(RuntimeError):  # the loop has ended: nobody waits
-            loop.call_soon_threadsafe(lambda: None if future.done() else setter(what))
+            tell = partial(future.set_result, work())
+        except errors as error:
+            tell = partial(future.set_exception, error)
+        finally:
+            with suppress(RuntimeError):  # the loop has ended: nobody waits
+                loop.call_soon_threadsafe(lambda: None if future.done() else tell())
 
     Thread(target=run, name="beside", daemon=True).start()
     return future

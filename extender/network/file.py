@@ -2,9 +2,9 @@
 
 Why: files reach a pod as a mounted ConfigMap (a symlink that is exchanged), by `rename`, or by an editor that writes in
 place; each must be noticed, and none may give half a file; and a file system may hang. Rule: the event loop never
-waits for a file; the identity (device, inode, size, mtime) is taken
-from the opened file and compared before and after reading; a file that cannot be used is an error as long as it is
-there, and the data read before it stays with whoever holds it.
+waits for a file; the identity (device, inode, size, mtime) is taken from the opened file and compared before and after
+reading; a file that cannot be used is an error as long as it is there, and the data read before it stays with whoever
+holds it.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class MeshFileSource:
         it changes; and when it is not read in time: what was begun goes on, and the next fetch waits for the same.
         """
         if self._look is None:
-            self._look = beside(lambda: self._read_if_new(now_s))
+            self._look = beside(lambda: self._read_if_new(now_s), errors=NetworkSourceError)
         look = self._look
         await asyncio.wait([look], timeout=self._timeout_s)
         if not look.done():

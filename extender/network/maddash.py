@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 import httpx
 
 from extender.errors import NetworkSourceError
-from extender.network.maddash_client import IN_FLIGHT, MaddashClient, MaddashServer, grid_path
+from extender.network.maddash_client import IN_FLIGHT, MaddashClient, MaddashServer
 from extender.network.maddash_grid import CheckKey, GridReading, read_grid_in_slices
 from extender.network.maddash_list import read_dashboards, read_grids
 from extender.network.maddash_times import FUTURE_TIME, TOLERANCE_S, clock_problem, date_in_slices
@@ -271,7 +271,7 @@ class MaddashSource:
         grid.failed, grid.tried_at_s = True, now_s  # until the opposite is proved
         started_s = loop.time()
         try:
-            document = await self._client.get(grid_path(name), now_s=now_s, etag=grid.etag)
+            document = await self._client.get_grid(name, now_s=now_s, etag=grid.etag)
             if document is not None:
                 self._ahead_s = document.ahead_s
             if document is None or (document.digest == grid.digest and grid.reading is not None):

@@ -23,6 +23,7 @@ from extender.network.tls import verification
 IN_FLIGHT: Final = 2
 """Every grid is a join over the whole database of the server, which shares its connections with the checks."""
 _SHOWN_CHARS: Final = 160
+_NO_GRID: Final = b"Unable to find grid"
 _A_YEAR_S: Final = 366 * 86400.0
 _WEB_PAGES: Final = re.compile(r"/maddash-webui(/.*)?$|(?<=/maddash)/(grids|dashboards)$")
 """What people copy from their browser's address line: the REST API is beside it."""
@@ -45,6 +46,10 @@ class MaddashServer:
     """After decompression; a grid has about 0.18 kB per check."""
 
 
+class NotThereError(NetworkSourceError):
+    """The server has nothing at this address (404), or no grid of this name (MaDDash's 500, which says so)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A body, and by what an unchanged one is known."""
@@ -65,6 +70,15 @@ def grid_path(name: str) -> str:
     return f"/grids/{quote(quote_plus(name), safe='')}"
 
 
+def grid_path_decoded_once(name: str) -> str:
+    """Encode a grid's name for what stands before a MaDDash and decodes addresses itself.
+
+    >>> grid_path_decoded_once("WAN/Edge - Loss"), grid_path_decoded_once("100% A+B")
+    ('/grids/WAN%2FEdge%20-%20Loss', '/grids/100%25%20A%2BB')
+    """
+    return f"/grids/{quote(name, safe='')}"
+
+
 class MaddashClient:
     """Keeps the connections to one server; `aclose` ends them."""
 
@@ -73,6 +87,8 @@ class MaddashClient:
         self._server = server
         self._base = _base_url(server.url)
         self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._decoded_once = False
+        """Whether grids were last found at the addresses for servers whose proxy decodes addresses itself"""
         self._client = httpx.AsyncClient(
             transport=transport,
             verify=verification(ca_file=server.ca_file, insecure=server.insecure),
@@ -86,10 +102,26 @@ class MaddashClient:
         """The base address for texts, without user and password."""
         return str(self._base.copy_with(username="", password=""))
 
+    async def get_grid(self, name: str, *, now_s: float, etag: str = "") -> Document | None:
+        """GET a grid, as `get`, at whichever of its two addresses it is. Errors: that of the first one asked."""
+        paths = grid_path(name), grid_path_decoded_once(name)
+        first, other = reversed(paths) if self._decoded_once else paths
+        try:
+            return await self.get(first, now_s=now_s, etag=etag)
+        except NotThereError as missing:
+            if first == other:
+                raise
+            try:
+                document = await self.get(other, now_s=now_s, etag=etag)
+            except NetworkSourceError as error:
+                raise missing from error
+        self._decoded_once = not self._decoded_once
+        return document
+
     async def get(self, path: str, *, now_s: float, etag: str = "") -> Document | None:
         """GET `path` below the base address; `None`: it is still what `etag` names. `now_s`: the time of the call.
 
-        Errors: NetworkSourceError, naming address and cause.
+        Errors: NetworkSourceError, naming address and cause; NotThereError when the server knows no such address.
         """
         where = f"{self.shown_url}{path}"
         called_s = asyncio.get_running_loop().time()
@@ -129,7 +161,9 @@ class MaddashClient:
         if response.status_code == httpx.codes.NOT_MODIFIED and "if-none-match" in request.headers:
             return None, None
         if response.status_code != httpx.codes.OK:
-            raise NetworkSourceError(f"{where}: status {response.status_code}: {_shown(response, bytes(body))}")
+            unknown = response.status_code == httpx.codes.NOT_FOUND or body.startswith(_NO_GRID)
+            kind = NotThereError if unknown else NetworkSourceError
+            raise kind(f"{where}: status {response.status_code}: {_shown(response, bytes(body))}")
         if len(body) > limit:
             raise NetworkSourceError(f"{where}: the answer has more than {limit} bytes")
         return Document(body, digest.digest(), response.headers.get("etag", "")), _date_s(response)

@@ -68,10 +68,10 @@ class Reading:
 
 _PATTERN: Final = re.compile(
     r"\s*(?:[A-Z][A-Z0-9_]*\s+(?:OK|WARNING|CRITICAL)\s+-\s+)?"
-    r"(?P<stat>average|total)\s+(?P<metric>\S.*?)\s+is\s+"
+    r"(?P<stat>average|avg|mean|median|total)\s+(?P<metric>\S.*?)\s+is\s+"
     r"(?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d{1,3})?)\s*"
-    r"(?P<unit>[tgmk]?(?:bps|b/s|bits?/s(?:ec)?)|[mu\u00b5\u03bc]?s(?:ec)?|%|packets per session|packets)?\s*"
-    r"(?:\|.*)?",
+    r"(?P<unit>[tgmk]?(?:bps|b/s|bits?/s(?:ec)?)|[mu\u00b5\u03bc]?s(?:ecs?)?|(?:milli|micro)?seconds?"
+    r"|%|percent|packets per session|packets)?\s*\.?\s*(?:\|.*)?",
     re.IGNORECASE | re.ASCII,
 )
 """Plugins of 5.x print Gbps, ms and %; the other spellings are those of older and of sites' own plugins. What stands
@@ -82,10 +82,10 @@ _COMPARISON: Final = re.compile(r"\bdifference between forward and reverse\b", r
 _NOT_OURS: Final = re.compile(r"\b(?:variation|jitter|deviation|difference|error)\b", re.IGNORECASE)
 """How a value varies is not that value."""
 _METRICS: Final = (
-    (re.compile(r"throughput", re.IGNORECASE), Kind.THROUGHPUT),
-    (re.compile(r"\brtt\b|round[ -]?trip", re.IGNORECASE), Kind.ROUND_TRIP),
-    (re.compile(r"\bloss\b", re.IGNORECASE), Kind.LOSS),
-    (re.compile(r"\bdelay\b", re.IGNORECASE), Kind.ONE_WAY_DELAY),
+    (re.compile(r"throughput|\bbandwidth\b", re.IGNORECASE), Kind.THROUGHPUT),
+    (re.compile(r"\b(?:loss|lost)\b", re.IGNORECASE), Kind.LOSS),
+    (re.compile(r"\brtt\b|round[ -]?trip|\bping\b", re.IGNORECASE), Kind.ROUND_TRIP),
+    (re.compile(r"\b(?:delay|latency)\b", re.IGNORECASE), Kind.ONE_WAY_DELAY),
 )
 _TIMES: Final = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001")}
 _RATES: Final = {
@@ -97,8 +97,10 @@ _RATES: Final = {
 }
 _SPELLINGS: Final = (  # what may stand for a unit → its usual form
     (re.compile(r"b(?:its?)?/s(?:ec)?$"), "bps"),
-    (re.compile(r"(?<=s)ec$"), ""),
-    (re.compile(r"^[\u00b5\u03bc]"), "u"),
+    (re.compile(r"(?<=s)ec(?:s|onds?)?$"), ""),
+    (re.compile(r"^(?:[\u00b5\u03bc]|micro)"), "u"),
+    (re.compile(r"^milli"), "m"),
+    (re.compile(r"^percent$"), "%"),
 )
 _SCALES: Final = {  # kind → unit → factor to our unit
     Kind.LOSS: {"%": Decimal("0.01")},

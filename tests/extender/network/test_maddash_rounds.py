@@ -10,7 +10,7 @@ import pytest
 
 from extender.errors import NetworkSourceError
 from extender.network.maddash import MAX_GRIDS, REST_RATIO, MaddashOptions, MaddashSource
-from extender.network.maddash_client import MaddashServer
+from extender.network.maddash_client import MaddashServer, grid_path, grid_path_decoded_once
 from extender.network.maddash_grid import read_grid, read_grid_in_slices
 from extender.network.maddash_values import choose_in_slices
 from extender.network.maddash_wanted import Listed, Wanted
@@ -38,6 +38,7 @@ class Server(httpx.AsyncBaseTransport):
     def __init__(self, bodies: Mapping[str, bytes]) -> None:
         self.bodies = {f"/maddash/{path}": body for path, body in bodies.items()}
         self.pauses_s: dict[str, float] = {}
+        self.unknown = httpx.Response(500, text="Index 6 out of bounds for length 6")
         self.asked: list[str] = []
         self.headers: dict[str, str] = {}
         self.seen: list[httpx.Request] = []
@@ -51,7 +52,7 @@ class Server(httpx.AsyncBaseTransport):
         if self.headers and request.headers.get("if-none-match") == self.headers.get("ETag"):
             return httpx.Response(304)
         if path not in self.bodies:
-            return httpx.Response(500, text="Unable to find grid")
+            return httpx.Response(self.unknown.status_code, content=self.unknown.content)
         return httpx.Response(200, content=self.bodies[path], headers=self.headers)
 
 
@@ -320,3 +321,30 @@ async def test_addresses_of_pages(address: str) -> None:
     with pytest.raises(NetworkSourceError):
         await one.fetch(now_s=NOW_S)
     assert [WEB_ADDRESSES[address]] == [str(request.url) for request in server.seen]
+
+
+@pytest.mark.parametrize("name", ["WAN/Edge - Loss", "Lab 100% A+B", "대역폭"])
+@pytest.mark.parametrize("unknown", [httpx.Response(404), httpx.Response(500, text="Unable to find grid with name")])
+async def test_a_proxy_that_decodes_addresses(name: str, unknown: httpx.Response) -> None:
+    """A grid that is unknown is asked for in the other encoding, and found there directly from then on."""
+    once = grid_path_decoded_once(name).removeprefix("/")
+    server = Server({"grids": listed(name), once: grid(cell("a", "b"))})
+    server.unknown = unknown
+    one = source(server)
+    batch = await one.fetch(now_s=NOW_S)
+    assert batch is not None
+    assert len(batch.measurements) == 1
+    await one.fetch(now_s=NOW_S + 60.0)
+    paths = [request.url.raw_path.decode().removeprefix("/maddash") for request in server.seen]
+    found = grid_path_decoded_once(name)
+    assert paths == ["/grids", grid_path(name), found, "/grids", found]
+
+
+async def test_a_grid_that_is_nowhere() -> None:
+    """What is said answers the address as MaDDash wants it; a name that needs no encoding is asked for once."""
+    server = Server({"grids": listed("A b", "plain")})
+    server.unknown = httpx.Response(404, text="Row resource not found")
+    with pytest.raises(NetworkSourceError, match="grid 'A b' failed: http://h/maddash/grids/A%2Bb: status") as said:
+        await source(server).fetch(now_s=NOW_S)
+    assert "A%20b" not in str(said.value)
+    assert sorted(server.asked) == ["A%20b", "A%2Bb", "grids", "plain"]
