@@ -5,9 +5,9 @@ lease. Rule: each call has one time limit, half the renew deadline, so that one 
 update sends the whole object back, with the version that was read and everything that others wrote on it.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
@@ -65,21 +65,21 @@ _LIST = msgspec.json.Decoder(_List)
 
 
 class KubeLeases:
-    """LeaseApi of one Lease at one API server; an async context manager, bound to one event loop."""
+    """LeaseApi of one Lease over a transport that nobody else uses; `opened` makes one."""
 
-    def __init__(self, server: ApiServer, place: LeasePlace, *, call_s: float, agent: str = "netgang") -> None:
+    def __init__(self, transport: Transport, place: LeasePlace, *, call_s: float) -> None:
+        self._transport = transport
         self._place = place
         self._call_s = call_s
-        self._transport = Transport(server, limits=_LIMITS, agent=agent)
 
-    async def __aenter__(self) -> Self:
-        await self._transport.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._transport.__aexit__(kind, error, trace)
+    @classmethod
+    @asynccontextmanager
+    async def opened(
+        cls, server: ApiServer, place: LeasePlace, *, call_s: float, agent: str = "netgang"
+    ) -> AsyncIterator[Self]:
+        """One with a transport to this API server; bound to one event loop."""
+        async with Transport(server, limits=_LIMITS, agent=agent) as transport:
+            yield cls(transport, place, call_s=call_s)
 
     async def read(self) -> Lease | None:
         """The Lease as storage has it; `None`: there is none."""

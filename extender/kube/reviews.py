@@ -3,7 +3,8 @@
 Why a transport of its own: questions of people must not take the connections on which Bindings wait.
 """
 
-from types import TracebackType
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final, Self
 
 import msgspec
@@ -43,19 +44,17 @@ class _AccessReview(msgspec.Struct):
 
 
 class KubeReviews:
-    """The Reviews port of one API server; an async context manager, bound to one event loop."""
+    """The Reviews port over a transport that nobody else uses; `opened` makes one."""
 
-    def __init__(self, server: ApiServer, *, agent: str = "netgang") -> None:
-        self._transport = Transport(server, limits=_LIMITS, agent=agent)
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
 
-    async def __aenter__(self) -> Self:
-        await self._transport.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._transport.__aexit__(kind, error, trace)
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, server: ApiServer, *, agent: str = "netgang") -> AsyncIterator[Self]:
+        """One with a transport to this API server; bound to one event loop."""
+        async with Transport(server, limits=_LIMITS, agent=agent) as transport:
+            yield cls(transport)
 
     async def who(self, token: str) -> Identity | None:
         """Whose token it is; None: nobody's. Errors: ApiError, ApiUnavailableError."""

@@ -92,7 +92,7 @@ async def world() -> AsyncIterator[World]:
             url=str(running.make_url("")).rstrip("/"),
             authorization=Authorization(lambda: Token("Bearer abc"), clock=SystemClock()),
         )
-        api = await stack.enter_async_context(KubeLeases(access, LeasePlace("team", "lead", "team"), call_s=5.0))
+        api = await stack.enter_async_context(KubeLeases.opened(access, LeasePlace("team", "lead", "team"), call_s=5.0))
         yield World(api, server)
 
 

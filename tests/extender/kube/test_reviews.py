@@ -39,7 +39,7 @@ async def asked(body: object, *, status: int = 201) -> AsyncIterator[tuple[KubeR
     authorization = Authorization(lambda: Token("Bearer ours"), clock=SystemClock())
     try:
         url = "http://{}:{}".format(*runner.addresses[0])
-        async with KubeReviews(ApiServer(url=url, authorization=authorization)) as reviews:
+        async with KubeReviews.opened(ApiServer(url=url, authorization=authorization)) as reviews:
             yield reviews, seen
     finally:
         await runner.cleanup()
