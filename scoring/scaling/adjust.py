@@ -1,0 +1,79 @@
+"""One pass over all elastic jobs: give way, else follow the metrics and grow (PAPERS K3, second half).
+
+Steps:
+1. Scale-in for the first gang that waits. If workers go for it, nothing else happens in this pass: what the others
+   would get is decided when the gang has its room.
+2. Wishes for fewer workers.
+3. Growth, into room that is there now; what step 2 frees is there when its pods are gone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scoring.plan import Memo, Plan
+from scoring.plan.steps import Steps, finish
+from scoring.policy import Policy
+from scoring.scaling.change import Change, Refusal, ScaleIn, ScaleOut
+from scoring.scaling.job import ElasticJob, JobKey
+from scoring.scaling.options import Options
+from scoring.scaling.reasons import No
+from scoring.scaling.scale_in import scale_in_in_steps
+from scoring.scaling.scale_out import scale_out_in_steps
+from scoring.scaling.wishes import fewer
+from scoring.snapshot import Snapshot
+
+_LATER = ScaleOut(reason=No.ROOM_IS_WANTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """What one pass decides. Changes of `scale_in` are for its beneficiary, and applied all or none."""
+
+    scale_in: ScaleIn
+    fewer: tuple[Change, ...] = ()
+    """Jobs whose metrics ask for fewer workers."""
+    fewer_refused: tuple[Refusal, ...] = ()
+    scale_out: ScaleOut = _LATER
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """All of them; no job is among them twice."""
+        return (*self.scale_in.changes, *self.fewer, *self.scale_out.changes)
+
+
+def adjust(
+    snapshot: Snapshot,
+    plan: Plan,
+    jobs: Sequence[ElasticJob],
+    wishes: Mapping[JobKey, int],
+    policy: Policy,
+    options: Options,
+    *,
+    now_s: float,
+    memo: Memo | None = None,
+) -> Adjustment:
+    """One pass; `wishes`: job → workers that its metrics ask for. Cost: as scale-in and scale-out together."""
+    return finish(adjust_in_steps(snapshot, plan, jobs, wishes, policy, options, now_s=now_s, memo=memo))
+
+
+def adjust_in_steps(
+    snapshot: Snapshot,
+    plan: Plan,
+    jobs: Sequence[ElasticJob],
+    wishes: Mapping[JobKey, int],
+    policy: Policy,
+    options: Options,
+    *,
+    now_s: float,
+    memo: Memo | None = None,
+) -> Steps[Adjustment]:
+    """The same with a chance to do something else between two placements (S15)."""
+    memo = memo if memo is not None else Memo()
+    given = yield from scale_in_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, memo=memo)
+    if not options.enabled:
+        return Adjustment(given, scale_out=ScaleOut(reason=No.DISABLED))
+    if given.changes:
+        return Adjustment(given)
+    down, refused = fewer(snapshot, jobs, wishes, options, now_s=now_s)
+    growth = yield from scale_out_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, wishes=wishes, memo=memo)
+    return Adjustment(given, down, refused, growth)

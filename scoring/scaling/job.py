@@ -1,0 +1,95 @@
+"""An elastic job as the scaling decisions see it, whatever its kind.
+
+Why not the API object: a TFJob, a PyTorchJob and an Indexed Job write the same four numbers in different places, and
+whether one may be resized safely depends on its kind's traps. Rule: who reads the object settles both; here is only
+what decides. Roles, requests and nodes are those of the gang's pods in the snapshot.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scoring.ids import GangKey, Namespace, PodUid
+
+
+class Wants(StrEnum):
+    """By what a job wishes another worker count (annotation `netgang.io/scaling`; PAPERS E2)."""
+
+    ITERATIONS = "iterations"
+    """Another count every so many steps."""
+    LOSS = "loss"
+    """More while the loss falls, fewer when it rises."""
+    CURVE = "curve"
+    """More if the extrapolated loss says that they pay for the stall of a change."""
+    OFF = "off"
+    """By nothing it reports; the queue still shrinks and grows it between its minimum and its maximum."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JobKey:
+    """Names one job; sorted by namespace, kind, name.
+
+    >>> str(JobKey(Namespace("team"), "TFJob.kubeflow.org", "resnet"))
+    'TFJob.kubeflow.org/team/resnet'
+    """
+
+    namespace: Namespace
+    kind: str
+    """Kind and API group, such as `TFJob.kubeflow.org`; `Job.batch` for Kubernetes' own."""
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticJob:
+    """A job whose worker count may lie between a minimum and a maximum.
+
+    >>> job = ElasticJob(
+    ...     key=JobKey(Namespace("team"), "TFJob.kubeflow.org", "resnet"), uid="1", gang=GangKey("team/resnet"),
+    ...     workers=6, min_workers=2, max_workers=6, indexes={PodUid("p"): 0}, refusal=None, wants=Wants.OFF,
+    ...     changed_s=None, created_s=0.0)
+    >>> job.can_lose, job.can_gain
+    (4, 0)
+    """
+
+    key: JobKey
+    uid: str
+    gang: GangKey
+    """The gang that its pods form."""
+    workers: int
+    """Wanted now, by the job's spec."""
+    min_workers: int
+    max_workers: int
+    indexes: Mapping[PodUid, int]
+    """worker's pod → its index. Who is not in it (ps, chief, evaluator) is never removed."""
+    refusal: str | None
+    """Why it must not be resized now, in a constant text; `None`: it may be."""
+    wants: Wants
+    changed_s: float | None
+    """When we last changed its worker count, Unix seconds; `None`: never."""
+    created_s: float
+    changes_s: tuple[float, ...] = ()
+    """When we changed it within the last hour, Unix seconds, oldest first: for the budget."""
+    grow_back_to: int | None = None
+    """Workers before we took the first away for others; `None`: it has them all again, or never lost any."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_workers <= self.max_workers or self.workers < 0:
+            raise ValueError(f"{self.key}: worker counts must be 0 <= minimum <= maximum")
+
+    @property
+    def floor(self) -> int:
+        """Fewest workers it is ever left with: its minimum, and worker 0 in any case."""
+        return max(self.min_workers, 1)
+
+    @property
+    def can_lose(self) -> int:
+        """Workers above the floor."""
+        return max(self.workers - self.floor, 0)
+
+    @property
+    def can_gain(self) -> int:
+        """Workers below the maximum."""
+        return max(self.max_workers - self.workers, 0)

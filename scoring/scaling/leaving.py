@@ -1,0 +1,96 @@
+"""Which pods leave when a job loses workers, and what room pods that go anyway will leave.
+
+Rule (S18): frameworks remove the highest index first, so a job's plan is a prefix of its workers by descending index. A
+worker without a node costs nothing and frees nothing; a prefix therefore ends with a worker that has one.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from scoring.model import Gang, Pod, Role
+from scoring.network import Ints
+from scoring.scaling.job import ElasticJob
+from scoring.snapshot import NodeTable, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One more worker with a node leaves: `after` workers are wanted then, and `pod` is gone besides those before."""
+
+    after: int
+    pod: Pod
+
+
+def workers_of(job: ElasticJob, gang: Gang) -> dict[int, Pod]:
+    """Index → pod of the job's workers that are neither finished nor being removed; pods of other roles never count.
+
+    >>> from tests.scoring.scaling import elastic, workers
+    >>> sorted(workers_of(elastic(gang := workers("g", ["n1", "n1"], ps="n1")), gang))
+    [0, 1]
+    """
+    found: dict[int, Pod] = {}
+    for pod in gang.members:
+        index = job.indexes.get(pod.uid)
+        if index is not None and not pod.deleting and not pod.terminal and pod.role not in (Role.PS, Role.CHIEF):
+            found[index] = pod
+    return found
+
+
+def steps_down(job: ElasticJob, gang: Gang, *, most: int | None) -> tuple[Step, ...]:
+    """What the job can give up, one worker with a node after the other; at most `most` workers, never the minimum.
+
+    >>> from tests.scoring.scaling import elastic, workers
+    >>> gang = workers("g", ["n1", "n1", "n2", None, "n3", None], ps="n1")  # workers 3 and 5 have no node
+    >>> [(step.after, step.pod.node) for step in steps_down(elastic(gang, least=1), gang, most=None)]
+    [(4, 'n3'), (2, 'n2'), (1, 'n1')]
+    >>> [step.after for step in steps_down(elastic(gang, least=1), gang, most=1)]
+    [4]
+    """
+    workers = workers_of(job, gang)
+    steps: list[Step] = []
+    for index in range(job.workers - 1, job.floor - 1, -1):
+        if most is not None and len(steps) == most:
+            break
+        pod = workers.get(index)
+        if pod is not None and pod.node is not None:
+            steps.append(Step(index, pod))
+    return tuple(steps)
+
+
+def going(snapshot: Snapshot, jobs: Iterable[ElasticJob]) -> tuple[Pod, ...]:
+    """Pods with a node that go without our doing anything more: they are being deleted, or their index is not wanted.
+
+    Those on nodes that can take nobody any more are among them: whether that helps is for who looks at the nodes.
+    """
+    unwanted = {uid for job in jobs for uid, index in job.indexes.items() if index >= job.workers}
+    return tuple(
+        pod
+        for _, gang in sorted(snapshot.gangs.items())
+        for pod in gang.members
+        if (pod.deleting or pod.uid in unwanted) and pod.node is not None and not pod.terminal
+    )
+
+
+def room_of(table: NodeTable, pods: Iterable[Pod]) -> Mapping[int, Ints]:
+    """Row of the node table → what `pods` take there (resources,); pods on unknown nodes take nothing."""
+    rooms: dict[int, Ints] = {}
+    for pod in pods:
+        row = table.index.get(pod.node) if pod.node is not None else None
+        request = table.vector(pod.requests) if row is not None else None
+        if row is not None and request is not None:
+            rooms[row] = rooms[row] + request if row in rooms else request
+    return rooms
+
+
+def without(used: Ints, rooms: Mapping[int, Ints]) -> Ints:
+    """`used` (nodes, resources) once the pods are gone.
+
+    >>> without(np.array([[4, 1], [2, 1]]), {0: np.array([3, 1])}).tolist()
+    [[1, 0], [2, 1]]
+    """
+    left = np.array(used)
+    for row, amounts in rooms.items():
+        left[row] -= amounts
+    return left

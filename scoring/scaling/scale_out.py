@@ -1,0 +1,227 @@
+"""Scale-out: running jobs get workers in room that no waiting gang can use (PAPERS K5).
+
+Who is first: jobs that gave up workers for others, until they have them again; then all in the queue's order (priority,
+weight, age, name). A job grows in the zone it is in, on the nodes with the best measured network to its ps and workers,
+up to what it wishes, else to its maximum. By `increment` workers at most at once, beside those it gave up or wishes:
+each change stalls it, so these come together.
+
+Room that is not given to growth: what the plan gives to gangs, what is held for STARVING ones (S14), and where a gang
+that waits will go as soon as pods that are being removed are gone: room freed for it must not be lost to somebody else.
+What a waiting gang cannot use now even so is given: its workers can be taken back, by scale-in, when the gang would
+then fit.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from scoring.ids import ZoneName
+from scoring.model import Gang, MemberClass
+from scoring.network import Ints
+from scoring.plan import Memo, Plan, take_admissions, take_commitments
+from scoring.plan.holds import nodes_held
+from scoring.plan.outcome import Placed, Refused
+from scoring.plan.place import kind_of, place_minimum_in_steps, place_more
+from scoring.plan.run import Run
+from scoring.plan.shares import Shares
+from scoring.plan.steps import Steps, finish
+from scoring.plan.turns import Turns
+from scoring.policy import Policy
+from scoring.room import fit_counts
+from scoring.scaling.change import Change, Refusal, ScaleOut
+from scoring.scaling.eligible import JOBS_A_STEP, all_placed, heaviest_first, resizable
+from scoring.scaling.job import ElasticJob, JobKey
+from scoring.scaling.leaving import going, room_of, without
+from scoring.scaling.newcomers import newcomers
+from scoring.scaling.options import Options
+from scoring.scaling.reasons import No
+from scoring.scaling.trial import WANTS_ROOM, in_turn
+from scoring.scaling.wishes import target_of
+from scoring.snapshot import Snapshot
+
+
+def scale_out(
+    snapshot: Snapshot,
+    plan: Plan,
+    jobs: Sequence[ElasticJob],
+    policy: Policy,
+    options: Options,
+    *,
+    now_s: float,
+    wishes: Mapping[JobKey, int] | None = None,
+    memo: Memo | None = None,
+) -> ScaleOut:
+    """Who grows by how many workers, and why the others do not.
+
+    `plan` is the plan of this snapshot; `wishes`: job → workers that its metrics ask for. Cost: one placement for each
+    gang that waits and for each job that grows.
+
+    >>> from scoring.plan import plan
+    >>> from scoring.policy import Policy
+    >>> from tests.builders import node, snapshot
+    >>> from tests.scoring.scaling import elastic, workers
+    >>> running = workers("g", ["n1", "n1"], ps="n1")
+    >>> cluster = snapshot([node("n1", cpu="4"), node("n2", cpu="1")], [running])
+    >>> made = plan(cluster, Policy(), now_s=0.0)
+    >>> found = scale_out(cluster, made, [elastic(running, most=6)], Policy(), Options(increment=4), now_s=0.0)
+    >>> [(change.before, change.after, change.nodes) for change in found.changes]
+    [(2, 4, ('n1', 'n2'))]
+    """
+    return finish(scale_out_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, wishes=wishes, memo=memo))
+
+
+def scale_out_in_steps(
+    snapshot: Snapshot,
+    plan: Plan,
+    jobs: Sequence[ElasticJob],
+    policy: Policy,
+    options: Options,
+    *,
+    now_s: float,
+    wishes: Mapping[JobKey, int] | None = None,
+    memo: Memo | None = None,
+) -> Steps[ScaleOut]:
+    """The same with a chance to do something else after each placement (S15)."""
+    if not options.enabled:
+        return ScaleOut(reason=No.DISABLED)
+    run = Run(snapshot, policy, memo if memo is not None else Memo())
+    take_commitments(run)
+    take_admissions(run, in_turn(plan))
+    kept = yield from _keep_for_waiting(run, plan, jobs, now_s=now_s)
+    growth = _Growth(run, jobs, kept, options, now_s=now_s)
+    targets = {job.key: target_of(job, (wishes or {}).get(job.key)) for job in jobs}
+    growing: dict[JobKey, ElasticJob] = {}
+    for number, job in enumerate(jobs, start=1):
+        if growth.admit(job, targets[job.key]):
+            growing[job.key] = job
+        if number % JOBS_A_STEP == 0:
+            yield from run.pause()
+    order = growth.in_order(Turns(run, now_s=now_s, previous=plan))
+    for key in order:
+        growth.grow(key, min(growing[key].grow_back_to or 0, targets[key]))
+        yield from run.pause()
+    for key in order:
+        job = growing[key]
+        had = max(job.workers, min(job.grow_back_to or 0, targets[key]))
+        unlimited = options.increment is None or key in (wishes or {})
+        growth.grow(key, targets[key] if unlimited else min(targets[key], had + (options.increment or 0)))
+        yield from run.pause()
+    changes = growth.changes()
+    grown = {change.job for change in changes}
+    refusals = sorted((one for key, one in growth.refusals.items() if key not in grown), key=lambda one: one.job)
+    return ScaleOut(changes, refusals=tuple(refusals))
+
+
+class _Growth:
+    """One pass: the room left for growth, and what each job got of it."""
+
+    def __init__(self, run: Run, jobs: Sequence[ElasticJob], kept: Ints, options: Options, *, now_s: float) -> None:
+        """`kept` (nodes, resources): what growth leaves to gangs that wait."""
+        self._run, self._options, self._now_s = run, options, now_s
+        self._kept = kept
+        self._shares = Shares(run)
+        self._gangs: dict[JobKey, Gang] = {}
+        self._new: dict[JobKey, Placed] = {}
+        self._jobs = {job.key: job for job in jobs}
+        self.refusals: dict[JobKey, Refusal] = {}
+
+    def admit(self, job: ElasticJob, target: int) -> bool:
+        """Whether the job may grow towards `target` at all; if not it is among the refusals."""
+        gang = self._run.snapshot.gangs.get(job.gang)
+        refusal = resizable(job, gang, self._options, now_s=self._now_s)
+        if refusal is None and gang is not None and target > job.workers and not all_placed(job, gang):
+            refusal = Refusal(job.key, No.STILL_STARTING)
+        if refusal is None and target <= job.workers:
+            refusal = Refusal(job.key, No.AT_MAXIMUM, f"{job.workers} workers, at most {job.max_workers}")
+        if refusal is not None or gang is None:
+            self.refusals[job.key] = refusal or Refusal(job.key, No.NOT_RUNNING)
+            return False
+        self._gangs[job.key] = gang
+        return True
+
+    def in_order(self, turns: Turns) -> list[JobKey]:
+        """Jobs that may grow, in the order in which they get room."""
+        return heaviest_first(self._run, turns, self._gangs)
+
+    def grow(self, key: JobKey, target: int) -> None:
+        """Give the job up to `target` workers altogether, as far as there is room."""
+        job, gang, run = self._jobs[key], self._gangs[key], self._run
+        had = self._new.get(key)
+        got = len(had.nodes) if had is not None else 0
+        number = target - job.workers - got
+        zone_label = run.policy.zone_label
+        pods = newcomers(job, gang, first=job.workers + got, number=max(number, 0), zone_label=zone_label)
+        if not pods:
+            return
+        ask = self._shares.trimmed(replace(run.ask(gang), need=(), more=((pods[0].member_class, pods),)))
+        zones = run.zones_of(node for _, node in ask.siblings)
+        placed = place_more(run, ask, zones, had.ends if had is not None else ()) if ask.more and zones else None
+        if placed is not None:
+            self._shares.admit(ask, placed.nodes)
+            self._new[key] = replace(placed, nodes={**(had.nodes if had is not None else {}), **placed.nodes})
+        elif not got:
+            reason = self._why_no_room(pods[0].member_class, zones) if ask.more else No.OVER_SHARE
+            self.refusals[key] = Refusal(key, reason)
+
+    def changes(self) -> tuple[Change, ...]:
+        """Who grows, in the order in which room was given."""
+        return tuple(
+            Change(
+                key,
+                self._jobs[key].uid,
+                self._jobs[key].workers,
+                self._jobs[key].workers + len(placed.nodes),
+                nodes=tuple(placed.nodes.values()),
+            )
+            for key, placed in self._new.items()
+        )
+
+    def _why_no_room(self, member_class: MemberClass, zones: tuple[ZoneName, ...]) -> No:
+        run = self._run
+        request = run.vector(member_class)
+        if request is None:
+            return No.NO_ROOM
+        counts = np.where(run.mask(member_class), fit_counts(np.maximum(run.room.free, 0) + self._kept, request), 0)
+        return No.ROOM_IS_WANTED if counts[run.rows(zones)].any() else No.NO_ROOM
+
+
+def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s: float) -> Steps[Ints]:
+    """Take the room that growth must leave to gangs that wait; gives it (nodes, resources).
+
+    Held nodes are taken as they are, and the places for whose sake others leave. A gang that fits once pods that are
+    going are gone gets its places now.
+    Cost: one placement for each kind of gang that waits, and only while pods are going.
+    """
+    free = np.array(run.room.free)
+    gone = room_of(run.table, going(run.snapshot, jobs))
+    if gone:
+        then = Run(replace(run.snapshot, used=without(run.snapshot.used, gone)), run.policy, run.memo)
+        take_commitments(then)
+        take_admissions(then, in_turn(plan))
+        for waiting in sorted(plan.waiting.values(), key=lambda one: (one.rank, one.gang)):
+            gang = run.snapshot.gangs.get(waiting.gang)
+            if gang is None or waiting.gang in run.snapshot.claims or waiting.reason not in WANTS_ROOM:
+                continue
+            ask = then.ask(gang)
+            kind = kind_of(then, ask)
+            if kind.refused is not None:
+                continue  # one of its kind found no room before it, and room only shrinks during a run
+            outcome = yield from place_minimum_in_steps(then, ask, now_s=now_s)
+            yield from then.pause()
+            if isinstance(outcome, Refused):
+                kind.refused = outcome
+                continue
+            for member_class, pods in ask.need:
+                run.take(member_class, [outcome.nodes[pod.uid] for pod in pods])
+    for key, claim in sorted(run.snapshot.claims.items()):
+        gang = run.snapshot.gangs.get(key)
+        for pod in gang.pending if gang is not None and key not in plan.admitted else ():
+            if pod.uid in claim.assignment:
+                run.take(pod.member_class, [claim.assignment[pod.uid]])
+    saved = {key: hold for key, hold in plan.holds.items() if key not in run.snapshot.claims}
+    rows = [run.table.index[node] for node in sorted(nodes_held(saved)) if node in run.table.index]
+    held = np.zeros_like(run.room.free)
+    held[rows] = np.maximum(run.room.free[rows], 0)
+    run.shift(held)
+    return np.asarray(np.maximum(free, 0) - np.maximum(run.room.free, 0))
