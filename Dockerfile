@@ -8,6 +8,7 @@ WORKDIR /src
 COPY pyproject.toml uv.lock ./
 RUN uv sync --frozen --no-dev --no-install-project
 COPY README.md LICENSE ./
+COPY netgang netgang
 COPY scoring scoring
 COPY extender extender
 COPY testbed testbed

@@ -4,7 +4,8 @@ Why: fault tests need a kubelet that is slow to delete, a pod that never becomes
 or a kubelet that rejects a pod after it was bound.
 Rule: the stages are kwok's own files; to each selector one condition is added, so that an object annotated
 `testbed.netgang.io/hold: STAGE` is left alone by that stage until the annotation goes. One stage is ours: a bound pod
-annotated `testbed.netgang.io/reject: REASON` fails with that reason, as a kubelet without room does.
+annotated `testbed.netgang.io/reject: REASON` fails with that reason, as a kubelet without room does. A deleted pod
+annotated `testbed.netgang.io/delete-after: 2s` is gone after that time, as one that ends its work first.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ HOLD = "testbed.netgang.io/hold"
 
 REJECT = "testbed.netgang.io/reject"
 """Annotation whose value is the reason with which the kubelet rejects the pod, such as `OutOfcpu`."""
+
+DELETE_AFTER = "testbed.netgang.io/delete-after"
+"""Annotation whose value is how long the pod takes to end once it is deleted, such as `1500ms`; without it no time."""
 
 FAST = ("pod-ready", "pod-delete", "node-initialize", "node-heartbeat")
 """Pods run once bound and vanish once deleted, nodes are and stay Ready."""
@@ -48,7 +52,10 @@ _REJECTION: dict[str, Any] = {
 
 
 def with_handle(stage: dict[str, Any]) -> dict[str, Any]:
-    """The stage with its hold condition; `pod-ready` also leaves pods alone that are to be rejected."""
+    """The stage with its hold condition; `pod-ready` also leaves pods alone that are to be rejected.
+
+    `pod-delete` takes as long as the pod's annotation says.
+    """
     name = stage["metadata"]["name"]
     conditions = [
         *stage["spec"]["selector"]["matchExpressions"],
@@ -56,7 +63,11 @@ def with_handle(stage: dict[str, Any]) -> dict[str, Any]:
     ]
     if name == "pod-ready":
         conditions.append({"key": f'.metadata.annotations["{REJECT}"]', "operator": "DoesNotExist"})
-    return {**stage, "spec": {**stage["spec"], "selector": {"matchExpressions": conditions}}}
+    spec = {**stage["spec"], "selector": {"matchExpressions": conditions}}
+    if name == "pod-delete":
+        after = {"expressionFrom": f'.metadata.annotations["{DELETE_AFTER}"]'}
+        spec["delay"] = {"durationMilliseconds": 0, "durationFrom": after}
+    return {**stage, "spec": spec}
 
 
 def write_stages(source: Path, target: Path, names: Iterable[str]) -> tuple[Path, ...]:

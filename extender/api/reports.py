@@ -1,0 +1,179 @@
+"""The address at which training jobs report: POST /v1/jobs/{namespace}/{name}/metrics, at a port of its own.
+
+Why a port of its own: pods of every namespace must reach it, and none of them may reach /bind or read who waits.
+
+Rules:
+- A pod reports for jobs of its own namespace: its token's service account says which that is. Reports move wishes of
+  jobs whose owners asked for it, within their bounds, and nothing else: what RBAC denies a pod, no report gets it.
+- The shared secret, where there is one, stands for every namespace. It is read when somebody shows an unknown token,
+  so a new one counts at once and an old one for as long as answers are remembered.
+- The body is read after its sender is known, up to a largest size and for a longest time.
+"""
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from math import ceil
+from pathlib import Path as FilePath
+from typing import Annotated, Final
+
+import msgspec
+from fastapi import FastAPI, Path, Query, Request
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from extender.api.auth import AuthLimits, TokenAuth
+from extender.api.problems import answer_with_problems, problem_response
+from extender.elastic.reports import Outcome, Reports
+from extender.ports import Clock, Identity, Reviews
+
+SHORTEST_SECRET: Final = 16
+_ACCOUNT: Final = "system:serviceaccount:"
+_WITH_SECRET: Final = Identity("netgang:shared-secret")
+BODY_TIMEOUT_S: Final = 5.0
+_REMEMBERED: Final = 4096
+"""Callers whose answers are remembered: more than there are jobs whose reports are kept."""
+_LAST: Final = {"connection": "close"}
+"""The rest of the body is not read, so what follows on its connection is not either."""
+_NAME: Final = Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
+_KIND: Final = Query(max_length=100, description="Kind of the job, where several kinds have one of this name")
+_STATUS: Final[Mapping[Outcome, HTTPStatus]] = {
+    Outcome.ACCEPTED: HTTPStatus.OK,
+    Outcome.UNKNOWN_JOB: HTTPStatus.NOT_FOUND,
+    Outcome.SEVERAL_JOBS: HTTPStatus.CONFLICT,
+    Outcome.STEP_BACK: HTTPStatus.CONFLICT,
+    Outcome.TOO_MANY: HTTPStatus.TOO_MANY_REQUESTS,
+}
+_WORDS: Final[Mapping[int, str]] = {
+    # status → what is counted
+    200: "accepted",
+    400: "bad report",
+    401: "no token",
+    403: "other namespace",
+    404: "unknown job",
+    405: "bad report",
+    408: "too slow",
+    409: "step goes back",
+    413: "too large",
+    429: "too many",
+    503: "unavailable",
+}
+
+_log = logging.getLogger("netgang.reports")
+
+
+@dataclass(frozen=True, slots=True)
+class Reporters:
+    """Who may report, as the Reviews port: `may` is about the namespace in the path, and asks nobody."""
+
+    reviews: Reviews | None
+    """Knows service accounts; `None`: their tokens are not accepted."""
+    secret_file: FilePath | None
+
+    async def who(self, token: str) -> Identity | None:
+        """Whose token it is; None: nobody's. Errors: ApiError, ApiUnavailableError."""
+        secret = self._secret()
+        if secret and hmac.compare_digest(token.encode(), secret):
+            return _WITH_SECRET
+        return None if self.reviews is None else await self.reviews.who(token)
+
+    async def may(self, who: Identity, verb: str, path: str) -> bool:
+        """Whether `who` is the shared secret's owner, or a service account of the namespace in `path`."""
+        if who is _WITH_SECRET:
+            return True
+        namespace, _, name = who.username.removeprefix(_ACCOUNT).partition(":")
+        account = who.username.startswith(_ACCOUNT) and bool(namespace) and bool(name)
+        return account and path.startswith(f"/v1/jobs/{namespace}/")
+
+    def _secret(self) -> bytes:
+        """The secret of now; empty: there is none that can be used, which is logged, and no token is equal to it."""
+        if self.secret_file is None:
+            return b""
+        try:
+            secret = self.secret_file.read_bytes().strip()
+        except OSError as error:
+            _log.warning("reports.secret_file %s cannot be read: %s", self.secret_file, error.strerror)
+            return b""
+        if len(secret) < SHORTEST_SECRET:
+            _log.warning("reports.secret_file %s: shorter than %d bytes", self.secret_file, SHORTEST_SECRET)
+            return b""
+        return secret
+
+
+class ReportsDoor:
+    """The whole port as an ASGI app: who comes is asked first, what becomes of it is counted."""
+
+    def __init__(self, app: ASGIApp, reporters: Reporters, clock: Clock, *, count: Callable[[str], None]) -> None:
+        self._auth = TokenAuth(app, reporters, clock, AuthLimits(remembered_max=_REMEMBERED))
+        self._count = count
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; who reports for another namespace is told so in words of this port."""
+        status = 0
+
+        async def hear(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            if status != HTTPStatus.FORBIDDEN:
+                await send(message)
+
+        await self._auth(scope, receive, hear)
+        if status == HTTPStatus.FORBIDDEN:
+            said = "a service account reports for jobs of its own namespace alone"
+            await problem_response(HTTPStatus.FORBIDDEN, said, headers=_LAST)(scope, receive, send)
+        if status:
+            self._count(_WORDS.get(status, "other"))
+
+
+def create_reports_app(
+    reports: Reports, *, acting: Callable[[], bool], max_body_bytes: int, body_timeout_s: float = BODY_TIMEOUT_S
+) -> FastAPI:
+    """The app behind the door; it does not ask who calls. A standby (not `acting`) takes no report."""
+    app = FastAPI(title="netgang reports", openapi_url=None)
+    answer_with_problems(app)
+
+    @app.post("/v1/jobs/{namespace}/{name}/metrics")
+    async def report(
+        request: Request,
+        namespace: Annotated[str, _NAME],
+        name: Annotated[str, _NAME],
+        kind: Annotated[str | None, _KIND] = None,
+    ) -> Response:
+        body = await _body(request, max_body_bytes, body_timeout_s)
+        if isinstance(body, Response):
+            return body
+        if not acting():
+            said = "this replica does not lead; the Service netgang leads to the one that does"
+            return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, said, headers={"retry-after": "1", **_LAST})
+        answer = reports.take(namespace, name, body, kind=kind)
+        status = _STATUS[answer.outcome]
+        if status is HTTPStatus.OK:
+            document = {"accepted": answer.points, "step": answer.step}
+            return Response(msgspec.json.encode(document), media_type="application/json")
+        headers = {"retry-after": str(ceil(answer.retry_after_s))} if answer.retry_after_s else {}
+        return problem_response(status, answer.detail, headers=headers)
+
+    return app
+
+
+async def _body(request: Request, most_bytes: int, timeout_s: float) -> bytes | Response:
+    """The whole body, or what is answered to one that is too large or does not come."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(timeout_s):
+            async for more in request.stream():
+                body += more
+                if len(body) > most_bytes:
+                    said = f"body: larger than {most_bytes} bytes; report more often, with fewer points each"
+                    return problem_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said, headers=_LAST)
+    except TimeoutError:
+        said = f"body: did not arrive within {timeout_s:g} s"
+        return problem_response(HTTPStatus.REQUEST_TIMEOUT, said, headers=_LAST)
+    except ClientDisconnect:
+        return problem_response(HTTPStatus.BAD_REQUEST, "body: broken off", headers=_LAST)
+    return bytes(body)

@@ -1,0 +1,73 @@
+"""Put together what jobs report, what they wish by it, and what is shown of them.
+
+Why beside the controller: it needs the records and the wishes, and neither HTTP nor metrics. Rule: without elastic jobs
+there is none of it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp
+
+from extender.api.reports import Reporters, ReportsDoor, create_reports_app
+from extender.cache import ClusterCache
+from extender.elastic.jobs_view import JobsView
+from extender.elastic.metering import Metering
+from extender.elastic.records import Records
+from extender.elastic.reports import Rates, Reports
+from extender.elastic.series import SeriesBook
+from extender.elastic.wishing import MetricWishes
+from extender.ports import Clock
+from extender.ports import Reviews as ReviewsPort
+from extender.service.planning import Planner
+from extender.settings import Settings
+from extender.telemetry import Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """The books of what jobs reported and of what was done about them, and who reads them."""
+
+    records: Records
+    reports: Reports
+    wishes: MetricWishes
+    view: JobsView
+    metering: Metering
+
+    def forget(self) -> None:
+        """Know no report and no wish: a term begins or ends."""
+        self.reports.forget()
+        self.wishes.forget()
+        self.metering.forget()
+
+
+def reporting_of(
+    settings: Settings, cache: ClusterCache, planner: Planner, clock: Clock, telemetry: Telemetry
+) -> Reporting:
+    """All of it; nothing is served by it yet."""
+    records, book = Records(), SeriesBook()
+    chosen = settings.reports
+    reports = Reports(lambda: records.views, book, clock, rates=Rates(chosen.per_job_s, chosen.all_jobs_s))
+    wishes = MetricWishes(book, settings.elastic.options().metrics, clock)
+    view = JobsView(cache, planner, records, book, clock, wishes=wishes)
+    return Reporting(records, reports, wishes, view, Metering(records, reports, telemetry))
+
+
+def reports_port(
+    settings: Settings,
+    reporting: Reporting | None,
+    clock: Clock,
+    reviews: ReviewsPort | None,
+    *,
+    acting: Callable[[], bool],
+    count: Callable[[str], None],
+) -> ASGIApp | None:
+    """What is served at the port for reports; `None`: there is none."""
+    chosen = settings.reports
+    if chosen.port is None or reporting is None:
+        return None
+    if chosen.service_accounts and reviews is None:
+        raise ValueError("reports.service_accounts is set, and nobody is there to review tokens")
+    app = create_reports_app(reporting.reports, acting=acting, max_body_bytes=chosen.max_body_bytes)
+    reporters = Reporters(reviews if chosen.service_accounts else None, chosen.secret_file)
+    return ReportsDoor(app, reporters, clock, count=count)

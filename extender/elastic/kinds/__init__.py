@@ -1,0 +1,25 @@
+"""The kinds of jobs whose worker count may be changed, one module per family.
+
+Rule: a kind is known or it is left alone; nothing here reaches out, raw JSON comes in and values or patches go out.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from extender.elastic.kinds.indexed import JOB, JOB_SET
+from extender.elastic.kinds.scalable import scalable
+from extender.elastic.kinds.seen import Kind, Seen, State, Unsafe, Where, read, resize_patch
+from extender.elastic.kinds.training import JAX_JOB, MPI_JOB, PADDLE_JOB, PYTORCH_JOB, TF_JOB, XGBOOST_JOB
+
+__all__ = ["KINDS", "Kind", "Seen", "State", "Unsafe", "Where", "kinds_with", "read", "resize_patch"]
+
+KINDS: Mapping[str, Kind] = {
+    # kind and group, as JobKey has it → how it is read and resized
+    kind.where.name: kind
+    for kind in (JOB, TF_JOB, PYTORCH_JOB, MPI_JOB, JOB_SET, PADDLE_JOB, JAX_JOB, XGBOOST_JOB)
+}
+
+
+def kinds_with(named: Iterable[str]) -> Mapping[str, Kind]:
+    """KINDS, and those that an operator has named; see `scalable`. What KINDS knows better stays as it is there."""
+    more = (scalable(text) for text in named)
+    return {**{kind.where.name: kind for kind in more}, **KINDS}

@@ -1,0 +1,1 @@
+"""Elastic jobs at work."""
