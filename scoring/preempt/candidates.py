@@ -1,0 +1,152 @@
+"""Gangs that could leave, what each would free, and which of them one would rather see go.
+
+Rule: in doubt a gang stays. It stays while it starts (S4), while a member of it is going (somebody else is at it), once
+a member has succeeded (it is about to finish: what it frees comes by itself), while it gives room to somebody already,
+and when its owner asked for that (`netgang.io/preemptible: "false"`).
+"""
+
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from scoring.ids import GangKey
+from scoring.model import Gang, GangSource, Phase, Pod
+from scoring.network import Ints
+from scoring.plan.steps import Steps
+from scoring.policy import Policy, gang_options
+from scoring.snapshot import NodeTable, Snapshot
+
+SetKey: TypeAlias = tuple[object, ...]
+_GANGS_A_STEP = 16
+_KEPT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A gang that may be made to leave."""
+
+    gang: GangKey
+    priority: int
+    """The highest of its members'."""
+    pods: tuple[Pod, ...]
+    """Members on nodes: all of them leave, or none."""
+    rows: Ints
+    """(k,) rows of the node table where they are, all different, ascending."""
+    amounts: Ints
+    """(k, resources) that becomes free there."""
+    started_s: float
+    """When the last of its members got its node, Unix seconds; creation where nobody tells."""
+
+
+class Candidates:
+    """What each gang would free, looked up once per gang and node table. Bounded; not shared between threads."""
+
+    def __init__(self) -> None:
+        self._table: NodeTable | None = None
+        self._known: dict[GangKey, tuple[Gang, Candidate | None]] = {}
+        """gang → as it was, and what it would free; `None`: it may not leave, whoever comes"""
+
+    def of(self, gang: Gang, table: NodeTable, policy: Policy) -> Candidate | None:
+        """What becomes free if the gang leaves; `None`: it may not, or that would be of no use to anybody."""
+        if table is not self._table or len(self._known) >= _KEPT:
+            self._table = table
+            self._known.clear()
+        known = self._known.get(gang.key)
+        if known is None or known[0] is not gang:
+            made = _candidate(gang, table) if may_leave(gang, policy) else None
+            known = self._known[gang.key] = (gang, made if made is not None and len(made.rows) else None)
+        return known[1]
+
+
+def may_leave(gang: Gang, policy: Policy) -> bool:
+    """Whether the gang may be made to leave, as far as it itself tells. Cost: O(members).
+
+    >>> from tests.builders import bound, gang, pod
+    >>> members = [bound(pod(name), "n1") for name in ("p", "q")]
+    >>> runs = gang("g", members=members)
+    >>> kept = gang("k", members=members, options={"preemptible": "false"})
+    >>> [may_leave(one, Policy()) for one in (runs, kept, gang("w", 2))]
+    [True, False, False]
+    """
+    if not gang.own or gang.problem is not None or gang.source is GangSource.NATIVE:
+        return False
+    if any(pod.phase is Phase.SUCCEEDED or (pod.deleting and pod.node is not None) for pod in gang.members):
+        return False
+    on_nodes = any(pod.node is not None and not pod.terminal for pod in gang.members)
+    return on_nodes and gang_options(dict(gang.options), policy).preemptible
+
+
+def candidates_in_steps(
+    snapshot: Snapshot, policy: Policy, book: Candidates, *, below: int, spared: Set[GangKey] = frozenset()
+) -> Steps[list[Candidate]]:
+    """Gangs of less priority than `below` that may leave, whom one would rather see go first; `spared`: may not.
+
+    Cost: O(gangs), and O(members) of those that changed.
+    """
+    busy = {*spared, *snapshot.commitments, *snapshot.claims}
+    busy.update(giver for claim in snapshot.claims.values() for giver in claim.givers)
+    found: list[Candidate] = []
+    for number, gang in enumerate(snapshot.gangs.values()):
+        if gang.priority < below and gang.key not in busy:
+            one = book.of(gang, snapshot.table, policy)
+            if one is not None and one.priority < below:
+                found.append(one)
+        if number % _GANGS_A_STEP == _GANGS_A_STEP - 1:
+            yield
+    return sorted(found, key=lambda one: set_key((one,)))
+
+
+def set_key(some: Iterable[Candidate]) -> SetKey:
+    """Which of two sets leaves, the smaller key first.
+
+    Fewest gangs; then the lowest priority, the highest ones compared first; then fewest pods lost; then those that
+    started last; then by name.
+    """
+    listed = tuple(some)
+    return (
+        len(listed),
+        tuple(sorted((one.priority for one in listed), reverse=True)),
+        sum(len(one.pods) for one in listed),
+        tuple(sorted(-one.started_s for one in listed)),
+        tuple(sorted(one.gang for one in listed)),
+    )
+
+
+def on_the_way_out(snapshot: Snapshot) -> list[Pod]:
+    """Members of own gangs that are being deleted: their room comes without anybody else leaving."""
+    return [
+        pod
+        for gang in snapshot.gangs.values()
+        for pod in gang.members
+        if pod.deleting and pod.node is not None and not pod.terminal
+    ]
+
+
+def footprint(pods: Sequence[Pod], table: NodeTable) -> tuple[Ints, Ints]:
+    """Rows (k,) where the pods are, ascending, and what they take there (k, resources). Cost: O(pods · resources)."""
+    amounts: dict[int, Ints] = {}
+    vectors: dict[int, Ints | None] = {}  # a class is mostly one object for all members
+    for pod in pods:
+        row = table.index.get(pod.node) if pod.node is not None else None
+        if row is None:
+            continue
+        kind = id(pod.member_class)
+        if kind not in vectors:
+            vectors[kind] = table.vector(pod.requests)
+        request = vectors[kind]
+        if request is not None:
+            amounts[row] = amounts[row] + request if row in amounts else request
+    rows = sorted(amounts)
+    listed = [amounts[row] for row in rows]
+    return np.array(rows, np.int64), np.array(listed, np.int64).reshape(len(rows), len(table.axis))
+
+
+def _candidate(gang: Gang, table: NodeTable) -> Candidate:
+    pods = tuple(pod for pod in gang.members if pod.node is not None and not pod.terminal)
+    started = [pod.scheduled_s for pod in pods if pod.scheduled_s is not None]
+    priority = max(pod.priority for pod in gang.members)
+    return Candidate(
+        gang.key, max(priority, gang.priority), pods, *footprint(pods, table), max(started, default=gang.created_s)
+    )

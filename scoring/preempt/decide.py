@@ -1,0 +1,176 @@
+"""For whom who leaves: the first waiting gang, in the order of the queue, for which a set of gangs suffices.
+
+Steps for each gang that waits for room, in the order of the plan:
+1. It must be one that may take another's place: its pods do not say `preemptionPolicy: Never`, its minimum is there,
+   nobody leaves for it already, and gangs of lower priority run that may leave (`candidates`).
+2. Room that comes by itself (members that are being deleted) may suffice: then nobody leaves.
+3. The smallest set of gangs without which its whole minimum set has a place (`smallest`); none suffices: nobody leaves,
+   and the next one is looked at. Gangs that ask for the same are looked at once.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.model import Gang
+from scoring.plan import Memo, Plan, Waiting
+from scoring.plan.ask import Ask
+from scoring.plan.holds import WANTS_ROOM
+from scoring.plan.run import Run
+from scoring.plan.steps import Steps, finish
+from scoring.policy import Algorithm, Policy, Preempting
+from scoring.preempt.candidates import Candidate, Candidates, candidates_in_steps
+from scoring.preempt.smallest import MOST_PLACED, MOST_SETS, smallest_in_steps
+from scoring.preempt.without import Without
+from scoring.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is spent on one waiting gang before a set need not be the smallest any more."""
+
+    sets: int = MOST_SETS
+    placed: int = MOST_PLACED
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Gangs `victims` leave, whole, for the waiting gang `gang`, which then goes where `assignment` says."""
+
+    gang: GangKey
+    priority: int
+    victims: tuple[GangKey, ...]
+    """By name; at least one."""
+    pods: frozenset[PodUid]
+    """Their members on nodes: all of them leave."""
+    assignment: Mapping[PodUid, NodeName]
+    """Every missing member of the gang's minimum set → its node."""
+    zones: tuple[ZoneName, ...]
+    exact: bool
+    """No smaller set suffices; else only that none of these can stay."""
+
+
+def preemption(
+    snapshot: Snapshot,
+    plan: Plan,
+    policy: Policy,
+    *,
+    now_s: float,
+    spared: Set[GangKey] = frozenset(),
+    passed_over: Set[GangKey] = frozenset(),
+    memo: Memo | None = None,
+    limits: Limits = Limits(),
+) -> Preemption | None:
+    """Who leaves for whom, by the plan of this snapshot; `None`: nobody for anybody.
+
+    `spared` must stay (an owner or a disruption budget says so); nobody leaves for `passed_over`. `now_s`: Unix time.
+
+    >>> from scoring.plan import plan as planned
+    >>> from tests.builders import bound, gang, node, pod, snapshot
+    >>> small, large = (
+    ...     gang(name, members=[bound(pod(f"{name}{i}", gang=name, cpu="4"), on) for i in range(count)])
+    ...     for name, count, on in (("small", 1, "n1"), ("large", 2, "n2"))
+    ... )
+    >>> for cpu in ("4", "8", "9"):
+    ...     waits = gang("waits", 1, cpu=cpu, priority=5)
+    ...     now = snapshot([node("n1", cpu="6"), node("n2", cpu="8")], [small, large, waits])
+    ...     policy = Policy(preemption=Preempting.GANGS)
+    ...     found = preemption(now, planned(now, policy, now_s=0.0), policy, now_s=0.0)
+    ...     print(found and found.victims)
+    ('default/small',)
+    ('default/large',)
+    None
+    """
+    steps = preemption_in_steps(
+        snapshot,
+        plan,
+        policy,
+        now_s=now_s,
+        spared=spared,
+        passed_over=passed_over,
+        memo=memo if memo is not None else Memo(),
+        book=Candidates(),
+        limits=limits,
+    )
+    return finish(steps)
+
+
+def preemption_in_steps(
+    snapshot: Snapshot,
+    plan: Plan,
+    policy: Policy,
+    *,
+    now_s: float,
+    spared: Set[GangKey],
+    passed_over: Set[GangKey],
+    memo: Memo,
+    book: Candidates,
+    limits: Limits = Limits(),
+) -> Steps[Preemption | None]:
+    """The same with moments for others (S15); the memo may be used for other snapshots between two steps.
+
+    `book`: what gangs free, kept from one decision to the next.
+    """
+    if policy.preemption is Preempting.OFF or policy.queue.algorithm is Algorithm.LITERAL:
+        return None
+    run = Run(snapshot, policy, memo)
+    hopeless: set[object] = set()
+    for waiting in sorted(plan.waiting.values(), key=lambda one: one.rank):
+        gang = snapshot.gangs.get(waiting.gang)
+        if gang is None or gang.key in passed_over or not may_preempt(gang, waiting, snapshot):
+            continue
+        ask = run.ask(gang)
+        kind = (run.wish(ask.need, ask).key, ask.options, gang.priority)
+        if kind in hopeless:
+            continue
+        candidates = yield from candidates_in_steps(snapshot, policy, book, below=gang.priority, spared=spared)
+        found = yield from _for(snapshot, plan, policy, ask, candidates, memo=memo, now_s=now_s, limits=limits)
+        if found is not None:
+            return found
+        hopeless.add(kind)
+        yield from run.pause()
+    return None
+
+
+def may_preempt(gang: Gang, waiting: Waiting, snapshot: Snapshot) -> bool:
+    """Whether others may be made to leave for this gang, if that helps."""
+    return (
+        waiting.reason in WANTS_ROOM
+        and gang.own
+        and gang.problem is None
+        and gang.key not in snapshot.commitments
+        and gang.key not in snapshot.claims
+        and not any(pod.never_preempts for pod in gang.pending)
+    )
+
+
+def _for(
+    snapshot: Snapshot,
+    plan: Plan,
+    policy: Policy,
+    ask: Ask,
+    candidates: Sequence[Candidate],
+    *,
+    memo: Memo,
+    now_s: float,
+    limits: Limits,
+) -> Steps[Preemption | None]:
+    """Who leaves for this gang; `None`: nobody can, or nobody has to."""
+    gang = ask.gang
+    if not candidates:
+        return None
+    memo.renew(snapshot.network.version)
+    without = Without(snapshot, plan, policy, ask, memo, now_s=now_s)
+    yield
+    chosen = yield from smallest_in_steps(without, candidates, most_sets=limits.sets, most_placed=limits.placed)
+    if chosen is None:
+        return None
+    return Preemption(
+        gang=gang.key,
+        priority=gang.priority,
+        victims=tuple(sorted(one.gang for one in chosen.some)),
+        pods=frozenset(pod.uid for one in chosen.some for pod in one.pods),
+        assignment=chosen.placed.nodes,
+        zones=chosen.placed.zones,
+        exact=chosen.exact,
+    )

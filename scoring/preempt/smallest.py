@@ -1,0 +1,147 @@
+"""The smallest set of gangs without which a waiting gang has a place.
+
+Exact while there are at most `MOST_SETS` sets to count and `MOST_PLACED` placements to try: sets of one gang, then of
+two, and so on; of each size those that suffice by counting, in the order of `set_key`, until one suffices by real
+placement. Beyond that: gangs are added, the one that frees most members' places first, until the rest has a place, and
+then everyone who turns out not to be needed stays. That set is sufficient and none of it can stay, but there may be a
+smaller one; the choice says which of the two it is (`Chosen.exact`).
+
+Cost: a count is O(nodes of the set); a placement is as planning one gang. Beyond the bound: O(candidates) counts for
+each zone, and about one placement for each gang that leaves.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import TypeAlias
+
+from scoring.ids import GangKey
+from scoring.plan.outcome import Placed
+from scoring.plan.steps import Steps
+from scoring.preempt.candidates import Candidate, set_key
+from scoring.preempt.without import Group, Without
+
+MOST_SETS = 4096
+MOST_PLACED = 64
+_SETS_A_STEP = 16
+"""Sets counted between two steps: one or two milliseconds."""
+
+Some: TypeAlias = tuple[Candidate, ...]
+_Groups: TypeAlias = Sequence[tuple[Group, list[Candidate]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Who leaves, and where the waiting gang then goes."""
+
+    some: Some
+    placed: Placed
+    exact: bool
+    """No smaller set suffices; else only that nobody of it can stay."""
+
+
+@dataclass(slots=True)
+class _Budget:
+    """What is left to spend on one waiting gang."""
+
+    sets: int
+    placed: int
+
+
+def smallest_in_steps(
+    without: Without, candidates: Sequence[Candidate], *, most_sets: int = MOST_SETS, most_placed: int = MOST_PLACED
+) -> Steps[Chosen | None]:
+    """Who leaves; `None`: nobody, because not even all together would suffice, or because nobody has to."""
+    on_its_way = any(without.may_fit(group, ()) for group in without.groups)
+    if on_its_way and (yield from without.place_in_steps(())) is not None:
+        return None
+    groups: list[tuple[Group, list[Candidate]]] = []
+    for group in without.groups:
+        able = without.useful(group, candidates)
+        if able and without.may_fit(group, able):
+            groups.append((group, able))
+        yield
+    everybody = {one.gang: one for _, able in groups for one in able}
+    if not groups or (yield from without.place_in_steps(tuple(everybody.values()))) is None:
+        return None
+    budget = _Budget(most_sets, most_placed)
+    largest = max(len(able) for _, able in groups)
+    size = 0
+    while True:
+        size += 1
+        budget.sets -= sum(comb(len(able), size) for _, able in groups)
+        if size > largest or budget.sets < 0 or budget.placed <= 0:
+            return (yield from _greedy(without, groups))
+        placed = yield from _of_size(without, groups, size, budget)
+        if placed is not None:
+            return Chosen(*placed, exact=True)
+
+
+def _of_size(without: Without, groups: _Groups, size: int, budget: _Budget) -> Steps[tuple[Some, Placed] | None]:
+    """The best sufficient set of this size."""
+    able = {one.gang: one for _, some in groups for one in some}
+    sets: set[tuple[GangKey, ...]] = set()  # a gang that is in two zones may be counted in both
+    counted = 0
+    for group, candidates in groups:
+        for some in combinations(candidates, size):
+            counted += 1
+            if counted % _SETS_A_STEP == 0:
+                yield
+            if without.may_fit(group, some):
+                sets.add(tuple(sorted(one.gang for one in some)))
+    for some in sorted((tuple(able[gang] for gang in gangs) for gangs in sets), key=set_key):
+        if budget.placed <= 0:
+            return None
+        budget.placed -= 1
+        placed = yield from without.place_in_steps(some)
+        if placed is not None:
+            return some, placed
+    return None
+
+
+def _greedy(without: Without, groups: _Groups) -> Steps[Chosen | None]:
+    """The best of the sets that are found zone by zone, without those of it who can stay."""
+    found: list[tuple[Group, Chosen]] = []
+    for group, candidates in groups:
+        enough = yield from _added(without, group, candidates)
+        if enough is not None:
+            found.append((group, enough))
+    best = min(found, key=lambda one: set_key(one[1].some), default=None)
+    return None if best is None else (yield from _reduced(without, *best))
+
+
+def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> Steps[Chosen | None]:
+    """Gangs are added, those first that alone leave the fewest members without a place, until all have one.
+
+    While counting says "perhaps" and no place is found the number of gangs is doubled, so that few are tried.
+    """
+    alone: list[tuple[int, int]] = []
+    for number, one in enumerate(candidates):
+        alone.append((without.missing(group, (one,)), number))
+        if number % _SETS_A_STEP == _SETS_A_STEP - 1:
+            yield
+    order = [candidates[number] for _, number in sorted(alone)]
+    sizes = range(1, len(order) + 1)  # who leaves more frees more: the first size that counting allows is looked up
+    most: int | None = 1 + bisect_left(sizes, True, key=lambda size: without.may_fit(group, order[:size]))
+    while most is not None:
+        some = tuple(order[:most])
+        placed = yield from without.place_in_steps(some)
+        if placed is not None:
+            return Chosen(some, placed, exact=False)
+        most = min(2 * most, len(order)) if most < len(order) else None
+    return None
+
+
+def _reduced(without: Without, group: Group, enough: Chosen) -> Steps[Chosen]:
+    """The same without those who can stay, asked in turn: those first whom one would least like to see go."""
+    chosen = enough
+    for one in sorted(enough.some, key=lambda one: set_key((one,)), reverse=True):
+        rest = tuple(other for other in chosen.some if other.gang != one.gang)
+        if not without.may_fit(group, rest):
+            continue
+        placed = yield from without.place_in_steps(rest)
+        if placed is not None:
+            chosen = Chosen(rest, placed, exact=False)
+    return chosen

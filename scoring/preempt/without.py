@@ -1,0 +1,185 @@
+"""The cluster as it would be without some gangs: a count that can say "no" quickly, and a real placement.
+
+Rule: what runs, is committed, is planned for others, or is claimed by others stays taken; room held for gangs ahead is
+nobody else's; members that are being deleted anyway count as gone. The count looks at each kind of member for itself
+and at all host ports as free, so its "no" is sure and its "yes" is not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.ids import NodeName, ZoneName
+from scoring.model import HostPort, MemberClass, Pod
+from scoring.network import Ints
+from scoring.plan import Memo, Plan, take_admissions, take_commitments
+from scoring.plan.ask import Ask
+from scoring.plan.outcome import Placed, Refused
+from scoring.plan.place import candidate_zones, kind_of, place_minimum_in_steps
+from scoring.plan.run import Run
+from scoring.plan.steps import Steps
+from scoring.policy import Policy, ZonePolicy
+from scoring.preempt.candidates import Candidate, footprint, on_the_way_out
+from scoring.room import fit_counts, scatter_add
+from scoring.snapshot import Snapshot
+
+_NO_ROWS = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How many members of one class fit, as things are."""
+
+    request: Ints
+    allowed: NDArray[np.bool_]
+    """Nodes (nodes,) of the group's zones that it may go to."""
+    fits: Ints
+    """How many of its members fit each node (nodes,)."""
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Zones in which the gang would be placed together: mostly one."""
+
+    zones: tuple[ZoneName, ...]
+    kinds: tuple[_Kind, ...]
+    """One for each class of the wish whose resources some node has."""
+
+
+class Without:
+    """What one waiting gang would find if others were not there."""
+
+    def __init__(self, snapshot: Snapshot, plan: Plan, policy: Policy, ask: Ask, memo: Memo, *, now_s: float) -> None:
+        self._snapshot = snapshot
+        self._plan = plan
+        self._policy = policy
+        self._ask = ask
+        self._memo = memo
+        self._now_s = now_s
+        self._leaving = on_the_way_out(snapshot)
+        self._held = self._held_rows()
+        base = self._run(())
+        self._free = base.room.free
+        kind = kind_of(base, ask)
+        requests = [(member_class, base.vector(member_class), count) for member_class, count in kind.wish.classes]
+        wanted = [(member_class, request) for member_class, request, _ in requests if request is not None]
+        self._counts = [count for _, request, count in requests if request is not None]
+        allowed = candidate_zones(base, ask)
+        together = ask.options.zone_policy is ZonePolicy.PREFERRED and len(allowed) > 1
+        sets = [tuple(allowed)] if together else [(zone,) for zone in allowed]
+        self.groups = [self._group(base, zones, wanted) for zones in sets]
+
+    def useful(self, group: Group, some: Sequence[Candidate]) -> list[Candidate]:
+        """Those who are where the gang could go in this group."""
+        there = np.zeros(len(self._free), np.bool_)
+        for kind in group.kinds:
+            there |= kind.allowed
+        return [one for one in some if there[one.rows].any()]
+
+    def may_fit(self, group: Group, some: Sequence[Candidate]) -> bool:
+        """Whether the gang could have a place in the group without these, as far as counting tells."""
+        return self.missing(group, some) == 0
+
+    def missing(self, group: Group, some: Sequence[Candidate]) -> int:
+        """How many members of the gang would have no place there, at least. Cost: O(nodes of theirs)."""
+        touched, free = self._touched(some)
+        missing = 0
+        for kind, count in zip(group.kinds, self._counts, strict=True):
+            after = np.where(kind.allowed[touched], fit_counts(free, kind.request), 0)
+            there = kind.total + int((after - kind.fits[touched]).sum())
+            missing += max(count - there, 0)
+        return missing
+
+    def _touched(self, some: Sequence[Candidate]) -> tuple[Ints, Ints]:
+        """Rows where these are, and what is free there without them."""
+        if not some:
+            return _NO_ROWS, self._free[_NO_ROWS]
+        if len(some) == 1:
+            return some[0].rows, self._free[some[0].rows] + some[0].amounts
+        touched, at = np.unique(np.concatenate([one.rows for one in some]), return_inverse=True)
+        free = np.ascontiguousarray(self._free[touched])
+        scatter_add(free, at, np.concatenate([one.amounts for one in some]))
+        return touched, free
+
+    def place_in_steps(self, some: Sequence[Candidate]) -> Steps[Placed | None]:
+        """Where the whole minimum set would go without these; `None`: nowhere. Cost: as planning one gang."""
+        run = self._run(some)
+        outcome = yield from place_minimum_in_steps(run, self._ask, now_s=self._now_s)
+        return None if isinstance(outcome, Refused) else outcome
+
+    def _run(self, some: Sequence[Candidate]) -> Run:
+        """A planner run in which all is taken but what these, and those on their way out, have."""
+        gone = [*self._leaving, *(pod for one in some for pod in one.pods)]
+        snapshot = self._snapshot
+        used = np.array(snapshot.used)
+        rows, amounts = footprint(gone, snapshot.table)
+        used[rows] -= amounts
+        run = Run(replace(snapshot, used=used, host_ports=_ports_without(snapshot, gone)), self._policy, self._memo)
+        take_commitments(run)
+        take_admissions(run, self._plan.admitted.values())
+        self._take_claims(run)
+        self._take_holds(run)
+        return run
+
+    def _take_claims(self, run: Run) -> None:
+        for key, claim in sorted(self._snapshot.claims.items()):
+            gang = self._snapshot.gangs.get(key)
+            if gang is None or key not in self._plan.waiting:
+                continue
+            taken: dict[MemberClass, list[NodeName]] = {}
+            for pod in gang.pending:
+                if pod.uid in claim.assignment:
+                    taken.setdefault(pod.member_class, []).append(claim.assignment[pod.uid])
+            for member_class, nodes in taken.items():
+                run.take(member_class, nodes)
+
+    def _take_holds(self, run: Run) -> None:
+        """All that is, or becomes, free on nodes that are held for STARVING gangs ahead."""
+        amounts = np.zeros_like(run.room.free)
+        amounts[self._held] = np.maximum(run.room.free[self._held], 0)
+        run.shift(amounts)
+
+    def _group(self, base: Run, zones: tuple[ZoneName, ...], wanted: Sequence[tuple[MemberClass, Ints]]) -> Group:
+        inside = np.zeros(len(self._free), np.bool_)
+        inside[base.rows(zones)] = True
+        inside[self._held] = False
+        index = base.table.index
+        kinds: list[_Kind] = []
+        for member_class, request in wanted:
+            allowed = base.mask(_portless(member_class)) & inside
+            refused = self._snapshot.exclusions.get(member_class, frozenset())
+            allowed[[index[name] for name in refused if name in index]] = False
+            fits = np.where(allowed, fit_counts(self._free, request), 0)
+            kinds.append(_Kind(request, allowed, fits, int(fits.sum())))
+        return Group(zones, tuple(kinds))
+
+    def _held_rows(self) -> list[int]:
+        """Nodes held for STARVING gangs ahead; what is claimed counts by itself."""
+        mine = self._plan.waiting[self._ask.gang.key].rank
+        found: list[int] = []
+        for hold in self._plan.holds.values():
+            owner = self._plan.waiting.get(hold.gang)
+            if owner is not None and owner.rank < mine and hold.gang not in self._snapshot.claims:
+                index = self._snapshot.table.index
+                found.extend(index[name] for name in hold.nodes if name in index)
+        return found
+
+
+def _portless(member_class: MemberClass) -> MemberClass:
+    """The same as if it wanted no host ports."""
+    if not member_class.constraints.host_ports:
+        return member_class
+    return replace(member_class, constraints=replace(member_class.constraints, host_ports=()))
+
+
+def _ports_without(snapshot: Snapshot, gone: Sequence[Pod]) -> dict[NodeName, frozenset[HostPort]]:
+    """Host ports in use on each node once these pods are gone: a port has one user on a node."""
+    ports = dict(snapshot.host_ports)
+    for pod in gone:
+        mine = pod.member_class.constraints.host_ports
+        if mine and pod.node is not None and pod.node in ports:
+            ports[pod.node] = ports[pod.node].difference(mine)
+    return ports
