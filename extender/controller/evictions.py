@@ -1,20 +1,21 @@
 """Remove the bound members of a gang that was never whole and cannot be completed (DESIGN §5, S8, S10, S11).
 
 Why at all: such members hold room and do no work. Rules: nothing is removed in the first seconds after start or
-re-sync, when the cache may be behind; each member is read again from the API server just before, and the gang is spared
-as soon as one member looks different than the cache says; the Eviction API is used, so that disruption budgets count,
-with the pod's uid and the version that was read; never a forced delete.
+re-sync, when the cache may be behind; the gang is listed from the API server just before, and spared as soon as one
+member looks different than the cache says; an owner that would fail for it keeps its pods, and its user is told; the
+Eviction API is used, so that disruption budgets count, with the pod's uid and the version that was read; never a forced
+delete.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-import msgspec
-
 from extender.cache import ClusterCache
+from extender.controller.events import Happening, Tell, tell_nobody
+from extender.controller.fresh import Fresh, read_members, same_as_known
+from extender.controller.owners import KINDS, OVER, NotAllowed, OwnerRef, budget, controller_of
 from extender.controller.quiet import Quiet
-from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
 from extender.telemetry import Decision, DecisionLog, Telemetry
@@ -39,6 +40,7 @@ class Evictions:
         *,
         refused: Refused,
         quiet: Quiet,
+        tell: Tell = tell_nobody,
     ) -> None:
         self._cache = cache
         self._api = api
@@ -47,6 +49,7 @@ class Evictions:
         self._log = log
         self._refused = refused
         self._quiet = quiet
+        self._tell = tell
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, gang: GangKey, uids: Sequence[PodUid]) -> None:
@@ -59,7 +62,7 @@ class Evictions:
         """Evict one after the other; whoever is not, for whatever reason, is reported as refused."""
         stayed = dict.fromkeys(uids)
         try:
-            versions = await self._as_the_cache_says(gang) if self._quiet.over else None
+            versions = await self._as_the_cache_says(gang, uids) if self._quiet.over else None
             if versions is None:
                 return
             for uid in uids:
@@ -76,8 +79,8 @@ class Evictions:
             _log.error("internal error in evicting a gang", exc_info=error)
             self._telemetry.internal_error("evict")
 
-    async def _as_the_cache_says(self, key: GangKey) -> Mapping[PodUid, str] | None:
-        """Each member's resourceVersion, read from the API server now; `None`: one is not on the node the cache knows.
+    async def _as_the_cache_says(self, key: GangKey, uids: Sequence[PodUid]) -> Mapping[PodUid, str] | None:
+        """Each member's resourceVersion, read from the API server now; `None`: nobody is to be removed.
 
         kubelets write into the status of pods that run, so a version may be outdated a moment later; then the eviction
         is refused, and the gang looked at anew.
@@ -85,16 +88,40 @@ class Evictions:
         gang = self._cache.gang(key)
         if gang is None:
             return None
-        versions: dict[PodUid, str] = {}
-        for member in gang.members:
-            try:
-                fresh = pod_from_json(await self._api.get_pod(member.namespace, member.name))
-            except (ApiError, ApiUnavailableError, ValueError, msgspec.DecodeError):
+        try:
+            fresh = await read_members(self._api, key, gang.source)
+            if not same_as_known(gang, fresh):
                 return None
-            if _looks(fresh) != _looks(member):
-                return None
-            versions[fresh.uid] = fresh.resource_version
-        return versions
+            refusal = await self._refusal([one for one in fresh if one.pod.uid in uids])
+        except (ApiError, ApiUnavailableError, ValueError):
+            return None
+        if refusal is None:
+            return {one.pod.uid: one.pod.resource_version for one in fresh}
+        if refusal.reason not in OVER:
+            self._tell_refusal(key, [one.pod for one in fresh if one.pod.uid in uids], refusal)
+        return None
+
+    async def _refusal(self, members: Sequence[Fresh]) -> NotAllowed | None:
+        """What an owner has against it, if its kind is known. Errors: ApiError and its kind."""
+        by_owner: dict[OwnerRef, list[Fresh]] = {}
+        for one in members:
+            ref = controller_of(one.raw)
+            if ref is not None and ref.group_kind in KINDS:
+                by_owner.setdefault(ref, []).append(one)
+        for ref, theirs in sorted(by_owner.items(), key=lambda item: item[0].name):
+            owner = await self._api.get_object(ref.api_version, ref.kind, theirs[0].pod.namespace, ref.name)
+            verdict = budget(owner, [one.raw for one in theirs])
+            if isinstance(verdict, NotAllowed):
+                return verdict
+        return None
+
+    def _tell_refusal(self, key: GangKey, members: Sequence[Pod], refusal: NotAllowed) -> None:
+        why = f"{refusal.reason} ({refusal.detail})" if refusal.detail else refusal.reason
+        refused = Decision("evict", members[0].key, key, reason=refusal.reason)
+        self._log.log_decision(refused, now_s=self._clock.monotonic_s())
+        note = f"The gang did not become whole, and this pod holds room in vain. It is not removed, because {why}"
+        for pod in members:
+            self._tell(pod, Happening.NOT_EVICTED, note)
 
     async def _evict_one(self, gang: GangKey, pod: Pod, resource_version: str) -> bool:
         try:
@@ -108,8 +135,3 @@ class Evictions:
         self._telemetry.evicted("partial")
         self._log.log_decision(Decision("evict", pod.key, gang, pod.node or ""), now_s=self._clock.monotonic_s())
         return True
-
-
-def _looks(pod: Pod) -> tuple[object, ...]:
-    """What must not have changed since the decision."""
-    return pod.uid, pod.node, pod.phase, pod.deleting

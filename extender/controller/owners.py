@@ -1,4 +1,4 @@
-"""Whether the owner of pending pods would recreate them, and what their removal costs it (S10).
+"""Whether the owner of pods would recreate them, and what their removal costs it (S10).
 
 Why: a removed pod that its owner counts as a failure may fail the whole job, and one without an owner never comes
 back. Rule: what is not known is not allowed. Pure: raw JSON of owner and pods in, a verdict out.
@@ -8,8 +8,9 @@ back. Rule: what is not known is not allowed. Pure: raw JSON of owner and pods i
   count if the first rule of the policy that matches says Ignore; the Eviction API gives the pod the condition
   DisruptionTarget for such rules. The Job fails when more than backoffLimit pods failed; with backoffLimitPerIndex the
   index fails instead, and the pod carries how often it failed before. restartPolicy makes no difference to pods that
-  never ran.
-- Kubeflow's training jobs: pending pods are counted nowhere and created again by the next sync.
+  never ran; one that ran ends with an exit code, which rules may match.
+- Kubeflow's training jobs: pending pods are counted nowhere and created again by the next sync; one that runs while it
+  is being deleted counts as failed, and Failed is for ever.
 - StatefulSet, ReplicaSet, LeaderWorkerSet: they create what is missing, without counting.
 """
 
@@ -66,6 +67,7 @@ class Refusal(StrEnum):
     BACKOFF_LIMIT = "its Job's backoffLimit would be exceeded"
     INDEX_LIMIT = "its Job's backoffLimitPerIndex would be exceeded"
     FAILURE_POLICY = "its Job's podFailurePolicy would fail it"
+    COUNTS_AS_FAILED = "its operator takes a running pod that is removed for a failed one"
     DELETED = "its owner is being deleted"
     SUSPENDED = "its owner is suspended"
     ENDED = "its owner is finished or failed"
@@ -85,7 +87,7 @@ class NotAllowed:
 
 def controller_of(pod: bytes) -> OwnerRef | None:
     """The pod's controller; `None`: nobody would create another. ValueError: `pod` is no API object."""
-    for one in _decoded(pod).get("metadata", {}).get("ownerReferences") or ():
+    for one in decoded(pod).get("metadata", {}).get("ownerReferences") or ():
         if one.get("controller"):
             return OwnerRef(one["apiVersion"], one["kind"], one["name"], one["uid"])
     return None
@@ -93,11 +95,11 @@ def controller_of(pod: bytes) -> OwnerRef | None:
 
 def uid_of(raw: bytes) -> str:
     """The uid of any API object; empty: it has none. ValueError: `raw` is no API object."""
-    return str(_decoded(raw).get("metadata", {}).get("uid", ""))
+    return str(decoded(raw).get("metadata", {}).get("uid", ""))
 
 
 def budget(owner: bytes, removed: Sequence[bytes]) -> Allowed | NotAllowed:
-    """Whether the pending pods `removed` of this owner may all be evicted now. ValueError: not API objects.
+    """Whether the pods `removed` of this owner may all be evicted now. ValueError: not API objects.
 
     >>> two = [b'{"metadata": {"name": "p"}}'] * 2
     >>> budget(b'{"apiVersion": "batch/v1", "kind": "Job", "spec": {"backoffLimit": 2}}', two)
@@ -107,14 +109,14 @@ def budget(owner: bytes, removed: Sequence[bytes]) -> Allowed | NotAllowed:
     >>> budget(b'{"apiVersion": "example.com/v1", "kind": "Robot"}', two).reason
     <Refusal.UNKNOWN_KIND: 'how its owner counts removed pods is not known'>
     """
-    found = _decoded(owner)
+    found = decoded(owner)
     ref = OwnerRef(str(found.get("apiVersion", "")), str(found.get("kind", "")), "", "")
     verdict = KINDS.get(ref.group_kind)
     if verdict is None:
         return NotAllowed(Refusal.UNKNOWN_KIND, f"{ref.kind} of {ref.api_version}")
     if found.get("metadata", {}).get("deletionTimestamp"):
         return NotAllowed(Refusal.DELETED)
-    return verdict(found, [_decoded(pod) for pod in removed])
+    return verdict(found, [decoded(pod) for pod in removed])
 
 
 def _job(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
@@ -122,7 +124,7 @@ def _job(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
     managed_by = spec.get("managedBy") or _JOB_CONTROLLER
     if managed_by != _JOB_CONTROLLER:
         return NotAllowed(Refusal.UNKNOWN_KIND, f"spec.managedBy is {managed_by}")
-    ended = _condition(status, "Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
+    ended = true_condition(status, "Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
     if ended:
         return NotAllowed(Refusal.ENDED, f"condition {ended}")
     if spec.get("suspend"):
@@ -152,17 +154,20 @@ def _job(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
     return Allowed(len(counted))
 
 
-def _training(job: Json, _pods: Sequence[Json]) -> Allowed | NotAllowed:
+def _training(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
     spec, status = job.get("spec") or {}, job.get("status") or {}
     run = spec.get("runPolicy") or {}
     managed_by = run.get("managedBy") or _OPERATORS[0]
     if managed_by not in _OPERATORS:
         return NotAllowed(Refusal.UNKNOWN_KIND, f"runPolicy.managedBy is {managed_by}")
-    ended = _condition(status, "Succeeded", "Failed")
+    ended = true_condition(status, "Succeeded", "Failed")
     if ended:
         return NotAllowed(Refusal.ENDED, f"condition {ended}")
-    if run.get("suspend") or _condition(status, "Suspended"):
+    if run.get("suspend") or true_condition(status, "Suspended"):
         return NotAllowed(Refusal.SUSPENDED)
+    running = [pod for pod in pods if _may_run(pod)]
+    if running:
+        return NotAllowed(Refusal.COUNTS_AS_FAILED, f"{len(running)} of {len(pods)} pods have nodes")
     return Allowed()
 
 
@@ -185,18 +190,25 @@ KINDS: Mapping[tuple[str, str], Callable[[Json, Sequence[Json]], Allowed | NotAl
 
 
 def _action(rules: Sequence[Json], pod: Json) -> str:
-    """What the first matching rule says of an evicted pod that never ran; "Count" when none matches.
+    """What the first matching rule says of an evicted pod; "Count" when none matches.
 
-    Rules on exit codes match no such pod. The condition that the Eviction API adds counts as there.
+    Rules on exit codes match no pod that never ran; which code one that runs will end with is not known, so it is
+    taken for the worst. The condition that the Eviction API adds counts as there.
     """
     conditions = (pod.get("status") or {}).get("conditions") or ()
     has = {(one["type"], one["status"]) for one in conditions if one["type"] != "DisruptionTarget"}
     has.add(("DisruptionTarget", "True"))
     for rule in rules:
+        if rule.get("onExitCodes") and _may_run(pod) and rule["action"] in ("FailJob", "FailIndex"):
+            return str(rule["action"])
         patterns = rule.get("onPodConditions") if not rule.get("onExitCodes") else ()
         if any((one["type"], one.get("status") or "True") in has for one in patterns or ()):
             return str(rule["action"])
     return "Count"
+
+
+def _may_run(pod: Json) -> bool:
+    return bool((pod.get("spec") or {}).get("nodeName"))
 
 
 def _index_failures(pod: Json) -> int:
@@ -209,13 +221,14 @@ def _annotation(pod: Json, name: str) -> str:
     return str((pod.get("metadata", {}).get("annotations") or {}).get(name, ""))
 
 
-def _condition(status: Json, *types: str) -> str:
+def true_condition(status: Json, *types: str) -> str:
     """The first of the conditions that is True; empty: none is."""
     held = {one["type"] for one in status.get("conditions") or () if one.get("status") == "True"}
     return next((one for one in types if one in held), "")
 
 
-def _decoded(raw: bytes) -> Json:
+def decoded(raw: bytes) -> Json:
+    """An API object. ValueError: it is none."""
     try:
         found: Json = msgspec.json.decode(raw, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

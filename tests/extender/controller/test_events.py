@@ -22,7 +22,10 @@ from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
 
-NORMAL = (Happening.REPINNED, Happening.GANG_WAITING, Happening.GANG_STARTED)
+NORMAL = (
+    *(Happening.REPINNED, Happening.GANG_WAITING, Happening.GANG_STARTED, Happening.RESTARTED, Happening.PREEMPTS),
+    *(Happening.JOB_SHRUNK, Happening.JOB_GROWN),
+)
 GATED = [{"name": GATE}]
 N1 = node_json("n1")
 

@@ -145,8 +145,9 @@ async def test_a_gang_that_looks_different_by_now_is_spared(fields: dict[str, ob
         bound, _ = await half_bound(world)
         world.api.store.silence()
         world.change(bound, **fields)
+        lists = world.api.calls["list"]
         await world.settle(44.0)
-        assert world.api.calls["get"] > 0
+        assert world.api.calls["list"] > lists
         assert world.api.calls["evict"] == 0
         world.api.store.speak()
 
@@ -169,9 +170,33 @@ async def test_a_gang_that_cannot_be_read_is_spared(error: Exception) -> None:
     """Without a fresh look at every member nothing is removed."""
     async with running(N1, N2) as world:
         await half_bound(world)
-        world.api.fail_next("get", error)
+        world.api.fail_next("list", error)
         await world.settle(PARTIAL_S + 2.0)
         assert world.api.calls["evict"] == 0
+
+
+JOBS = {  # case: (what the Job allows, how many are evicted, whether its user is told)
+    "can afford it": ({"backoffLimit": 6}, 1, False),
+    "would fail": ({"backoffLimit": 0}, 0, True),
+    "is suspended": ({"backoffLimit": 6, "suspend": True}, 0, False),
+}
+
+
+@pytest.mark.parametrize(("spec", "evicted", "told"), JOBS.values(), ids=JOBS)
+async def test_a_job_is_not_made_to_fail(spec: dict[str, object], evicted: int, told: bool) -> None:
+    """Within the owner's failure budget the member goes; beyond it stays, with an Event (S10)."""
+    async with running(N1, N2) as world:
+        job = world.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": spec})
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": job["metadata"]["uid"]}
+        bound, _ = await half_bound(world)
+        pod = world.api.pod(bound)
+        pod["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+        world.api.add(pod)
+        await world.settle(PARTIAL_S + 3.0)
+        assert len(world.api.evictions) == evicted
+        notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotEvicted"]
+        assert bool(notes) == told
+        assert all("backoffLimit" in note for note in notes)
 
 
 async def test_a_gang_that_is_gone_needs_no_eviction() -> None:

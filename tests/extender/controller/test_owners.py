@@ -1,4 +1,4 @@
-"""What the removal of pending pods costs their owner: Jobs by the Job controller's own rules, other kinds by theirs."""
+"""What the removal of pods costs their owner: Jobs by the Job controller's own rules, other kinds by theirs."""
 
 import doctest
 import json
@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.controller import owners
+from extender.controller.owner_counts import desired_pods, has_succeeded
 from extender.controller.owners import (
     KINDS,
     OVER,
@@ -252,3 +253,72 @@ def test_examples_in_docstrings_hold() -> None:
     """What the docstrings show is what happens."""
     outcome = doctest.testmod(owners)
     assert (outcome.attempted > 0, outcome.failed) == (True, 0)
+
+
+def on_a_node(pod: bytes) -> bytes:
+    """The same pod, bound."""
+    found = json.loads(pod)
+    return json.dumps({**found, "spec": {"nodeName": "n1"}}).encode()
+
+
+BOUND: dict[str, tuple[Refusal | None, bytes]] = {  # case: (why pods with nodes must stay, their owner)
+    "a Job": (None, job()),
+    "a Job whose exit codes may fail it": (
+        Refusal.FAILURE_POLICY,
+        job(podFailurePolicy=policy({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [143]}})),
+    ),
+    "a Job that ignores exit codes": (
+        None,
+        job(podFailurePolicy=policy({"action": "Ignore", "onExitCodes": {"operator": "In", "values": [143]}})),
+    ),
+    "a TFJob": (Refusal.COUNTS_AS_FAILED, other("kubeflow.org/v1", "TFJob")),
+    "a StatefulSet": (None, other("apps/v1", "StatefulSet", replicas=4)),
+}
+
+
+@pytest.mark.parametrize(("why", "owner"), BOUND.values(), ids=BOUND)
+def test_pods_that_have_nodes(why: Refusal | None, owner: bytes) -> None:
+    """They end with an exit code that nobody knows, and an operator may take them for failed ones."""
+    verdict = budget(owner, [on_a_node(pod) for pod in pods(2)])
+    assert why == (verdict.reason if isinstance(verdict, NotAllowed) else None)
+
+
+DESIRED: dict[str, tuple[int | None, bytes]] = {  # case: (pods it wants, owner)
+    "an Indexed Job": (4, job()),
+    "fewer at a time": (2, job(parallelism=2)),
+    "a queue of work": (3, job(parallelism=3, completions=None)),
+    "a TFJob": (
+        4,
+        other("kubeflow.org/v1", "TFJob", tfReplicaSpecs={"PS": {"replicas": 1}, "worker": {"replicas": 3}}),
+    ),
+    "a replica without number": (1, other("kubeflow.org/v1", "PyTorchJob", pytorchReplicaSpecs={"Worker": {}})),
+    "a StatefulSet": (4, other("apps/v1", "StatefulSet", replicas=4)),
+    "it does not tell": (None, other("apps/v1", "StatefulSet")),
+}
+
+
+@pytest.mark.parametrize(("count", "owner"), DESIRED.values(), ids=DESIRED)
+def test_how_many_pods_an_owner_wants(count: int | None, owner: bytes) -> None:
+    """All roles together; of a Job what it runs at a time."""
+    assert count == desired_pods(owner)
+
+
+SUCCEEDED: dict[str, tuple[bool, bytes]] = {  # case: (whether a pod has succeeded, owner)
+    "a new Job": (False, job()),
+    "a Job": (True, job({"succeeded": 1})),
+    "a Job that has yet to count it": (True, job({"uncountedTerminatedPods": {"succeeded": ["uid"]}})),
+    "a Job with failures": (False, job({"failed": 3, "uncountedTerminatedPods": {"failed": ["uid"]}})),
+    "a TFJob": (
+        True,
+        other(
+            "kubeflow.org/v1", "TFJob", status={"replicaStatuses": {"PS": {"active": 1}, "Worker": {"succeeded": 1}}}
+        ),
+    ),
+    "a TFJob that runs": (False, other("kubeflow.org/v1", "TFJob", status={"replicaStatuses": {"PS": {"active": 1}}})),
+}
+
+
+@pytest.mark.parametrize(("want", "owner"), SUCCEEDED.values(), ids=SUCCEEDED)
+def test_whose_pods_have_succeeded(want: bool, owner: bytes) -> None:
+    """The owner remembers it when the pods are gone (S8)."""
+    assert want == has_succeeded(owner)

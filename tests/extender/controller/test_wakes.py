@@ -99,6 +99,18 @@ async def test_patches_are_few_at_a_time() -> None:
         assert {uid for uid, _ in desk.api.patches} == set(uids)
 
 
+async def test_plain_pods_take_one_turn_together() -> None:
+    """A gang that is let go behind a hundred plain pods waits for one turn of theirs."""
+    async with at_work() as desk:
+        plain = [desk.pod(f"p{number:03}") for number in range(100)]
+        members = [desk.pod(f"g{number}", gang="g", size=2) for number in range(2)]
+        desk.wakes.add([*plain, *members])
+        await asyncio.sleep(5.0)
+        order = [uid for uid, _ in desk.api.patches]
+        assert sorted(order) == sorted([*plain, *members])
+        assert max(order.index(uid) for uid in members) < 40
+
+
 async def test_a_successor_of_the_same_name_is_not_touched() -> None:
     """The patch carries the uid: it fails, is counted, and is not tried again."""
     async with at_work() as desk:

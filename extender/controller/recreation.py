@@ -1,0 +1,195 @@
+"""One gang is started anew: suspended or evicted, waited for, resumed.
+
+See `restarts` for why and the rules; here is how. Every step reads before it writes, and every write names the version
+that was read, so a step that is repeated after a crash or a lost answer finds itself done.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from extender.cache import ClusterCache
+from extender.controller.events import Happening, Subject, TellOf, pod_subject
+from extender.controller.fresh import read_members
+from extender.controller.judge import Case, LostOf, Obstacle, Owner, words
+from extender.controller.owners import OwnerRef, uid_of
+from extender.controller.suspensions import (
+    Note,
+    can_suspend,
+    forget_patch,
+    has_stopped,
+    is_over,
+    is_suspended,
+    names_return,
+    namespace_of,
+    note_of,
+    resume_patch,
+    suspend_patch,
+    waits_for_the_end,
+)
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.ports import Clock, ClusterApi
+from extender.telemetry import Decision, DecisionLog, Telemetry
+from scoring.ids import GangKey, NodeName
+from scoring.model import Gang, Pod
+
+POLL_S = 2.0
+"""How often a suspended owner is looked at."""
+SLOW_S = 300.0
+"""After this time it is told whose end is waited for."""
+
+
+class Recreation:
+    """How a gang is started anew. Holds nothing between calls."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        api: ClusterApi,
+        clock: Clock,
+        telemetry: Telemetry,
+        log: DecisionLog,
+        *,
+        lost_of: LostOf,
+        tell_of: TellOf,
+    ) -> None:
+        self._cache = cache
+        self._api = api
+        self._clock = clock
+        self._telemetry = telemetry
+        self._log = log
+        self._lost_of = lost_of
+        self._tell_of = tell_of
+
+    def tell_obstacle(self, key: GangKey, obstacle: Obstacle) -> None:
+        """Say why the gang stays as it is: in the log, and to its owner by an Event on a member."""
+        self._log.log_decision(Decision("restart", gang=key, reason=obstacle.why), now_s=self._clock.monotonic_s())
+        gang = self._cache.gang(key)
+        if obstacle.silent or gang is None or not gang.members:
+            return
+        self._telemetry.restarted("refused")
+        note = f"The gang is not started anew as a whole, because {obstacle.why}."
+        self._tell_of(pod_subject(gang.members[0]), Happening.NOT_RESTARTED, note, obstacle.why)
+
+    async def carry_out(self, case: Case, *, why: str, repair: bool) -> str | None:
+        """Start it anew; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
+        if not all(can_suspend(owner.ref) for owner in case.owners):
+            return await self._evict_all(case, why)
+        begun: list[OwnerRef] = []
+        refused = None
+        for owner in case.owners:
+            refused = await self._suspend(case, owner, why=why, repair=repair)
+            if refused is not None:
+                break  # what was begun is brought to its end
+            begun.append(owner.ref)
+        for ref in begun:
+            await self.finish(case.gang.key, case.namespace, ref)
+        return refused
+
+    async def finish(self, key: GangKey, namespace: str, ref: OwnerRef) -> None:
+        """Resume an owner that carries our note, once its controller has stopped and the gang's pods are gone.
+
+        Waits as long as it takes; ends when the owner is gone, over, resumed, or its note was taken away. Safe to
+        repeat.
+        """
+        began_s = self._clock.monotonic_s()
+        while True:
+            with suppress(ApiError, ApiUnavailableError, ValueError):  # read again, and decide again
+                raw = await self._read_noted(namespace, ref)
+                if raw is None:
+                    return
+                if not is_suspended(raw, ref) or is_over(raw):
+                    await self._patch(namespace, ref, forget_patch(raw))
+                    return
+                if has_stopped(raw) and await self._is_empty(key, ref, raw, began_s):
+                    await self._patch(namespace, ref, resume_patch(raw, ref))
+                    self._log_step("resume", key, ref)
+                    self._telemetry.restarted("resumed")
+                    return
+            await asyncio.sleep(POLL_S)
+
+    # -- waiting ------------------------------------------------------------------------------------------------------
+
+    async def _read_noted(self, namespace: str, ref: OwnerRef) -> bytes | None:
+        """The owner, if it is there and carries our note. Errors: ApiError and its kind."""
+        try:
+            raw = await self._api.get_object(ref.api_version, ref.kind, namespace, ref.name)
+        except NotFoundError:
+            return None
+        return raw if uid_of(raw) == ref.uid and note_of(raw) is not None else None
+
+    async def _is_empty(self, key: GangKey, ref: OwnerRef, owner: bytes, began_s: float) -> bool:
+        """Whether no member is left that its owner would have to see the end of. Errors: ApiError and its kind."""
+        gang = self._cache.gang(key)
+        if gang is not None and self._in_the_way(
+            gang.members, ref, owner
+        ):  # the cache is cheap to ask, and mostly right
+            self._tell_slow(gang, namespace_of(owner), ref, began_s)
+            return False
+        members = await read_members(self._api, key, gang.source if gang is not None else None)
+        return not self._in_the_way([one.pod for one in members], ref, owner)
+
+    def _in_the_way(self, members: Sequence[Pod], ref: OwnerRef, owner: bytes) -> list[Pod]:
+        """Members that have not ended; a Job does not mind those that are being deleted on a dead node."""
+        patient = names_return(ref) or waits_for_the_end(owner)
+        lost = self._lost_of(members) if not patient else frozenset[NodeName]()
+        return [pod for pod in members if not pod.terminal and not (pod.deleting and pod.node in lost)]
+
+    def _tell_slow(self, gang: Gang, namespace: str, ref: OwnerRef, began_s: float) -> None:
+        if self._clock.monotonic_s() - began_s < SLOW_S:
+            return
+        left = [pod for pod in gang.members if not pod.terminal]
+        lost = self._lost_of(gang.members)
+        nodes = sorted({pod.node for pod in left if pod.node in lost and pod.node is not None})
+        where = f": waiting for node {', '.join(nodes)} to be removed or to come back" if nodes else ""
+        note = f"Suspended by netgang, and not resumed yet, because pod {left[0].name} has not ended{where}."
+        self._tell_of(_subject(namespace, ref), Happening.NOT_RESTARTED, note, "slow")
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    async def _suspend(self, case: Case, owner: Owner, *, why: str, repair: bool) -> str | None:
+        """Suspend one owner; `None`: done. An answer that was lost is made good by a look at the note."""
+        note = Note(case.gang.key, why, owner.ref.uid, self._clock.now_s())
+        try:
+            await self._patch(case.namespace, owner.ref, suspend_patch(owner.raw, owner.ref, note, repair=repair))
+        except (ApiError, ApiUnavailableError, ValueError) as error:
+            noted = None
+            with suppress(ApiError, ApiUnavailableError, ValueError):
+                noted = await self._read_noted(case.namespace, owner.ref)
+            if noted is None:
+                return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {words(error)}"
+        self._log_step("suspend", case.gang.key, owner.ref)
+        self._telemetry.restarted("suspended")
+        told = f"The gang is started anew as a whole: {why}. Suspended now, and resumed when its pods are gone."
+        self._tell_of(_subject(case.namespace, owner.ref), Happening.RESTARTED, told, f"{note.at_s:.0f}")
+        return None
+
+    async def _evict_all(self, case: Case, why: str) -> str | None:
+        """Evict every member that lives; ends at the first that the API server refuses."""
+        now_s = self._clock.monotonic_s()
+        for one in case.members:
+            pod = one.pod
+            if pod.terminal or pod.deleting:
+                continue
+            try:
+                await self._api.evict(pod.namespace, pod.name, pod.uid, resource_version=pod.resource_version)
+            except (ConflictError, NotFoundError):
+                continue  # it changed in the last moment: what is left of the gang is looked at anew
+            except (ApiError, ApiUnavailableError) as error:
+                return f"pod {pod.name} could not be evicted: {words(error)}"
+            self._telemetry.evicted("restart")
+            self._log.log_decision(Decision("restart", pod.key, case.gang.key, pod.node or ""), now_s=now_s)
+            note = f"The gang is started anew as a whole: {why}. Removed for its owner to create another"
+            self._tell_of(pod_subject(pod), Happening.RESTARTED, note, "")
+        return None
+
+    async def _patch(self, namespace: str, ref: OwnerRef, patch: bytes) -> None:
+        await self._api.patch_object(ref.api_version, ref.kind, namespace, ref.name, patch)
+
+    def _log_step(self, what: str, key: GangKey, ref: OwnerRef) -> None:
+        done = Decision(what, f"{ref.kind} {ref.name}", key)
+        self._log.log_decision(done, now_s=self._clock.monotonic_s())
+
+
+def _subject(namespace: str, ref: OwnerRef) -> Subject:
+    return Subject(ref.api_version, ref.kind, namespace, ref.name, ref.uid)
