@@ -1,10 +1,8 @@
-"""The first zone of each of Kubernetes' own groups: one at a time, another one when it does not do.
+"""The tries of Kubernetes' own groups: which zone each is being tried in, and when a try is over.
 
-Why: kube-scheduler tries a group's members one after the other and binds none before all have a node, so at the second
-member nothing shows where the first is going to be; only the same answer for all of them keeps a group together. Rules:
-a group is given the zone that its planner would give a gang of ours, for as long as its members are asked about without
-a break; a member for which kube-scheduler offers no node there ends the try, and the next try has another zone. So a
-wrong guess costs a try, and no group is kept from starting.
+Why: only the same answer for all members keeps a group together. Rules: a group keeps its zone for as long as its
+members are asked about without a break; a member for which kube-scheduler offers no node there ends the try, and the
+next try has another zone. Which one is decided in `scoring.native`.
 """
 
 from collections import OrderedDict
@@ -13,10 +11,9 @@ from dataclasses import dataclass, field
 
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang
-from scoring.plan import Memo, take_commitments
-from scoring.plan.place import Placed, candidate_zones, place_minimum
-from scoring.plan.run import Run
-from scoring.policy import Policy
+from scoring.native import first_zone
+from scoring.plan import Memo
+from scoring.policy import Policy, ZonePolicy, gang_options
 from scoring.snapshot import Snapshot
 
 TRY_S = 0.5
@@ -37,6 +34,35 @@ class NativeZones:
 
     def __init__(self) -> None:
         self._tries: OrderedDict[GangKey, _Try] = OrderedDict()
+
+    def allowed(
+        self,
+        gang: Gang,
+        asked: Sequence[NodeName],
+        snapshot: Snapshot,
+        policy: Policy,
+        memo: Memo,
+        *,
+        now_s: float | None,
+    ) -> Sequence[NodeName]:
+        """The nodes of `asked` that a member may use; none: not in this try. `now_s` `None`: no try is to begin.
+
+        kube-scheduler starts these groups itself; their members follow those on a node into their zone. Only bound
+        members count, because kube-scheduler tries nodes that it takes back again.
+        """
+        if gang_options(dict(gang.options), policy).zone_policy is not ZonePolicy.REQUIRED:
+            return asked
+        table = snapshot.table
+        zones = {
+            table.nodes[table.index[one.node]].zone
+            for one in gang.placed
+            if one.node is not None and one.node in table.index
+        }
+        if zones or now_s is None:
+            near = [name for name in asked if name in table.index and table.nodes[table.index[name]].zone in zones]
+            return near or asked
+        first = self.nodes(gang, asked, snapshot, policy, memo, now_s=now_s)
+        return asked if first is None else first
 
     def nodes(
         self, gang: Gang, asked: Sequence[NodeName], snapshot: Snapshot, policy: Policy, memo: Memo, *, now_s: float
@@ -60,23 +86,9 @@ class NativeZones:
     def _begin(
         self, gang: Gang, snapshot: Snapshot, policy: Policy, memo: Memo, before: _Try | None, now_s: float
     ) -> _Try:
-        run = Run(snapshot, policy, memo)
-        take_commitments(run, besides=gang.key)
-        ask = run.ask(gang)
-        wish = run.wish(ask.need, ask)
-        allowed = candidate_zones(run, ask)
-        failed = set(before.failed) if before is not None else set()
-        left = [zone for zone in allowed if zone not in failed]
-        if not left:
-            failed, left = set(), list(allowed)
-        zone = None
-        outcome = place_minimum(run, ask, now_s=now_s) if ask.need and not failed else None
-        if isinstance(outcome, Placed) and len(outcome.zones) == 1:
-            zone = outcome.zones[0]
-        elif left:
-            held = dict(zip(run.zones, run.zone_members(wish).tolist(), strict=True))
-            zone = min(left, key=lambda one: (-held[one], one))
-        made = self._tries[gang.key] = _Try(zone, now_s, failed)
+        failed = before.failed if before is not None else set()
+        found = first_zone(gang, snapshot, policy, failed=failed, memo=memo, now_s=now_s)
+        made = self._tries[gang.key] = _Try(found.zone, now_s, set(found.failed))
         self._tries.move_to_end(gang.key)
         while len(self._tries) > _KEPT:
             self._tries.popitem(last=False)

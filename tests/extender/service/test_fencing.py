@@ -14,7 +14,7 @@ from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
 
-READS = frozenset({"list_page", "watch", "get_pod", "get_object"})
+READS = frozenset({"list_page", "watch", "get_pod", "get_object", "labelled_owners"})
 
 
 class Bench:

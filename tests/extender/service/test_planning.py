@@ -114,6 +114,17 @@ async def test_the_pause_stretches_with_the_length_of_a_run() -> None:
         assert pauses == pytest.approx([0.5] * len(pauses), abs=0.01)
 
 
+async def test_the_pause_after_a_very_long_run_is_bounded() -> None:
+    """A run that took 3 s because the machine was busy is followed by 2 s without one, not by 15."""
+    async with at_work(Desk(clock=SlowClock(3.0))) as desk:
+        for number in range(60):
+            desk.gang(f"g{number}")
+            await asyncio.sleep(0.2)
+        pauses = [later - earlier for earlier, later in zip(desk.times_s, desk.times_s[1:], strict=False)]
+        assert len(pauses) >= 3
+        assert pauses == pytest.approx([2.0] * len(pauses), abs=0.2)
+
+
 async def test_a_gang_that_the_plan_does_not_know_is_planned_on_the_spot() -> None:
     """Nobody is refused for a moment's lag: the answer is of now, without the planner's task having run."""
     desk = Desk()

@@ -57,6 +57,28 @@ async def test_the_queue_is_served() -> None:
     assert answer.json()["gangs"][0]["admitted"] is True
 
 
+async def test_a_long_queue_is_told_in_turns() -> None:
+    """In steps, with new plans of another cluster between them, it is the document of the moment it was asked for."""
+    async with running(*NODES, queue=PATIENT) as world:
+        for number in range(70):
+            world.gang(f"g{number}", 2, cpu=str(1 + number % 9))
+        await world.settle()
+        view = QueueView(world.service.cache, world.service.planner, world.clock)
+        whole, found, turns = view.document(), view.steps(), 0
+        told = None
+        while told is None:
+            try:
+                next(found)
+            except StopIteration as done:
+                told = done.value
+            turns += 1
+            world.gang(f"late{turns}", 1)
+            world.service.planner.replan()
+        assert whole == told
+        assert turns > 5
+        assert len((await view.document_in_turns())["gangs"]) == 70
+
+
 def told(world: World, reason: str) -> list[str]:
     """What Events of this reason say."""
     return [one["note"] for one in world.api.events if one["reason"] == reason]

@@ -271,4 +271,5 @@ async def test_explain_names_the_sources_of_a_gangs_links() -> None:
             "back": None,
             "counts": 5.0,
             "from": "one direction",
+            "no_better_than": None,
         }
