@@ -12,6 +12,7 @@ BENCHES = (
     ["bench.planner"],
     ["bench.sync"],
     ["bench.scale"],
+    ["bench.soak", "--gangs", "300", "--minutes", "1"],
     ["bench.maddash"],
     ["bench.kube_client", "--uvloop"],
     ["bench.drain"],

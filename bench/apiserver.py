@@ -26,14 +26,14 @@ from aiohttp import web
 
 from bench.apistore import ApiStore, Object, binding_of
 from extender.errors import ApiError
-from extender.kube.calls import EVENTS, NODES, POD_GROUPS, PODS, Resource
+from extender.kube.calls import EVENTS, NODES, POD_GROUPS, PODS, SUSPENDED, Resource
 
 _PATH = re.compile(
     r"(?P<root>/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
     r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/]+))?"
 )
 _JSON = "application/json"
-_RESOURCES = {(one.root, one.plural): one for one in (PODS, NODES, POD_GROUPS, EVENTS)}
+_RESOURCES = {(one.root, one.plural): one for one in (PODS, NODES, POD_GROUPS, EVENTS, *SUSPENDED.values())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,7 @@ class LoopbackApi:
             case "create_event":
                 event = msgspec.json.decode(body)
                 event["metadata"]["namespace"] = namespace
+                event["metadata"].setdefault("name", f"event-{self.store.version}")
                 return web.Response(
                     status=201, body=msgspec.json.encode(self.store.put(EVENTS, event)), content_type=_JSON
                 )
@@ -261,7 +262,7 @@ def _verb(request: web.BaseRequest, target: _Target) -> str:
             return "watch" if request.query.get("watch") == "true" else "list"
         case "GET", True, "":
             return "get"
-        case "PATCH", True, "":
+        case "PATCH", True, "" | "status":
             return "patch"
         case "POST", True, "binding":
             return "bind"

@@ -64,6 +64,8 @@ class ApiStore:
         self._pages: dict[str, tuple[int, list[bytes]]] = {}  # continue token → version, items still to come
         self._tokens = 0
         self._uids = 0
+        self._names = 0
+        """Names made of `generateName` so far"""
 
     # What tests and benchmarks do to the cluster.
 
@@ -73,7 +75,7 @@ class ApiStore:
         metadata: Object = copy.setdefault("metadata", {})
         if resource.namespaced:
             metadata.setdefault("namespace", "default")
-        key = (metadata.get("namespace", ""), metadata["name"])
+        key = (metadata.get("namespace", ""), self._name(metadata))
         old = self._in(resource).objects.get(key)
         if "uid" not in metadata:
             if old is not None:
@@ -86,6 +88,15 @@ class ApiStore:
         copy.setdefault("kind", _KINDS.get(resource.plural, resource.plural))
         copy.setdefault("apiVersion", f"{resource.group}/{resource.version}".lstrip("/"))
         return self._store(resource, key, copy, "ADDED" if old is None else "MODIFIED")
+
+    def _name(self, metadata: Object) -> str:
+        """The object's name; one is made of `generateName` for those that have no own, such as Events."""
+        if not metadata.get("name"):
+            if not metadata.get("generateName"):
+                raise ApiError(422, "metadata.name: Required value: name or generateName is required")
+            self._names += 1
+            metadata["name"] = f"{metadata['generateName']}{self._names:05x}"
+        return str(metadata["name"])
 
     def load(self, resource: Resource, bodies: Mapping[tuple[str, str], bytes]) -> None:
         """Add many encoded objects at once, without events; they must carry their own metadata."""
@@ -114,6 +125,11 @@ class ApiStore:
         """Serve this kind from now on, empty, as after creating its CustomResourceDefinition."""
         self.version += 1
         self._collections.setdefault(resource, Collection(compacted=self.version))
+
+    @property
+    def resources(self) -> frozenset[Resource]:
+        """The kinds that are served."""
+        return frozenset(self._collections)
 
     def uninstall(self, resource: Resource) -> None:
         """Stop serving this kind; its objects are gone and its watches end."""

@@ -55,6 +55,11 @@ class Child:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.hello: dict[str, Any] = self.read()
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def ask(self, do: str, **arguments: object) -> dict[str, Any]:
         """Send a command and wait for its answer."""
         self.tell(do, **arguments)
@@ -82,6 +87,9 @@ class Child:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
             self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
 
 def question(verb: str, pod: Mapping[str, Any], names: bytes) -> bytes:
@@ -147,7 +155,7 @@ def measure(shape: Shape, *, rate: float, seconds: float, stacks: bool) -> dict[
             "--waiting", str(shape.waiting), "--preferred", str(shape.preferred),
         )  # fmt: skip
         stack.callback(api.end)
-        (place / "config").write_text(_kubeconfig(api.hello["url"]))
+        (place / "config").write_text(kubeconfig(api.hello["url"]))
         mesh = place / "mesh.json"
         mesh.write_bytes(objects.mesh(shape))
         arguments = ["--kubeconfig", str(place / "config"), "--mesh", str(mesh), *(["--stacks"] if stacks else [])]
@@ -164,7 +172,8 @@ def measure(shape: Shape, *, rate: float, seconds: float, stacks: bool) -> dict[
         return {name: round(value, 3) for name, value in result.items()}
 
 
-def _kubeconfig(url: str) -> str:
+def kubeconfig(url: str) -> str:
+    """A kubeconfig for a loopback API server that lets everybody in."""
     named = {"name": "bench"}
     config = {
         "apiVersion": "v1",

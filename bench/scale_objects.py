@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.sync import raw_node
+from bench.sync import raw_node as raw_node
 
 ZONES = 40
 """As many as `raw_node` deals its nodes out over."""
@@ -102,7 +102,7 @@ def daemon(i: int, node: str) -> dict[str, object]:
     """A DaemonSet's pod, pinned to its node by affinity."""
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    return _pod(
+    return raw_pod(
         f"agent-{i:06d}", "kube-system", owner="DaemonSet", uid=f"agent-{i}", node=node,
         requests={"cpu": "100m", "memory": "128Mi"}, affinity={"nodeAffinity": required},
     )  # fmt: skip
@@ -111,7 +111,7 @@ def daemon(i: int, node: str) -> dict[str, object]:
 def foreign(i: int, node: str | None) -> dict[str, object]:
     """A pod of the default scheduler; `None`: still pending."""
     requests = {"cpu": "250m", "memory": f"{64 * (1 + i % 8)}Mi"}
-    return _pod(f"web-{i:06d}", f"shop-{i % 40}", owner="ReplicaSet", uid=f"web-{i}", node=node, requests=requests)
+    return raw_pod(f"web-{i:06d}", f"shop-{i % 40}", owner="ReplicaSet", uid=f"web-{i}", node=node, requests=requests)
 
 
 def member(i: int, node: str, *, gpus: int = 1) -> dict[str, object]:
@@ -119,7 +119,7 @@ def member(i: int, node: str, *, gpus: int = 1) -> dict[str, object]:
     gang, index = divmod(i, _RUNNING_SIZE)
     requests = {"cpu": "2", "memory": f"{8 + gang % _TEMPLATES}Gi", "nvidia.com/gpu": str(gpus)}
     labels = _job_labels(f"run-{gang:05d}", index, minimum=4)
-    return _pod(
+    return raw_pod(
         f"run-{gang:05d}-worker-{index}", f"team-{gang % 50}", owner="TFJob", uid=f"run-{gang}-{index}", node=node,
         requests=requests, labels=labels, scheduler="netgang",
     )  # fmt: skip
@@ -129,7 +129,7 @@ def waiting(shape: Shape, gang: int, index: int) -> dict[str, object]:
     """A member of a gang that wants whole nodes."""
     requests = {"cpu": "32", "memory": f"{64 + gang % _TEMPLATES}Gi", "nvidia.com/gpu": "8"}
     may_spread = bool(shape.preferred) and gang % shape.preferred == shape.preferred // 2
-    return _pod(
+    return raw_pod(
         f"wait-{gang:04d}-worker-{index}", waiting_namespace(gang), owner="PyTorchJob", uid=f"wait-{gang}-{index}",
         node=None, requests=requests, labels=_job_labels(f"wait-{gang:04d}", index, minimum=shape.size),
         scheduler="netgang", gated=is_gated(gang),
@@ -167,7 +167,7 @@ def _job_labels(job: str, index: int, *, minimum: int) -> dict[str, str]:
     return labels | {f"{_GROUP}/name": job, f"{_GROUP}/min-available": str(minimum)}
 
 
-def _pod(
+def raw_pod(
     name: str,
     namespace: str,
     *,
@@ -180,6 +180,7 @@ def _pod(
     scheduler: str = "default-scheduler",
     affinity: dict[str, object] | None = None,
     gated: bool = False,
+    created: str = _CREATED,
 ) -> dict[str, object]:
     """A pod of about 5 KB: running if it has a node, else pending."""
     resources = {"requests": requests, "limits": requests}
@@ -216,7 +217,7 @@ def _pod(
         "namespace": namespace,
         "uid": uid,
         "resourceVersion": "1",
-        "creationTimestamp": _CREATED,
+        "creationTimestamp": created,
         "labels": labels or {"app": name.partition("-")[0]},
         "annotations": annotations or {},
         "ownerReferences": [{"kind": owner, "name": name.rpartition("-")[0], "uid": "u", "controller": True}],

@@ -67,6 +67,7 @@ def plan_in_steps(
     The memo may be used for other snapshots between two steps.
     """
     memo = memo if memo is not None else Memo()
+    memo.keep_only(snapshot.gangs)
     run = Run(snapshot, policy, memo)
     committed = take_commitments(run)
     admitted: dict[GangKey, Admission] = {}

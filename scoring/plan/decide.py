@@ -103,12 +103,17 @@ def _any_place(run: Run, ask: Ask, *, now_s: float) -> Steps[Placed | Refused]:
         more = place_more(run, ask, zones, ()) if zones else place_rest(run, ask)
         return more or Refused(Reason.SURPLUS, "the minimum runs; more members start when there is room")
     # Room only shrinks during a run: the same wish that was refused once is refused again without looking.
+    known = run.refusal(ask)
+    if known is not None:
+        return known
     kind = kind_of(run, ask)
     if kind.refused is not None and kind.refused.reason is not Reason.SPILL_WAIT:
+        run.refuse(ask, kind.key, kind.refused)
         return kind.refused
     outcome = yield from place_minimum_in_steps(run, ask, now_s=now_s)
     if isinstance(outcome, Refused):
         kind.refused = outcome
+        run.refuse(ask, kind.key, outcome, counted=kind.counted, could=kind.could)
         return outcome
     return _with_more(run, ask, outcome)
 

@@ -27,7 +27,12 @@ class Ground:
         self.table = snapshot.table
         self.layout = memo.layout(snapshot.table)
         """Stands for the nodes and their zones in memo keys."""
+        self.axis = memo.axis_number(snapshot.table.axis)
+        """Stands for the resources that there are columns for."""
         self.zones: tuple[ZoneName, ...] = tuple(self.table.zones)
+        self.number_of = {zone: number for number, zone in enumerate(self.zones)}
+        """zone → its place in `zones`"""
+        self._columns: dict[tuple[ZoneName, ...], Ints] = {}
         self.named_zones = tuple(zone for zone in self.zones if zone != NO_ZONE)
         self.zone_number = np.zeros(len(self.table.nodes), np.int64)
         """(nodes,): index of each node's zone in `zones`"""
@@ -51,7 +56,7 @@ class Ground:
 
     def vector(self, member_class: MemberClass) -> Ints | None:
         """The class's request over the table's axis; `None` when no node has one of its resources."""
-        key = (self.table.version, self.memo.number(member_class))
+        key = (self.axis, self.memo.number(member_class))
         return remember(self.memo.vectors, key, lambda: self.table.vector(member_class.requests), limit=50_000)
 
     def rows(self, zones: tuple[ZoneName, ...]) -> Ints:
@@ -59,6 +64,13 @@ class Ground:
         if len(zones) == 1:
             return self.table.zones[zones[0]]
         return np.sort(np.concatenate([self.table.zones[zone] for zone in zones]))
+
+    def columns(self, zones: tuple[ZoneName, ...]) -> Ints:
+        """Where these zones are among all, in their order."""
+        known = self._columns.get(zones)
+        if known is None:
+            known = self._columns[zones] = np.array([self.number_of[zone] for zone in zones], np.int64)
+        return known
 
     def names(self, zones: tuple[ZoneName, ...]) -> tuple[NodeName, ...]:
         """Names of the zones' nodes, in the order of `rows`."""

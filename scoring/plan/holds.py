@@ -10,6 +10,8 @@ has room for the large one. Rules:
 - At most `starving_share` of the cluster's nodes are held. Of a larger zone only that many nodes are, those with most
   room for the gang; a gang whose minimum alone needs more gets as many as that takes, but then nobody else holds.
 - A hold stays where it was in the previous plan as long as it can serve: moving it would waste what was gathered.
+- Room that others leave for a gang (`scoring.snapshot.Claim`) is kept for it in the same way, node by node as it
+  becomes free, as much as the gang needs there; neither the class nor the share matters.
 
 What it promises: with its whole zone held, the gang starts there no later than if nobody had come after it. It may
 start later than without the others when another zone, not held, would have become free first.
@@ -31,6 +33,7 @@ from scoring.reasons import Reason
 from scoring.room import fit_counts
 from scoring.select import ClassDemand, Demand
 from scoring.select.fit import fit
+from scoring.snapshot import Claim
 
 WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})
 """Reasons that a hold can end."""
@@ -47,6 +50,8 @@ class _Kept:
     rows: Ints
     room: Ints
     """(rows, resources) that was free there when it was held."""
+    claims: bool = False
+    """Others leave for the gang."""
 
 
 class Holds:
@@ -56,12 +61,15 @@ class Holds:
         self._run = run
         self._before = before
         self._kept: dict[frozenset[ResourceName], _Kept] = {}
+        self._claimed: dict[GangKey, _Kept] = {}
+        self._given: dict[int, tuple[object, Ints, list[int]]] = {}
+        """id of what is kept → a moment of the room, the room of its rows if it were given back, its zones' places"""
         self._explained: dict[int, tuple[Refused, Refused]] = {}
 
     @property
     def made(self) -> dict[GangKey, Hold]:
         """What is held, by gang."""
-        return {kept.hold.gang: kept.hold for kept in self._kept.values()}
+        return {kept.hold.gang: kept.hold for kept in (*self._kept.values(), *self._claimed.values())}
 
     def hold(self, ask: Ask) -> frozenset[int]:
         """Hold room for a STARVING gang that was refused, if the rules allow it; gives the rows that are held for it.
@@ -87,9 +95,33 @@ class Holds:
         self._kept[kind] = _Kept(Hold(ask.gang.key, zones, names), rows, room)
         return frozenset(rows.tolist())
 
+    def claim(self, ask: Ask, claim: Claim) -> frozenset[int]:
+        """Keep for the gang what is free by now of the room that others leave for it; gives the rows.
+
+        Cost: O(nodes) for the first claim, else O(members).
+        """
+        run = self._run
+        needed = np.zeros_like(run.room.free)
+        rows: set[int] = set()
+        for member_class, pods in ask.need:
+            request = run.vector(member_class)
+            for node in (claim.assignment.get(pod.uid) for pod in pods):
+                row = run.table.index.get(node) if node is not None else None
+                if row is not None and request is not None:
+                    needed[row] += request
+                    rows.add(row)
+        at = np.array(sorted(rows), np.int64)
+        room = np.minimum(needed[at], np.maximum(run.room.free[at], 0))
+        amounts = np.zeros_like(run.room.free)
+        amounts[at] = room
+        run.shift(amounts)
+        names = tuple(run.table.names[row] for row in at.tolist())
+        self._claimed[ask.gang.key] = _Kept(Hold(ask.gang.key, run.zones_of(names), names), at, room, claims=True)
+        return frozenset(rows)
+
     def explained(self, ask: Ask, refused: Refused) -> Refused:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were held."""
-        if not self._kept or refused.reason not in WANTS_ROOM:
+        if not (self._kept or self._claimed) or refused.reason not in WANTS_ROOM:
             return refused
         known = self._explained.get(id(refused))
         if known is None or known[0] is not refused:
@@ -97,15 +129,32 @@ class Holds:
         return known[1]
 
     def _explain(self, ask: Ask, refused: Refused) -> Refused:
-        run, kind = self._run, kind_of(self._run, ask)
-        for kept in self._kept.values():
+        run = self._run
+        for kept in (*self._kept.values(), *self._claimed.values()):
+            if self._too_little(ask, kept):
+                continue
+            kind = kind_of(run, ask)
             free = np.array(run.room.free)
             free[kept.rows] += kept.room
             for zone in set(kept.hold.zones) & set(kind.allowed):
                 if _fits(run, kind.wish, run.table.zones[zone], free, When.NOW):
-                    detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.hold.gang}, which is STARVING"
+                    why = "for which others leave" if kept.claims else "which is STARVING"
+                    detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.hold.gang}, {why}"
                     return Refused(Reason.RESERVED, detail)
         return refused
+
+    def _too_little(self, ask: Ask, kept: _Kept) -> bool:
+        """Whether counting alone tells that there would be no room for the gang in any zone of the hold."""
+        run = self._run
+        if len(ask.need) != 1 or ask.siblings:
+            return False
+        known = self._given.get(id(kept))
+        if known is None or known[0] != run.room.moment:
+            columns = run.columns(kept.hold.zones).tolist()
+            known = self._given[id(kept)] = (run.room.moment, run.room.free[kept.rows] + kept.room, columns)
+        [(member_class, pods)] = ask.need
+        sums = run.fits.sums_if(member_class, kept.rows, known[1], id(kept))
+        return sums is not None and all(sums[column] < len(pods) for column in known[2])
 
     def _former(self, ask: Ask, wish: Wish) -> Ints | None:
         """Rows of the gang's hold in the previous plan, if it can still serve."""

@@ -6,7 +6,7 @@ and dropping the memo costs time only. Bounded: a table that grows past its limi
 what belongs to an older network version goes when a newer one comes.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -19,6 +19,8 @@ from scoring.links import LinkPoints, Links
 from scoring.model import Gang, MemberClass
 from scoring.network import Floats, Ints
 from scoring.plan.ask import Ask, ask_of
+from scoring.plan.board import Board
+from scoring.plan.refusals import Refusals
 from scoring.plan.standings import Standings
 from scoring.policy import Policy
 from scoring.select import Selected, on_grid
@@ -32,6 +34,8 @@ MOST_PAIRS = 32_000_000
 """Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""
 
 
+_GONE_AT_LEAST = 64
+"""Gangs that may be gone before anything is forgotten"""
 _LAYOUTS = 4
 """Layouts remembered: plans of two snapshots may take turns."""
 
@@ -62,6 +66,11 @@ class Memo:
     """Tables of reusable results. Not shared between threads."""
 
     standings: Standings = field(default_factory=Standings)
+    board: Board = field(default_factory=Board)
+    """Of the room there is"""
+    empty_board: Board = field(default_factory=Board)
+    """Of the room there would be if no pod ran"""
+    refusals: Refusals = field(default_factory=Refusals)
     asks: dict[GangKey, tuple[Gang, Policy, Mapping[NodeName, int], Ask]] = field(default_factory=dict)
     """gang → its wish, valid while gang and policy are the same objects and the same members' nodes are gone"""
     footprints: dict[GangKey, Footprint] = field(default_factory=dict)
@@ -106,8 +115,10 @@ class Memo:
     """member class → a number that stands for it in keys"""
     number_of_object: dict[int, tuple[MemberClass, int]] = field(default_factory=dict)
     """id(member class) → (the object, kept alive; its number): saves hashing the same object again"""
+    axes: dict[Hashable, int] = field(default_factory=dict)
+    """resources of a node table → a number that stands for them in keys; there are a few"""
     vectors: dict[Hashable, Ints | None] = field(default_factory=dict)
-    """(node table version, class number) → request over the table's axis"""
+    """(number of the axis, class number) → request over that axis"""
 
     def ask(self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]) -> Ask:
         """`ask_of`, once per gang object and set of its nodes that are not in `nodes`."""
@@ -121,6 +132,14 @@ class Memo:
             self.asks.clear()
         self.asks[gang.key] = (gang, policy, nodes, made)
         return made
+
+    def keep_only(self, gangs: Collection[GangKey]) -> None:
+        """Forget gangs that are gone, once as many are. Cost: O(known gangs), then."""
+        if len(self.asks) > len(gangs) + len(gangs) // 8 + _GONE_AT_LEAST:
+            self.asks = {key: known for key, known in self.asks.items() if key in gangs}
+            self.footprints = {key: known for key, known in self.footprints.items() if key in gangs}
+            self.standings.keep_only(gangs)
+            self.refusals.keep_only(gangs)
 
     def renew(self, network_version: int) -> None:
         """Drop what was computed from other network data."""
@@ -194,6 +213,14 @@ class Memo:
             self.next_number += 1
         return known
 
+    def axis_number(self, axis: Hashable) -> int:
+        """A number for the resources that there are columns for."""
+        known = self.axes.get(axis)
+        if known is None:
+            known = self.axes[axis] = self.next_number
+            self.next_number += 1
+        return known
+
     def layout(self, table: NodeTable) -> int:
         """A number for which nodes there are, in which zones; most events change neither."""
         return self._layout(table.names, table.zones)
@@ -214,7 +241,7 @@ class Memo:
         known = self.number_of_object.get(id(member_class))
         if known is not None and known[0] is member_class:
             return known[1]
-        if len(self.numbers) >= 100_000 or len(self.number_of_object) >= 100_000:
+        if len(self.numbers) >= 20_000 or len(self.number_of_object) >= 20_000:
             self.numbers.clear()
             self.number_of_object.clear()
         number = self.numbers.setdefault(member_class, self.next_number)

@@ -3,6 +3,7 @@
 Gangs that run in part come first, because only they hold room without doing work (DESIGN §5). The rest is the queue's
 order (`scoring.plan.turns` says who is STARVING, `scoring.plan.standings` what each weighs):
 
+- A gang for which others left, or leave, goes first within its priority: room must not be freed in vain.
 - `order: weight`: priority, STARVING before WAITING, heavier before lighter, older before younger, name.
 - `order: fifo` (PAPERS G5): priority, older before younger, name. Who starves is among the oldest anyway.
 - `starving_beats_priority`: STARVING gangs come before all others, whatever their priority (PAPERS K3).
@@ -11,21 +12,30 @@ order (`scoring.plan.turns` says who is STARVING, `scoring.plan.standings` what 
 from typing import Any, TypeAlias
 
 from scoring.plan.ask import Ask
-from scoring.policy import Algorithm, Order, QueuePolicy
+from scoring.policy import Algorithm, Order, QueuePolicy, Repair
+from scoring.quorum import quorum_of
 
 Turn: TypeAlias = tuple[int, float]
-"""0: STARVING; 1: STARVING, its hold ran out; 2: WAITING. Then since when it starves."""
+"""-1: others leave for it; 0: STARVING; 1: STARVING, its hold ran out; 2: WAITING. Then since when it starves."""
 OrderKey: TypeAlias = tuple[Any, ...]
 WAITS: Turn = (2, 0.0)
+CLAIMS: Turn = (-1, 0.0)
 
 
 def order_key(ask: Ask, turn: Turn, tail: tuple[object, ...], policy: QueuePolicy) -> OrderKey:
     """Sort key of a gang, smaller is planned first; `tail`: its weight, creation and name, as the order has them."""
-    first, priority = not ask.partial, -ask.gang.priority
+    first, priority = not _is_completed_first(ask), -ask.gang.priority
     if policy.algorithm is Algorithm.LITERAL:
         return (first, turn[0] == 2, *tail)  # the paper knows no priorities
     if policy.starving_beats_priority:
         return (first, *turn, priority, *tail)
     if policy.order is Order.FIFO:
-        return (first, priority, *tail)
+        return (first, priority, turn[0] >= 0, *tail)
     return (first, priority, *turn, *tail)
+
+
+def _is_completed_first(ask: Ask) -> bool:
+    """Whether the gang runs in part; one that had started and asks for `repair: none` waits for its turn instead."""
+    if not ask.partial:
+        return False
+    return ask.options.repair is not Repair.NONE or not quorum_of(ask.gang, lost_nodes=ask.lost).started

@@ -11,18 +11,22 @@ Steps for a gang's minimum set:
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import Role
+from scoring.network import Ints
 from scoring.plan.ask import Ask, ByClass
 from scoring.plan.memo import remember
 from scoring.plan.outcome import Placed, Refused
 from scoring.plan.put import place_in
-from scoring.plan.run import Run, When, Wish, with_ratios
+from scoring.plan.run import Run, When, with_ratios
 from scoring.plan.spread import spread
 from scoring.plan.steps import Steps, finish
 from scoring.plan.zones import Kind, common_reference, in_order, kind_of
 from scoring.policy import ZonePolicy
 from scoring.reasons import Reason
+from scoring.waits import waiting_since_s
 
 __all__ = [
     "Placed", "Refused", "candidate_zones", "common_reference", "has_room", "kind_of",
@@ -41,9 +45,14 @@ def place_minimum_in_steps(run: Run, ask: Ask, *, now_s: float) -> Steps[Placed 
     wish, score, allowed = kind.wish, kind.score, kind.allowed
     if not allowed:
         return Refused(Reason.NO_ALLOWED_ZONE, _no_zone_detail(run, ask))
-    room = dict(zip(run.zones, run.zone_rooms(wish).tolist(), strict=True))
-    size = wish.size
-    feasible = tuple([zone for zone in allowed if room[zone] >= size])
+    rooms = run.zone_rooms(wish)
+    enough = rooms[kind.columns] >= wish.size
+    kind.counted = not enough.any()
+    if kind.counted:
+        known = rooms[kind.columns] if len(wish.classes) == 1 else None
+        return (yield from _spread_or_wait(run, ask, kind, now_s=now_s, rooms=known))
+    room = dict(zip(run.zones, rooms.tolist(), strict=True))
+    feasible = tuple([zone for zone, fits in zip(allowed, enough.tolist(), strict=True) if fits])
     for zone in in_order(run, ask, kind, feasible, room):
         if zone is None:
             yield from run.pause()
@@ -51,7 +60,7 @@ def place_minimum_in_steps(run: Run, ask: Ask, *, now_s: float) -> Steps[Placed 
         placed = place_in(run, ask, ask.need, wish, (zone,), score=score)
         if placed is not None:
             return placed
-    return (yield from _spread_or_wait(run, ask, wish, allowed, now_s=now_s))
+    return (yield from _spread_or_wait(run, ask, kind, now_s=now_s))
 
 
 def has_room(run: Run, ask: Ask) -> bool:
@@ -59,8 +68,7 @@ def has_room(run: Run, ask: Ask) -> bool:
     kind = kind_of(run, ask)
     if ask.options.zone_policy is ZonePolicy.PREFERRED:
         return True
-    room, size = run.zone_rooms(kind.wish).tolist(), kind.wish.size
-    return any(there >= size and zone in kind.allowed for zone, there in zip(run.zones, room, strict=True))
+    return bool((run.zone_rooms(kind.wish)[kind.columns] >= kind.wish.size).any())
 
 
 def place_more(run: Run, ask: Ask, zones: Sequence[ZoneName], ends: Sequence[tuple[Role, NodeName]]) -> Placed | None:
@@ -94,7 +102,7 @@ def place_rest(run: Run, ask: Ask) -> Placed | None:
     if not most:
         return None
     room = dict(zip(run.zones, run.zone_rooms(wish).tolist(), strict=True))
-    kind = Kind(wish, with_ratios(run.policy, ask), allowed, frozenset())
+    kind = Kind(wish, with_ratios(run.policy, ask), allowed, run.columns(allowed), frozenset())
     order = in_order(run, ask, kind, tuple(zone for zone in allowed if held[zone] == most), room)
     best = next(zone for zone in order if zone is not None)
     return place_more(run, ask, (best,), ())
@@ -106,18 +114,14 @@ def candidate_zones(run: Run, ask: Ask) -> tuple[ZoneName, ...]:
 
 
 def _spread_or_wait(
-    run: Run,
-    ask: Ask,
-    wish: Wish,
-    allowed: Sequence[ZoneName],
-    *,
-    now_s: float,
+    run: Run, ask: Ask, kind: Kind, *, now_s: float, rooms: Ints | None = None
 ) -> Steps[Placed | Refused]:
-    """Step 5, or the reason to wait."""
+    """Step 5, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
+    wish, allowed = kind.wish, kind.allowed
     preferred = ask.options.zone_policy is ZonePolicy.PREFERRED
-    if not _possible(run, ask, wish, allowed):
+    if not _possible(run, ask, kind):
         return Refused(Reason.IMPOSSIBLE, f"{wish.size} members at once fit in no allowed zone, even when it is empty")
-    waited_s = now_s - ask.gang.created_s
+    waited_s = now_s - max(waiting_since_s(ask.gang) or 0.0, ask.gang.created_s)
     if preferred and waited_s < run.policy.spill_wait_s and not ask.siblings:
         left_s = run.policy.spill_wait_s - waited_s
         return Refused(Reason.SPILL_WAIT, f"may be spread over zones in {left_s:.0f} s")
@@ -125,27 +129,33 @@ def _spread_or_wait(
         placed = yield from spread(run, ask, wish, allowed)
         if placed is not None:
             return placed
-    held = dict(zip(run.zones, run.zone_members(wish).tolist(), strict=True))
-    best = max(allowed, key=lambda zone: (held[zone], zone))
-    detail = f"most room in zone {best or '(none)'}: {held[best]} of {wish.size} members"
-    return Refused(Reason.BEHIND if _was_there(run, wish, allowed, together=preferred) else Reason.NO_ROOM, detail)
+    held = run.zone_members(wish)[kind.columns] if rooms is None else np.minimum(rooms, wish.size)
+    best = len(allowed) - 1 - int(held[::-1].argmax())  # the last by name among equals
+    detail = f"most room in zone {allowed[best] or '(none)'}: {int(held[best])} of {wish.size} members"
+    return Refused(Reason.BEHIND if _was_there(run, kind, together=preferred) else Reason.NO_ROOM, detail)
 
 
-def _was_there(run: Run, wish: Wish, allowed: Sequence[ZoneName], *, together: bool) -> bool:
+def _was_there(run: Run, kind: Kind, *, together: bool) -> bool:
     """Whether there was room, in one allowed zone or in all `together`, before gangs ahead were given theirs."""
-    at_start = run.zone_fits(wish, When.AT_START)
-    counts = [count for _, count in wish.classes]
-    taken = run.taken.zones_taken()
-    single = [(run.zones.index(zone),) for zone in allowed if zone in taken]
-    sets = [*single, tuple(run.zones.index(zone) for zone in allowed)] if together and single else single
-    return any((at_start[:, list(some)].sum(axis=1) >= counts).all() for some in sets)
+    taken = kind.columns[run.taken.zones_taken()[kind.columns]]
+    if not len(taken):
+        return False
+    at_start = run.zone_fits(kind.wish, When.AT_START)
+    counts = np.array([count for _, count in kind.wish.classes], np.int64)
+    if bool((at_start[:, taken] >= counts[:, None]).all(axis=0).any()):
+        return True
+    return together and bool((at_start[:, kind.columns].sum(axis=1) >= counts).all())
 
 
-def _possible(run: Run, ask: Ask, wish: Wish, allowed: Sequence[ZoneName]) -> bool:
+def _possible(run: Run, ask: Ask, kind: Kind) -> bool:
     """Whether the wish would fit an empty cluster: in one allowed zone, or over all of them with `preferred`."""
     preferred = ask.options.zone_policy is ZonePolicy.PREFERRED
     if ask.siblings:
         return True  # it ran here before; what is missing is room or a node, and both may come back
+    wish, allowed = kind.wish, kind.allowed
+    kind.could = None if preferred else run.fits.fits_empty(wish.classes, kind.columns)
+    if kind.could is not None:
+        return kind.could
 
     def look() -> bool:
         rooms = dict(zip(run.zones, run.zone_rooms(wish, When.EMPTY).tolist(), strict=True))

@@ -6,6 +6,7 @@ by zones), `taken` (what is given away), `fits` (how many members fit where), `s
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,14 @@ from scoring.plan.ask import Ask, ByClass
 from scoring.plan.fits import Fits
 from scoring.plan.ground import Ground
 from scoring.plan.memo import Footprint, Memo
+from scoring.plan.outcome import Refused
+from scoring.plan.refusals import Known, lasting
 from scoring.plan.scored import Scored
 from scoring.plan.search import Search
 from scoring.plan.taken import Taken
 from scoring.plan.wish import When, Wish, with_ratios
 from scoring.policy import Policy, ScorePolicy, Selection
+from scoring.reasons import Reason
 from scoring.room import Room
 from scoring.select import Selected
 from scoring.snapshot import NodeTable, Snapshot
@@ -49,7 +53,11 @@ class Run:
         self.common_scores: dict[object, ScorePolicy] = {}
         """(zones, score policy) → the same policy with one reference rate for all of them"""
         self.kinds: dict[object, object] = {}
-        """What gangs that ask for the same share: `scoring.plan.place.Kind`"""
+        """What gangs that ask for the same share: `scoring.plan.zones.Kind`; also under the id of a wish, with it"""
+        self._state: tuple[object, object, bytes] = (None, None, b"")
+        """A wish, a moment of the room, what `Fits.state` said of them"""
+        self.refused: dict[int, Refused] = {}
+        """number of a kind → the answer to the gang before, which is that to all after it: room only shrinks"""
 
     def pause(self) -> Iterator[None]:
         """A moment in which others may have their turn, and plan with the memo from other network data (S15)."""
@@ -78,9 +86,59 @@ class Run:
         """Names of the zones' nodes, in the order of `rows`."""
         return self.ground.names(zones)
 
+    def columns(self, zones: tuple[ZoneName, ...]) -> Ints:
+        """Where these zones are among all, in their order."""
+        return self.ground.columns(zones)
+
     def zones_of(self, nodes: Iterable[NodeName]) -> tuple[ZoneName, ...]:
         """Zones of those of `nodes` that exist, sorted."""
         return self.ground.zones_of(nodes)
+
+    # -- who was refused --------------------------------------------------------------------------------------------
+
+    def refusal(self, ask: Ask) -> Refused | None:
+        """The answer to a wish of this kind, if it is known: from this run, or from one before on the same room."""
+        refusals = self.memo.refusals
+        number = refusals.number(ask)
+        if number is None:
+            return None
+        found = self.refused.get(number)
+        if found is None:
+            state = self._state_for(ask)
+            known = refusals.get(number, state) if state else None
+            if known is None or known.layout != self.ground.layout:
+                return None
+            if known.table is not self.table:
+                if known.could is None or self._could(ask) is not known.could:
+                    return None
+                refusals.keep(number, state, replace(known, table=self.table))
+            found = self.refused[number] = known.refused
+        return None if found.reason is Reason.SPILL_WAIT else found
+
+    def refuse(
+        self, ask: Ask, key: object, refused: Refused, *, counted: bool = False, could: bool | None = None
+    ) -> None:
+        """The answer to a wish of the kind that `key` says everything of.
+
+        `counted`: found just now, by counting; `could`: whether it would fit if no pod ran, if counting told.
+        """
+        refusals = self.memo.refusals
+        number = refusals.tell(ask, key)
+        self.refused[number] = refused
+        state = self._state_for(ask) if counted and lasting(ask, refused) else b""
+        if state:
+            refusals.keep(number, state, Known(self.table, self.ground.layout, could, refused))
+
+    def _state_for(self, ask: Ask) -> bytes:
+        """`Fits.state` of the wish's classes."""
+        moment = self.room.moment
+        if self._state[0] is not ask or self._state[1] != moment:
+            self._state = (ask, moment, self.fits.state([member_class for member_class, _ in ask.need]))
+        return self._state[2]
+
+    def _could(self, ask: Ask) -> bool | None:
+        classes = [(member_class, len(pods)) for member_class, pods in ask.need]
+        return self.fits.fits_empty(classes, self.columns(self.candidate_zones(ask)))
 
     # -- what is taken ----------------------------------------------------------------------------------------------
 

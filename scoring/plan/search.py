@@ -110,6 +110,9 @@ class Search:
 
     def fits_empty(self, wish: Wish, zones: tuple[ZoneName, ...]) -> bool:
         """Whether the wish fits the zones when no pod runs there."""
+        counted = self._fits.fits_empty(wish.classes, self._ground.columns(zones)) if len(zones) == 1 else None
+        if counted is not None:
+            return counted
         rows = self._ground.rows(zones)
         classes = self._classes(wish, rows, When.EMPTY)
         if classes is None:

@@ -5,7 +5,7 @@ depends on API objects and the policy alone; the moment comes in only when a clo
 Equal weights share one sort key, so that comparing them costs no arithmetic with fractions.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -65,6 +65,10 @@ class Standings:
             for known in (self._known, self._weights, self._same, self._keys):
                 known.clear()
         self._table, self._policy, self._totals = table, policy, totals
+
+    def keep_only(self, gangs: Collection[GangKey]) -> None:
+        """Forget the others."""
+        self._known = {key: known for key, known in self._known.items() if key in gangs}
 
     def keys(self, asks: Iterable[Ask], now_s: float) -> list[OrderKey | None]:
         """Sort keys of gangs that do not starve; `None`: whether this one does must be looked at."""

@@ -24,7 +24,7 @@ from scoring.network import Ints
 from scoring.plan.ask import Ask
 from scoring.plan.holds import WANTS_ROOM, Holds
 from scoring.plan.later import Later
-from scoring.plan.order import WAITS, OrderKey, Turn, order_key
+from scoring.plan.order import CLAIMS, WAITS, OrderKey, Turn, order_key
 from scoring.plan.place import Refused, kind_of
 from scoring.plan.result import Hold, Plan
 from scoring.plan.run import Run
@@ -69,10 +69,10 @@ class Turns:
             self._standings.renew(run.table, run.policy, run.memo.number)  # another plan may have used them meanwhile
             some = asks[begin : begin + _KEYS_A_STEP]
             known = self._standings.keys(some, self._now_s)
-            commitments = run.snapshot.commitments
+            special = {*run.snapshot.commitments, *run.snapshot.claims}
             keys.extend(
                 [
-                    self.key(ask) if key is None or ask.gang.key in commitments else key
+                    self.key(ask) if key is None or ask.gang.key in special else key
                     for ask, key in zip(some, known, strict=True)
                 ]
             )
@@ -89,8 +89,12 @@ class Turns:
     def key(self, ask: Ask) -> OrderKey:
         """Sort key of a gang; smaller is planned first."""
         standing = self._standings.of(ask)
-        waits = self._now_s < standing.starving_s
-        key = standing.waits if waits else order_key(ask, self.turn(ask), standing.tail, self.policy)
+        if ask.need and ask.gang.key in self._run.snapshot.claims:
+            key = order_key(ask, CLAIMS, standing.tail, self.policy)
+        elif self._now_s < standing.starving_s:
+            key = standing.waits
+        else:
+            key = order_key(ask, self.turn(ask), standing.tail, self.policy)
         return (False, *key[1:]) if self._begun(ask) else key
 
     def turn(self, ask: Ask) -> Turn:
@@ -131,9 +135,17 @@ class Turns:
         self._shares.admit(ask, nodes)
 
     def refused(self, ask: Ask, refused: Refused, later: Later) -> Refused:
-        """The gang got none: hold room for it if it is STARVING; gives the refusal in its final words."""
+        """The gang got none: hold room for it if it is STARVING, or if others leave for it.
+
+        Gives the refusal in its final words.
+        """
         if refused.reason not in WANTS_ROOM or self._pass is not None:
             return refused
+        claim = self._run.snapshot.claims.get(ask.gang.key)
+        if claim is not None:
+            later.distrust(self._holds.claim(ask, claim))
+            givers = ", ".join(claim.givers) or "others"
+            return Refused(refused.reason, f"{refused.detail}; {givers} made room for it, or are about to")
         if self._now_s >= self._standings.of(ask).starving_s and self.starving(ask):
             rows = self._holds.hold(ask)
             if rows:

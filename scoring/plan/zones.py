@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from scoring.ids import ZoneName
+from scoring.network import Ints
 from scoring.plan.ask import Ask
 from scoring.plan.memo import remember
 from scoring.plan.outcome import Refused
@@ -38,23 +39,35 @@ class Kind:
     wish: Wish
     score: ScorePolicy
     allowed: tuple[ZoneName, ...]
+    columns: Ints
+    """Of the allowed zones, among all of the run's, ascending"""
     home: frozenset[ZoneName]
     """Zones of members that have a node."""
     refused: Refused | None = None
     """The answer to the one before, which is that to all after it: room only shrinks during a run."""
+    counted: bool = False
+    """Looking for a place ended with counting: no zone has room for all"""
+    could: bool | None = None
+    """Whether it would fit if no pod ran; `None`: counting does not tell, or was not needed"""
+    key: object = None
+    """All that it stands for"""
     tiers: dict[tuple[ZoneName, ...], Tiers] = field(default_factory=dict)
     """feasible zones → their order"""
 
 
 def kind_of(run: Run, ask: Ask) -> Kind:
     """The kind of the gang's minimum set, made when it is asked for first."""
+    seen = run.kinds.get(id(ask))
+    if isinstance(seen, tuple) and seen[0] is ask and isinstance(seen[1], Kind):
+        return seen[1]
     number = run.memo.number
     key = (tuple([(number(mc), len(pods)) for mc, pods in ask.need]), ask.siblings, ask.all_reduce, ask.options)
     known = run.kinds.get(key)
     if not isinstance(known, Kind):
         home = frozenset(run.zones_of(node for _, node in ask.siblings))
-        wish = run.wish(ask.need, ask)
-        known = run.kinds[key] = Kind(wish, with_ratios(run.policy, ask), run.candidate_zones(ask), home)
+        wish, allowed = run.wish(ask.need, ask), run.candidate_zones(ask)
+        known = run.kinds[key] = Kind(wish, with_ratios(run.policy, ask), allowed, run.columns(allowed), home, key=key)
+    run.kinds[id(ask)] = (ask, known)
     return known
 
 

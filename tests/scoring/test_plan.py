@@ -139,6 +139,15 @@ def test_preferred_zone_policy_spreads_after_its_wait() -> None:
     assert len(late.admitted[wish.key].zones) == 2
 
 
+def test_a_resumed_job_waits_anew_before_it_is_spread() -> None:
+    """The job is a day old, its pods are not: what counts is since when they could have started (S14)."""
+    nodes = [*row(1, zone="a", prefix="a"), *row(1, zone="b", prefix="b")]
+    members = [pod(f"p{i}", gang="g", index=i, created_s=86_400.0) for i in range(2)]
+    wish = gang("g", members=members, options={"zone-policy": "preferred"}, created_s=0.0)
+    assert reason(planned(nodes, wish, now_s=86_410.0), "g") is Reason.SPILL_WAIT
+    assert len(places(planned(nodes, wish, now_s=86_400.0 + POLICY.spill_wait_s), "g")) == 2
+
+
 def test_two_roles_with_different_requests() -> None:
     """A ps without GPU and workers with two each are placed together, each where it fits."""
     nodes = [node("cpu", cpu="8"), node("g0", cpu="2", gpu=2), node("g1", cpu="2", gpu=2)]
