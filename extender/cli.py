@@ -1,4 +1,4 @@
-"""The command line: `netgang serve`, `plan`, `demo`, `check-config`, `network show`, `mesh psconfig`, `mesh maddash`.
+"""The command line: `netgang serve`, `plan`, `demo`, `jobs`, `check-config`, and groups `network` and `mesh`.
 
 Rule: errors are sentences on standard error with exit code 2 and no traceback; `--json` prints for machines; tables are
 coloured only on a terminal. Commands import what they need when they run, so that `--help` is instant.
@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from extender import cli_mesh, cli_network
+from extender import cli_jobs, cli_mesh, cli_network
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ app = typer.Typer(
 
 app.add_typer(cli_network.app, name="network")
 app.add_typer(cli_mesh.app, name="mesh")
+app.command(epilog="Example: netgang jobs; netgang jobs team-a/resnet --json")(cli_jobs.jobs)
 app.command(epilog="Example: netgang scores --from node28 --to node33 --url http://127.0.0.1:8888")(cli_network.scores)
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings file, YAML or JSON.", show_default="none")]

@@ -5,13 +5,13 @@ sees with curl is what kube-scheduler would get. Rule: a Binding changes the cac
 written anywhere else.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from extender.cache import ClusterCache
 from extender.errors import ConflictError, NotFoundError
-from extender.ports import Binding, Page, WatchEvent
+from extender.ports import Binding, Labelled, Page, WatchEvent
 from scoring.ids import PodUid
 from scoring.model import Phase, Pod
 
@@ -56,6 +56,14 @@ class EmbeddedCluster:
         return found
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
+        """A saved cluster has no owners of pods."""
+        raise NotFoundError(404, f"{kind} {namespace}/{name} not found")
+
+    async def labelled_owners(self, label: str) -> Sequence[Labelled]:
+        """A saved cluster has no owners of pods."""
+        return ()
+
+    async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
         """A saved cluster has no owners of pods."""
         raise NotFoundError(404, f"{kind} {namespace}/{name} not found")
 

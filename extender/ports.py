@@ -50,6 +50,15 @@ class Page:
     continue_token: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """An owner of pods that was found by a label: raw JSON, which in lists does not say of what kind it is."""
+
+    api_version: str
+    kind: str
+    object: bytes
+
+
 class ClusterApi(Protocol):
     """The calls to the Kubernetes API that netgang makes; each is in manifests' RBAC rules and nothing else is."""
 
@@ -76,6 +85,19 @@ class ClusterApi(Protocol):
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
         """GET an owner of pods, consistent, as raw JSON. ValueError: a kind that netgang has no right to read."""
+
+    async def labelled_owners(self, label: str) -> Sequence[Labelled]:
+        """All owners of pods, of the kinds that can be suspended and are served, that have this label; consistent.
+
+        `label` is written `name=value`.
+        """
+
+    async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
+        """Merge patch of an owner of pods; the owner as it is now.
+
+        ConflictError: it is not the version that the patch names any more, and so perhaps another one of its name.
+        ValueError: a kind that netgang never patches.
+        """
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Evict the very pod `uid` through the Eviction API (PodDisruptionBudgets are respected).

@@ -32,6 +32,8 @@ _KEEP_ALIVE_S = 120
 _DRAIN_S = 10
 _DEBUG_DRAIN_S = 1
 """Nothing is held for people: what they ask is answered from memory, and their connections must not delay the end."""
+_MOST_REPORTING = 512
+"""Connections and requests of training jobs at a time; one more is told 503. Each may hold a report's body."""
 _CANNOT_LISTEN = 3
 """Exit code; the log says which address and why."""
 
@@ -92,9 +94,25 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
     if settings.health_port is not None:
         host = settings.host if settings.health_host is None else settings.health_host
         yield "health_port", _config(service.health_app, host, settings.health_port, drain_s=_DEBUG_DRAIN_S)
+    if settings.reports.port is not None and service.reports_app is not None:
+        host = settings.host if settings.reports.host is None else settings.reports.host
+        jobs_tls = tls.for_people if tls is not None else None  # no client certificate: pods have none
+        yield (
+            "reports.port",
+            _config(
+                service.reports_app,
+                host,
+                settings.reports.port,
+                drain_s=_DEBUG_DRAIN_S,
+                tls=jobs_tls,
+                most=_MOST_REPORTING,
+            ),
+        )
 
 
-def _config(app: ASGIApp, host: str, port: int, *, drain_s: int, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
+def _config(
+    app: ASGIApp, host: str, port: int, *, drain_s: int, tls: ssl.SSLContext | None = None, most: int | None = None
+) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         host=host,
@@ -105,6 +123,7 @@ def _config(app: ASGIApp, host: str, port: int, *, drain_s: int, tls: ssl.SSLCon
         access_log=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=drain_s,
+        limit_concurrency=most,
         server_header=False,
         proxy_headers=False,
         ssl_context_factory=(lambda _config, _make: tls) if tls is not None else None,

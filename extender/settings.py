@@ -24,17 +24,21 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from extender.errors import ConfigError
+from extender.settings_elastic import ElasticMetricsSettings, ElasticSettings
 from extender.settings_layers import ENV_PREFIX, Layer, merge, read_environment, read_file, sentence, unfold
 from extender.settings_leadership import LeaderElection, LeaseSettings, on_or_off
 from extender.settings_mapping import EndpointRule
 from extender.settings_network import SOURCES, FileSource, MaddashSource, NetworkSettings
+from extender.settings_preemption import PreemptionSetting
 from extender.settings_queue import QueueSettings
+from extender.settings_repair import RepairSettings
+from extender.settings_reports import ReportSettings, report_doors
 from extender.settings_status import StatusMode, StatusSetting
 from extender.settings_tls import DebugAuth, TlsSettings, open_doors
 from extender.settings_types import NotNegative, Number, Positive, Section, names
 from scoring.ids import ZoneName
 from scoring.network import METRICS
-from scoring.policy import AdmitTo, Direction, Policy, Ratios, ScorePolicy, Selection, Variant, ZonePolicy
+from scoring.policy import AdmitTo, Direction, Policy, Preempting, Ratios, ScorePolicy, Selection, Variant, ZonePolicy
 
 __all__ = [
     "SOURCES",
@@ -217,8 +221,18 @@ class Settings(BaseSettings):
     """Where measurements come from and how long they are believed."""
     score: ScoreSettings = ScoreSettings()
     """How a measured link becomes points."""
+    repair: RepairSettings = RepairSettings()
+    """Gangs that lost members after they had started."""
+    elastic: ElasticSettings = ElasticSettings()
+    """Running jobs that give up workers for heavier gangs, and get them back."""
+    reports: ReportSettings = ReportSettings()
+    """Where training jobs report how they are doing."""
     queue: QueueSettings = QueueSettings()
     """Whose turn it is, and how much a namespace may have."""
+    preemption: PreemptionSetting = Preempting.OFF
+    """`gangs`: whole gangs leave, as few as suffice, for a waiting one of higher priority (docs/preemption.md)."""
+    preemption_timeout_s: Positive = 600.0
+    """How long the room of gangs that leave is kept for the one they leave for, from the last pod that went."""
     selection: Selection = Selection.SUBSET
     """How nodes are chosen inside a zone: the best subset, the published greedy walk, or the fewest nodes."""
     zone_policy: ZonePolicy = ZonePolicy.REQUIRED
@@ -291,7 +305,15 @@ class Settings(BaseSettings):
             debug_open=self.debug_open,
             saved_cluster=self.snapshot is not None,
         )
-        if said := "; ".join(wrong):
+        beside = report_doors(
+            self.reports,
+            host=self.host,
+            tls=self.tls,
+            taken=frozenset({self.port, self.debug_port, self.health_port}),
+            saved_cluster=self.snapshot is not None,
+            elastic=self.elastic.enabled,
+        )
+        if said := "; ".join([*wrong, *beside]):
             raise ValueError(said)
         return self
 
@@ -361,6 +383,9 @@ class Settings(BaseSettings):
             prioritize_packing=self.prioritize_packing,
             prioritize_reservation=self.prioritize_reservation,
             queue=self.queue.policy(),
+            preemption=self.preemption,
+            repair=self.repair.policy,
+            restarts=self.repair.limits(),
         )
 
 
@@ -390,8 +415,16 @@ def _names_at(path: Sequence[int | str]) -> Iterable[str]:
             return LeaseSettings.model_fields
         case ["tls"]:
             return TlsSettings.model_fields
+        case ["elastic"]:
+            return ElasticSettings.model_fields
+        case ["elastic", "metrics"]:
+            return ElasticMetricsSettings.model_fields
+        case ["reports"]:
+            return ReportSettings.model_fields
         case ["queue"]:
             return QueueSettings.model_fields
+        case ["repair"]:
+            return RepairSettings.model_fields
         case ["score"]:
             return ScoreSettings.model_fields
         case _:

@@ -27,6 +27,7 @@ _PLANNED: Final = frozenset({"admit", "plan"})
 """Decisions of the planner, which runs in a standby too"""
 _REQUEST_BUCKETS_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0)
 """From a filter answered from memory to a bind that is held until its deadline."""
+_RESIZE_BUCKETS_S: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0)
 _LINE: Final = msgspec.json.Encoder(enc_hook=repr)
 _PLAN_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
@@ -54,6 +55,8 @@ class Telemetry:
         """outcome → where such a Binding is counted"""
         self._nudges = self._counter("nudges", "Parked pods nudged, gated pods ungated", ["action", "outcome"])
         self._evictions = self._counter("evictions", "Pods evicted", ["reason"])
+        self._restarts = self._counter("restarts", "Owners of gangs suspended, resumed or not suspended", ["outcome"])
+        self._preemptions = self._counter("preemptions", "Waiting gangs for which whole gangs left", ["outcome"])
         self._relists = self._counter("relists", "Full lists of a watched kind", ["kind"])
         self._watch_errors = self._counter("watch_errors", "Watches that ended with an error", ["kind"])
         self._network_pairs = self._gauge("network_pairs", "Directed pairs with a value, by age", ["metric", "state"])
@@ -68,9 +71,38 @@ class Telemetry:
         self._leads = False
         self._leader = self._gauge("leader", "Whether this replica acts: 1 or 0", [])
         self._leader_changes = self._counter("leader_changes", "Terms of this replica begun and ended", ["to"])
+        self._jobs = self._gauge("jobs", "Jobs of kinds that can be resized", ["state"])
+        self._resizes = self._counter("resizes", "Changes of worker counts", ["kind", "direction", "outcome"])
+        self._resize_duration = self._histogram(
+            "resize_duration_seconds", "From decision to start", ["direction"], _RESIZE_BUCKETS_S
+        )
+        self._pod_seconds_lost = self._counter("lost_pod_seconds", "Room that worked for nobody", [])
+        self._reports = self._counter("reports", "Reports of training jobs", ["outcome"])
         self._tls_handshakes = self._counter("tls_handshakes", "TLS handshakes of our ports", ["outcome"])
         self._tls_reloads = self._counter("tls_reloads", "New certificate files, used or not", ["outcome"])
         self._tls_expiry = self._gauge("tls_expiry_timestamp_seconds", "End of what is in force", ["certificate"])
+
+    def jobs(self, count_by_state: Mapping[str, int]) -> None:
+        """Replace the number of jobs that may be resized per state; states that are not named any more disappear."""
+        self._jobs.clear()
+        for state, count in count_by_state.items():
+            self._jobs.labels(state).set(count)
+
+    def resized(self, kind: str, direction: str, outcome: str) -> None:
+        """Count a change of a job's worker count that came to its end: `direction` is `in` or `out`."""
+        self._resizes.labels(kind, direction, outcome).inc()
+
+    def resize_took(self, direction: str, seconds: float) -> None:
+        """Record the time from the decision to the start of those it was made for."""
+        self._resize_duration.labels(direction).observe(seconds)
+
+    def pod_seconds_lost(self, pod_s: float) -> None:
+        """Count room that worked for neither job while workers were taken away: pods times seconds."""
+        self._pod_seconds_lost.inc(pod_s)
+
+    def reported(self, outcome: str) -> None:
+        """Count a report of a job: `accepted`, or why not."""
+        self._reports.labels(outcome).inc()
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format. O(series)."""
@@ -122,6 +154,14 @@ class Telemetry:
     def evicted(self, reason: str) -> None:
         """Count a pod removed through the Eviction API."""
         self._evictions.labels(reason).inc()
+
+    def preempted(self, outcome: str) -> None:
+        """Count what became of making gangs leave for one: blocked, begun, then started, refused, lapsed or gone."""
+        self._preemptions.labels(outcome).inc()
+
+    def restarted(self, outcome: str) -> None:
+        """Count an owner that was `suspended` or `resumed`, or a gang that was `refused` a start anew."""
+        self._restarts.labels(outcome).inc()
 
     def relisted(self, kind: str) -> None:
         """Count a full list of a watched kind."""
@@ -200,7 +240,8 @@ class Decision:
     """One decision for the log. `reason` "" means yes; `parts` name → points show how a score came about."""
 
     what: str
-    """A constant word: filter, prioritize, bind, admit, lapse, degraded, nudge, evict, scale-in, scale-out."""
+    """A constant word: filter, prioritize, bind, admit, lapse, degraded, nudge, evict, restart, suspend, resume,
+    scale-in, scale-out."""
     pod: str = ""
     gang: str = ""
     node: str = ""

@@ -145,6 +145,16 @@ class GroupRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Controller:
+    """The object that makes a pod and makes another when it goes: the controller of its ownerReferences."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pod:
     """A pod as the planner sees it. `requests` counts init containers, overhead and pod-level resources (§4)."""
 
@@ -157,6 +167,8 @@ class Pod:
     nominated_node: NodeName | None = None
     phase: Phase = Phase.PENDING
     priority: int = 0
+    never_preempts: bool = False
+    """`spec.preemptionPolicy: Never`: nobody leaves for it, whatever its priority."""
     created_s: float = 0.0
     scheduled_s: float | None = None
     """When it got its node (condition PodScheduled), Unix seconds; `None`: it has none, or nobody said."""
@@ -171,6 +183,8 @@ class Pod:
     """kube-scheduler says PodScheduled=False, Unschedulable; read only of admitted pods (S6)."""
     group: GroupRef | None = None
     job: JobKey | None = None
+    owner: Controller | None = None
+    """Read of members of gangs only."""
     index: int | None = None
     """Replica index inside its role, when the framework tells."""
     options: tuple[tuple[str, str], ...] = ()

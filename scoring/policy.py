@@ -59,6 +59,25 @@ class Algorithm(StrEnum):
     """Algorithm 1 as published, with its two branches and its fit test over the cluster's summed idle resources."""
 
 
+class Preempting(StrEnum):
+    """Whether a waiting gang may take the place of gangs of lower priority that run."""
+
+    OFF = "off"
+    GANGS = "gangs"
+    """Whole gangs leave for it, as few as suffice; never a part of one."""
+
+
+class Repair(StrEnum):
+    """What a gang that had started is given when it lost members."""
+
+    REPLACE = "replace"
+    """Successors go first in line, beside those that are left."""
+    RESTART = "restart"
+    """The gang is started anew as a whole, where its owner allows it."""
+    NONE = "none"
+    """Successors wait their turn like everybody; nobody is removed and nothing is said."""
+
+
 class Order(StrEnum):
     """Who is planned first among gangs of one priority."""
 
@@ -177,6 +196,17 @@ class QueuePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class RestartLimits:
+    """When and how often a gang that lost members is started anew as a whole."""
+
+    settle_s: float = 10.0
+    """How long it must have been broken."""
+    most_per_hour: int = 3
+    backoff_s: float = 60.0
+    """Least time between the first and the second; it doubles with each further one of the hour."""
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """All choices that decide, in one value."""
 
@@ -206,6 +236,9 @@ class Policy:
     prioritize_reservation: bool = True
     """/prioritize: nodes that the plan wants for a gang score lower for everybody else."""
     queue: QueuePolicy = QueuePolicy()
+    repair: Repair = Repair.REPLACE
+    restarts: RestartLimits = RestartLimits()
+    preemption: Preempting = Preempting.OFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +254,9 @@ class GangOptions:
     ratios: Ratios | None = None
     weight: Fraction | None = None
     """ω′ as the operator wants it; `None`: it is computed."""
+    repair: Repair = Repair.REPLACE
+    preemptible: bool = True
+    """Whether it may be made to leave for a gang of higher priority."""
     problems: tuple[str, ...] = ()
     """One sentence per annotation that was not understood; the default was used for it."""
 
@@ -229,6 +265,7 @@ KNOWN_OPTIONS = frozenset(
     {
         *("zones", "near", "zone-policy", "ratios", "selection"),
         *("min-workers", "max-workers", "scaling", "weight", "admitted"),
+        *("preempts", "preemptible", "repair"),
     }
 )
 """Annotations `netgang.io/<name>` that exist; another name is reported as a probable typing mistake."""
@@ -249,7 +286,7 @@ def gang_options(annotations: Mapping[str, str], policy: Policy, *, namespace: s
     >>> gang_options({"selection": "best"}, Policy()).problems
     ("netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used",)
     """
-    options = GangOptions(zone_policy=policy.zone_policy, selection=policy.selection)
+    options = GangOptions(zone_policy=policy.zone_policy, selection=policy.selection, repair=policy.repair)
     if not annotations:
         return options
     problems: list[str] = []
@@ -274,6 +311,16 @@ def gang_options(annotations: Mapping[str, str], policy: Policy, *, namespace: s
                     options = replace(options, selection=Selection(value))
                 else:
                     problems.append(_not_one_of(name, value, Selection, options.selection))
+            case "repair":
+                if value in list(Repair):
+                    options = replace(options, repair=Repair(value))
+                else:
+                    problems.append(_not_one_of(name, value, Repair, options.repair))
+            case "preemptible":
+                if value in ("true", "false"):
+                    options = replace(options, preemptible=value == "true")
+                else:
+                    problems.append(f"netgang.io/preemptible: {value!r} is neither true nor false; true is used")
             case "ratios":
                 try:
                     loss, delay, bandwidth = (float(part) for part in value.split(":"))

@@ -83,6 +83,20 @@ class Commitment:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """Room that others gave up, or are about to, for the waiting gang `gang`: nobody else is given it meanwhile.
+
+    It lasts until the gang has its nodes, or until whoever set it takes it back.
+    """
+
+    gang: GangKey
+    assignment: Mapping[PodUid, NodeName]
+    """Members → where each would go once everything is free that was to become free."""
+    givers: tuple[GangKey, ...] = ()
+    """Gangs that leave for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything the planner reads, at one version of the cluster."""
 
@@ -99,4 +113,6 @@ class Snapshot:
     """member class → nodes that in-tree filters we do not model refused it (S7)."""
     backing_off_until_s: Mapping[GangKey, float] = field(default_factory=dict)
     """gang → moment before which it may not reserve again after a lapse (S5)."""
+    claims: Mapping[GangKey, Claim] = field(default_factory=dict)
+    """waiting gang → the room that others leave for it."""
     network: NetworkMatrix = field(default_factory=NetworkMatrix)

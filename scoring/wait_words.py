@@ -30,10 +30,11 @@ def why_it_waits(explanation: Explanation, gang: Gang, plan: Plan, snapshot: Sna
         case Reason.INCOMPLETE:
             return f"The gang waits for pods: {waiting.detail}."
         case Reason.NO_ROOM:
-            return f"{_missing(explanation, gang)}{_queue(plan, gang.key)}"
+            return f"{_missing(explanation, gang)}{_queue(plan, gang.key)}{_room_is_made(snapshot, gang.key)}"
         case Reason.BEHIND:
             ahead = _ahead(explanation, gang.key, plan, snapshot)
-            return f"{_missing(explanation, gang)} Planned ahead of it: {ahead}."
+            made = _room_is_made(snapshot, gang.key)
+            return f"{_missing(explanation, gang)} Planned ahead of it: {ahead}.{made}"
         case Reason.IMPOSSIBLE:
             return f"{_never(explanation, gang)} More or larger nodes, smaller requests or a lower minimum would help."
         case Reason.NO_ALLOWED_ZONE:
@@ -73,6 +74,15 @@ def _queue(plan: Plan, key: GangKey) -> str:
     rank = plan.waiting[key].rank
     ahead = sum(other.rank < rank for other in plan.waiting.values())
     return f" {_count(ahead, 'gang')} {'waits' if ahead == 1 else 'wait'} ahead of it." if ahead else ""
+
+
+def _room_is_made(snapshot: Snapshot, key: GangKey) -> str:
+    """Who leaves for it."""
+    claim = snapshot.claims.get(key)
+    if claim is None or not claim.givers:
+        return ""
+    leave = "leaves" if len(claim.givers) == 1 else "leave"
+    return f" {_some(claim.givers)} {leave} for it, and the room is kept."
 
 
 def _ahead(explanation: Explanation, key: GangKey, plan: Plan, snapshot: Snapshot) -> str:

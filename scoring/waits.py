@@ -84,6 +84,21 @@ def starve_limit_s(gang: Gang, policy: QueuePolicy) -> float:
     return policy.starve_limit_s
 
 
+def periods_starved(gang: Gang, policy: QueuePolicy, *, now_s: float) -> int:
+    """Hold times (`starving_hold_s`) that have passed since the clock reached STARVELIMIT; -1: it has not.
+
+    Whenever this changes, time alone may change whose turn it is and what is held.
+
+    >>> from tests.builders import gang
+    >>> policy = QueuePolicy(starve_limit_s=60.0, starving_hold_s=100.0)
+    >>> [periods_starved(gang("g", 1), policy, now_s=now_s) for now_s in (59.0, 60.0, 159.0, 160.0)]
+    [-1, 0, 0, 1]
+    """
+    since_s = waiting_since_s(gang)
+    starved_s = now_s - since_s - starve_limit_s(gang, policy) if since_s is not None else -1.0
+    return int(starved_s / policy.starving_hold_s) if starved_s >= 0.0 else -1
+
+
 def state_of(gang: Gang, quorum: Quorum, *, starving: bool) -> JobState:
     """What the gang is. `starving`: it would be, if it waits (`scoring.plan.order` knows).
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from extender.app import Callers
 from extender.bootstrap.assembly import assemble
+from extender.bootstrap.elastic import feeds_of, named_kinds
 from extender.bootstrap.network import closing, sources_of
 from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
@@ -48,10 +49,12 @@ async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
     async with AsyncExitStack() as stack:
         server = load_credentials(settings.kubeconfig, clock=clock)
-        api = await stack.enter_async_context(KubeClient(server, clock=clock, rng=rng))
+        kube = KubeClient(server, clock=clock, rng=rng, more_kinds=named_kinds(settings))
+        api = await stack.enter_async_context(kube)
         reviews = None
-        if settings.debug_auth is DebugAuth.TOKEN:
-            reviews = await stack.enter_async_context(KubeReviews(server))
+        reporting = settings.reports.port is not None and settings.reports.service_accounts
+        if settings.debug_auth is DebugAuth.TOKEN or reporting:
+            reviews = await stack.enter_async_context(KubeReviews.opened(server))
         sources = [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
         stands = await stack.enter_async_context(
             candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())
@@ -95,6 +98,7 @@ def following(
         reviews=reviews,
         stands=stands,
         heard=comeback.heard,
+        feeds=feeds_of(settings, follow),
     )
 
 

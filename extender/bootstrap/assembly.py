@@ -13,10 +13,14 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from extender.api.jobs import jobs_router
 from extender.api.queue import queue_router
 from extender.app import Callers, create_app
 from extender.bootstrap.doors import ports_of
+from extender.bootstrap.elastic import Feeds
 from extender.bootstrap.network import NodesWatched, refresh_of
+from extender.bootstrap.preempting import preemptions_of
+from extender.bootstrap.reporting import reporting_of, reports_port
 from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
@@ -24,11 +28,20 @@ from extender.candidacy import Candidacy
 from extender.controller.complaints import Complaints
 from extender.controller.events import Events
 from extender.controller.evictions import Evictions
+from extender.controller.finishing import Finishing
 from extender.controller.group_status import GroupStatuses
+from extender.controller.judge import Judge
+from extender.controller.owner_ages import OwnerAges
 from extender.controller.quiet import Quiet
+from extender.controller.recreation import Recreation
+from extender.controller.repairs import Repairs
 from extender.controller.repins import Repins
+from extender.controller.restarts import Restarts
 from extender.controller.waits import Waits
 from extender.controller.wakes import Gates, Wakes
+from extender.elastic.controller import Elastic
+from extender.elastic.follow import Limits as ElasticLimits
+from extender.elastic.parts import Parts
 from extender.kube.reflector import Reflector
 from extender.network.refresh import NetworkStatus, Polled
 from extender.ports import Clock, ClusterApi, Reviews
@@ -45,9 +58,11 @@ from extender.service.leadership import Duties
 from extender.service.learning import Learning
 from extender.service.offers import Offers
 from extender.service.parking import Parking
+from extender.service.plain import PlainPods
 from extender.service.planning import Planner
 from extender.service.queue import QueueView
 from extender.service.reporting import Reporting
+from extender.service.starvation import Starvation
 from extender.service.stranding import Stranding
 from extender.service.verbs import Books, Verbs
 from extender.service.views import Views
@@ -59,7 +74,7 @@ from scoring.plan import Plan
 from scoring.reasons import Reason
 
 _FIRST_LOOK_S = 10.0
-"""Longest wait for the first network data before the first plan is made without."""
+"""Longest wait for the first network data, and for the ages of jobs, before the first plan is made without."""
 
 
 def assemble(
@@ -76,6 +91,7 @@ def assemble(
     reviews: Reviews | None = None,
     stands: Candidacy | None = None,
     heard: Callable[[], None] = lambda: None,
+    feeds: Feeds | None = None,
 ) -> Service:
     """The service over `cache`, which `reflectors` or the caller fill, writing through `api`.
 
@@ -91,7 +107,7 @@ def assemble(
     policy = settings.policy()
     planner = Planner(cache, policy, clock, telemetry, log, interval_s=settings.plan_interval_ms / 1000.0)
     health = NodeHealth(cache, clock, node_lost_s=settings.node_lost_s)
-    offers, parking = Offers(), Parking()
+    offers, parking, plain = Offers(), Parking(), PlainPods(cache, planner, clock)
     events = Events(api, clock, telemetry, instance=socket.gethostname())
     lapses = Lapses(cache, clock, log, tell=events.tell)
     admissions = Admissions(
@@ -134,10 +150,13 @@ def assemble(
     def news() -> int:
         """Each list that was read anew, and each take-over, begins the quiet time anew."""
         relists = sum(reflector.status().relists for reflector in reflectors.values())
+        relists += feeds.relists() if feeds is not None else 0
         return relists if leadership is None else relists + leadership.terms
 
     quiet = Quiet(clock, relists=news)
-    evictions = Evictions(cache, api, clock, telemetry, log, refused=binds.eviction_refused, quiet=quiet)
+    evictions = Evictions(
+        cache, api, clock, telemetry, log, refused=binds.eviction_refused, quiet=quiet, tell=events.tell
+    )
     repins = Repins(
         cache,
         api,
@@ -150,6 +169,40 @@ def assemble(
         timeout_s=settings.repin_timeout_s,
     )
     groups = groups if groups is not None else SeenGroups(cache.pod_groups)
+    judge = Judge(cache, api, lost_of=health.lost_under)
+    restarts = Restarts(
+        judge,
+        Recreation(cache, api, clock, telemetry, log, lost_of=health.lost_under, tell_of=events.tell_of),
+        api,
+        clock,
+        telemetry,
+        quiet=quiet,
+        limits=policy.restarts,
+    )
+    repairs = Repairs(
+        cache,
+        groups,
+        clock,
+        policy,
+        restarts,
+        lost_of=health.lost_under,
+        silent=health.silent,
+        wants_no_more=judge.wants_no_more,
+        tell_of=events.tell_of,
+    )
+    preemptions = preemptions_of(
+        settings,
+        cache,
+        api,
+        clock,
+        planner,
+        restarts,
+        groups=groups,
+        telemetry=telemetry,
+        log=log,
+        quiet=quiet,
+        tell=events.tell_of,
+    )
     complaints = Complaints(cache, clock, policy, events.tell, groups=groups, tell_of=events.tell_of)
 
     def current() -> Plan | None:
@@ -165,6 +218,32 @@ def assemble(
         may_tell=acting,
         explain=lambda gang: explain(cache.snapshot(), planner.current, gang, policy, memo=planner.memo),
     )
+    elastic = reported = None
+    if feeds is not None:
+        reported = reporting_of(settings, cache, planner, clock, telemetry)
+        limits = settings.elastic
+        elastic = Elastic(
+            Parts(
+                feeds.kinds,
+                cache,
+                planner,
+                feeds.jobs,
+                feeds.autoscalers,
+                api,
+                clock,
+                reported.records,
+                telemetry,
+                log,
+                quiet,
+                events.tell_of,
+                rng,
+            ),
+            limits.options(),
+            ElasticLimits(limits.removal_timeout_s, limits.reserve_timeout_s, limits.growth_timeout_s),
+            acting=acting,
+            feed=feeds,
+            wishes=reported.wishes,
+        )
     learning = Learning(
         lambda member_class, node: cache.exclude(member_class, node, clock.now_s() + settings.exclusion_ttl_s),
         sees_all_nodes=settings.sees_all_nodes,
@@ -176,12 +255,12 @@ def assemble(
     def answers() -> bool:
         return synced() and acting()
 
-    catch_up = CatchUp(cache, clock)
+    catch_up, ages = CatchUp(cache, clock), OwnerAges(cache, api, clock)
     verbs = Verbs(
         cache,
         planner,
         binds,
-        Books(offers, parking, learning, StormGuard()),
+        Books(offers, parking, learning, StormGuard(), plain),
         catch_up,
         clock,
         log,
@@ -205,6 +284,8 @@ def assemble(
         sync=sync,
         network=network,
         leadership=leadership.status if leadership is not None else None,
+        repair=repairs.words,
+        preemption_blocked=preemptions.why_blocked if preemptions is not None else lambda _: None,
     )
     reporting = Reporting(telemetry, sync=sync, network=network)
     housekeeping = Housekeeping(
@@ -216,10 +297,21 @@ def assemble(
         admissions,
         health,
         clock,
-        also=(repins.look, complaints.look, statuses.look, waits.look),
+        also=(
+            repins.look,
+            repairs.look_in_steps,
+            Finishing(cache, api, clock, telemetry, plan=current).look,
+            *([preemptions.look] if preemptions is not None else []),
+            *([reported.metering.look] if reported is not None else []),
+            complaints.look,
+            statuses.look,
+            waits.look,
+            Starvation(cache, planner, clock).look,
+        ),
         acting=acting,
     )
     planner.subscribe(housekeeping.plan_made)
+    planner.subscribe(lambda plan: wakes.add(plain.woken_by(plan)))
     if settings.network.unusable_loss_ratio is not None:
         degrading = Degrading(
             cache,
@@ -254,12 +346,23 @@ def assemble(
             with suppress(TimeoutError):  # a source that hangs must not keep jobs from starting
                 async with asyncio.timeout(_FIRST_LOOK_S):
                     await refresh.first_look.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_LOOK_S):
+                await ages.first_look()
+        if feeds is not None:
+            with suppress(TimeoutError):  # rights for jobs may be missing
+                async with asyncio.timeout(_FIRST_LOOK_S):
+                    await feeds.synced()
         # What was read at start lives as long as the process: the collector need not look at it again. Collecting
         # first would stop the loop for a tenth of a second and find next to nothing.
         gc.freeze()
         if leadership is None:
             telemetry.leader(leads=True)
             admissions.recover()
+            if preemptions is not None:
+                preemptions.recover()
+            if elastic is not None:
+                elastic.recover()
         await planner.replan_in_steps()
         if leadership is not None:
             leadership.ready.set()
@@ -267,17 +370,31 @@ def assemble(
 
     def take_up() -> None:
         """A term begins as the process does after a restart."""
-        for book in (wakes, parking, offers, repins, admissions):
+        for book in (wakes, parking, plain, offers, repins, restarts, repairs, admissions):
             book.forget()
         binds.begin_anew()
         admissions.recover()
+        if elastic is not None:
+            elastic.forget()
+            elastic.recover()
+        if reported is not None:
+            reported.forget()
+        if preemptions is not None:
+            preemptions.forget()
+            preemptions.recover()
         planner.replan()
         housekeeping.plan_made(planner.current)  # which need not be a new one
 
     def lay_down() -> None:
         """A term ends: who waits is told so, and nothing is kept for anybody."""
         binds.stand_down()
-        for book in (wakes, parking, admissions):
+        if elastic is not None:
+            elastic.forget()
+        if reported is not None:
+            reported.forget()
+        if preemptions is not None:
+            preemptions.forget()
+        for book in (wakes, parking, plain, restarts, repairs, admissions):
             book.forget()
 
     async def over() -> None:
@@ -293,7 +410,11 @@ def assemble(
         "group status": statuses.run,
         "housekeeping": housekeeping.run,
         "reporting": reporting.run,
+        "owners": ages.run,
     }
+    if elastic is not None and feeds is not None:
+        tasks |= {f"follow {name}": r.run for name, r in feeds.reflectors.items()}
+        tasks["elastic"] = elastic.run
     if refresh is not None:
         tasks["network"] = refresh.run
     if tls is not None:
@@ -301,7 +422,13 @@ def assemble(
     if leadership is not None:
         leadership.duties = Duties(take_up=take_up, lay_down=lay_down, heard=heard, over=over)
         tasks["leadership"] = leadership.run
-    queue = queue_router(QueueView(cache, planner, clock).document)
-    app = create_app(verbs, views, telemetry, max_body_bytes=settings.max_body_bytes, callers=callers, routers=(queue,))
+    queue = queue_router(QueueView(cache, planner, clock).document_in_turns)
+    jobs = jobs_router(reported.view if reported is not None else None)
+    app = create_app(
+        verbs, views, telemetry, max_body_bytes=settings.max_body_bytes, callers=callers, routers=(queue, jobs)
+    )
     ports = ports_of(settings, app, clock, reviews)
-    return Service(cache, planner, binds, admissions, verbs, views, telemetry, *ports, tls, tasks, leadership)
+    reports = reports_port(settings, reported, clock, reviews, acting=acting, count=telemetry.reported)
+    return Service(
+        cache, planner, binds, admissions, verbs, views, telemetry, *ports, tls, tasks, leadership, reports, restarts
+    )

@@ -11,6 +11,7 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from extender.cache import ClusterCache
+from extender.controller.restarts import Restarts
 from extender.service.admission import Admissions
 from extender.service.binding import Binds
 from extender.service.leadership import Leadership
@@ -43,6 +44,10 @@ class Service:
     """name → coroutine function that runs until cancelled"""
     leadership: Leadership | None = None
     """Our part in the election; None: there is none, and we act."""
+    reports_app: ASGIApp | None = None
+    """For training jobs alone: what they report. None: they cannot."""
+    restarts: Restarts | None = None
+    """Gangs that are being started anew."""
 
     async def run(self) -> None:
         """Run everything behind the HTTP face until cancelled; the first task that fails ends all of them."""

@@ -11,15 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from extender.cache.decisions import Decisions
-from extender.cache.gangs import build_gang
+from extender.cache.gangs import build_gang, renewed
+from extender.cache.minimums import Minimums
 from extender.cache.nodes import Nodes
+from extender.cache.owners import Owners
 from extender.cache.pods import PodChange, Pods, same_but_version
 from extender.cache.sinks import Sink
 from extender.cache.usage import Usage
 from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ResourceName
 from scoring.model import Gang, GangSource, MemberClass, Node, Pod, PodGroup
 from scoring.network import NetworkMatrix
-from scoring.snapshot import Snapshot
+from scoring.snapshot import Claim, Commitment, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,14 @@ class ClusterCache:
         self._usage = Usage()
         self._decisions = Decisions()
         self._network = NetworkMatrix()
+        self.owners = Owners()
+        """Ages of jobs, which `set_owners` adds to"""
+        self._minimums = Minimums()
         self._gangs: dict[GangKey, Gang] = {}
         self._gangs_view: Mapping[GangKey, Gang] | None = None
         self._stale_gangs: set[GangKey] = set()
+        self._regrouped: set[GangKey] = set()
+        """Gangs whose PodGroup changed since they were built"""
         self._version = 1
         self._batches = 0
         self._pending_change = False
@@ -128,6 +135,17 @@ class ClusterCache:
         if (known.version, known.evaluated_at_s) != (matrix.version, matrix.evaluated_at_s):
             self.changed()
 
+    def set_owners(self, created_s: Mapping[str, float]) -> None:
+        """Owners of pods (by uid) were read: gangs are as old as they are. Cost: O(pods of gangs)."""
+        self.owners.note(created_s)
+        older = [key for key, gang in self._own_gangs().items() if self._age_s(key) not in (None, gang.created_s)]
+        decides = [self._regroup(key) for key in older]
+        self._note(any(decides))
+
+    def set_minimum(self, gang: GangKey, owner_uid: str, count: int) -> None:
+        """The gang's owner was read, and needs no more than `count` of its members by now (S8)."""
+        self._note(self._minimums.note(gang, owner_uid, count) and self._regroup(gang))
+
     def set_commitment(self, gang: GangKey, assignment: Mapping[PodUid, NodeName], *, as_planned: bool = False) -> None:
         """Begin or replace a gang's commitment (S4). ValueError: one of the pods is committed in another gang.
 
@@ -147,6 +165,11 @@ class ClusterCache:
             return None
         return self._decisions.commitments[gang].assignment[uid]
 
+    @property
+    def commitments(self) -> Mapping[GangKey, Commitment]:
+        """What is committed now; not written again. Where this is empty nobody need look at a snapshot for it."""
+        return self._decisions.commitments
+
     def free_to_commit(self, gang: GangKey, assignment: Mapping[PodUid, NodeName]) -> dict[PodUid, NodeName]:
         """The part of `assignment` that `set_commitment` takes: without pods that changed gangs a moment ago."""
         return {uid: node for uid, node in assignment.items() if self._decisions.gang_of(uid) in (None, gang)}
@@ -163,9 +186,21 @@ class ClusterCache:
         """End a gang's back-off early: its pods changed (S5)."""
         self._note(self._decisions.back_off(gang, None))
 
+    def set_claim(self, claim: Claim) -> None:
+        """Keep the room that others leave for a gang, or replace what is kept for it."""
+        self._note(self._decisions.claim(claim.gang, claim))
+
+    def clear_claim(self, gang: GangKey) -> None:
+        """Keep no room for the gang any more: it has its nodes, or its time is over."""
+        self._note(self._decisions.claim(gang, None))
+
     def expire(self, now_s: float) -> None:
         """Forget exclusions and back-offs whose time has come; call it at `next_expiry_s` or more often."""
         self._note(self._decisions.expire(now_s))
+
+    def time_passed(self) -> None:
+        """Time alone changed whose turn it is: what is decided from the same objects may be another thing now."""
+        self._note(True)
 
     def next_expiry_s(self) -> float | None:
         """The next moment at which `expire` changes something, in Unix seconds. Cost: O(exclusions)."""
@@ -191,12 +226,13 @@ class ClusterCache:
         self._snapshot = Snapshot(
             version=self._version,
             table=table,
-            used=self._usage.matrix(table),
+            used=self._usage.matrix(table, self._nodes.moved),
             host_ports=self._usage.host_ports(),
             gangs=self._own_gangs(),
             commitments=self._decisions.commitments,
             exclusions=self._decisions.exclusions,
             backing_off_until_s=self._decisions.back_offs,
+            claims=self._decisions.claims,
             network=self._network,
         )
         return self._snapshot
@@ -239,6 +275,10 @@ class ClusterCache:
     def is_own(self, pod: Pod) -> bool:
         """Whether netgang may gate, hold, patch or evict this pod, known or not (S1)."""
         return self._pods.is_own(pod)
+
+    def counted_on(self, pod: Pod) -> NodeName | None:
+        """The node whose room is counted as this pod's already: it is there, nominated or pinned (S12)."""
+        return self._pods.claim(pod)
 
     def planned_as(self, pod: Pod) -> Pod:
         """A pod read from elsewhere as the planner is to see it: without the request that only marks it as ours."""
@@ -346,6 +386,8 @@ class ClusterCache:
         """The gang is to be built again; whether it is, or was, one of ours."""
         group = self._pods.groups.get(key)
         ended = group is None and self._decisions.back_off(key, None)
+        if group is None:
+            self._minimums.drop(key)
         if key not in self._gangs and (group is None or not group.own):
             return ended
         self._stale_gangs.add(key)
@@ -356,10 +398,17 @@ class ClusterCache:
         if groups.get(group.key) == group:
             return False
         groups[group.key] = group
-        return self._touch_gang(group.key)
+        return self._regroup(group.key)
 
     def _drop_pod_group(self, source: GangSource, key: GangKey) -> bool:
-        return self._pod_groups[source].pop(key, None) is not None and self._touch_gang(key)
+        return self._pod_groups[source].pop(key, None) is not None and self._regroup(key)
+
+    def _regroup(self, key: GangKey) -> bool:
+        """The gang's PodGroup changed; whether the gang is, or was, one of ours."""
+        decides = self._touch_gang(key)
+        if key in self._stale_gangs:
+            self._regrouped.add(key)
+        return decides
 
     def _pod_group_sink(self, source: GangSource) -> Sink[PodGroup]:
         return Sink(
@@ -383,10 +432,18 @@ class ClusterCache:
             if group is None or not group.own:
                 self._gangs.pop(key, None)
             else:
-                self._gangs[key] = self._build(key)
+                self._gangs[key] = self._renewed(key) or self._build(key)
         if keys:
+            self._regrouped -= keys
             self._stale_gangs = self._stale_gangs - keys
             self._gangs_view = None
+
+    def _renewed(self, key: GangKey) -> Gang | None:
+        """The gang as it was with its members' newer records, if nothing else can have changed."""
+        known = self._gangs.get(key)
+        if known is None or key in self._regrouped or self._managed_resource is not None:
+            return None
+        return renewed(known, self._pods.members_by_uid(key))
 
     def _build(self, key: GangKey) -> Gang:
         return build_gang(
@@ -394,7 +451,13 @@ class ClusterCache:
             self._pod_groups,
             is_own=self._pods.is_own,
             managed_resource=self._managed_resource,
+            owner_created_s=self._age_s(key),
+            most_needed=self._minimums.of(key, self._pods.members(key)),
         )
+
+    def _age_s(self, key: GangKey) -> float | None:
+        """When the owner of the gang's pods was created, as far as it is known."""
+        return self.owners.created_s(self._pods.members(key))
 
     def _note(self, changed: bool, *, expected: bool = False) -> None:
         self._expected = changed and expected

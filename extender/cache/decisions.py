@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
-from scoring.snapshot import Commitment
+from scoring.snapshot import Claim, Commitment
 
 
 class Decisions:
@@ -21,6 +21,7 @@ class Decisions:
         self._exclusions: dict[MemberClass, dict[NodeName, float]] = {}
         self._excluded: Mapping[MemberClass, frozenset[NodeName]] = {}
         self._back_offs: dict[GangKey, float] = {}
+        self._claims: Mapping[GangKey, Claim] = {}
 
     @property
     def commitments(self) -> Mapping[GangKey, Commitment]:
@@ -36,6 +37,11 @@ class Decisions:
     def back_offs(self) -> Mapping[GangKey, float]:
         """Gang → Unix seconds before which it may not reserve again."""
         return self._back_offs
+
+    @property
+    def claims(self) -> Mapping[GangKey, Claim]:
+        """Gang → the room that others leave for it."""
+        return self._claims
 
     def gang_of(self, uid: PodUid) -> GangKey | None:
         """The gang in which a pod is committed."""
@@ -93,6 +99,16 @@ class Decisions:
         if until_s is not None:
             rest[gang] = until_s
         self._back_offs = rest
+        return True
+
+    def claim(self, gang: GangKey, claim: Claim | None) -> bool:
+        """Set, or with `None` end, the gang's claim."""
+        if self._claims.get(gang) == claim:
+            return False
+        rest = {key: one for key, one in self._claims.items() if key != gang}
+        if claim is not None:
+            rest[gang] = claim
+        self._claims = rest
         return True
 
     def expire(self, now_s: float) -> bool:

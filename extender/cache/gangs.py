@@ -6,15 +6,20 @@ mended template works as soon as the first new pods exist.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
-from scoring.ids import GangKey
+from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, GroupRef, Pod, PodGroup, Role
 from scoring.reasons import Reason
 
 PodGroups = Mapping[GangSource, Mapping[GangKey, PodGroup]]
 """kind → gang → its PodGroup; POD_GROUP is coscheduling's kind, NATIVE kube-scheduler's own, ANNOTATION Volcano's"""
 
+_TOLD = attrgetter(
+    "group", "options", "priority", "scheduler_name", "deleting", "terminal", "index", "name", "created_s", "owner"
+)
+"""What `build_gang` reads of a pod, besides its role"""
 _ROLE_ORDER: Mapping[Role, int] = {Role.PS: 0, Role.CHIEF: 1, Role.WORKER: 2, Role.OTHER: 3}
 """role → place among the members"""
 
@@ -26,27 +31,60 @@ class _Fault:
 
 
 def build_gang(
-    members: Iterable[Pod], pod_groups: PodGroups, *, is_own: Callable[[Pod], bool], managed_resource: str | None = None
+    members: Iterable[Pod],
+    pod_groups: PodGroups,
+    *,
+    is_own: Callable[[Pod], bool],
+    managed_resource: str | None = None,
+    owner_created_s: float | None = None,
+    most_needed: int | None = None,
 ) -> Gang:
-    """Put a gang together from all pods that name it (at least one). Cost: O(n log n)."""
+    """Put a gang together from all pods that name it (at least one). Cost: O(n log n).
+
+    Its age is its owner's, where that is known, else its PodGroup's, else its oldest pod's (S14). `most_needed`: its
+    owner needs no more members than that, whatever its minimum says (S8).
+    """
     ordered = tuple(sorted(members, key=_order))
     telling = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)
     first = _ref(telling[0])
     group = _pod_group(first, pod_groups)
+    least = _min_member(telling, first, group)
     fault = _fault(telling, first, group) or _mixed(telling, is_own, managed_resource)
     return Gang(
         key=first.key,
         source=first.source,
-        min_member=_min_member(telling, first, group),
+        min_member=min(least, most_needed) if most_needed is not None else least,
         members=ordered,
         priority=max(pod.priority for pod in telling),
-        created_s=group.created_s if group is not None else min(pod.created_s for pod in ordered),
+        created_s=owner_created_s if owner_created_s is not None else _created_s(ordered, group),
         options=_options(telling),
         problem=fault.reason if fault is not None else None,
         problem_detail=fault.detail if fault is not None else "",
         schedule_timeout_s=group.schedule_timeout_s if group is not None else None,
         own=all(is_own(pod) for pod in telling),
     )
+
+
+def renewed(known: Gang, members: Mapping[PodUid, Pod]) -> Gang | None:
+    """`known` with these members' newer records; `None`: more than how far they are has changed, so build it anew.
+
+    Why: a gang of n is bound in n steps, and each of them, and each of its pods' events, would put it together again.
+    The PodGroup, and who is ours, must be what `known` was built with. Cost: O(n), a third of `build_gang`.
+    """
+    if len(members) != len(known.members):
+        return None
+    found: list[Pod] = []
+    for before in known.members:
+        after = members.get(before.uid)
+        if after is None or not (after is before or _tells_the_same(before, after)):
+            return None
+        found.append(after)
+    return replace(known, members=tuple(found))
+
+
+def _tells_the_same(before: Pod, after: Pod) -> bool:
+    """Whether all that a gang is made of, besides its members themselves, is the same in both records of one pod."""
+    return bool(_TOLD(before) == _TOLD(after)) and before.member_class.role is after.member_class.role
 
 
 def _order(pod: Pod) -> tuple[int, bool, int, str]:
@@ -74,6 +112,10 @@ def _pod_group(ref: GroupRef, pod_groups: PodGroups) -> PodGroup | None:
         if group is not None:
             return group
     return None
+
+
+def _created_s(members: Sequence[Pod], group: PodGroup | None) -> float:
+    return group.created_s if group is not None else min(pod.created_s for pod in members)
 
 
 def _min_member(telling: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> int:

@@ -85,6 +85,11 @@ class Pods:
         group = self._groups.get(gang)
         return tuple(self._by_uid[uid] for uid in group.uids) if group is not None else ()
 
+    def members_by_uid(self, gang: GangKey) -> Mapping[PodUid, Pod]:
+        """The same by uid."""
+        group = self._groups.get(gang)
+        return {uid: self._by_uid[uid] for uid in group.uids} if group is not None else {}
+
     def of_job(self, job: JobKey) -> tuple[Pod, ...]:
         """Pods of the job, sorted by name."""
         return tuple(sorted((self._by_uid[uid] for uid in self._jobs.get(job, ())), key=lambda pod: pod.name))

@@ -45,6 +45,17 @@ class Happening(StrEnum):
     GANG_WAITING = "GangWaiting"
     GANG_STUCK = "GangCannotStart"
     GANG_STARTED = "GangStarted"
+    PREEMPTS = "GangPreempts"
+    PREEMPTED = "GangPreempted"
+    PREEMPTION_BLOCKED = "GangPreemptionBlocked"
+    PREEMPTION_LAPSED = "GangPreemptionLapsed"
+    RESTARTED = "GangRestarted"
+    NOT_RESTARTED = "GangNotRestarted"
+    NOT_EVICTED = "GangNotEvicted"
+    BROKEN = "GangBroken"
+    JOB_SHRUNK = "JobShrunk"
+    JOB_GROWN = "JobGrown"
+    JOB_NOT_RESIZED = "JobNotResized"
 
 
 _ACTIONS: Mapping[Happening, str] = {
@@ -59,8 +70,24 @@ _ACTIONS: Mapping[Happening, str] = {
     Happening.GANG_WAITING: "Plan",
     Happening.GANG_STUCK: "Plan",
     Happening.GANG_STARTED: "Bind",
+    Happening.PREEMPTS: "Preempt",
+    Happening.PREEMPTED: "Preempt",
+    Happening.PREEMPTION_BLOCKED: "Preempt",
+    Happening.PREEMPTION_LAPSED: "Preempt",
+    Happening.RESTARTED: "Restart",
+    Happening.NOT_RESTARTED: "Restart",
+    Happening.NOT_EVICTED: "Evict",
+    Happening.BROKEN: "Repair",
+    Happening.JOB_SHRUNK: "Resize",
+    Happening.JOB_GROWN: "Resize",
+    Happening.JOB_NOT_RESIZED: "Resize",
 }
-_NORMAL = frozenset({Happening.REPINNED, Happening.GANG_WAITING, Happening.GANG_STARTED})
+_NORMAL = frozenset(
+    {
+        *(Happening.REPINNED, Happening.GANG_WAITING, Happening.GANG_STARTED, Happening.RESTARTED),
+        *(Happening.PREEMPTS, Happening.JOB_SHRUNK, Happening.JOB_GROWN),
+    }
+)
 """Nobody has to do anything"""
 
 Tell: TypeAlias = Callable[[Pod, Happening, str], None]

@@ -27,6 +27,8 @@ _AT_ONCE = 16
 """Patches under way at the same time."""
 _TURN = 32
 """Patches for one gang before the next has its turn."""
+_PLAIN = ""
+"""Plain pods take turns as if they were one gang: thousands may be woken at once, and a gang must not wait for all."""
 _BURST_S = 0.05
 """After a pause, as many patches as the limit allows in this time go at once."""
 _TICK_S = 1e-4
@@ -74,7 +76,7 @@ class Wakes:
         self._interval_s = 1.0 / per_s
         self._next_s = clock.monotonic_s()
         self._turns: OrderedDict[str, deque[PodUid]] = OrderedDict()
-        """gang (or pod without one) → its pods that wait for their patch"""
+        """gang (or all plain pods together) → its pods that wait for their patch"""
         self._left = _TURN
         """Patches that the first gang may still send in its turn"""
         self._queued: set[PodUid] = set()
@@ -106,7 +108,7 @@ class Wakes:
                 self._failures.pop(uid, None)
                 continue
             self._queued.add(uid)
-            self._turns.setdefault(pod.group.key if pod.group is not None else str(uid), deque()).append(uid)
+            self._turns.setdefault(pod.group.key if pod.group is not None else _PLAIN, deque()).append(uid)
         if self._turns:
             self._ready.set()
 

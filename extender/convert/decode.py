@@ -23,8 +23,10 @@ class Json(msgspec.Struct, rename="camel", gc=False):
 class Owner(Json):
     """One of `metadata.ownerReferences`."""
 
+    api_version: str = ""
     kind: str = ""
     name: str = ""
+    uid: str = ""
     controller: bool | None = None
 
 

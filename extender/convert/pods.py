@@ -12,12 +12,12 @@ from sys import intern
 import msgspec
 
 from extender.convert.constraints import ConstraintParts, claim_names, constraints, unmodelled_constraints
-from extender.convert.decode import NO_RAW, Json, Metadata, decode, given, seconds, shared
+from extender.convert.decode import NO_RAW, Json, Metadata, Owner, decode, given, seconds, shared
 from extender.convert.groups import group_of
 from extender.convert.requests import ContainerResources, PodResources, pod_requests
 from extender.convert.roles import OWN_PREFIX, membership, own_options
 from scoring.ids import Namespace, NodeName, PodName, PodUid
-from scoring.model import GATE, MemberClass, Phase, Pod, Role
+from scoring.model import GATE, Controller, MemberClass, Phase, Pod, Role
 
 NUDGE_ANNOTATION = OWN_PREFIX + "nudge"
 """Written by the controller to wake a parked pod; never an option, so that a nudge changes no decision."""
@@ -52,6 +52,7 @@ class _Spec(Json):
     node_name: str | None = None
     scheduler_name: str | None = None
     priority: int | None = None
+    preemption_policy: str | None = None
     containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
     overhead: msgspec.Raw = NO_RAW
@@ -130,6 +131,7 @@ def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
         nominated_node=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
         phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
         priority=spec.priority or 0,
+        never_preempts=spec.preemption_policy == "Never",
         created_s=seconds(meta.creation_timestamp),
         scheduled_s=_scheduled_s(spec, status) if group is not None else None,
         deleting=meta.deletion_timestamp is not None,
@@ -139,10 +141,20 @@ def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
         unschedulable=admitted_to is not None and not gates and _unschedulable(status),
         group=group,
         job=place.job,
+        owner=_controller(meta.owner_references) if group is not None and meta.owner_references else None,
         index=place.index,
         options=shared(own_options(annotations, written_by_us=_WRITTEN_BY_US)),
         resource_version=meta.resource_version or "",
     )
+
+
+def _controller(owners: list[Owner]) -> Controller | None:
+    """The controller among the owners; pods of one job share one record of it."""
+    for one in owners:
+        if one.controller:
+            same: Controller = shared(Controller(one.api_version, one.kind, one.name, one.uid))
+            return same
+    return None
 
 
 @lru_cache(maxsize=16384)

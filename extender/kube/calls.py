@@ -69,6 +69,22 @@ OWNERS: Mapping[tuple[str, str], Resource] = {
     (_KUBEFLOW, "PaddleJob"): Resource(_KUBEFLOW, "v1", "paddlejobs"),
     (_KUBEFLOW, "JAXJob"): Resource(_KUBEFLOW, "v1", "jaxjobs"),
 }
+SUSPENDED: Mapping[tuple[str, str], Resource] = {
+    # (API group, kind) → an owner that has suspend and resume, by which its gang is started anew as a whole
+    key: OWNERS[key]
+    for key in OWNERS
+    if key == ("batch", "Job") or key[0] == _KUBEFLOW
+}
+SUSPENDED_AT: tuple[tuple[str, Resource], ...] = (
+    *((kind, resource) for (_, kind), resource in SUSPENDED.items()),
+    ("MPIJob", Resource(_KUBEFLOW, "v2beta1", "mpijobs")),
+)
+"""Kind and address of each collection in which suspended owners may be; MPIJobs are served in one of two versions."""
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
+JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets")
+AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers")
+RESIZED: Mapping[tuple[str, str], Resource] = {**SUSPENDED, ("jobset.x-k8s.io", "JobSet"): JOB_SETS}
+"""(API group, kind) → a job whose worker count may be changed"""
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 
 
@@ -110,6 +126,19 @@ ACCESS_REVIEW = Call("create", Resource("authorization.k8s.io", "v1", "subjectac
 READ = (PODS, NODES, POD_GROUPS)
 """Collections that may be listed and watched."""
 
+RESTARTS: tuple[Call, ...] = (
+    *(Call(verb, resource) for resource in SUSPENDED.values() for verb in ("list", "patch")),
+    Call("list", BUDGETS),
+)
+"""Made only for gangs that are started anew as a whole: their rights are in manifests/components/restart."""
+
+ELASTIC: tuple[Call, ...] = (
+    *(Call(verb, resource) for resource in RESIZED.values() for verb in ("list", "watch", "patch")),
+    Call("get", JOB_SETS),
+    *(Call(verb, AUTOSCALERS) for verb in ("list", "watch")),
+)
+"""Made only with `elastic.enabled`, beside those of CALLS: their rights are in manifests/components/elastic."""
+
 CALLS: tuple[Call, ...] = (
     *(Call(verb, resource) for resource in READ for verb in ("list", "watch")),
     POD_GET,
@@ -137,23 +166,32 @@ def rules(calls: Iterable[Call] = CALLS) -> frozenset[tuple[str, str, str]]:
     return frozenset(call.rule for call in calls)
 
 
-def owner_path(api_version: str, kind: str, namespace: str, name: str) -> str:
+def owner_path(
+    api_version: str,
+    kind: str,
+    namespace: str,
+    name: str,
+    *,
+    among: Mapping[tuple[str, str], Resource] = OWNERS,
+) -> str:
     """URL path of an owner of pods, in the version that the pod names: rights are by group.
 
-    Errors: ValueError if OWNERS has no such kind, or what is given is no version.
+    Errors: ValueError if `among` has no such kind, or what is given is no version.
 
     >>> owner_path("kubeflow.org/v2beta1", "MPIJob", "team-a", "horovod")
     '/apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs/horovod'
     """
     group, _, version = api_version.rpartition("/")
-    resource = OWNERS.get((group, kind))
+    resource = among.get((group, kind))
     if resource is None or not _VERSION.fullmatch(version):
-        raise ValueError(f"{kind} of {api_version} is not an owner that extender.kube.calls allows to read")
+        raise ValueError(f"{kind} of {api_version} is not an owner for which extender.kube.calls has this call")
     return replace(resource, version=version).path(namespace, name)
 
 
-def resource_of(path: str) -> Resource:
+def resource_of(path: str, more: Iterable[Resource] = ()) -> Resource:
     """Which readable collection a list or watch path means; its query (selectors) is not looked at.
+
+    `more`: collections that are readable too.
 
     Errors: ValueError if CALLS does not allow it; that is a mistake in our code, not in the cluster.
 
@@ -161,7 +199,7 @@ def resource_of(path: str) -> Resource:
     'pods'
     """
     bare = path.partition("?")[0]
-    for resource in READ:
+    for resource in (*READ, BUDGETS, JOB_SETS, AUTOSCALERS, *(one for _, one in SUSPENDED_AT), *more):
         if bare == resource.collection():
             return resource
         inside = f"{resource.root}/namespaces/"

@@ -7,8 +7,8 @@ Rule: objects pass through as raw bytes, decoded at the outer level only. Nothin
 """
 
 import random
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -17,24 +17,29 @@ from urllib.parse import urlencode
 import msgspec
 
 from extender.convert.podgroups import STATUS_WRITER
-from extender.errors import ApiError, ConflictError
+from extender.errors import ApiError, ConflictError, NotFoundError
 from extender.kube.binding import Binder, BindLimits
 from extender.kube.calls import (
     EVENT_CREATE,
+    OWNERS,
     POD_EVICT,
     POD_GET,
     POD_GROUP_STATUS,
     POD_PATCH,
+    RESIZED,
+    SUSPENDED_AT,
+    Resource,
     owner_path,
     resource_of,
 )
 from extender.kube.credentials import ApiServer
 from extender.kube.faults import mapped
 from extender.kube.transport import Transport, TransportLimits
-from extender.ports import Binding, Clock, Page, WatchEvent
+from extender.ports import Binding, Clock, Labelled, Page, WatchEvent
 from scoring.ids import PodUid
 from scoring.model import GATE
 
+_PAGE = 500
 _MIB = 1024 * 1024
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -101,7 +106,10 @@ class KubeClient:
         rng: random.Random,
         limits: ClientLimits = ClientLimits(),
         agent: str = "netgang",
+        more_kinds: Mapping[tuple[str, str], Resource] | None = None,
     ) -> None:
+        """`more_kinds`: jobs of further kinds that may be followed and resized, as `calls.RESIZED`."""
+        self._resized = {**RESIZED, **(more_kinds or {})}
         self._limits = limits
         self._transport = Transport(server, limits=limits.transport, agent=agent)
         self._binder = Binder(self._transport, clock=clock, rng=rng, limits=limits.bind)
@@ -126,7 +134,7 @@ class KubeClient:
             query["continue"] = continue_token
         elif not_older_than:
             query |= {"resourceVersion": not_older_than, "resourceVersionMatch": "NotOlderThan"}
-        url = _with_query(path, query)
+        url = _with_query(path, query, self._resized)
         body = await self._transport.send(
             "GET", url, timeout_s=self._limits.list_s, limit_bytes=self._limits.list_bytes
         )
@@ -148,7 +156,7 @@ class KubeClient:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(timeout_s),
         }
-        url = _with_query(path, query)
+        url = _with_query(path, query, self._resized)
         async with aclosing(self._transport.lines(url, open_s=self._limits.request_s)) as lines:
             async for line in lines:
                 with mapped(f"GET {url}"):
@@ -205,8 +213,30 @@ class KubeClient:
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
         """One owner of pods as raw JSON, read from storage. ValueError: `calls` has no such kind."""
-        path = owner_path(api_version, kind, namespace, name)
+        path = owner_path(api_version, kind, namespace, name, among={**OWNERS, **self._resized})
         return await self._transport.send("GET", path, timeout_s=self._limits.request_s)
+
+    async def labelled_owners(self, label: str) -> Sequence[Labelled]:
+        """All owners of kinds that can be suspended, that have this label; kinds that are not installed have none."""
+        found: list[Labelled] = []
+        for kind, resource in SUSPENDED_AT:
+            path = f"{resource.collection()}?{urlencode({'labelSelector': label})}"
+            token = ""
+            with suppress(NotFoundError):
+                while True:
+                    page = await self.list_page(path, limit=_PAGE, continue_token=token)
+                    version = f"{resource.group}/{resource.version}"
+                    found.extend(Labelled(version, kind, item) for item in page.items)
+                    if not (token := page.continue_token):
+                        break
+        return found
+
+    async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
+        """Merge patch of an owner of pods; as it is now. ConflictError: not the version that the patch names."""
+        path = owner_path(api_version, kind, namespace, name, among=self._resized)
+        return await self._transport.send(
+            "PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=self._limits.request_s
+        )
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Evict the very pod `uid`. ApiError 429: a PodDisruptionBudget forbids it now; ConflictError: replaced.
@@ -242,6 +272,6 @@ class KubeClient:
         await self._transport.send("POST", path, body=body, timeout_s=self._limits.request_s)
 
 
-def _with_query(path: str, query: Mapping[str, str]) -> str:
-    resource_of(path)
+def _with_query(path: str, query: Mapping[str, str], resized: Mapping[tuple[str, str], Resource]) -> str:
+    resource_of(path, resized.values())
     return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"

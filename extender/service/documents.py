@@ -9,6 +9,7 @@ from typing import Any
 
 from extender.service.link import UNITS, part_document
 from scoring.explain import Explanation, GangLinks
+from scoring.ids import GangKey
 from scoring.network import METRICS
 from scoring.plan import Plan
 from scoring.prefer import Preference
@@ -71,6 +72,16 @@ def explain_document(explanation: Explanation, *, held: tuple[str, ...]) -> Docu
         "zones": [asdict(zone) for zone in explanation.zones],
         "links": None if explanation.links is None else links_document(explanation.links),
         "problems": list(explanation.problems),
+    }
+
+
+def preemption_document(snapshot: Snapshot, gang: GangKey, *, blocked: str | None) -> Document:
+    """Who leaves for the gang, for whom it leaves, and why somebody who would make room stays."""
+    claim = snapshot.claims.get(gang)
+    return {
+        "makes_room": list(claim.givers) if claim is not None else [],
+        "leaves_for": next((key for key, one in sorted(snapshot.claims.items()) if gang in one.givers), None),
+        "blocked": blocked,
     }
 
 

@@ -6,12 +6,12 @@ than the lease has left, and is given up when that is over. Reading is free.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from extender.errors import ApiUnavailableError
-from extender.ports import Binding, ClusterApi, Page, WatchEvent
+from extender.ports import Binding, ClusterApi, Labelled, Page, WatchEvent
 from scoring.ids import PodUid
 
 
@@ -65,6 +65,15 @@ class FencedApi:
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
         """See ClusterApi."""
         return await self._api.get_object(api_version, kind, namespace, name)
+
+    async def labelled_owners(self, label: str) -> Sequence[Labelled]:
+        """See ClusterApi."""
+        return await self._api.labelled_owners(label)
+
+    async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
+        """See ClusterApi."""
+        async with self._written("patch"):
+            return await self._api.patch_object(api_version, kind, namespace, name, patch)
 
     async def bind(self, binding: Binding) -> None:
         """See ClusterApi. All attempts together end before the lease does."""

@@ -36,7 +36,7 @@ class Housekeeping:
         health: NodeHealth,
         clock: Clock,
         *,
-        also: Sequence[Callable[[], None]] = (),
+        also: Sequence[Callable[[], Iterator[None] | None]] = (),
         acting: Callable[[], bool] = lambda: True,
     ) -> None:
         self._cache = cache
@@ -50,7 +50,7 @@ class Housekeeping:
         self._acting = acting
         """Whether we are the one that acts; the others only follow"""
         self._also = also
-        """What else is to be called once a second"""
+        """What else is to be called once a second; what takes long does it in steps"""
 
     def plan_made(self, plan: Plan) -> None:
         """A new plan: let go those it newly admits, and bring machines up to date."""
@@ -93,4 +93,4 @@ class Housekeeping:
         self._admissions.tidy(self._binds.at_bind())
         for look in self._also:
             yield
-            look()
+            yield from look() or ()

@@ -35,6 +35,9 @@ _EXPECTED_S = 0.3
 """A plan that came true is renewed after this long at the latest."""
 _STRETCH = 5.0
 """Pause after a run, in lengths of that run."""
+_LONGEST_PAUSE_S = 2.0
+"""And never longer: on a machine that others use as well a run can take ten times its CPU time, and who waits for room
+must not wait for a multiple of that. What piled up in a long pause would make the next run as long, too."""
 
 
 @dataclass(slots=True)
@@ -203,7 +206,8 @@ class Planner:
         """Make a plan the current one, and tell the listeners."""
         before, self.current, self.snapshot = self.current, made, snapshot
         self._spot_not_before_s = self._clock.monotonic_s() + _STRETCH * took_s
-        self._not_before_s = max(self._clock.monotonic_s() + self._interval_s, self._spot_not_before_s)
+        pause_s = min(max(self._interval_s, _STRETCH * took_s), max(_LONGEST_PAUSE_S, self._interval_s))
+        self._not_before_s = self._clock.monotonic_s() + pause_s
         self._report(before, took_s)
         for listener in self._listeners:
             listener(self.current)

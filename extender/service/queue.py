@@ -3,15 +3,21 @@
 Rule: plain JSON values of one moment; times are Unix seconds. ω′ is given as a number and, exactly, as a fraction.
 """
 
+import asyncio
 from typing import Any
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.service.planning import Planner
-from scoring.queue.report import Entry, QueueReport, report
+from scoring.plan.steps import Steps, finish
+from scoring.queue.report import Entry, QueueReport, report_in_steps
 from scoring.weights import Weight
 
 Document = dict[str, Any]
+
+_SLICE_S = 0.004
+"""Others have a turn after this long and the step it is in (S15)."""
+_GANGS_A_STEP = 32
 
 
 class QueueView:
@@ -24,20 +30,47 @@ class QueueView:
 
     def document(self) -> Document:
         """All gangs with state, weight, clock and rank; those that wait first, in the order of their turns."""
+        return finish(self.steps())
+
+    async def document_in_turns(self) -> Document:
+        """The same, with a turn for everybody else every few milliseconds: a long queue takes a while."""
+        steps, loop = self.steps(), asyncio.get_running_loop()
+        until_s = loop.time() + _SLICE_S
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                made: Document = done.value
+                return made
+            if loop.time() >= until_s:
+                await asyncio.sleep(0)
+                until_s = loop.time() + _SLICE_S
+
+    def steps(self) -> Steps[Document]:
+        """The same in steps; what it says is of the moment of the first one."""
         planner = self._planner
         snapshot = planner.snapshot or self._cache.snapshot()
-        return queue_document(
-            report(snapshot, planner.current, planner.policy, now_s=self._clock.now_s(), memo=planner.memo)
-        )
+        now_s = self._clock.now_s()
+        queue = yield from report_in_steps(snapshot, planner.current, planner.policy, now_s=now_s, memo=planner.memo)
+        gangs: list[Document] = []
+        for one in queue.entries:
+            gangs.append(_entry(one))
+            if len(gangs) % _GANGS_A_STEP == 0:
+                yield
+        return _document(queue, gangs)
 
 
 def queue_document(queue: QueueReport) -> Document:
     """A report in JSON's words."""
+    return _document(queue, [_entry(one) for one in queue.entries])
+
+
+def _document(queue: QueueReport, gangs: list[Document]) -> Document:
     return {
         "at_s": queue.at_s,
         "order": queue.order.value,
         "counts": {state.value: count for state, count in queue.counts.items()},
-        "gangs": [_entry(one) for one in queue.entries],
+        "gangs": gangs,
         "shares": [
             {"namespace": one.namespace, "cap": one.cap, "cpu": round(one.cpu, 6), "memory": round(one.memory, 6)}
             for one in queue.shares
@@ -79,6 +112,8 @@ def _entry(one: Entry) -> Document:
         "admitted": one.admitted,
         "zone": ",".join(one.zones) if one.zones else None,
         "held_nodes": list(one.held_nodes),
+        "makes_room": list(one.makes_room),
+        "leaves_for": one.leaves_for,
         "code": one.reason.name if one.reason is not None else None,
         "reason": str(one.reason) if one.reason is not None else None,
         "detail": one.detail,

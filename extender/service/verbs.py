@@ -1,9 +1,9 @@
 """Answer kube-scheduler's three questions from memory.
 
 filter: the planned node, or one constant reason. prioritize: 0–10 for each node asked. bind: hold, commit, confirm.
-Rules: pods of other schedulers and pods without a gang keep all their nodes (S1); a call that does not come from
-kube-scheduler is a person looking and changes nothing (S2); the answer for a refused pod costs as little as a look-up,
-because kube-scheduler may ask for it a thousand times a second.
+Rules: pods of other schedulers keep all their nodes (S1), plain pods those whose room is not held (S13); a call that
+does not come from kube-scheduler is a person looking and changes nothing (S2); the answer for a refused pod costs as
+little as a look-up, because kube-scheduler may ask for it a thousand times a second.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from extender.service.learning import Learning
 from extender.service.native_zones import NativeZones
 from extender.service.offers import Offers
 from extender.service.parking import Parking
+from extender.service.plain import PlainPods
 from extender.service.planning import Planner
 from extender.telemetry import Decision, DecisionLog
 from extender.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
@@ -30,7 +31,6 @@ from scoring.alternatives import Alternatives
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, GangSource, Pod
 from scoring.plan import Plan
-from scoring.policy import ZonePolicy, gang_options
 from scoring.prefer import Preference, prefer
 from scoring.reasons import Reason
 from scoring.score import extender_scores
@@ -49,6 +49,7 @@ class Books:
     parking: Parking
     learning: Learning
     guard: StormGuard
+    plain: PlainPods
     native: NativeZones = field(default_factory=NativeZones)
 
 
@@ -110,9 +111,9 @@ class Verbs:
             # The watch will bring it in a moment.
             answer: FilterAnswer = self._refuse(args, pod, Reason.UNKNOWN_POD, planned=None)
         elif gang is None or not self._cache.is_own(pod):
-            answer = self._pass_all(args, pod)
+            answer = self._pass_plain(args, pod, None)
         elif native:
-            answer = self._pass_zone(args, pod, gang)
+            answer = self._pass_plain(args, pod, gang)
         else:
             answer = self._filter_member(args, pod, gang)
         self._log_filter(pod, gang, answer)
@@ -139,42 +140,43 @@ class Verbs:
             return Reason.POD_DELETED  # it was a member when it was offered its node: never bound without its gang
         gang = self._cache.gang_of(args.uid)
         if pod is None or gang is None or gang.source is GangSource.NATIVE or not self._cache.is_own(pod):
-            return await self._binds.bind_alone(Binding(args.namespace, args.name, args.uid, args.node))
+            with self._books.plain.binding(pod, args.node) as may_go:
+                if not may_go:
+                    return Reason.RESERVED
+                return await self._binds.bind_alone(Binding(args.namespace, args.name, args.uid, args.node))
         if gang.problem is not None:
             return gang.problem
         return await self._binds.bind_member(pod, gang, args.node, gone)
 
     # -- filter -------------------------------------------------------------------------------------------------------
 
-    def _pass_all(self, args: FilterArgs, pod: Pod) -> FilterAnswer:
+    def _pass_plain(self, args: FilterArgs, pod: Pod, native: Gang | None) -> FilterAnswer:
+        """All nodes but those whose room is held for gangs (S13); of a native group's, those of its zone."""
+        closed = self._books.plain.closed_to(pod)
+        asked = [name for name in args.node_names if name not in closed] if closed else args.node_names
+        if closed and not asked and args.node_names:
+            answer = self._refuse(args, pod, Reason.RESERVED, planned=None)
+            if not args.debug and isinstance(answer, Refused):
+                self._books.plain.refused(pod)
+            return answer
+        if len(asked) == len(args.node_names):
+            asked = args.node_names  # the request's own list is the cheapest answer
+        near = self._in_zone(native, asked, look=args.debug) if native is not None else asked
+        if asked and not near:
+            return Refused(Reason.OTHER_ZONE)
         if not args.debug:
             self._books.offers.note(pod.uid, None, now_s=self._clock.monotonic_s())
-        return Passed(args.node_names)
+            self._books.plain.passed(pod)
+        if near is args.node_names:
+            return Passed(near)
+        return Passed(near, others=Reason.RESERVED if near is asked else Reason.OTHER_ZONE)
 
-    def _pass_zone(self, args: FilterArgs, pod: Pod, gang: Gang) -> FilterAnswer:
-        """A native group is started by kube-scheduler itself; its members follow those on a node into their zone.
-
-        Only bound members count: kube-scheduler tries native groups on nodes that it takes back again.
-        """
-        table = self._cache.snapshot().table
-        required = gang_options(dict(gang.options), self._planner.policy).zone_policy is ZonePolicy.REQUIRED
-        placed = [m.node for m in gang.placed if m.node is not None and m.node in table.index] if required else []
-        zones = {table.nodes[table.index[node]].zone for node in placed}
-        near = [n for n in args.node_names if n in table.index and table.nodes[table.index[n]].zone in zones]
-        if required and not placed and not args.debug:
-            first = self._first_zone(gang, args)
-            if first is not None and not first:
-                return Refused(Reason.OTHER_ZONE)
-            near = first or near
-        if not near:
-            return self._pass_all(args, pod)
-        if not args.debug:
-            self._books.offers.note(pod.uid, None, now_s=self._clock.monotonic_s())
-        return Passed(near, others=Reason.OTHER_ZONE)
-
-    def _first_zone(self, gang: Gang, args: FilterArgs) -> list[NodeName] | None:
-        snapshot, planner, now_s = self._cache.snapshot(), self._planner, self._clock.monotonic_s()
-        return self._books.native.nodes(gang, args.node_names, snapshot, planner.policy, planner.memo, now_s=now_s)
+    def _in_zone(self, gang: Gang, asked: Sequence[NodeName], *, look: bool) -> Sequence[NodeName]:
+        """Those of a native group's zone; `look`: somebody only wants to know."""
+        planner = self._planner
+        now_s = None if look else self._clock.monotonic_s()
+        snapshot = self._cache.snapshot()
+        return self._books.native.allowed(gang, asked, snapshot, planner.policy, planner.memo, now_s=now_s)
 
     def _filter_member(self, args: FilterArgs, pod: Pod, gang: Gang) -> FilterAnswer:
         asked = args.node_names

@@ -14,13 +14,14 @@ from extender.service.documents import (
     explain_document,
     matrix_document,
     plan_document,
+    preemption_document,
     preference_document,
 )
 from extender.service.link import link_document
 from extender.service.pairs import USUAL_NODES, pairs_document, zones_document
 from extender.service.planning import Planner
 from scoring.explain import explain
-from scoring.ids import NodeName, gang_key
+from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Pod
 from scoring.prefer import prefer
 from scoring.score import extender_scores
@@ -46,6 +47,8 @@ class Views:
         sync: Sync,
         network: Callable[[], NetworkStatus | None],
         leadership: Callable[[], Document] | None = None,
+        repair: Callable[[GangKey], str] = lambda _: "",
+        preemption_blocked: Callable[[GangKey], str | None] = lambda _: None,
     ) -> None:
         self._cache = cache
         self._planner = planner
@@ -53,8 +56,12 @@ class Views:
         self._admissions = admissions
         self._sync = sync
         self._network = network
+        self._preemption_blocked = preemption_blocked
+        """Why a gang that would make room for this one stays"""
         self._leadership = leadership
         """How the election stands; `None`: there is none"""
+        self._repair = repair
+        """What is wrong with a gang that lost members; empty: nothing"""
 
     def plan(self) -> Document:
         """The current plan."""
@@ -83,6 +90,8 @@ class Views:
             document = explain_document(explanation, held=held)
             document["being_admitted"] = self._admissions.keeps(gang.key)
             document["admission_refused"] = self._admissions.refusal(gang.key)
+            document["preemption"] = preemption_document(snapshot, gang.key, blocked=self._preemption_blocked(gang.key))
+            document["repair"] = self._repair(gang.key)
         if pod is not None:
             document["pod"] = self._pod(pod)
         return document

@@ -14,7 +14,7 @@ from bench.apistore import ApiStore
 from extender.clock import SystemClock
 from extender.convert import admission_patch, narrowed_terms
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
-from extender.kube.calls import EVENTS, NODES, POD_GROUPS, PODS
+from extender.kube.calls import EVENTS, NODES, OWNERS, POD_GROUPS, PODS
 from extender.kube.client import KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.ports import Binding, ClusterApi, WatchEvent
@@ -319,6 +319,39 @@ async def test_evict_removes_the_pod(world: World) -> None:
     assert world.store.evictions == [uid]
     with pytest.raises(NotFoundError):
         await world.api.get_pod("default", "p")
+
+
+JOBS, TF_JOBS = OWNERS["batch", "Job"], OWNERS["kubeflow.org", "TFJob"]
+
+
+async def test_an_owner_is_patched_as_it_was_read(world: World) -> None:
+    """A merge patch that names the version: null removes, the answer is the owner as it is now."""
+    world.store.install(JOBS)
+    made = world.store.put(JOBS, {"metadata": {"name": "j", "annotations": {"a": "1", "b": "2"}}, "spec": {"x": 1}})
+    version = made["metadata"]["resourceVersion"]
+    patch = {"metadata": {"resourceVersion": version, "annotations": {"a": None}}, "spec": {"suspend": True}}
+    found = json.loads(await world.api.patch_object("batch/v1", "Job", "default", "j", json.dumps(patch).encode()))
+    assert (found["spec"], found["metadata"]["annotations"]) == ({"x": 1, "suspend": True}, {"b": "2"})
+    with pytest.raises(ConflictError):
+        await world.api.patch_object("batch/v1", "Job", "default", "j", json.dumps(patch).encode())
+
+
+async def test_owners_that_cannot_be_suspended_are_not_patched(world: World) -> None:
+    """There is no such right, and no such call."""
+    with pytest.raises(ValueError, match="not an owner"):
+        await world.api.patch_object("apps/v1", "StatefulSet", "default", "s", b"{}")
+
+
+async def test_owners_are_found_by_their_label(world: World) -> None:
+    """Over all namespaces and all kinds that are served, with the kind that lists leave out."""
+    for resource in (JOBS, TF_JOBS):
+        world.store.install(resource)
+        for name, value in (("yes", "suspended"), ("no", "other")):
+            labels = {"netgang.io/restart": value}
+            world.store.put(resource, {"metadata": {"name": name, "namespace": "team", "labels": labels}})
+    found = await world.api.labelled_owners("netgang.io/restart=suspended")
+    assert [(one.api_version, one.kind) for one in found] == [("batch/v1", "Job"), ("kubeflow.org/v1", "TFJob")]
+    assert {json.loads(one.object)["metadata"]["name"] for one in found} == {"yes"}
 
 
 async def test_an_event_is_created(world: World) -> None:

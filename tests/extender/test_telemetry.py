@@ -60,6 +60,11 @@ def test_every_metric_appears_with_its_labels() -> None:
     telemetry.tls_handshake("accepted")
     telemetry.tls_reloaded("loaded")
     telemetry.tls_expiry("server", 5.0)
+    telemetry.jobs({"running": 4})
+    telemetry.resized("Job.batch", "in", "done")
+    telemetry.resize_took("in", 2.5)
+    telemetry.pod_seconds_lost(7.5)
+    telemetry.reported("accepted")
     samples = {
         (sample.name.removeprefix("netgang_"), *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(telemetry.exposition().decode())
@@ -95,6 +100,12 @@ def test_every_metric_appears_with_its_labels() -> None:
         ("tls_handshakes_total", "accepted"): 1,
         ("tls_reloads_total", "loaded"): 1,
         ("tls_expiry_timestamp_seconds", "server"): 5.0,
+        ("jobs", "running"): 4,
+        ("resizes_total", "in", "Job.batch", "done"): 1,
+        ("resize_duration_seconds_count", "in"): 1,
+        ("resize_duration_seconds_sum", "in"): 2.5,
+        ("lost_pod_seconds_total",): 7.5,
+        ("reports_total", "accepted"): 1,
     }
 
 

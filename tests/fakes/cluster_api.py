@@ -1,12 +1,13 @@
 """A ClusterApi in memory: keeps the port's promises, and breaks them on demand.
 
 Its objects live in an ApiStore, so binding, patching and evicting change them and the watches tell. Verbs, for faults,
-latency and counts: list, watch, bind, patch, admit, get, get_object, evict, group_status, create_event.
+latency and counts: list, labelled, watch, bind, patch, admit, get, get_object, patch_object, evict, group_status,
+create_event.
 """
 
 import asyncio
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +17,26 @@ import msgspec
 
 from bench.apistore import ApiStore, Object
 from extender.errors import ApiError, ConflictError
-from extender.kube.calls import EVENTS, NODES, OWNERS, POD_GROUPS, PODS, Resource, owner_path, resource_of
-from extender.ports import Binding, Page, WatchEvent
+from extender.kube.calls import (
+    BUDGETS,
+    EVENTS,
+    NODES,
+    OWNERS,
+    POD_GROUPS,
+    PODS,
+    SUSPENDED,
+    Resource,
+    owner_path,
+    resource_of,
+)
+from extender.ports import Binding, Labelled, Page, WatchEvent
 from scoring.ids import PodUid
 
 _OWNERS = {kind: resource for (_, kind), resource in OWNERS.items()}
-_RESOURCES: dict[str, Resource] = {"Pod": PODS, "Node": NODES, "PodGroup": POD_GROUPS, "Event": EVENTS, **_OWNERS}
+_RESOURCES: dict[str, Resource] = {
+    **{"Pod": PODS, "Node": NODES, "PodGroup": POD_GROUPS, "Event": EVENTS, "PodDisruptionBudget": BUDGETS},
+    **_OWNERS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +57,7 @@ class FakeClusterApi:
 
     def __init__(self, *objects: Mapping[str, Any], store: ApiStore | None = None, bookmark_s: float = 60.0) -> None:
         self.store = store if store is not None else ApiStore()
+        self.store.install(BUDGETS)
         self.bookmark_s = bookmark_s
         self.latency_s: dict[str, float] = {}
         """verb → time each call takes before it has an effect; verbs not named take none"""
@@ -204,6 +220,29 @@ class FakeClusterApi:
         body = self.store.body(OWNERS[api_version.rpartition("/")[0], kind], namespace, name)
         _end(fault)
         return body
+
+    async def labelled_owners(self, label: str) -> Sequence[Labelled]:
+        """All owners of kinds that can be suspended and are served, that have this label."""
+        fault = await self._begin("labelled")
+        name, _, value = label.partition("=")
+        found = [
+            Labelled(f"{resource.group}/{resource.version}", kind, body)
+            for (_, kind), resource in SUSPENDED.items()
+            if resource in self.store.resources
+            for body in self.store.bodies(resource).values()
+            if msgspec.json.decode(body)["metadata"].get("labels", {}).get(name) == value
+        ]
+        _end(fault)
+        return found
+
+    async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
+        """Merge patch of an owner of pods; an old version is a conflict."""
+        owner_path(api_version, kind, namespace, name, among=SUSPENDED)
+        fault = await self._begin("patch_object")
+        resource = OWNERS[api_version.rpartition("/")[0], kind]
+        self.store.merge_patch(resource, namespace, name, msgspec.json.decode(patch))
+        _end(fault)
+        return self.store.body(resource, namespace, name)
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Evict the very pod."""

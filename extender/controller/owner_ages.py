@@ -1,0 +1,109 @@
+"""Read when the owners of waiting gangs were created: once each, a few at a time (S14).
+
+Why read and not watch: a watch would be one for each kind of job there is, cached for as long as the cluster lives,
+for a number that never changes. A gang is planned with its PodGroup's or its oldest pod's creation meanwhile, which
+differs only for jobs that were suspended or whose pods were lost. Rules: only kinds that we may read anyway before a
+pod is removed; what cannot be read is asked for again after minutes, and nobody waits for it.
+"""
+
+import asyncio
+import logging
+from datetime import datetime
+
+from extender.cache import ClusterCache
+from extender.controller.owners import KINDS, OwnerRef, decoded, uid_of
+from extender.convert.decode import seconds
+from extender.errors import ApiError, ApiUnavailableError
+from extender.ports import Clock, ClusterApi
+from scoring.ids import GangKey
+from scoring.model import Controller, Gang, GangSource
+
+_log = logging.getLogger(__name__)
+
+_EVERY_S = 1.0
+_AT_ONCE = 100
+"""Owners read in one round: the first seconds of a full cluster are not a storm."""
+_TOGETHER = 8
+"""Reads under way at the same time."""
+_AGAIN_S = 300.0
+"""After an owner could not be read."""
+
+
+class OwnerAges:
+    """Owners that are to be read. Bounded by the gangs that exist."""
+
+    def __init__(self, cache: ClusterCache, api: ClusterApi, clock: Clock) -> None:
+        self._cache = cache
+        self._api = api
+        self._clock = clock
+        self._not_before_s: dict[str, float] = {}
+        """owner's uid → when it may be asked for again"""
+        self._seen: dict[GangKey, tuple[Gang, dict[str, Controller], bool]] = {}
+        """gang → as it was at the last look, its owners by uid, whether members wait"""
+
+    async def run(self) -> None:
+        """Look once a second until cancelled."""
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            await self.look()
+
+    async def first_look(self) -> None:
+        """Read all there are, before the first plan: so the order after a restart is the one before it."""
+        while await self.look() == _AT_ONCE:
+            pass
+
+    async def look(self) -> int:
+        """Read owners of gangs that wait and are new, and hand them all to the cache at once; how many were asked."""
+        found: dict[str, float] = {}
+        wanted = self._wanted()[:_AT_ONCE]
+        for begin in range(0, len(wanted), _TOGETHER):
+            some = wanted[begin : begin + _TOGETHER]
+            ages_s = await asyncio.gather(*(self._read(namespace, owner) for namespace, owner in some))
+            found |= {owner.uid: at_s for (_, owner), at_s in zip(some, ages_s, strict=True) if at_s is not None}
+        if found:
+            self._cache.set_owners(found)
+        return len(wanted)
+
+    def _wanted(self) -> list[tuple[str, Controller]]:
+        """Namespace and owner of waiting members, the oldest gang's first. Cost: O(gangs + pods of changed ones)."""
+        now_s = self._clock.monotonic_s()
+        before, self._seen = self._seen, {}
+        for gang in self._cache.snapshot().gangs.values():
+            if gang.own and gang.source is not GangSource.NATIVE:
+                known = before.get(gang.key)
+                self._seen[gang.key] = (
+                    known if known is not None and known[0] is gang else (gang, _owners(gang), bool(gang.pending))
+                )
+        there = {uid for _, owners, _ in self._seen.values() for uid in owners}
+        self._cache.owners.keep_only(there)
+        self._not_before_s = {uid: at_s for uid, at_s in self._not_before_s.items() if uid in there and at_s > now_s}
+        wanted = [
+            (gang, owner)
+            for gang, owners, pending in self._seen.values()
+            for uid, owner in (owners.items() if pending else ())
+            if uid not in self._not_before_s and not self._cache.owners.knows(uid)
+        ]
+        wanted.sort(key=lambda one: (one[0].created_s, one[0].key, one[1].uid))
+        return [(gang.members[0].namespace, owner) for gang, owner in wanted if _ref(owner).group_kind in KINDS]
+
+    async def _read(self, namespace: str, owner: Controller) -> float | None:
+        """Creation of the owner, if that very object can be read."""
+        self._not_before_s[owner.uid] = self._clock.monotonic_s() + _AGAIN_S
+        try:
+            raw = await self._api.get_object(owner.api_version, owner.kind, namespace, owner.name)
+            if uid_of(raw) != owner.uid:
+                return None  # another of the same name; the pods of this one are about to go
+            text = decoded(raw).get("metadata", {}).get("creationTimestamp")
+            return seconds(datetime.fromisoformat(text)) if text else None
+        except (ApiError, ApiUnavailableError, ValueError) as error:
+            _log.info("owner %s %s/%s was not read: %s", owner.kind, namespace, owner.name, error)
+            return None
+
+
+def _owners(gang: Gang) -> dict[str, Controller]:
+    """The owners of its pods by uid."""
+    return {pod.owner.uid: pod.owner for pod in gang.members if pod.owner is not None}
+
+
+def _ref(owner: Controller) -> OwnerRef:
+    return OwnerRef(owner.api_version, owner.kind, owner.name, owner.uid)
