@@ -8,11 +8,10 @@ Reflectors write through the sinks, the service through the methods; all on one 
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from extender.cache.book import GangBook
 from extender.cache.decisions import Decisions
-from extender.cache.gangs import build_gang, renewed
-from extender.cache.minimums import Minimums
 from extender.cache.nodes import Nodes
 from extender.cache.owners import Owners
 from extender.cache.pods import PodChange, Pods, same_but_version
@@ -59,25 +58,12 @@ class ClusterCache:
         self.on_expected_change: Callable[[], None] | None = None
         self._expected = False
         """The change that is being made, and about to be told, was foreseen."""
-        self._managed_resource = managed_resource
         self._nodes = Nodes()
         self._pods = Pods(scheduler_names=scheduler_names, managed_resource=managed_resource)
-        self._pod_groups: dict[GangSource, dict[GangKey, PodGroup]] = {
-            GangSource.POD_GROUP: {},
-            GangSource.NATIVE: {},
-            GangSource.ANNOTATION: {},
-        }
+        self._gangs = GangBook(self._pods, managed_resource=managed_resource)
         self._usage = Usage()
         self._decisions = Decisions()
         self._network = NetworkMatrix()
-        self.owners = Owners()
-        """Ages of jobs, which `set_owners` adds to"""
-        self._minimums = Minimums()
-        self._gangs: dict[GangKey, Gang] = {}
-        self._gangs_view: Mapping[GangKey, Gang] | None = None
-        self._stale_gangs: set[GangKey] = set()
-        self._regrouped: set[GangKey] = set()
-        """Gangs whose PodGroup changed since they were built"""
         self._version = 1
         self._batches = 0
         self._pending_change = False
@@ -128,6 +114,11 @@ class ClusterCache:
             self.changed()
         self._expected = False
 
+    @property
+    def owners(self) -> Owners:
+        """Ages of jobs, which `set_owners` adds to."""
+        return self._gangs.owners
+
     def set_network(self, matrix: NetworkMatrix) -> None:
         """Use another network matrix from now on; the same version at the same moment changes nothing."""
         known = self._network
@@ -137,14 +128,13 @@ class ClusterCache:
 
     def set_owners(self, created_s: Mapping[str, float]) -> None:
         """Owners of pods (by uid) were read: gangs are as old as they are. Cost: O(pods of gangs)."""
-        self.owners.note(created_s)
-        older = [key for key, gang in self._own_gangs().items() if self._age_s(key) not in (None, gang.created_s)]
-        decides = [self._regroup(key) for key in older]
+        self._gangs.owners.note(created_s)
+        decides = [self._regroup(key) for key in self._gangs.older()]
         self._note(any(decides))
 
     def set_minimum(self, gang: GangKey, owner_uid: str, count: int) -> None:
         """The gang's owner was read, and needs no more than `count` of its members by now (S8)."""
-        self._note(self._minimums.note(gang, owner_uid, count) and self._regroup(gang))
+        self._note(self._gangs.minimums.note(gang, owner_uid, count) and self._regroup(gang))
 
     def set_commitment(self, gang: GangKey, assignment: Mapping[PodUid, NodeName], *, as_planned: bool = False) -> None:
         """Begin or replace a gang's commitment (S4). ValueError: one of the pods is committed in another gang.
@@ -228,7 +218,7 @@ class ClusterCache:
             table=table,
             used=self._usage.matrix(table, self._nodes.moved),
             host_ports=self._usage.host_ports(),
-            gangs=self._own_gangs(),
+            gangs=self._gangs.all(),
             commitments=self._decisions.commitments,
             exclusions=self._decisions.exclusions,
             backing_off_until_s=self._decisions.back_offs,
@@ -256,7 +246,6 @@ class ClusterCache:
 
     def gang(self, key: GangKey) -> Gang | None:
         """The gang as it is now, `None` when no own pod names it."""
-        self._renew_gangs({key} & self._stale_gangs)
         return self._gangs.get(key)
 
     def gang_of(self, uid: PodUid) -> Gang | None:
@@ -266,7 +255,7 @@ class ClusterCache:
 
     def pod_group(self, key: GangKey, source: GangSource = GangSource.POD_GROUP) -> PodGroup | None:
         """A PodGroup of one kind."""
-        return self._pod_groups.get(source, {}).get(key)
+        return self._gangs.pod_groups(source).get(key)
 
     def node(self, name: NodeName) -> Node | None:
         """The node, `None` when it is not known."""
@@ -294,7 +283,7 @@ class ClusterCache:
             version=self._version,
             nodes=len(self._nodes),
             pods=len(self._pods),
-            pod_groups=sum(len(groups) for groups in self._pod_groups.values()),
+            pod_groups=self._gangs.count_pod_groups(),
             gangs=sum(1 for group in self._pods.groups.values() if group.own),
             assumed=len(self._pods.assumed),
             commitments=len(self._decisions.commitments),
@@ -306,14 +295,12 @@ class ClusterCache:
         """Raise AssertionError if anything kept up to date differs from the same built from scratch (tests; O(all))."""
         table = self._nodes.table()
         claims = [(node, pod) for pod in self._pods if (node := self._pods.claim(pod)) is not None]
-        found = [*self._nodes.faults(), *self._pods.faults(), *self._usage.faults(claims, table)]
-        kept = self._own_gangs()
-        for key, group in self._pods.groups.items():
-            fresh = self._build(key) if group.own else None
-            if not _same_gang(kept.get(key), fresh):
-                found.append(f"gang {key} differs from its pods")
-        if kept.keys() - self._pods.groups.keys():
-            found.append("gangs without pods are kept")
+        found = [
+            *self._nodes.faults(),
+            *self._pods.faults(),
+            *self._usage.faults(claims, table),
+            *self._gangs.faults(),
+        ]
         found.extend(
             f"the commitment of {commitment.gang} holds pods that need no node"
             for commitment in self._decisions.commitments.values()
@@ -384,80 +371,23 @@ class ClusterCache:
 
     def _touch_gang(self, key: GangKey) -> bool:
         """The gang is to be built again; whether it is, or was, one of ours."""
-        group = self._pods.groups.get(key)
-        ended = group is None and self._decisions.back_off(key, None)
-        if group is None:
-            self._minimums.drop(key)
-        if key not in self._gangs and (group is None or not group.own):
-            return ended
-        self._stale_gangs.add(key)
-        return True
-
-    def _put_pod_group(self, source: GangSource, group: PodGroup) -> bool:
-        groups = self._pod_groups[source]
-        if groups.get(group.key) == group:
-            return False
-        groups[group.key] = group
-        return self._regroup(group.key)
-
-    def _drop_pod_group(self, source: GangSource, key: GangKey) -> bool:
-        return self._pod_groups[source].pop(key, None) is not None and self._regroup(key)
+        ended = key not in self._pods.groups and self._decisions.back_off(key, None)
+        return self._gangs.touch(key) or ended
 
     def _regroup(self, key: GangKey) -> bool:
-        """The gang's PodGroup changed; whether the gang is, or was, one of ours."""
+        """More than the gang's pods changed; whether the gang is, or was, one of ours."""
         decides = self._touch_gang(key)
-        if key in self._stale_gangs:
-            self._regrouped.add(key)
+        self._gangs.rebuild(key)
         return decides
 
     def _pod_group_sink(self, source: GangSource) -> Sink[PodGroup]:
         return Sink(
-            lambda group: self._put_pod_group(source, group),
-            lambda key: self._drop_pod_group(source, GangKey(key)),
+            lambda group: self._gangs.put_pod_group(source, group) and self._regroup(group.key),
+            lambda key: self._gangs.drop_pod_group(source, GangKey(key)) and self._regroup(GangKey(key)),
             lambda group: group.key,
-            lambda: self._pod_groups[source],
+            lambda: self._gangs.pod_groups(source),
             self,
         )
-
-    def _own_gangs(self) -> Mapping[GangKey, Gang]:
-        """All own gangs, in a dictionary that is not written again; the same one if none changed."""
-        self._renew_gangs(self._stale_gangs)
-        if self._gangs_view is None:
-            self._gangs_view = dict(self._gangs)
-        return self._gangs_view
-
-    def _renew_gangs(self, keys: set[GangKey]) -> None:
-        for key in keys:
-            group = self._pods.groups.get(key)
-            if group is None or not group.own:
-                self._gangs.pop(key, None)
-            else:
-                self._gangs[key] = self._renewed(key) or self._build(key)
-        if keys:
-            self._regrouped -= keys
-            self._stale_gangs = self._stale_gangs - keys
-            self._gangs_view = None
-
-    def _renewed(self, key: GangKey) -> Gang | None:
-        """The gang as it was with its members' newer records, if nothing else can have changed."""
-        known = self._gangs.get(key)
-        if known is None or key in self._regrouped or self._managed_resource is not None:
-            return None
-        return renewed(known, self._pods.members_by_uid(key))
-
-    def _build(self, key: GangKey) -> Gang:
-        return build_gang(
-            self._pods.members(key),
-            self._pod_groups,
-            is_own=self._pods.is_own,
-            managed_resource=self._managed_resource,
-            owner_created_s=self._age_s(key),
-            most_needed=self._minimums.of(key, self._pods.members(key)),
-        )
-
-    def _age_s(self, key: GangKey) -> float | None:
-        """When the owner of the gang's pods was created, as far as it is known."""
-        return self.owners.created_s(self._pods.members(key))
 
     def _note(self, changed: bool, *, expected: bool = False) -> None:
         self._expected = changed and expected
@@ -478,7 +408,7 @@ class ClusterCache:
 
     def settle(self) -> None:
         """Do now, in the middle of a long change, what the next snapshot would have to do (for sinks)."""
-        self._renew_gangs(self._stale_gangs)
+        self._gangs.settle()
         self._usage.matrix(self._nodes.settled())
 
     @contextmanager
@@ -500,14 +430,3 @@ class ClusterCache:
 def _needs_node(pod: Pod | None) -> bool:
     """Whether a commitment still has something to do for the pod; one that is not known yet may come."""
     return pod is None or not (pod.node is not None or pod.terminal or pod.deleting)
-
-
-def _same_gang(one: Gang | None, other: Gang | None) -> bool:
-    """Whether two gangs are equal but for their members' resourceVersions."""
-    if one is None or other is None:
-        return one is other
-    return (
-        replace(one, members=()) == replace(other, members=())
-        and len(one.members) == len(other.members)
-        and all(same_but_version(a, b) for a, b in zip(one.members, other.members, strict=True))
-    )

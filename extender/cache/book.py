@@ -1,0 +1,147 @@
+"""The own gangs, put together from pods, PodGroups and owners when somebody asks for them.
+
+Why apart from the cache: a gang of n changes with each of its n pods' events, and is looked at far less often. Rule: a
+change only notes that a gang is to be built again; it is built once, at the next question, and from its former record
+where nothing but its members' progress changed (`gangs.renewed`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from extender.cache.gangs import build_gang, renewed
+from extender.cache.minimums import Minimums
+from extender.cache.owners import Owners
+from extender.cache.pods import Pods, same_but_version
+from scoring.ids import GangKey, ResourceName
+from scoring.model import Gang, GangSource, PodGroup
+
+
+class GangBook:
+    """Every own gang by key; `pods` is who knows the members."""
+
+    def __init__(self, pods: Pods, *, managed_resource: ResourceName | None) -> None:
+        self._pods = pods
+        self._managed_resource = managed_resource
+        self.owners = Owners()
+        """Ages of jobs; after a change see `older`."""
+        self.minimums = Minimums()
+        self._pod_groups: dict[GangSource, dict[GangKey, PodGroup]] = {
+            GangSource.POD_GROUP: {},
+            GangSource.NATIVE: {},
+            GangSource.ANNOTATION: {},
+        }
+        self._gangs: dict[GangKey, Gang] = {}
+        self._view: Mapping[GangKey, Gang] | None = None
+        self._stale: set[GangKey] = set()
+        """Gangs that are to be built again"""
+        self._regrouped: set[GangKey] = set()
+        """Those of them for which more changed than their members"""
+
+    def get(self, key: GangKey) -> Gang | None:
+        """The gang as it is now, `None` when no own pod names it."""
+        self._renew({key} & self._stale)
+        return self._gangs.get(key)
+
+    def all(self) -> Mapping[GangKey, Gang]:
+        """All own gangs, in a dictionary that is not written again; the same one if none changed."""
+        self.settle()
+        if self._view is None:
+            self._view = dict(self._gangs)
+        return self._view
+
+    def settle(self) -> None:
+        """Build now what is to be built again."""
+        self._renew(self._stale)
+
+    def touch(self, key: GangKey) -> bool:
+        """One of the gang's pods changed; whether the gang is, or was, one of ours."""
+        group = self._pods.groups.get(key)
+        if group is None:
+            self.minimums.drop(key)
+        if key not in self._gangs and (group is None or not group.own):
+            return False
+        self._stale.add(key)
+        return True
+
+    def rebuild(self, key: GangKey) -> None:
+        """More than its pods changed; after `touch`."""
+        if key in self._stale:
+            self._regrouped.add(key)
+
+    def pod_groups(self, source: GangSource) -> Mapping[GangKey, PodGroup]:
+        """PodGroups of one kind."""
+        return self._pod_groups.get(source, {})
+
+    def put_pod_group(self, source: GangSource, group: PodGroup) -> bool:
+        """Take over a PodGroup; whether it is news."""
+        groups = self._pod_groups[source]
+        news = groups.get(group.key) != group
+        groups[group.key] = group
+        return news
+
+    def drop_pod_group(self, source: GangSource, key: GangKey) -> bool:
+        """Forget a PodGroup; whether it was known."""
+        return self._pod_groups[source].pop(key, None) is not None
+
+    def count_pod_groups(self) -> int:
+        """PodGroups of all kinds."""
+        return sum(len(groups) for groups in self._pod_groups.values())
+
+    def older(self) -> list[GangKey]:
+        """Gangs whose age is another one by what is known of owners now. Cost: O(pods of gangs)."""
+        return [key for key, gang in self.all().items() if self._age_s(key) not in (None, gang.created_s)]
+
+    def faults(self) -> list[str]:
+        """How what is kept differs from the same built from scratch (for tests)."""
+        kept = self.all()
+        found = [
+            f"gang {key} differs from its pods"
+            for key, group in self._pods.groups.items()
+            if not _same_gang(kept.get(key), self._build(key) if group.own else None)
+        ]
+        return [*found, "gangs without pods are kept"] if kept.keys() - self._pods.groups.keys() else found
+
+    def _renew(self, keys: set[GangKey]) -> None:
+        for key in keys:
+            group = self._pods.groups.get(key)
+            if group is None or not group.own:
+                self._gangs.pop(key, None)
+            else:
+                self._gangs[key] = self._renewed(key) or self._build(key)
+        if keys:
+            self._regrouped -= keys
+            self._stale = self._stale - keys
+            self._view = None
+
+    def _renewed(self, key: GangKey) -> Gang | None:
+        """The gang as it was with its members' newer records, if nothing else can have changed."""
+        known = self._gangs.get(key)
+        if known is None or key in self._regrouped or self._managed_resource is not None:
+            return None
+        return renewed(known, self._pods.members_by_uid(key))
+
+    def _build(self, key: GangKey) -> Gang:
+        members = self._pods.members(key)
+        return build_gang(
+            members,
+            self._pod_groups,
+            is_own=self._pods.is_own,
+            managed_resource=self._managed_resource,
+            owner_created_s=self.owners.created_s(members),
+            most_needed=self.minimums.of(key, members),
+        )
+
+    def _age_s(self, key: GangKey) -> float | None:
+        """When the owner of the gang's pods was created, as far as it is known."""
+        return self.owners.created_s(self._pods.members(key))
+
+
+def _same_gang(one: Gang | None, other: Gang | None) -> bool:
+    """Whether two gangs are equal but for their members' resourceVersions."""
+    if one is None or other is None:
+        return one is other
+    return (
+        replace(one, members=()) == replace(other, members=())
+        and len(one.members) == len(other.members)
+        and all(same_but_version(a, b) for a, b in zip(one.members, other.members, strict=True))
+    )
