@@ -9,13 +9,12 @@ from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from scoring.feasible import node_allows, ports_conflict
 from scoring.ids import NodeName
-from scoring.model import Gang, HostPort, Node, Pod, Role, Taint, Toleration
+from scoring.model import Gang, HostPort, Node, Pod, Role
 from scoring.network import Metric
 from scoring.plan import Memo, plan
 from scoring.plan.ask import Ask, ask_of
@@ -25,11 +24,8 @@ from scoring.policy import Policy, ScorePolicy, Selection
 from scoring.quorum import minimum_members
 from scoring.reasons import Reason
 from scoring.snapshot import Snapshot
-from tests.builders import bound, gang, mesh, node, pod, snapshot
-
-POLICY = Policy()
-LATE_S = POLICY.spill_wait_s
-TAINT = Taint("k", "v", "NoSchedule")
+from tests.builders import gang, mesh, node, pod, snapshot
+from tests.scoring.planned import LATE_S, POLICY, clusters
 
 
 def in_order(state: Snapshot) -> list[Ask]:
@@ -41,93 +37,6 @@ def in_order(state: Snapshot) -> list[Ask]:
 def first_in_order(state: Snapshot) -> Gang | None:
     """The gang that is planned first."""
     return next((ask.gang for ask in in_order(state) if ask.pending), None)
-
-
-# -- strategies ------------------------------------------------------------------------------------------------
-
-
-def dressed(member: Pod, **constraints: object) -> Pod:
-    """The same pod with other constraints."""
-    changed = replace(member.member_class.constraints, **constraints)  # type: ignore[arg-type]
-    return replace(member, member_class=replace(member.member_class, constraints=changed))
-
-
-CONSTRAINTS: tuple[dict[str, object], ...] = (
-    {},
-    {},
-    {},
-    {"tolerations": (Toleration("k", "Exists"),)},
-    {"node_selector": (("disk", "ssd"),)},
-    {"host_ports": (HostPort("TCP", "0.0.0.0", 80),)},
-    {"host_ports": (HostPort("TCP", "10.0.0.1", 80), HostPort("TCP", "0.0.0.0", 81))},
-)
-
-
-@st.composite
-def clusters(draw: st.DrawFn, *, zones: str = "ab", most_nodes: int = 6, most_gangs: int = 4) -> Snapshot:
-    """Clusters with taints, labels, ports, gates, refusals, commitments, and gangs of several shapes."""
-    nodes = [
-        node(
-            f"n{i}",
-            zone=draw(st.sampled_from(zones)),
-            cpu=str(draw(st.integers(1, 4))),
-            gpu=draw(st.integers(0, 2)),
-            labels={"disk": "ssd"} if draw(st.booleans()) else {},
-            taints=[TAINT] if draw(st.integers(0, 4)) == 0 else [],
-            ready=draw(st.integers(0, 9)) > 0,
-        )
-        for i in range(draw(st.integers(1, most_nodes)))
-    ]
-    gangs = [_gang(draw, f"g{i}", nodes) for i in range(draw(st.integers(1, most_gangs)))]
-    names = st.sampled_from([n.name for n in nodes])
-    committed = {
-        str(g.key): {str(m.uid): str(draw(names)) for m in g.pending if draw(st.booleans())}
-        for g in gangs
-        if draw(st.integers(0, 4)) == 0
-    }
-    excluded = {
-        m.member_class: frozenset({draw(names)}) for g in gangs for m in g.members[:1] if draw(st.integers(0, 3)) == 0
-    }
-    taken = {draw(names): frozenset({HostPort("TCP", "10.0.0.2", 80)})} if draw(st.booleans()) else {}
-    network = mesh(nodes, bad={nodes[0].name: {"delay_ms": 20.0}}) if draw(st.booleans()) else None
-    return snapshot(nodes, gangs, network=network, commitments=committed, exclusions=excluded, host_ports=taken)
-
-
-def _gang(draw: st.DrawFn, name: str, nodes: list[Node]) -> Gang:
-    size = draw(st.integers(1, 4))
-    roles = [Role.PS, *[Role.WORKER] * (size - 1)] if draw(st.booleans()) else [Role.OTHER] * size
-    kinds = draw(
-        st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1), st.sampled_from(CONSTRAINTS)), min_size=2, max_size=2)
-    )
-    members: list[Pod] = []
-    for i, role in enumerate(roles):
-        cpu, gpu, constraints = kinds[min(i, 1)]
-        gates = ("example.com/gate",) if draw(st.integers(0, 9)) == 0 else ()
-        member = pod(f"{name}-{i}", gang=name, role=role, index=i, cpu=str(cpu), gpu=gpu, gates=gates)
-        if draw(st.integers(0, 6)) == 0 and not gpu:
-            members.append(bound(dressed(replace(member, gates=()), **constraints), draw(st.sampled_from(nodes)).name))
-        else:
-            members.append(dressed(member, **constraints))
-    options = {
-        "zone-policy": draw(st.sampled_from(["required", "preferred"])),
-        "selection": draw(st.sampled_from(list(Selection))),
-    }
-    if draw(st.integers(0, 3)) == 0:
-        options["zones"] = draw(st.sampled_from(["a", "b", "b,a"]))
-    return gang(
-        name,
-        members=members,
-        min_member=draw(st.integers(1, size)),
-        priority=draw(st.integers(0, 1)),
-        created_s=float(draw(st.integers(0, 3))),
-        options=options,
-    )
-
-
-def equal_gangs() -> st.SearchStrategy[tuple[list[int], list[tuple[int, int]]]]:
-    """CPUs of nodes, and (minimum, size) of gangs whose members all ask for one CPU."""
-    shape = st.integers(1, 5).flatmap(lambda size: st.tuples(st.integers(1, size), st.just(size)))
-    return st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.lists(shape, min_size=1, max_size=4))
 
 
 # -- soundness -------------------------------------------------------------------------------------------------
@@ -356,64 +265,6 @@ def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
         assert wish.key in plan(state, POLICY, now_s=LATE_S).waiting
 
 
-# -- more room -------------------------------------------------------------------------------------------------
-
-
-def admitted(
-    cpus: Sequence[int], shapes: Sequence[tuple[int, int]], *, zones: str = "a", **fields: object
-) -> list[bool]:
-    """Whether each gang, in the queue's order, is admitted: members of one CPU each on nodes with these CPUs."""
-    nodes = [node(f"n{i}", zone=zones[i % len(zones)], cpu=str(cpu)) for i, cpu in enumerate(cpus)]
-    gangs = [gang(f"g{i}", size, min_member=least, created_s=float(i)) for i, (least, size) in enumerate(shapes)]
-    outcome = plan(snapshot(nodes, gangs, **fields), POLICY, now_s=0.0)  # type: ignore[arg-type]
-    gangs.sort(key=lambda g: (-g.min_member, g.created_s))  # members alike: more of them weigh more
-    return [g.key in outcome.admitted for g in gangs]
-
-
-@settings(deadline=None)
-@given(equal_gangs(), st.data())
-def test_more_room_never_unplaces_the_first_gang(
-    case: tuple[list[int], list[tuple[int, int]]], data: st.DataObject
-) -> None:
-    """One kind of members, several zones: with more CPU anywhere the gang that is first stays admitted."""
-    cpus, shapes = case
-    more = [cpu + data.draw(st.integers(0, 2)) for cpu in cpus]
-    before, after = (admitted(some, shapes, zones="ab")[0] for some in (cpus, more))
-    assert after >= before
-
-
-@settings(deadline=None)
-@given(equal_gangs(), st.data())
-def test_more_room_only_helps_in_the_order_of_the_queue(
-    case: tuple[list[int], list[tuple[int, int]]], data: st.DataObject
-) -> None:
-    """Equal members, one zone: with more CPU a gang is lost only if one ahead of it is won."""
-    cpus, shapes = case
-    more = [cpu + data.draw(st.integers(0, 2)) for cpu in cpus]
-    assert admitted(more, shapes) >= admitted(cpus, shapes)  # the first difference is a gain
-
-
-COUNTER_EXAMPLES = {  # case: (CPUs of nodes before, after, (minimum, size) of gangs, admitted before, after)
-    "a gang ahead fits now": ([3], [4], [(4, 4), (3, 3)], [False, True], [True, False]),
-    "a gang ahead takes more than its minimum": (
-        [3],
-        [4],
-        [(4, 4), (1, 3), (1, 1)],
-        [False, True, False],
-        [True, False, False],
-    ),
-}
-
-
-@pytest.mark.parametrize(("before", "after", "shapes", "then", "now"), COUNTER_EXAMPLES.values(), ids=COUNTER_EXAMPLES)
-def test_more_room_can_unplace_a_gang_behind(
-    before: list[int], after: list[int], shapes: list[tuple[int, int]], then: list[bool], now: list[bool]
-) -> None:
-    """The counter-examples: room that a gang ahead in the queue can use is its own, whoever used it before."""
-    assert admitted(before, shapes) == then
-    assert admitted(after, shapes) == now
-
-
 # -- the network -----------------------------------------------------------------------------------------------
 
 
@@ -478,92 +329,3 @@ def test_a_spill_takes_the_fewest_zones(rooms: list[int], size: int, data: st.Da
         assert outcome.waiting[wish.key].reason is (Reason.IMPOSSIBLE if sum(rooms) < size else Reason.NO_ROOM)
     else:
         assert len(outcome.admitted[wish.key].zones) == min(enough)
-
-
-# -- kept places -----------------------------------------------------------------------------------------------
-
-
-def with_gang(state: Snapshot, heavy: Gang) -> Snapshot:
-    """The same cluster a moment later, with one more gang."""
-    return replace(state, version=2, gangs={**state.gangs, heavy.key: heavy})
-
-
-HEAVY = st.builds(
-    lambda size, least, cpu: gang("heavy", size, min_member=min(size, least), cpu=str(cpu), priority=9),
-    st.integers(1, 4),
-    st.integers(1, 4),
-    st.integers(0, 2),
-)
-
-
-@settings(deadline=None)
-@given(clusters(), HEAVY)
-def test_a_heavier_gang_loses_nothing_to_places_kept(state: Snapshot, heavy: Gang) -> None:
-    """Places of the former plan never stand in the way of a heavier gang: it is admitted to the very same nodes."""
-    assume(not any(ask_of(g, POLICY).partial for g in state.gangs.values()))  # those go before everybody
-    before = plan(state, POLICY, now_s=LATE_S)
-    after = with_gang(state, heavy)
-    kept, fresh = plan(after, POLICY, now_s=LATE_S, previous=before), plan(after, POLICY, now_s=LATE_S)
-    assert kept.admitted.get(heavy.key) == fresh.admitted.get(heavy.key)
-    assert kept.waiting.get(heavy.key) == fresh.waiting.get(heavy.key)
-
-
-@settings(deadline=None)
-@given(
-    st.lists(st.integers(0, 4), min_size=1, max_size=4),
-    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 1)), min_size=1, max_size=4),
-    st.integers(1, 5),
-)
-def test_equal_members_lose_nothing_to_places_kept(cpus: list[int], gangs: list[tuple[int, int]], size: int) -> None:
-    """Members that all ask for one CPU, one zone: the same gangs are admitted with former places as without."""
-    nodes = [node(f"n{i}", cpu=str(cpu)) for i, cpu in enumerate(cpus)]
-    waiting = [gang(f"g{i}", n, priority=p, created_s=float(i)) for i, (n, p) in enumerate(gangs)]
-    state = snapshot(nodes, waiting)
-    after = with_gang(state, gang("heavy", size, priority=1, created_s=-1.0))
-    before = plan(state, POLICY, now_s=0.0)
-    kept, fresh = plan(after, POLICY, now_s=0.0, previous=before), plan(after, POLICY, now_s=0.0)
-    assert kept.admitted.keys() == fresh.admitted.keys()
-
-
-@st.composite
-def crowded(draw: st.DrawFn) -> tuple[Snapshot, Gang]:
-    """Few nodes, many gangs of unequal members, and a heavy gang that comes later: places are fought for."""
-    nodes = [
-        node(f"n{i}", zone=draw(st.sampled_from("ab")), cpu=str(draw(st.integers(1, 4))))
-        for i in range(draw(st.integers(2, 4)))
-    ]
-    shape = st.tuples(st.integers(1, 3), st.integers(1, 3))
-    shapes = draw(st.lists(shape, min_size=2, max_size=4))
-    waiting = [gang(f"g{i}", size, cpu=str(cpu), created_s=float(i)) for i, (size, cpu) in enumerate(shapes)]
-    size, cpu = draw(shape)
-    return snapshot(nodes, waiting), gang("heavy", size, cpu=str(cpu), priority=9)
-
-
-@settings(deadline=None)
-@given(crowded())
-def test_no_gang_loses_to_places_kept_behind_it(case: tuple[Snapshot, Gang]) -> None:
-    """As long as all gangs ahead are placed as in a fresh plan, who is admitted there is admitted with places kept."""
-    state, heavy = case
-    before, after = plan(state, POLICY, now_s=0.0), with_gang(state, heavy)
-    kept, fresh = plan(after, POLICY, now_s=0.0, previous=before), plan(after, POLICY, now_s=0.0)
-    for ask in in_order(after):
-        one, other = kept.admitted.get(ask.gang.key), fresh.admitted.get(ask.gang.key)
-        assert one is not None or other is None
-        if one is None or other is None or one.members != other.members:
-            break
-
-
-def test_a_gang_can_lose_to_a_place_kept_ahead_of_it() -> None:
-    """The counter-example to more: g0 keeps the node in b that it was given before the heavy gang came.
-
-    From scratch it would fill up a node in a and leave b to g1. So room is lost only to gangs ahead, and until these
-    are bound.
-    """
-    nodes = [node("b0", zone="b", cpu="3"), node("a0", zone="a", cpu="3"), node("a1", zone="a", cpu="3")]
-    waiting = [gang("g0", 1, cpu="1", created_s=0.0), gang("g1", 1, cpu="3", created_s=1.0)]
-    state, after = snapshot(nodes, waiting), snapshot(nodes, [*waiting, gang("heavy", 2, cpu="2", priority=9)])
-    before = plan(state, POLICY, now_s=0.0)
-    assert dict(before.node_of) == {"uid-default-g0-0": "b0", "uid-default-g1-0": "a0"}
-    kept, fresh = plan(after, POLICY, now_s=0.0, previous=before), plan(after, POLICY, now_s=0.0)
-    assert sorted(kept.admitted) == ["default/g0", "default/heavy"]
-    assert sorted(fresh.admitted) == ["default/g0", "default/g1", "default/heavy"]

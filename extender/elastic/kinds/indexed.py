@@ -70,10 +70,7 @@ class IndexedJob:
             job,
             template,
             workers=count(spec.get("parallelism"), 1),
-            others=0,
             bounds=_limited(own_bounds(job, template), template),
-            gang_minimum=None,
-            steers_gang=False,
             unsafe=outside_rule(job, spec.get("managedBy"), "kubernetes.io/job-controller") or _unequal(spec),
             state=state_of(job, ended=bool(held & _ENDED), suspended=bool(spec.get("suspend"))),
         )
@@ -110,8 +107,6 @@ class JobSet:
             workers=count(inner.get("parallelism"), 1) if number is not None else 0,
             others=others,
             bounds=_limited(own_bounds(job, template), template) if annotations_of(job) else Bounds(),
-            gang_minimum=None,
-            steers_gang=False,
             unsafe=outside_rule(job, spec.get("managedBy"), "jobset.sigs.k8s.io/jobset-controller")
             or (Unsafe.SEVERAL_WORKER_JOBS if number is None else _unequal(inner)),
             state=state_of(job, ended=bool(held & {"Completed", "Failed"}), suspended=bool(spec.get("suspend"))),

@@ -43,10 +43,7 @@ class Scalable:
             job,
             template,
             workers=count(spec.get("replicas"), 1),
-            others=0,
             bounds=own_bounds(job, template),
-            gang_minimum=None,
-            steers_gang=False,
             unsafe=outside_rule(job, spec.get("managedBy")) or (None if "replicas" in spec else Unsafe.NO_REPLICAS),
             state=state_of(
                 job,

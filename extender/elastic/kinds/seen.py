@@ -256,14 +256,17 @@ def seen(
     template: Json,
     *,
     workers: int,
-    others: int,
     bounds: Bounds,
-    gang_minimum: int | None,
-    steers_gang: bool,
     unsafe: Unsafe | None,
     state: State,
+    others: int = 0,
+    gang_minimum: int | None = None,
+    steers_gang: bool = False,
 ) -> Seen:
-    """Put a kind's findings together with what all objects have. ValueError: metadata are missing."""
+    """Put a kind's findings together with what all objects have. ValueError: metadata are missing.
+
+    By default all pods are workers, and the gang's minimum is nothing that the job says or that we may change.
+    """
     try:
         metadata = msgspec.convert(job.get("metadata"), _Metadata)
     except msgspec.ValidationError as error:
