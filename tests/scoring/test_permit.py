@@ -1,159 +1,43 @@
 """The permit machine, told as short scripts: event, then exactly what the machine says to it."""
 
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
-
 import pytest
 
 from scoring.ids import NodeName, PodUid
 from scoring.permit import (
-    Answer,
-    BindFailed,
-    BindRequested,
     ClientGone,
     DeadlinePassed,
-    Event,
     Evict,
     EvictionRefused,
     GangChanged,
-    Held,
-    Hold,
-    Instruction,
     LeadershipLost,
-    MemberBound,
     NodeLost,
-    Nudge,
-    PermitState,
     PodDeleted,
-    PostBinding,
-    Posting,
-    Release,
     RequestId,
-    handle,
-    next_deadline_s,
-    validate_state,
 )
-from scoring.quorum import NO_MEMBERS, Quorum
+from scoring.quorum import NO_MEMBERS
 from scoring.reasons import Reason
-
-Step: TypeAlias = Quorum | tuple[Event, list[Instruction]]
-"""The gang's new quorum, or an event with the instructions that must follow."""
-
-START = PermitState(partial_timeout_s=100.0)
-HOLD_S = 30.0
-
-
-def uids(letters: Iterable[str]) -> tuple[PodUid, ...]:
-    """Pods are single letters."""
-    return tuple(PodUid(letter) for letter in letters)
-
-
-def quorum(
-    live: str,
-    *,
-    need: int,
-    required: str | None = None,
-    placed: Mapping[str, str] | None = None,
-    dead: Mapping[str, str] | None = None,
-    finished: str = "",
-    started: bool = False,
-    lost: Iterable[str] = (),
-) -> Quorum:
-    """A gang of the `live` members of which `need` must run; `placed` and `dead` ones have the given nodes."""
-    nodes = {**(placed or {}), **(dead or {})}
-    return Quorum(
-        min_member=need,
-        required=None if required is None else frozenset(uids(required)),
-        live=frozenset(uids(live)),
-        placed=frozenset(uids(placed or "")),
-        finished=frozenset(uids(finished)),
-        started=started,
-        bound_to={PodUid(uid): NodeName(node) for uid, node in nodes.items()},
-        lost_nodes=frozenset(NodeName(node) for node in lost),
-    )
-
-
-def ask(uid: str, request: int, *, at: float = 0.0, node: str = "", unusable: str = "") -> BindRequested:
-    """kube-scheduler binds pod `a` to its node `na`, unless told otherwise, and can wait for 30 s."""
-    where = NodeName(node or f"n{uid}")
-    return BindRequested(PodUid(uid), where, RequestId(request), at, at + HOLD_S, frozenset(uids(unusable)))
-
-
-def bound(uid: str, *, at: float = 0.0, node: str = "") -> MemberBound:
-    """Pod `a` is seen or confirmed on its node `na`, unless told otherwise."""
-    return MemberBound(PodUid(uid), NodeName(node or f"n{uid}"), at)
-
-
-def failed(uid: str, *, at: float = 0.0, terminal: bool = False) -> BindFailed:
-    """The Binding of the pod failed."""
-    return BindFailed(PodUid(uid), "500 etcdserver: request timed out", terminal, at)
-
-
-def hold(request: int, *, until: float = HOLD_S) -> Hold:
-    """The call is held until the default deadline of a request made at time 0."""
-    return Hold(RequestId(request), until)
-
-
-def post(uid: str, node: str = "") -> PostBinding:
-    """Pod `a` is posted to its node `na`, unless told otherwise."""
-    return PostBinding(PodUid(uid), NodeName(node or f"n{uid}"))
-
-
-def ok(request: int) -> Answer:
-    """The call is answered with success."""
-    return Answer(RequestId(request), None)
-
-
-def no(request: int, reason: Reason) -> Answer:
-    """The call is answered with a refusal."""
-    return Answer(RequestId(request), reason)
-
-
-def nudge(letters: str) -> Nudge:
-    """These siblings are woken."""
-    return Nudge(uids(letters))
-
-
-def release(letters: str) -> Release:
-    """These members' room may be given away."""
-    return Release(uids(letters))
-
-
-def play(script: Iterable[Step], state: PermitState = START) -> PermitState:
-    """Run a script from `state`; every step must say exactly what the script says, and leave a valid state."""
-    now = NO_MEMBERS
-    for number, step in enumerate(script):
-        if isinstance(step, Quorum):
-            now = step
-            continue
-        event, want = step
-        state, said = handle(state, event, now)
-        validate_state(state)
-        assert tuple(want) == said, f"step {number}: {event}"
-    return state
-
-
-PAIR = quorum("ab", need=2)
-TRIO = quorum("abc", need=3)
-PAIR_OF_THREE = quorum("abc", need=2)
-PS_FIRST = quorum("pxyz", need=3, required="pxy")
-"""A ps p and workers x, y, z by index, of which the last is beyond min-available."""
-
-HELD_PAIR: list[Step] = [
+from tests.scoring.permit_scripts import (
+    COMMITTED,
+    HELD_PAIR,
+    PAIR,
+    PAIR_OF_THREE,
+    PARTIAL,
+    PS_FIRST,
     TRIO,
-    (ask("a", 1), [hold(1), nudge("bc")]),
-    (ask("b", 2), [hold(2)]),
-]
-COMMITTED: list[Step] = [
-    *HELD_PAIR,
-    (ask("c", 3), [post("a"), post("b"), post("c")]),
-]
-PARTIAL: list[Step] = [  # a is bound, b and c are not; the clock runs from 10 to 110
-    *COMMITTED,
-    (bound("a", at=5), [ok(1)]),
-    (failed("c", at=6), [no(3, Reason.COMMIT_FAILED), release("c")]),
-    (failed("b", at=10), [no(2, Reason.COMMIT_FAILED), release("b")]),
-]
+    Step,
+    ask,
+    bound,
+    failed,
+    hold,
+    no,
+    nudge,
+    ok,
+    play,
+    post,
+    quorum,
+    release,
+    uids,
+)
 
 SCRIPTS: dict[str, list[Step]] = {
     # Hold and commit.
@@ -586,83 +470,3 @@ SCRIPTS: dict[str, list[Step]] = {
 def test_script(script: list[Step]) -> None:
     """Each event of the script is answered by exactly the instructions beside it, in that order."""
     play(script)
-
-
-DEADLINES: dict[str, tuple[float | None, list[Step]]] = {
-    "nothing waits": (None, []),
-    "the earliest held call": (30.0, [TRIO, (ask("a", 1, at=9), [hold(1, until=39), nudge("bc")]), *HELD_PAIR[2:]]),
-    "Bindings under way have no deadline": (None, COMMITTED),
-    "a partial gang": (110.0, PARTIAL),
-    "a held call before the eviction": (41.0, [*PARTIAL, (ask("b", 4, at=11), [hold(4, until=41), nudge("c")])]),
-    "a partial gang with Bindings under way again": (
-        None,
-        [
-            *PARTIAL,
-            (ask("b", 4, at=11), [hold(4, until=41), nudge("c")]),
-            (ask("c", 5, at=12), [post("b"), post("c")]),
-        ],
-    ),
-    "an evicted gang": (None, [*PARTIAL, (DeadlinePassed(110.0), [Evict(uids("a"))])]),
-}
-
-
-@pytest.mark.parametrize(("want", "script"), DEADLINES.values(), ids=DEADLINES)
-def test_next_deadline(want: float | None, script: list[Step]) -> None:
-    """The next deadline is the earliest held call's, or the eviction's once nothing is under way."""
-    assert want == next_deadline_s(play(script))
-
-
-def test_the_old_state_stays_what_it_was() -> None:
-    """A state is a value: stepping on from it twice gives the same, whatever happened in between."""
-    held = play(HELD_PAIR)
-    first = handle(held, ask("c", 3), TRIO)
-    handle(held, DeadlinePassed(100.0), TRIO)
-    handle(held, ClientGone(RequestId(1), 0.0), TRIO)
-    assert first == handle(held, ask("c", 3), TRIO)
-
-
-def test_open_requests_are_the_unanswered_ones() -> None:
-    """Held calls and those under way are open, without those whose client left."""
-    state = play([*COMMITTED, (ClientGone(RequestId(1), 0.0), []), (bound("b"), [ok(2)])])
-    assert state.open_requests == (3,)
-    assert play(HELD_PAIR).open_requests == (1, 2)
-
-
-@pytest.mark.parametrize("timeout_s", [0.0, -1.0, float("nan"), float("inf")])
-def test_partial_timeout_must_be_a_duration(timeout_s: float) -> None:
-    """A timeout that is not finite and positive is refused where the state is built."""
-    with pytest.raises(ValueError, match="partial_timeout_s"):
-        PermitState(partial_timeout_s=timeout_s)
-
-
-A, B = uids("ab")
-N = NodeName("n")
-BROKEN: dict[str, tuple[str, PermitState]] = {
-    "held and bound": (
-        "two stages",
-        PermitState(1.0, held={A: Held(N, RequestId(1), 0.0)}, bound={A: N}),
-    ),
-    "held and posting": (
-        "two stages",
-        PermitState(1.0, held={A: Held(N, RequestId(1), 0.0)}, posting={A: Posting(N, None)}),
-    ),
-    "posting and bound": ("two stages", PermitState(1.0, posting={A: Posting(N, None)}, bound={A: N})),
-    "one request twice": (
-        "share one request",
-        PermitState(1.0, held={A: Held(N, RequestId(1), 0.0)}, posting={B: Posting(N, RequestId(1))}),
-    ),
-    "held by a standby": (
-        "held without leadership",
-        PermitState(1.0, held={A: Held(N, RequestId(1), 0.0)}, leading=False),
-    ),
-    "evicted by a standby": ("evicted without leadership", PermitState(1.0, partial_until_s=1.0, leading=False)),
-    "started, to be evicted": ("started gang", PermitState(1.0, partial_until_s=1.0, started=True)),
-    "evicted, to be evicted": ("evicted twice", PermitState(1.0, partial_until_s=1.0, evicting=frozenset({A}))),
-}
-
-
-@pytest.mark.parametrize(("complaint", "state"), BROKEN.values(), ids=BROKEN)
-def test_broken_states_are_found(complaint: str, state: PermitState) -> None:
-    """`validate_state` names the invariant that is broken."""
-    with pytest.raises(AssertionError, match=complaint):
-        validate_state(state)
