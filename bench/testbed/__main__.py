@@ -1,0 +1,108 @@
+"""`python -m bench.testbed`: run the experiment, `check` what the machine can do, or `clean` what a killed run left."""
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from bench.testbed.cases import SWEEP, Impairment
+from bench.testbed.errors import BedError, BedUnavailable
+from bench.testbed.experiment import Wanted, experiment
+from bench.testbed.kernel import examined
+from bench.testbed.plot import can_draw, draw
+from bench.testbed.record import clean
+from bench.testbed.report import as_json, table
+from bench.testbed.training.data import DATASETS
+from bench.testbed.training.worker import TOPOLOGIES
+
+_UNAVAILABLE = 3
+"""Exit code: this machine cannot have a bed."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.testbed",
+        description="Train on six of nine network namespaces, three of which have a bad network (Linux, root).",
+    )
+    parser.add_argument("action", nargs="?", choices=("run", "check", "clean"), default="run")
+    parser.add_argument("--minutes", type=float, default=14.0, help="longest time of the whole (default: 14)")
+    parser.add_argument("--run-seconds", type=float, default=8.0, help="longest time of one run (default: 8)")
+    parser.add_argument("--draws", type=int, default=1, help="random choices per setting and job (default: 1)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--dataset", action="append", choices=tuple(DATASETS), help="only this one; may be repeated")
+    parser.add_argument("--topology", action="append", choices=TOPOLOGIES, help="only this one; may be repeated")
+    for impairment, values in SWEEP.items():
+        shown = ",".join(f"{one:g}" for one in values)
+        parser.add_argument(
+            f"--{impairment.value}",
+            type=_values,
+            metavar="A,B,…",
+            help=f"values in {impairment.unit}".replace("%", "%%") + f" (default: {shown}; '' for none)",
+        )
+    parser.add_argument("--json", type=Path, default=Path("bench/out/testbed.json"), help="where the result goes")
+    parser.add_argument("--plot", type=Path, default=Path("bench/out/testbed.png"), help="where the picture goes")
+    return parser
+
+
+def _values(text: str) -> tuple[float, ...]:
+    return tuple(float(one) for one in text.split(",") if one)
+
+
+def wanted_of(options: argparse.Namespace) -> Wanted:
+    """What the options ask for."""
+    given: dict[Impairment, tuple[float, ...] | None] = {one: getattr(options, one.value) for one in SWEEP}
+    return Wanted(
+        sweep={one: SWEEP[one] if values is None else values for one, values in given.items()},
+        datasets=tuple(options.dataset or DATASETS),
+        topologies=tuple(options.topology or TOPOLOGIES),
+        draws=options.draws,
+        seed=options.seed,
+        run_s=options.run_seconds,
+        whole_s=60.0 * options.minutes,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Do what was asked. Exit codes: 0 done; 1 the bed failed; 3 this machine cannot have one."""
+    options = _parser().parse_args(arguments)
+    try:
+        if options.action == "clean":
+            print("\n".join(clean()) or "nothing to clean")
+            return
+        _end_like_ctrl_c(signal.SIGTERM)
+        kernel = examined()
+        print(f"network namespaces: yes; delay by {kernel.delay_by}", file=sys.stderr, flush=True)
+        if options.action == "check":
+            return
+        result = experiment(kernel, wanted_of(options))
+    except BedUnavailable as error:
+        print(f"no test bed here: {error}", file=sys.stderr)
+        sys.exit(_UNAVAILABLE)
+    except BedError as error:
+        print(f"the test bed failed: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("stopped; everything is removed", file=sys.stderr)
+        sys.exit(130)
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(as_json(result), indent=1) + "\n")
+    print(table(result))
+    if can_draw():
+        draw(result.rows, options.plot)
+        print(f"\n{options.json}, {options.plot}")
+    else:
+        print(f"\n{options.json}; no picture: matplotlib is not installed (extra `plots`)")
+
+
+def _end_like_ctrl_c(number: signal.Signals) -> None:
+    def told(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(number, told)
+
+
+if __name__ == "__main__":
+    main()

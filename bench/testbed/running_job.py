@@ -1,0 +1,89 @@
+"""Run one training job on six nodes of the bed, stage by stage, and put together what its ranks say."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import Any, Final
+
+from bench.testbed.nodes import Bed, address
+from bench.testbed.training.data import DATASETS
+from bench.testbed.training.worker import Job
+
+_PORTS = count(20_000)
+CONNECT_LIMITS: Final = 2.0
+"""Time for the connections, in limits of a run: at 50 % loss a handshake between impaired nodes takes several tries,
+and the kernel waits longer before each."""
+_LATE_S: Final = 30.0
+"""A rank answers that long after its limit at the latest: it may be in the middle of computing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What came of one job."""
+
+    seconds: float | None
+    """Time of all steps; of a run that was cut short, what it would take at the rate until then; None: never began."""
+    finished: bool
+    progress_ratio: float
+    """Share of the bytes that were to be received."""
+    steps: int
+    """Steps that all ranks completed."""
+    retransmits: int
+    """Segments that the kernels of all ranks sent again."""
+    first_loss: float | None
+    last_loss: float | None
+    """Mean over the workers' batches of the first and of the last step that all of them computed."""
+
+
+NEVER_BEGAN: Final = Run(
+    None, finished=False, progress_ratio=0.0, steps=0, retransmits=0, first_loss=None, last_loss=None
+)
+
+
+def run_job(
+    bed: Bed, nodes: Sequence[str], *, dataset: str, topology: str, seed: int, limit_s: float, steps: int | None = None
+) -> Run:
+    """Train on these nodes; the first is rank 0. Errors: NodeFailed if a node's process fails."""
+    job = Job(
+        dataset=dataset,
+        topology=topology,
+        addresses=tuple(address(node) for node in nodes),
+        port=next(_PORTS),
+        seed=seed,
+        steps=DATASETS[dataset].steps if steps is None else steps,
+        limit_s=limit_s,
+        connect_s=CONNECT_LIMITS * limit_s,
+    )
+    ranks = [bed.processes[node] for node in nodes]
+    for number, rank in enumerate(ranks):
+        rank.ask("listen", limit_s=_LATE_S, job=asdict(job), rank=number)
+    try:
+        for rank in ranks:
+            rank.tell("connect")
+        connected = [rank.answer(limit_s=job.connect_s + _LATE_S) for rank in ranks]
+        if any(connected):
+            return NEVER_BEGAN
+        for rank in ranks:
+            rank.tell("train")
+        return together([rank.answer(limit_s=limit_s + _LATE_S) for rank in ranks])
+    finally:
+        for rank in ranks:
+            rank.ask("close", limit_s=_LATE_S)
+
+
+def together(ranks: Sequence[dict[str, Any]]) -> Run:
+    """One run from what its ranks said (as `Trained.as_json`)."""
+    finished = all(one["finished"] for one in ranks)
+    progress = sum(one["received_bytes"] for one in ranks) / sum(one["expected_bytes"] for one in ranks)
+    seconds = max(one["seconds"] for one in ranks)
+    losses = list(zip(*(one["losses"] for one in ranks if one["losses"]), strict=False))
+    means = [sum(step) / len(step) for step in losses]
+    return Run(
+        seconds=seconds if finished else seconds / progress if progress > 0.0 else None,
+        finished=finished,
+        progress_ratio=progress,
+        steps=min(one["steps"] for one in ranks),
+        retransmits=sum(one["retransmits"] for one in ranks),
+        first_loss=means[0] if means else None,
+        last_loss=means[-1] if means else None,
+    )

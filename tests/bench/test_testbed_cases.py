@@ -1,0 +1,283 @@
+"""The test bed's plan, rules and report, without any network."""
+
+import doctest
+import json
+import os
+import socket
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.testbed import __main__ as command
+from bench.testbed import cases, dilution, maddash_view, nodes, probes, record, shaping
+from bench.testbed.cases import IMPAIRED, SWEEP, WANTED, Impairment, drawn, settings, worst_case
+from bench.testbed.dilution import added_s, diluted
+from bench.testbed.errors import BedUnavailable, NotOurs
+from bench.testbed.experiment import Result, Row, summary
+from bench.testbed.kernel import examined
+from bench.testbed.nodes import NODES
+from bench.testbed.plot import can_draw, draw
+from bench.testbed.probes import Link, tournament
+from bench.testbed.record import Record, clean
+from bench.testbed.relay import Direction
+from bench.testbed.report import PUBLISHED, as_json, from_json, gains, table
+from bench.testbed.running_job import Run, together
+from bench.testbed.shaping import loss_rules, netem_lines, rate_lines
+
+
+def run(seconds: float | None, *, finished: bool = True) -> Run:
+    """A run that took this long."""
+    return Run(seconds, finished, 1.0 if finished else 0.5, steps=5, retransmits=0, first_loss=2.3, last_loss=0.5)
+
+
+def row(choice: str, seconds: float | None, *, value: float = 40.0, finished: bool = True) -> Row:
+    """A row of one cell of the table."""
+    impaired = 3 if choice == "worst" else 0
+    return Row("cifar10", "ps", "bandwidth", value, choice, worst_case(), impaired, run(seconds, finished=finished))
+
+
+def rank(**changes: object) -> dict[str, object]:
+    """What a rank says of a whole run."""
+    whole: dict[str, object] = {
+        "seconds": 2.0,
+        "finished": True,
+        "received_bytes": 100,
+        "expected_bytes": 100,
+        "retransmits": 1,
+        "steps": 2,
+        "losses": [2.0, 1.0],
+    }
+    return whole | changes
+
+
+@given(st.integers(2, 12))
+def test_a_tournament_has_every_pair_once_and_nobody_twice_in_a_round(count: int) -> None:
+    """So throughput tests that run at one time never share a node, and none is missing."""
+    names = [f"n{number:02d}" for number in range(count)]
+    rounds = list(tournament(names))
+    played = [pair for one in rounds for pair in one]
+    assert sorted(played) == sorted((a, b) for a in names for b in names if a < b)
+    assert all(len({end for pair in one for end in pair}) == 2 * len(one) for one in rounds)
+
+
+def test_the_sweep_runs_between_the_published_ends() -> None:
+    """40–90 Mbit/s, 5–50 %, 50–500 ms, and a run that is cut short has seen some of each."""
+    assert {one.value: (min(v), max(v)) for one, v in SWEEP.items()} == {
+        "bandwidth": (40.0, 90.0),
+        "loss": (5.0, 50.0),
+        "delay": (50.0, 500.0),
+    }
+    assert {one.impairment for one in settings(SWEEP)[:3]} == set(Impairment)
+
+
+def test_the_worst_case_has_all_impaired_nodes_and_begins_with_one() -> None:
+    """Six different nodes of the nine; rank 0, the parameter server, is on an impaired one."""
+    worst = worst_case()
+    assert set(IMPAIRED) < set(worst) <= set(NODES)
+    assert (len(set(worst)), worst[0] in IMPAIRED) == (WANTED, True)
+
+
+def test_draws_differ_and_repeat() -> None:
+    """A seed gives one choice for ever; different seeds reach different ones."""
+    assert drawn("1") == drawn("1")
+    assert len({drawn(str(number)) for number in range(20)}) > 10
+
+
+def test_rules_say_what_is_shaped() -> None:
+    """The rate stands on both ends, loss at the receivers, netem before the bucket."""
+    assert all("rate 40000000bit" in line for line in rate_lines("node33", 40_000_000))
+    assert loss_rules([], 0.0).count("-A INPUT") == 0
+    assert loss_rules(["10.77.0.33", "10.77.0.34"], 0.5).count("--probability 0.5 -j DROP") == 2
+    delete, netem, bucket = netem_lines(250.0)
+    assert "del" in delete
+    assert "netem delay 250ms" in netem
+    assert "parent 1:1" in bucket
+
+
+RUNS = {  # case: (expected seconds, finished, what two ranks say)
+    "whole": (2.5, True, [rank(), rank(seconds=2.5)]),
+    "cut short: projected": (20.0, False, [rank(), rank(seconds=10.0, finished=False, received_bytes=0)]),
+    "nothing moved: no time": (None, False, [rank(received_bytes=0, finished=False)]),
+}
+
+
+@pytest.mark.parametrize(("want_s", "finished", "ranks"), RUNS.values(), ids=RUNS)
+def test_a_run_is_as_long_as_its_slowest_rank(
+    want_s: float | None, finished: bool, ranks: list[dict[str, object]]
+) -> None:
+    """And one that was cut short is projected by the share of the bytes, and never finished."""
+    found = together(ranks)
+    assert (found.seconds, found.finished) == (want_s, finished)
+
+
+def test_losses_are_means_of_the_ranks_that_compute() -> None:
+    """A parameter server has none, and does not count."""
+    found = together([rank(losses=[]), rank(losses=[2.0, 1.0]), rank(losses=[4.0, 2.0])])
+    assert (found.first_loss, found.last_loss) == (3.0, 1.5)
+
+
+def test_a_gain_is_the_mean_over_the_values() -> None:
+    """40 against 100 s and 80 against 100 s: 40 % on the average; random 25 %; nothing is projected."""
+    rows = [
+        *(row("worst", 100.0, value=value) for value in (40.0, 90.0)),
+        row("netgang", 40.0),
+        row("netgang", 80.0, value=90.0),
+        row("random", 60.0),
+        row("random", 80.0),
+        row("random", 80.0, value=90.0),
+    ]
+    ours, drawn_ = gains(rows)
+    assert (ours.choice, ours.values, ours.projected) == ("netgang", 2, False)
+    assert ours.ratio == pytest.approx(0.4)
+    assert drawn_.ratio == pytest.approx(0.25)
+
+
+@given(st.lists(st.tuples(st.floats(1.0, 50.0), st.floats(1.0, 500.0)), min_size=1, max_size=4), st.floats(0.01, 0.5))
+def test_computing_that_explains_a_gain_gives_that_gain(pairs: list[tuple[float, float]], published: float) -> None:
+    """With the seconds that are found added to every run the gain is the published one; else ours was not above it."""
+    found = added_s(pairs, published)
+    if found is None:
+        assert diluted(pairs, 0.0) <= published
+    else:
+        assert diluted(pairs, found) == pytest.approx(published, abs=1e-6)
+
+
+def test_a_run_that_never_began_gives_no_gain_and_is_counted() -> None:
+    """No figure is made up for it, and the table shows it."""
+    rows = [row("worst", None), row("netgang", 1.0), row("worst", 4.0, value=90.0), row("netgang", 1.0, value=90.0)]
+    ours = gains(rows)[0]
+    assert (ours.values, ours.never_began) == (1, 1)
+    assert ours.ratio == pytest.approx(0.75)
+    assert "75% (1 never began)" in table(Result(0, "relay", rows=rows))
+
+
+def test_the_table_has_every_published_figure_and_marks_projections() -> None:
+    """Beside ours; a mean with a run that was cut short has a `~`, and what was left out is named."""
+    rows = [row("worst", 10.0, finished=False), row("netgang", 6.0)]
+    text = table(Result(0, "relay", rows=rows, left_out=["loss 50 %"]))
+    assert len([line for line in text.splitlines() if line.startswith("| ")]) == 1 + len(PUBLISHED)
+    assert "| bandwidth | cifar10 | 40% | ~40% |" in text
+    assert "loss 50 %" in text
+    assert "with an impaired node: 0 of 1 runs" in text
+
+
+def test_the_json_has_a_row_for_each_run() -> None:
+    """{dataset, topology, impairment, value, choice, seconds}, and it is JSON."""
+    found = json.loads(json.dumps(as_json(Result(0, "relay", rows=[row("worst", 10.0)]))))
+    (one,) = found["rows"]
+    want = {"dataset": "cifar10", "topology": "ps", "impairment": "bandwidth", "value": 40.0, "choice": "worst"}
+    assert want | {"seconds": 10.0, "finished": True} == {name: one[name] for name in (*want, "seconds", "finished")}
+
+
+def test_the_figures_in_the_document_are_those_of_the_record() -> None:
+    """Every line of the newest record's table stands in docs/testbed.md, to the letter."""
+    root = Path(command.__file__).parents[2]
+    newest = max((root / "bench/testbed/records").glob("*.json"))
+    result = from_json(json.loads(newest.read_text()))
+    text = (root / "docs/testbed.md").read_text()
+    assert [line for line in table(result).splitlines() if line.startswith("|") and line not in text] == []
+    assert f"bench/testbed/records/{newest.name}" in text
+    assert len(result.rows) == len(as_json(result)["rows"]) == 108
+
+
+def test_the_summary_keeps_clean_and_impaired_apart() -> None:
+    """Medians over links between clean nodes, and over those from an impaired to a clean one."""
+    setting = settings(SWEEP)[0]
+    clean_link, sick = Link(0.0, 0.1, 9.5e7), Link(0.1, 50.0, None)
+    measured = {
+        ("node28", "node29"): clean_link,
+        ("node29", "node28"): clean_link,
+        ("node33", "node28"): sick,
+        ("node28", "node33"): Link(1.0, 1.0, 1.0),
+    }
+    found = summary(measured, setting)
+    assert (found["clean_loss_ratio"], found["impaired_loss_ratio"]) == (0.0, 0.1)
+    assert (found["clean_throughput_bps"], found["impaired_throughput_bps"]) == (9.5e7, None)
+
+
+def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The message says what to install, before anything was tried."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BedUnavailable, match="ip is missing: install the package iproute2"):
+        examined(records=tmp_path)
+    for name in ("ip", "tc"):
+        (tmp_path / name).touch(mode=0o755)
+    with pytest.raises(BedUnavailable, match="iptables is missing: install the package iptables"):
+        examined(records=tmp_path)
+
+
+def test_the_relay_keeps_order_delay_and_its_limit() -> None:
+    """Frames leave in the order in which they came, none before its time; beyond the limit they are dropped."""
+    with ExitStack() as stack:
+        (outside, source), (target, inside) = (socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+        for one in (outside, source, target, inside):
+            stack.enter_context(one)
+            one.setblocking(False)
+        way = Direction(source, target, delay_s=0.5, most_bytes=10)
+        for number, frame in enumerate((b"first", b"2nd", b"too long", b"3d")):
+            outside.send(frame)
+            way.take(10.0 + number / 10.0)
+        assert way.give(10.49) == 10.5
+        assert way.give(10.6) == pytest.approx(10.8)
+        assert [inside.recv(100), inside.recv(100)] == [b"first", b"2nd"]
+        assert way.give(10.8) == float("inf")
+        assert inside.recv(100) == b"3d"
+        assert way.held_bytes == 0
+
+
+def test_a_run_that_lives_is_not_cleaned_up(tmp_path: Path) -> None:
+    """Its record stays, and who asked is told which process it is."""
+    Record.begun("a1", folder=tmp_path)
+    (said,) = clean(folder=tmp_path)
+    assert f"process {os.getpid()}" in said
+    assert (tmp_path / "a1.json").exists()
+
+
+def test_a_run_id_is_taken_once(tmp_path: Path) -> None:
+    """Two runs never share a record."""
+    Record.begun("a1", folder=tmp_path)
+    with pytest.raises(NotOurs):
+        Record.begun("a1", folder=tmp_path)
+
+
+def test_an_ended_run_whose_namespaces_are_gone_leaves_nothing(tmp_path: Path) -> None:
+    """Cleaning removes the record, and says each name once."""
+    record_ = replace(Record.begun("a1", folder=tmp_path), owner=(os.getpid(), -2))
+    record_.made["ngbed-a1-nothing-of-this-name"] = 1
+    record_.write()
+    assert clean(folder=tmp_path) == ["removed ngbed-a1-nothing-of-this-name"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_choose_values_and_jobs() -> None:
+    """An empty list leaves an impairment out; what is not named stays as it is."""
+    given_ = ["--loss", "", "--delay", "50,100", "--dataset", "notmnist", "--topology", "ring", "--minutes", "1"]
+    found = command.wanted_of(command._parser().parse_args(given_))
+    assert found.sweep == {
+        Impairment.BANDWIDTH: SWEEP[Impairment.BANDWIDTH],
+        Impairment.LOSS: (),
+        Impairment.DELAY: (50.0, 100.0),
+    }
+    assert (found.datasets, found.topologies, found.whole_s) == (("notmnist",), ("ring",), 60.0)
+
+
+@pytest.mark.skipif(not can_draw(), reason="matplotlib is not installed (extra `plots`)")
+@pytest.mark.parametrize("name", ["t.png", "t.svg"])
+def test_a_picture_is_drawn(tmp_path: Path, name: str) -> None:
+    """PNG or SVG by the name, with runs that never began left out."""
+    path = tmp_path / "new" / name
+    draw([row("worst", None), row("netgang", 1.0), row("worst", 4.0, value=90.0)], path)
+    assert path.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    "module", [cases, dilution, maddash_view, nodes, probes, record, shaping], ids=lambda module: module.__name__
+)
+def test_worked_examples(module: ModuleType) -> None:
+    """The examples in the docstrings hold."""
+    assert doctest.testmod(module).failed == 0

@@ -1,0 +1,189 @@
+"""The test bed's training job: parameter server and ring give what one process gives, and a cut run says so."""
+
+import doctest
+import socket
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from time import monotonic
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.testbed.training import data, model, ring, worker
+from bench.testbed.training.data import DATASETS, Floats, batch
+from bench.testbed.training.model import LEARNING_RATE, Model
+from bench.testbed.training.ring import all_reduce
+from bench.testbed.training.wire import Meter, prepared
+from bench.testbed.training.worker import PS, RING, TOPOLOGIES, Job, Rank, Trained
+from testbed.network import free_ports
+
+SEED = 3
+STEPS = 4
+SMALL = Model(pixels=5, hidden=4)
+
+
+def job(dataset: str, topology: str, members: int, *, limit_s: float = 20.0, steps: int = STEPS) -> Job:
+    """A job whose ranks are on loopback addresses."""
+    (port,) = free_ports(1)
+    addresses = tuple(f"127.0.0.{number + 1}" for number in range(members))
+    return Job(dataset, topology, addresses, port, SEED, steps, limit_s, connect_s=10.0)
+
+
+def in_threads(ranks: Sequence[Rank]) -> list[Trained]:
+    """What each rank says after training with the others."""
+    found: dict[int, Trained] = {}
+
+    def live(number: int) -> None:
+        ranks[number].connect()
+        barrier.wait(10.0)
+        found[number] = ranks[number].train()
+
+    barrier = threading.Barrier(len(ranks))
+    for one in ranks:
+        one.listen()
+    threads = [threading.Thread(target=live, args=(number,)) for number in range(len(ranks))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [found[number] for number in range(len(ranks))]
+
+
+def trained(given_job: Job) -> tuple[list[Trained], list[Floats]]:
+    """Results and last parameters of all ranks."""
+    ranks = [Rank(given_job, number) for number in range(len(given_job.addresses))]
+    with ExitStack() as stack:
+        for one in ranks:
+            stack.callback(one.close)
+        return in_threads(ranks), [one.parameters for one in ranks]
+
+
+def alone(dataset: str, workers: int) -> tuple[Floats, list[float]]:
+    """Parameters and losses of one process that takes all workers' images as one batch."""
+    sizes = DATASETS[dataset]
+    net = Model.of(sizes)
+    parameters, losses = net.initial(SEED), []
+    for step in range(STEPS):
+        parts = [batch(sizes, seed=SEED, worker=one, step=step) for one in range(workers)]
+        images, labels = np.concatenate([one for one, _ in parts]), np.concatenate([one for _, one in parts])
+        loss, gradient = net.gradient(parameters, images, labels)
+        parameters -= np.float32(LEARNING_RATE) * gradient
+        losses.append(loss)
+    return parameters, losses
+
+
+def test_the_gradient_is_the_slope_of_the_loss() -> None:
+    """Central differences of the loss in every parameter are the gradient that is given."""
+    random = np.random.default_rng(1)
+    images, labels = random.standard_normal((7, 5)).astype(np.float32), random.integers(0, 10, 7)
+    parameters = SMALL.initial(2)
+    _, gradient = SMALL.gradient(parameters, images, labels)
+    precise: Any = parameters.astype(np.float64)  # float32 would hide the difference, or step over a kink
+    step = 1e-6
+    for place in range(SMALL.size):
+        moved = [precise.copy(), precise.copy()]
+        moved[0][place] += step
+        moved[1][place] -= step
+        above, below = (SMALL.gradient(one, images, labels)[0] for one in moved)
+        assert gradient[place] == pytest.approx((above - below) / (2 * step), abs=1e-4)
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_as_one_process(dataset: str, topology: str) -> None:
+    """After four steps every rank has the parameters that one process with all images has, but for rounding."""
+    workers = 3
+    _, found = trained(job(dataset, topology, workers + (topology == PS)))
+    want, _ = alone(dataset, workers)
+    first = found[0]
+    np.testing.assert_allclose(first, want, atol=2e-5)
+    if topology == RING:
+        assert all(np.array_equal(one, first) for one in found)
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_the_loss_falls(topology: str) -> None:
+    """The job learns: its loss is that of one process, and less at the end than at the beginning."""
+    workers = 2
+    results, _ = trained(job("notmnist", topology, workers + (topology == PS)))
+    losses = np.mean([one.losses for one in results if one.losses], axis=0)
+    np.testing.assert_allclose(losses, alone("notmnist", workers)[1], rtol=1e-4)
+    assert losses[-1] < 0.8 * losses[0]
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+@pytest.mark.parametrize("members", [2, 6])
+def test_a_whole_run_moves_what_was_expected(topology: str, members: int) -> None:
+    """Received bytes are the expected ones exactly: progress is a share of something known."""
+    results, _ = trained(job("notmnist", topology, members))
+    assert [one.received_bytes for one in results] == [one.expected_bytes for one in results]
+    assert all(one.finished and one.steps == STEPS for one in results)
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_a_run_that_is_cut_short_says_so(topology: str) -> None:
+    """No rank calls a run finished that its limit ended; what was received is less than expected."""
+    results, _ = trained(job("cifar10", topology, 3, limit_s=0.05, steps=500))
+    assert not any(one.finished for one in results)
+    assert all(one.received_bytes < one.expected_bytes for one in results)
+
+
+@settings(max_examples=25)
+@given(members=st.integers(2, 6), size=st.integers(1, 40), seed=st.integers(0, 99))
+def test_all_members_get_the_sum(members: int, size: int, seed: int) -> None:
+    """A ring adds up whatever its size and the vector's, shorter than the ring included, with the same bits for all."""
+    random = np.random.default_rng(seed)
+    vectors = [random.standard_normal(size).astype(np.float32) for _ in range(members)]
+    want = np.sum(vectors, axis=0)
+    with ExitStack() as stack:
+        links = []  # link i: from member i to its right neighbour
+        for _ in range(members):
+            pair = socket.socketpair()
+            for one in pair:
+                stack.enter_context(one)
+                one.setblocking(False)
+            links.append(pair)
+        threads = [
+            threading.Thread(
+                target=all_reduce,
+                args=(vectors[rank], rank, members),
+                kwargs={"left": links[rank - 1][1], "right": links[rank][0], "meter": Meter(monotonic() + 20.0)},
+            )
+            for rank in range(members)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10.0)
+    np.testing.assert_allclose(vectors[0], want, atol=1e-5)
+    assert all(np.array_equal(one, vectors[0]) for one in vectors)
+
+
+def test_batches_depend_on_seed_worker_and_step_alone() -> None:
+    """The same three give the same images anywhere; another of them gives others."""
+    sizes = DATASETS["notmnist"]
+    first, labels = batch(sizes, seed=1, worker=2, step=3)
+    again, _ = batch(sizes, seed=1, worker=2, step=3)
+    assert np.array_equal(first, again)
+    assert (first.shape, set(labels) <= set(range(10))) == ((sizes.batch, sizes.pixels), True)
+    for other in ({"seed": 0}, {"worker": 1}, {"step": 2}):
+        assert not np.array_equal(first, batch(sizes, **({"seed": 1, "worker": 2, "step": 3} | other))[0])
+
+
+def test_a_connection_of_training_neither_blocks_nor_waits() -> None:
+    """What `prepared` promises is set on the socket."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as one:
+        assert prepared(one) is one
+        assert one.getblocking() is False
+        assert one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+
+
+@pytest.mark.parametrize("module", [data, model, ring, worker], ids=lambda module: module.__name__)
+def test_worked_examples(module: ModuleType) -> None:
+    """The examples in the docstrings hold."""
+    assert doctest.testmod(module).failed == 0
