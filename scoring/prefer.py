@@ -22,8 +22,8 @@ from scoring.model import Gang, Pod, Role
 from scoring.network import Floats, Ints
 from scoring.plan import Memo, Plan
 from scoring.plan.holds import nodes_held
-from scoring.plan.memo import remember
 from scoring.plan.place import common_reference
+from scoring.plan.remembered import remember
 from scoring.plan.run import Run, with_ratios
 from scoring.policy import Policy, ScorePolicy, gang_options
 from scoring.select.demand import pairs_count

@@ -23,8 +23,8 @@ from scoring.feasible import node_allows
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Constraints, Gang, MemberClass, Node, Pod
 from scoring.plan import Memo, Plan, take_commitments
-from scoring.plan.memo import remember
 from scoring.plan.place import Refused, place_minimum
+from scoring.plan.remembered import remember
 from scoring.plan.run import Run
 from scoring.policy import Policy
 from scoring.reasons import Reason

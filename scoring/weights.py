@@ -18,7 +18,7 @@ nothing but their requests. ω is for people: above ω′ = 37 it is 1.0 in floa
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import exp
+from math import exp, prod
 
 from scoring.ids import ResourceName
 from scoring.model import Gang, Phase, Pod, Role
@@ -84,11 +84,104 @@ def sigmoid(x: float) -> float:
     return 1.0 / (1.0 + exp(-x))
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a gang's weight follows from, apart from the cluster's totals: these change with every node that comes."""
+
+    workers: int
+    """w_min"""
+    asked: tuple[int, ...]
+    """Of each resource of the formula, all counted members together"""
+    counted: int
+    """Through how many `asked` is divided"""
+
+    def weight(self, totals: Totals) -> Weight:
+        """The weight in a cluster of `totals`, which are of the same resources."""
+        share = _ZERO
+        for asked, (_, total) in zip(self.asked, totals, strict=True):
+            if not asked:
+                continue
+            if not total:
+                return Weight(_ZERO)
+            share += Fraction(asked, total)
+        return Weight(Fraction(self.workers) / (share / self.counted) if share else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Totals, ready to sort a long queue by: no fraction need be reduced for a sort key."""
+
+    whole: int
+    """Product of all totals that are not 0"""
+    parts: tuple[int, ...]
+    """Per resource: `whole` by its total; 0 where there is nothing of it"""
+
+    @classmethod
+    def of(cls, totals: Totals) -> "Scale":
+        """Of the cluster's totals."""
+        whole = prod([total for _, total in totals if total])
+        return cls(whole, tuple([whole // total if total else 0 for _, total in totals]))
+
+    def key(self, load: Load, form: WeightForm) -> tuple[float, "Exact"]:
+        """Sort key, heaviest first; it orders, and ties, as `Weight.key` does.
+
+        >>> totals = ((CPU, 100), (MEMORY, 50))
+        >>> light, heavy = Load(4, (2, 3), 1), Load(4, (2, 2), 1)
+        >>> Scale.of(totals).key(heavy, WeightForm.EXACT) < Scale.of(totals).key(light, WeightForm.EXACT)
+        True
+        >>> Scale.of(totals).key(heavy, WeightForm.EXACT)[0] == -heavy.weight(totals).omega_prime
+        True
+        """
+        share = 0
+        for asked, part in zip(load.asked, self.parts, strict=True):
+            if asked and not part:
+                return exact_key(Weight(_ZERO), form)
+            share += asked * part
+        if not share:
+            return exact_key(Weight(None), form)
+        over = load.workers * load.counted * self.whole
+        prime = over / share  # correctly rounded, as `float` of the fraction is
+        return (-prime, Exact(over, share)) if form is WeightForm.EXACT else (-sigmoid(prime), _TIED)
+
+
+class Exact:
+    """A fraction that is compared by multiplying, and never reduced; the greater goes first. For sort keys only."""
+
+    __slots__ = ("_over", "_under")
+
+    def __init__(self, over: int, under: int) -> None:
+        self._over, self._under = over, under
+
+    def __lt__(self, other: "Exact") -> bool:
+        return self._over * other._under > other._over * self._under
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Exact) and self._over * other._under == other._over * self._under
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_TIED = Exact(0, 1)
+
+
+def exact_key(weight: Weight, form: WeightForm) -> tuple[float, Exact]:
+    """`Weight.key` of a weight that no load gives, to be compared with those of a `Scale`."""
+    if form is WeightForm.LITERAL:
+        return -weight.omega, _TIED
+    return -weight.omega_prime, _TIED if weight.prime is None else Exact(*weight.prime.as_integer_ratio())
+
+
 def totals_of(table: NodeTable, policy: QueuePolicy) -> Totals:
     """What all nodes have together of the formula's resources. Cost: O(nodes)."""
-    names = (CPU, MEMORY, *(name for name in policy.extended if name not in (CPU, MEMORY)))
     columns = {name: i for i, name in enumerate(table.axis)}
-    return tuple((name, int(table.allocatable[:, columns[name]].sum()) if name in columns else 0) for name in names)
+    return tuple(
+        (name, int(table.allocatable[:, columns[name]].sum()) if name in columns else 0) for name in _resources(policy)
+    )
+
+
+def _resources(policy: QueuePolicy) -> tuple[ResourceName, ...]:
+    """Those of the formula."""
+    return CPU, MEMORY, *(name for name in policy.extended if name not in (CPU, MEMORY))
 
 
 def weight_of(gang: Gang, totals: Totals, policy: QueuePolicy, *, given: Fraction | None = None) -> Weight:
@@ -106,22 +199,17 @@ def weight_of(gang: Gang, totals: Totals, policy: QueuePolicy, *, given: Fractio
     >>> weight_of(gang("g", 4, cpu="2"), cluster, policy, given=Fraction(7)).prime
     Fraction(7, 1)
     """
-    if given is not None:
-        return Weight(given, given=True)
+    return Weight(given, given=True) if given is not None else load_of(gang, policy).weight(totals)
+
+
+def load_of(gang: Gang, policy: QueuePolicy) -> Load:
+    """What the gang's weight follows from. Cost: O(n log n) in members."""
     members = _minimum(gang)
     workers = _workers(members)
-    counted = workers if policy.reading is Reading.PER_WORKER else members
-    share = _ZERO
-    for name, total in totals:
-        asked = sum(pod.requests.get(name) for pod in counted)
-        if not asked:
-            continue
-        if not total:
-            return Weight(_ZERO)
-        share += Fraction(asked, total)
-    if policy.reading is Reading.PER_WORKER:
-        share /= len(workers)
-    return Weight(Fraction(least_workers(gang)) / share if share else None)
+    alone = policy.reading is Reading.PER_WORKER
+    counted = workers if alone else members
+    asked = tuple([sum([pod.requests.get(name) for pod in counted]) for name in _resources(policy)])
+    return Load(least_workers(gang), asked, len(workers) if alone else 1)
 
 
 def least_workers(gang: Gang) -> int:

@@ -74,7 +74,11 @@ def seconds(moment: datetime | None) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def shared(value: Any) -> Any:
-    """The first value equal to this one, so that 50,000 pods hold each of their common parts once."""
+    """The first value equal to this one, so that 50,000 pods hold each of their common parts once.
+
+    Of the last 8,192: pods of one job are listed, and change, together, and what the cache alone still holds of pods
+    that are long gone is memory that grows for hours.
+    """
     return value

@@ -84,7 +84,7 @@ def _positive(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0 else None
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def _ref(
     namespace: str, name: str, source: GangSource, minimum: int | None = None, problem: str | None = None
 ) -> GroupRef:

@@ -157,9 +157,12 @@ def _controller(owners: list[Owner]) -> Controller | None:
     return None
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=2048)
 def _member_class(role: Role, resources: PodResources, limits: ConstraintParts) -> MemberClass:
-    """Pods of one template give the same bytes, so this runs once per template; equal results are one object."""
+    """Pods of one template give the same bytes, so this runs once per template; equal results are one object.
+
+    Few are kept: members that were let in name their own gang's nodes, so that each gang brings a new one.
+    """
     same: MemberClass = shared(MemberClass(role, shared(pod_requests(resources)), shared(constraints(limits))))
     return same
 

@@ -157,6 +157,6 @@ def _index(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def _job(namespace: str, name: str) -> JobKey:
     return JobKey(f"{namespace}/{name}")

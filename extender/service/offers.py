@@ -29,7 +29,7 @@ class Offers:
         """Remember that `uid` may go to `node`; `None`: wherever kube-scheduler decides."""
         self._offers[uid] = _Offer(node, now_s + self._ttl_s)
         self._offers.move_to_end(uid)
-        while len(self._offers) > self._limit:
+        while len(self._offers) > self._limit or next(iter(self._offers.values())).until_s <= now_s:
             self._offers.popitem(last=False)
 
     def allows(self, uid: PodUid, node: NodeName, *, now_s: float) -> bool:

@@ -20,6 +20,7 @@ from dataclasses import replace
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, GangSource, MemberClass, Role
 from scoring.plan.ask import Ask
+from scoring.plan.counted import Counted
 from scoring.plan.decide import decided, refused_at_once
 from scoring.plan.later import Later
 from scoring.plan.memo import Memo
@@ -35,6 +36,8 @@ __all__ = ["Admission", "Memo", "Plan", "Waiting", "plan", "plan_in_steps", "tak
 
 _ASKS_A_STEP = 32
 """Gangs whose wishes are read between two steps."""
+_REFUSED_A_STEP = 8
+"""Gangs that are refused one after the other between two steps."""
 
 
 def plan(
@@ -86,6 +89,8 @@ def plan_in_steps(
     yield from run.pause()
     later = Later(run, [(ask, kept[ask.gang.key]) for ask in asks if ask.gang.key in kept])
     yield from run.pause()
+    counted = Counted(run, asks)
+    known = previous.waiting if previous is not None else {}
     for rank, ask in enumerate(turns.each(asks), start=1):
         key = ask.gang.key
         before = kept.get(key)
@@ -99,10 +104,14 @@ def plan_in_steps(
             continue
         if outcome is None:
             later.settle()
+            outcome = counted.refusal(rank - 1) if before is None and not held else None
+        if outcome is None:
             outcome = yield from decided(run, ask, before, later, committed=committed.get(key, ()), now_s=now_s)
         if isinstance(outcome, Refused):
             outcome = turns.refused(ask, outcome, later)
-            waiting[key] = Waiting(key, rank, outcome.reason, outcome.detail)
+            waiting[key] = _waiting(known.get(key), key, rank, outcome)
+            if rank % _REFUSED_A_STEP:
+                continue
         else:
             later.doubt(key, outcome.nodes)
             turns.admitted(ask, outcome.nodes)
@@ -113,6 +122,13 @@ def plan_in_steps(
         node_of.update(admission.members)
     partial = frozenset(ask.gang.key for ask in asks if ask.partial)
     return Plan(snapshot.version, snapshot.network.version, admitted, waiting, node_of, partial, turns.holds)
+
+
+def _waiting(known: Waiting | None, key: GangKey, rank: int, refused: Refused) -> Waiting:
+    """What a refused gang is told; the same object where it is what it was told before."""
+    if known is not None and known.rank == rank and known.reason is refused.reason and known.detail == refused.detail:
+        return known
+    return Waiting(key, rank, refused.reason, refused.detail)
 
 
 def _concerns_us(gang: Gang) -> bool:

@@ -2,252 +2,272 @@
 
 Why: a queue of a thousand gangs may ask for a thousand different things. Counting the nodes for each of them anew costs
 each run a fifth of a second, though an event changed one node. Rule: the counts are those of the room that was shown
-last (`show`); rows that changed are counted again for a block of classes together when one of them is asked about.
-Every number follows from room, masks and requests alone, so a run with a board and one without say the same.
+last (`show`) under the filters that were told last; what changed is counted again for a block of classes together when
+one of them is asked about. A node that comes or goes changes its own slot only (`scoring.plan.slots`). Every number
+follows from room, filters and requests alone, so a run with a board and one without say the same.
 """
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scoring.network import Ints
-from scoring.room import Room, fit_counts
+from scoring.plan.filters import Filters
+from scoring.plan.slots import Places, Slots, grown
+from scoring.room import Room
 
 _LARGEST = np.iinfo(np.int64).max
-_BLOCK = 64
+_BLOCK = 128
 """Classes that are counted together."""
 _MOST_CELLS = 6_000_000
 """Classes times nodes that are kept: 8 bytes each. Whoever comes beyond is counted in the run that asks."""
 _FORGOTTEN_AFTER = 64
 """A class that so many runs did not ask about may leave."""
+_SPARE = 16
+"""One slot more for so many nodes, so that few nodes that come are not room for all to be moved."""
 _MOST_SUPPOSED = 8
 """Suppositions whose sums are kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The nodes of a run."""
-
-    layout: Hashable
-    """Stands for names and zones"""
-    axis: tuple[object, ...]
-    """The resources that room has columns for"""
-    zone_of: Ints
-    """(nodes,): number of each node's zone"""
-    zones: int
-    """How many there are"""
-
-
 class Board:
-    """Counts and sums of classes, by the number that stands for each. Not shared between threads."""
+    """Counts and sums of classes. Not shared between threads."""
 
     def __init__(self) -> None:
         self._runs = 0
-        self._forget(Places(None, (), np.zeros(0, np.int64), 0))
+        self._forget(())
 
-    def _forget(self, places: Places) -> None:
-        """Begin anew on other nodes."""
-        self._places = (places.layout, places.axis)
-        self._zone_of, self._zones = places.zone_of, places.zones
-        self._free: Ints = np.zeros((0, 0), np.int64)
+    def _forget(self, axis: tuple[object, ...]) -> None:
+        """Begin anew."""
+        self._axis = axis
+        self._layout: Hashable = None
+        self._slots = Slots()
+        self._filters = Filters()
+        self._free: Ints = np.zeros((0, len(axis)), np.int64)
+        """(slots, resources)"""
         self._shown: tuple[Room | None, object] = (None, None)
         self._version = 0
         self._changed_at: Ints = np.zeros(0, np.int64)
-        """(nodes,): version at which the node's room changed last"""
+        """(slots,): version at which the slot's room, or a filter's word on it, changed last"""
         self._row: dict[int, int] = {}
         """class number → row in the following"""
-        self._mask_of: list[NDArray[np.bool_]] = []
-        self._requests: list[Ints] = []
-        """Per block: (classes, resources); these arrays have `_BLOCK` rows, of which the first are in use"""
-        self._masks: list[NDArray[np.bool_]] = []
-        """Per block: (classes, nodes)"""
-        self._counts: list[Ints] = []
-        """Per block: (classes, nodes), members that fit; 0 where the mask forbids"""
-        self._sums: list[Ints] = []
-        """Per block: (classes, zones)"""
-        self._counted: list[int] = []
-        """block → version that its counts belong to"""
-        self._used: list[int] = []
-        """row → run that asked last"""
         self._number_of: list[int] = []
         """row → number of its class"""
         self._leavers: list[int] = []
         """Rows of classes that nobody asks about any more"""
-        nothing = np.zeros(0, np.bool_)
-        self._masks_compared: tuple[NDArray[np.bool_], NDArray[np.bool_], Ints] = (
-            nothing,
-            nothing,
-            np.zeros(0, np.int64),
-        )
-        """The mask that a class had, the one it has instead, and the nodes in which they differ"""
-        self._supposed: dict[Hashable, dict[int, Ints]] = {}
-        """supposition → block → sums (classes, zones)"""
+        self._used: Ints = np.zeros(0, np.int64)
+        """(rows,): run that asked last"""
+        self._filter_of: Ints = np.zeros(0, np.int64)
+        """(rows,): which filter decides about nodes"""
+        self._requests: Ints = np.zeros((0, len(axis)), np.int64)
+        """(rows, resources)"""
+        self._sums: Ints = np.zeros((0, 0), np.int64)
+        """(rows, columns of zones)"""
+        self._counts: list[Ints] = []
+        """Per block: (rows, slots), members that fit; 0 where the filter forbids"""
+        self._counted: list[int] = []
+        """block → version that its counts belong to"""
+        self._fresh: dict[int, list[int]] = {}
+        """block → rows whose class was never counted"""
+        self._supposed: dict[Hashable, tuple[Ints, dict[int, int]]] = {}
+        """supposition → sums (rows, columns of zones), and of each block how many of its rows they are right for"""
+
+    @property
+    def version(self) -> int:
+        """Changes whenever a count may have."""
+        return self._version
+
+    @property
+    def classes(self) -> int:
+        """Rows there are."""
+        return len(self._number_of)
 
     def show(self, room: Room, places: Places) -> None:
-        """Count for this room from now on. Cost: O(nodes) if it changed since, else nothing.
-
-        What belongs to other nodes is forgotten; runs may take turns.
-        """
+        """Count for this room from now on. Cost: O(nodes) if it changed since, else nothing. Runs may take turns."""
         moment = room.moment
         if self._shown[0] is room and self._shown[1] == moment:
             return
         if self._shown[0] is not room:
             self._runs += 1
-        if self._places != (places.layout, places.axis):
-            self._forget(places)
+        nodes = len(places.names)
+        if self._axis != places.axis or self._slots.wasteful(nodes):
+            self._forget(places.axis)
         self._shown = (room, moment)
-        self._supposed.clear()
-        self._version += 1
-        if self._free.shape != room.free.shape:
-            self._free = room.free.copy()
-            self._changed_at = np.full(len(self._free), self._version, np.int64)
-            return
-        rows = np.flatnonzero((self._free != room.free).any(axis=1))
-        self._free[rows] = room.free[rows]
-        self._changed_at[rows] = self._version
+        self._next_version()
+        if places.layout != self._layout:
+            self._layout = places.layout
+            moved = self._slots.adopt(places)
+            self._widen()
+            self._changed_at[moved] = self._version
+        fresh = np.zeros_like(self._free)
+        fresh[self._slots.of_rows] = room.free
+        self._changed_at[(self._free != fresh).any(axis=1)] = self._version
+        self._free = fresh
 
-    def sums(self, number: int, request: Ints, mask: NDArray[np.bool_]) -> Ints | None:
-        """Members of the class that fit each zone, (zones,), not to be written; `None`: there is no place for it here.
+    def row(self, number: int, request: Ints, key: Hashable, mask: NDArray[np.bool_]) -> int | None:
+        """What stands for the class in the following, until another room is shown; `None`: there is no place for it.
 
-        Cost: next to nothing while the room stays; O(changed nodes · classes of the block) after a change.
+        `key` stands for the filter that says `mask` (nodes,) of the nodes: many classes share theirs.
         """
-        row = self._up_to_date(number, request, mask)
-        return None if row is None else np.asarray(self._sums[row // _BLOCK][row % _BLOCK])
-
-    def sums_if(
-        self, number: int, request: Ints, mask: NDArray[np.bool_], rows: Ints, free: Ints, key: Hashable
-    ) -> Ints | None:
-        """The same, supposed that `rows` had the room `free`; `key` stands for both as long as the room shown stays."""
-        row = self._up_to_date(number, request, mask)
+        filtered = self.put(key, mask)
+        row = self._row.get(number)
         if row is None:
-            return None
+            return self._add(number, request, filtered)
+        self._used[row] = self._runs
+        if self._filter_of[row] != filtered:
+            before, self._filter_of[row] = int(self._filter_of[row]), filtered
+            self._touch(self._filters.differing(before, filtered))
+        return row
+
+    def row_of(self, number: int) -> int | None:
+        """The row of a class that is here."""
+        return self._row.get(number)
+
+    def put(self, key: Hashable, mask: NDArray[np.bool_]) -> int:
+        """The number of the filter that `key` stands for, which says `mask` of the nodes now."""
+        filtered, differs = self._filters.put(key, mask, self._slots.of_rows)
+        if len(differs):
+            self._touch(differs)
+        return filtered
+
+    def rows(self, numbers: Sequence[int], filters: Sequence[int]) -> list[int | None]:
+        """`row` of many classes whose filters were `put`; `None`: the class is not here, or had another filter."""
+        known = [self._row.get(number) for number in numbers]
+        at = np.array([-1 if row is None else row for row in known], np.int64)
+        here = np.flatnonzero(at >= 0)
+        differs = here[self._filter_of[at[here]] != np.array(filters, np.int64)[here]]
+        for place in differs.tolist():
+            known[place] = None
+        self._used[at[here]] = self._runs
+        return known
+
+    def sums(self, rows: Ints) -> Ints:
+        """Members of these classes that fit each zone, (classes, zones), not to be written.
+
+        Cost: next to nothing while the room stays; O(changed nodes · classes of their blocks) after a change.
+        """
+        for block in set((rows // _BLOCK).tolist()):
+            self._renew(block)
+        return np.asarray(self._sums[rows][:, self._slots.columns])
+
+    def sums_if(self, rows: Ints, nodes: Ints, free: Ints, key: Hashable) -> Ints:
+        """The same, supposed that `nodes` (rows of the table) had the room `free`.
+
+        `key` stands for both as long as the room shown stays.
+        """
         known = self._supposed.get(key)
-        if known is None:
+        if known is None or len(known[0]) < len(self._sums):
             if len(self._supposed) >= _MOST_SUPPOSED:
                 self._supposed.clear()
-            known = self._supposed[key] = {}
-        block = row // _BLOCK
-        found, place = known.get(block), row % _BLOCK
-        if found is None or place >= len(found):
-            some = slice(len(found) if found is not None else 0, self._size(block))  # classes may have been added since
-            more = self._sums[block][some].copy()
-            counts = self._fits(block, some, rows, free)
-            self._add_by_zone(more, rows, counts - self._counts[block][some][:, rows])
-            found = known[block] = more if found is None else np.concatenate((found, more))
-        return np.asarray(found[place])
+            known = self._supposed[key] = (np.zeros_like(self._sums), {})
+        sums, done = known
+        slots = self._slots.of_rows[nodes]
+        for block in set((rows // _BLOCK).tolist()):
+            begin, end = block * _BLOCK, min((block + 1) * _BLOCK, len(self._number_of))
+            if done.get(block, 0) == end - begin:
+                continue
+            self._renew(block)
+            counts = self._fits(slice(begin, end), slots, free)
+            sums[begin:end] = self._sums[begin:end]
+            known_counts = self._counts[block][: end - begin, slots]
+            self._slots.add_by_zone(sums[begin:end], slots, counts - known_counts)
+            done[block] = end - begin
+        return np.asarray(sums[rows][:, self._slots.columns])
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _up_to_date(self, number: int, request: Ints, mask: NDArray[np.bool_]) -> int | None:
-        row = self._row.get(number)
-        if row is None:
-            return self._add(number, request, mask)
-        self._used[row] = self._runs
-        block = row // _BLOCK
-        if self._counted[block] < self._version:
-            self._renew(block)
-        if self._mask_of[row] is not mask:
-            self._change_mask(row, mask)
-        return row
+    def _next_version(self) -> None:
+        self._version += 1
+        self._supposed.clear()
 
-    def _size(self, block: int) -> int:
-        """How many classes are in it."""
-        return min(len(self._used) - block * _BLOCK, _BLOCK)
+    def _touch(self, slots: Ints) -> None:
+        """A filter says otherwise of these slots than it did."""
+        self._next_version()
+        self._changed_at[slots] = self._version
+
+    def _widen(self) -> None:
+        """Make place for more slots and zones."""
+        slots, zones = len(self._slots.zone_of), self._slots.zones
+        if slots > len(self._free):
+            wide = slots + slots // _SPARE
+            self._free = grown(self._free, (wide, self._free.shape[1]))
+            self._changed_at = grown(self._changed_at, (wide,))
+            self._counts = [grown(counts, (_BLOCK, wide)) for counts in self._counts]
+            self._filters.widen(wide)
+        self._sums = grown(self._sums, (len(self._sums), zones))
 
     def _renew(self, block: int) -> None:
-        """Count what changed since the block was counted."""
-        rows = np.flatnonzero(self._changed_at > self._counted[block])
-        self._counted[block] = self._version
-        if len(rows):
-            self._recount(block, rows)
+        """Count what changed since the block was counted, and classes that were added since."""
+        begin, end = block * _BLOCK, min((block + 1) * _BLOCK, len(self._number_of))
+        if self._counted[block] != self._version:
+            slots = np.flatnonzero(self._changed_at > self._counted[block])
+            self._counted[block] = self._version
+            if len(slots):
+                counts, known = self._fits(slice(begin, end), slots, self._free[slots]), self._counts[block]
+                self._slots.add_by_zone(self._sums[begin:end], slots, counts - known[: end - begin, slots])
+                known[: end - begin, slots] = counts
+        fresh = self._fresh.pop(block, None)
+        if fresh is not None:
+            rows, slots = np.array(fresh, np.int64), np.arange(len(self._slots.zone_of))
+            counts = self._fits(rows, slots, self._free[slots])
+            self._counts[block][rows - begin, : len(slots)] = counts
+            sums = np.zeros_like(self._sums[rows])
+            self._slots.add_by_zone(sums, slots, counts)
+            self._sums[rows] = sums
 
-    def _recount(self, block: int, rows: Ints) -> None:
-        some = slice(0, self._size(block))
-        counts = self._fits(block, some, rows, self._free[rows])
-        self._add_by_zone(self._sums[block][some], rows, counts - self._counts[block][some][:, rows])
-        self._counts[block][some, rows] = counts
-
-    def _fits(self, block: int, some: slice, rows: Ints, free: Ints) -> Ints:
-        """Members of some classes of a block that fit `rows` with the room `free`; (classes, rows)."""
-        requests = self._requests[block][some]
-        least = np.full((len(requests), len(rows)), _LARGEST)
+    def _fits(self, rows: slice | Ints, slots: Ints, free: Ints) -> Ints:
+        """Members of the classes of some rows that fit `slots` with the room `free`; (rows, slots)."""
+        requests = self._requests[rows]
+        least = np.full((len(requests), len(slots)), _LARGEST)
         for column in range(requests.shape[1]):
             asked = requests[:, column]
             if asked.any():
                 fits = free[:, column] // np.maximum(asked, 1)[:, None]
                 np.minimum(least, fits, where=(asked > 0)[:, None], out=least)
-        return np.where(self._masks[block][some][:, rows], np.maximum(least, 0), 0)
+        return np.where(self._filters.of(self._filter_of[rows], slots), np.maximum(least, 0), 0)
 
-    def _add_by_zone(self, sums: Ints, rows: Ints, more: Ints) -> None:
-        """Add (classes, rows) to `sums` (classes, zones), each row where its node is."""
-        zones = self._zone_of[rows]
-        order = np.argsort(zones, kind="stable")
-        present, begins = np.unique(zones[order], return_index=True)
-        if len(present):
-            sums[:, present] += np.add.reduceat(more[:, order], begins, axis=1)
-
-    def _change_mask(self, row: int, mask: NDArray[np.bool_]) -> None:
-        """Nodes refused the class, or take it again; most classes share their masks, and change them together."""
-        before, block = self._mask_of[row], row // _BLOCK
-        if self._masks_compared[0] is before and self._masks_compared[1] is mask:
-            rows = [one for one in range(self._size(block)) if self._mask_of[block * _BLOCK + one] is before]
-        else:
-            self._masks_compared = (before, mask, np.flatnonzero(before != mask))
-            rows = [row % _BLOCK]
-        for one in rows:
-            self._mask_of[block * _BLOCK + one] = mask
-        nodes = self._masks_compared[2]
-        if not len(nodes):
-            return
-        self._masks[block][np.array(rows)[:, None], nodes] = mask[nodes]
-        for known in self._supposed.values():
-            known.pop(block, None)
-        self._recount(block, nodes)
-
-    def _add(self, number: int, request: Ints, mask: NDArray[np.bool_]) -> int | None:
+    def _add(self, number: int, request: Ints, filtered: int) -> int | None:
         """A class that was not here; one that asks for nothing fits without limit, and is left to others."""
         if not (request > 0).any():
             return None
-        row = self._place()
+        row = self._place(filtered)
         if row is None:
             return None
-        block, place = divmod(row, _BLOCK)
-        self._renew(block)
-        if row == len(self._used):
-            self._used.append(self._runs)
-            self._mask_of.append(mask)
+        if row == len(self._number_of):
             self._number_of.append(number)
         else:
-            self._used[row], self._mask_of[row], self._number_of[row] = self._runs, mask, number
-            for known in self._supposed.values():
-                known.pop(block, None)
+            self._number_of[row] = number
+            for _, done in self._supposed.values():
+                done.pop(row // _BLOCK, None)
         self._row[number] = row
-        self._requests[block][place], self._masks[block][place] = request, mask
-        counts = np.where(mask, fit_counts(self._free, request), 0)
-        self._counts[block][place] = counts
-        self._sums[block][place] = np.bincount(self._zone_of, weights=counts, minlength=self._zones)
+        self._used[row], self._filter_of[row], self._requests[row] = self._runs, filtered, request
+        self._fresh.setdefault(row // _BLOCK, []).append(row)
         return row
 
-    def _place(self) -> int | None:
-        """A row for one more class: of one that nobody asks about, else a new one; `None`: there is none."""
+    def _place(self, filtered: int) -> int | None:
+        """A row for one more class: of one that nobody asks about, else a new one; `None`: there is none.
+
+        `filtered`: its filter. Filters of nobody else's leave with those who leave.
+        """
         if self._leavers:
             return self._leavers.pop()
-        if len(self._used) < _BLOCK * len(self._requests):
-            return len(self._used)
+        known = len(self._number_of)
+        if known < len(self._used):
+            return known
         oldest = self._runs - _FORGOTTEN_AFTER
-        self._leavers = [row for row, run in enumerate(self._used) if run < oldest]
+        self._leavers = np.flatnonzero(self._used < oldest).tolist()
         for row in self._leavers:
             del self._row[self._number_of[row]]
+        self._filters.keep_only({filtered, *self._filter_of[list(self._row.values())].tolist()})
         if self._leavers:
             return self._leavers.pop()
-        if (len(self._requests) + 1) * _BLOCK * max(len(self._free), 1) > _MOST_CELLS:
+        slots = len(self._free)
+        if (len(self._counts) + 1) * _BLOCK * max(slots, 1) > _MOST_CELLS:
             return None
-        nodes, resources = self._free.shape
-        self._requests.append(np.zeros((_BLOCK, resources), np.int64))
-        self._masks.append(np.zeros((_BLOCK, nodes), np.bool_))
-        self._counts.append(np.zeros((_BLOCK, nodes), np.int64))
-        self._sums.append(np.zeros((_BLOCK, self._zones), np.int64))
+        self._counts.append(np.zeros((_BLOCK, slots), np.int64))
         self._counted.append(self._version)
-        return len(self._used)
+        rows = len(self._used) + _BLOCK
+        self._used, self._filter_of = grown(self._used, (rows,)), grown(self._filter_of, (rows,))
+        self._requests = grown(self._requests, (rows, self._requests.shape[1]))
+        self._sums = grown(self._sums, (rows, self._sums.shape[1]))
+        return known

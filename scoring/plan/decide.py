@@ -113,7 +113,7 @@ def _any_place(run: Run, ask: Ask, *, now_s: float) -> Steps[Placed | Refused]:
     outcome = yield from place_minimum_in_steps(run, ask, now_s=now_s)
     if isinstance(outcome, Refused):
         kind.refused = outcome
-        run.refuse(ask, kind.key, outcome, counted=kind.counted, could=kind.could)
+        run.refuse(ask, kind.key, outcome)
         return outcome
     return _with_more(run, ask, outcome)
 

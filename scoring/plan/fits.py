@@ -4,6 +4,7 @@ Rule: counting is without regard to the wish's other classes, so too few is a su
 """
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,31 +12,58 @@ from numpy.typing import NDArray
 from scoring.feasible import allowed_nodes, ports_conflict
 from scoring.model import HostPort, MemberClass
 from scoring.network import Ints
-from scoring.plan.board import Places
+from scoring.plan.board import Board
 from scoring.plan.ground import Ground
-from scoring.plan.memo import remember
+from scoring.plan.remembered import remember
+from scoring.plan.slots import Places
 from scoring.plan.taken import Taken
 from scoring.plan.wish import When, Wish
 from scoring.room import Room, ZoneFits, fit_counts
 
-_Boarded = tuple[MemberClass, int, Ints, NDArray[np.bool_]]
-"""A class, its number, its request over the table's axis, and the nodes it may go to."""
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a board is told of a class."""
+
+    member_class: MemberClass
+    number: int
+    request: Ints
+    """Over the table's axis"""
+    key: Hashable
+    """Stands for its filter"""
+    mask: NDArray[np.bool_]
+    """Nodes that it may go to now"""
+    allowed: NDArray[np.bool_]
+    """Nodes that it may go to if none has refused it"""
 
 
 class Fits:
     """Counts of one run; those of now are kept up to date with the room."""
 
-    def __init__(self, ground: Ground, taken: Taken) -> None:
+    def __init__(self, ground: Ground, taken: Taken, board: Board) -> None:
         self._ground = ground
         self._taken = taken
+        self.board = board
+        """Of the room there is; it shows this run's after `rows` and the like, until another run uses it"""
         self._masks: dict[int, NDArray[np.bool_]] = {}
         self._fits_of: dict[int, ZoneFits] = {}
         """class number → how many of its members fit; not for classes with host ports"""
         self._empty: Room | None = None
         """All that the nodes have; made when it is asked for first"""
-        self._classes: dict[int, _Boarded] = {}
-        """id(member class) → the class, kept alive; what the board knows it by"""
-        self._places = Places(ground.layout, ground.table.axis, ground.zone_number, len(ground.zones))
+        self._classes: dict[int, _Known] = {}
+        """id(member class) → what the board knows it by; the class is kept alive"""
+        self._supposed: dict[Hashable, tuple[int, list[int]]] = {}
+        """key of a supposition → the board's version, and by row what `most_if` says"""
+        self._looked_up: set[int] = set()
+        """Numbers of classes whose filter, and row, the board was told of in this run"""
+        self._filters: dict[int, NDArray[np.bool_]] = {}
+        """number of a filter → nodes that it lets through, where none of them refused the class"""
+        self._allowed: dict[int, NDArray[np.bool_]] = {}
+        """The same whoever refused"""
+        memo = ground.memo
+        self._excluded = frozenset([memo.number(refused) for refused in ground.snapshot.exclusions])
+        """Numbers of classes that nodes refused"""
+        self._places = Places(ground.layout, ground.table.axis, ground.table.names, ground.zones, ground.zone_number)
 
     def mask(self, member_class: MemberClass, when: When = When.NOW) -> NDArray[np.bool_]:
         """Nodes (nodes,) that the class may go to: modelled filters, learned refusals, host ports."""
@@ -43,17 +71,26 @@ class Fits:
         number, constraints = ground.memo.number(member_class), member_class.constraints
         if when is not When.EMPTY and number in self._masks and not constraints.host_ports:
             return self._masks[number]
-        table = ground.table
-        mask = remember(ground.memo.masks, (table.version, constraints), lambda: allowed_nodes(table, constraints))
-        if when is When.EMPTY:
-            return mask
-        refused = [table.index[n] for n in ground.snapshot.exclusions.get(member_class, ()) if n in table.index]
+        table, exclusions = ground.table, ground.snapshot.exclusions
+        key = (table.version, ground.memo.filter_number(member_class))
+        mask = remember(ground.memo.masks, key, lambda: allowed_nodes(table, constraints))
+        if when is not When.EMPTY and (exclusions or constraints.host_ports):
+            return self._without_refusals(member_class, mask, when)
+        if when is not When.EMPTY:
+            self._masks[number] = mask
+        return mask
+
+    def _without_refusals(self, member_class: MemberClass, mask: NDArray[np.bool_], when: When) -> NDArray[np.bool_]:
+        """`mask` without nodes that refused the class, or whose ports it wants are taken."""
+        ground, constraints = self._ground, member_class.constraints
+        index = ground.table.index
+        refused = [index[node] for node in ground.snapshot.exclusions.get(member_class, ()) if node in index]
         if constraints.host_ports:
             refused.extend(self._rows_with_conflict(constraints.host_ports, when))
         if refused:
             mask = mask.copy()
             mask[refused] = False
-        self._masks[number] = mask
+        self._masks[ground.memo.number(member_class)] = mask
         return mask
 
     def zone_fits(self, wish: Wish, when: When = When.NOW) -> Ints:
@@ -69,23 +106,63 @@ class Fits:
             fits[c] = np.bincount(self._ground.zone_number, weights=there, minlength=zones).astype(np.int64)
         return fits
 
-    def sums_if(self, member_class: MemberClass, rows: Ints, free: Ints, key: Hashable) -> Ints | None:
-        """Members of the class that would fit each zone if `rows` had the room `free`; `None`: somebody has to count.
+    def most_if(self, member_class: MemberClass, nodes: Ints, free: Ints, columns: Ints, key: Hashable) -> int | None:
+        """Most members of the class that would fit one of the zones `columns` if `nodes` had the room `free`.
 
-        `key` stands for rows and room until room is taken.
+        `None`: somebody has to count. `key` stands for all of that until room is taken. Cost: for all classes that
+        the board knows at once, then next to nothing.
         """
-        known = self._boarded(member_class)
-        return known and self._ground.memo.board.sums_if(known[1], known[2], known[3], rows, free, key)
-
-    def _empty_sums(self, member_class: MemberClass) -> Ints | None:
-        """As if no pod ran; `None`: somebody has to count."""
-        request, memo = self._ground.vector(member_class), self._ground.memo
-        if request is None or member_class.constraints.host_ports:
+        known, number = self._supposed.get(key), self._ground.memo.number(member_class)
+        if known is not None and known[0] == self.board.version and number in self._looked_up:
+            row = self.board.row_of(number)
+        else:
+            row = self.row(member_class)
+        if row is None:
             return None
+        if known is None or known[0] != self.board.version or row >= len(known[1]):
+            sums = self.board.sums_if(np.arange(self.board.classes), nodes, free, key)
+            known = self._supposed[key] = (self.board.version, sums[:, columns].max(axis=1, initial=0).tolist())
+        return known[1][row]
+
+    def row(self, member_class: MemberClass, when: When = When.NOW) -> int | None:
+        """The class's row on the board of that moment; `None`: no board can count it."""
+        known = self._known_class(member_class)
+        if known is None or (self._taken.spared and when is When.NOW):
+            return None
+        if when is When.EMPTY:
+            key = self._ground.memo.filter_number(member_class)
+            return self.shown(when).row(known.number, known.request, key, known.allowed)
+        return self.shown(when).row(known.number, known.request, known.key, known.mask)
+
+    def rows(
+        self, classes: Sequence[MemberClass], numbers: Sequence[int], filters: Sequence[int], *, when: When
+    ) -> list[int | None]:
+        """`row` of many classes; at hand are the memo's numbers of these and of their filters."""
+        empty = when is When.EMPTY
+        excluded = frozenset[int]() if empty else self._excluded
+        board, known = self.shown(when), self._allowed if empty else self._filters
+        for member_class, number, key in zip(classes, numbers, filters, strict=True):
+            if key not in known and number not in excluded:
+                known[key] = self.mask(member_class, when)
+        shown = {key: board.put(key, known[key]) for key in set(filters) if key in known}
+        found = board.rows(numbers, [shown.get(key, -1) for key in filters])
+        for place, row in enumerate(found):
+            if row is None or numbers[place] in excluded:
+                found[place] = self.row(classes[place], when)
+        if not empty:
+            self._looked_up.update(numbers)
+        return found
+
+    def shown(self, when: When) -> Board:
+        """The board of the room of now, or, for `EMPTY`, of all that the nodes have."""
+        if when is not When.EMPTY:
+            self.board.show(self._taken.room, self._places)
+            return self.board
         if self._empty is None:
             self._empty = Room(self._ground.table.allocatable)
-        memo.empty_board.show(self._empty, self._places)
-        return memo.empty_board.sums(memo.number(member_class), request, self.mask(member_class, When.EMPTY))
+        board = self._ground.memo.empty_board
+        board.show(self._empty, self._places)
+        return board
 
     def fits_empty(self, classes: Sequence[tuple[MemberClass, int]], columns: Ints) -> bool | None:
         """Whether classes with their counts would fit one of the zones if no pod ran; `None`: counting does not tell.
@@ -94,59 +171,35 @@ class Fits:
         """
         if len(classes) != 1:
             return None
-        sums = self._empty_sums(classes[0][0])
-        return None if sums is None else bool((sums[columns] >= classes[0][1]).any())
+        sums = self._known_sums(classes[0][0], When.EMPTY)
+        return None if sums is None else bool((np.asarray(sums)[columns] >= classes[0][1]).any())
 
-    def state(self, classes: Sequence[MemberClass]) -> bytes:
-        """All that a refusal of these classes follows from: equal states of the same nodes, equal answers.
-
-        Empty: it cannot be told shortly.
-        """
-        if self._ground.snapshot.exclusions:
-            return b""
-        board, taken = self._ground.memo.board, self._taken
-        zones = taken.zones_taken().tobytes()
-        found: list[bytes] = []
-        for member_class in classes:
-            known = self._boarded(member_class)
-            now = known and board.sums(known[1], known[2], known[3])
-            if known is None or now is None:
-                return b""
-            found.append(now.tobytes())
-            if taken.any_taken:
-                rows, there = taken.taken_from()
-                start = board.sums_if(known[1], known[2], known[3], rows, there, When.AT_START)
-                found.append(zones if start is None else zones + start.tobytes())
-        return b"".join(found)
-
-    def _boarded(self, member_class: MemberClass) -> "_Boarded | None":
-        """What the board knows the class by, when the board shows the room of now; `None`: it cannot count it."""
+    def _known_class(self, member_class: MemberClass) -> _Known | None:
+        """What a board is told of the class; `None`: its nodes change during a run, or no node has what it asks for."""
         found = self._classes.get(id(member_class))
-        if found is None or found[0] is not member_class:
-            request = self._ground.vector(member_class)
-            if request is None or member_class.constraints.host_ports:
-                return None
-            number = self._ground.memo.number(member_class)
-            found = self._classes[id(member_class)] = (member_class, number, request, self.mask(member_class))
-        if self._taken.spared:
+        if found is not None and found.member_class is member_class:
+            return found
+        memo = self._ground.memo
+        request = self._ground.vector(member_class)
+        if request is None or member_class.constraints.host_ports:
             return None
-        self._ground.memo.board.show(self._taken.room, self._places)
-        return found
+        number, key = memo.number(member_class), memo.filter_number(member_class)
+        allowed, mask = self.mask(member_class, When.EMPTY), self.mask(member_class)
+        made = _Known(member_class, number, request, key if mask is allowed else (key, number), mask, allowed)
+        self._classes[id(member_class)] = made
+        return made
 
     def _known_sums(self, member_class: MemberClass, when: When) -> Ints | Sequence[int] | None:
         """Members of the class that fit each zone, where they need not be counted."""
-        if when is When.EMPTY:
-            return self._empty_sums(member_class)
         if when is When.NOW and self._ground.memo.number(member_class) in self._fits_of:
             placed = self.kept(member_class)  # members were placed in this run: following few nodes is cheaper
             return placed.sums if placed is not None else None
-        found, board = self._boarded(member_class), self._ground.memo.board
+        row = self.row(member_class, When.EMPTY if when is When.EMPTY else When.NOW)
         sums: Ints | None = None
-        if found is not None and when is When.NOW:
-            sums = board.sums(found[1], found[2], found[3])
-        elif found is not None:
-            rows, there = self._taken.taken_from()
-            sums = board.sums_if(found[1], found[2], found[3], rows, there, When.AT_START)
+        if row is not None and when is not When.AT_START:
+            sums = self.shown(when).sums(np.array([row]))[0]
+        elif row is not None:
+            sums = self.board.sums_if(np.array([row]), *self._taken.taken_from(), When.AT_START)[0]
         if sums is not None or when is not When.NOW:
             return sums
         kept = self.kept(member_class)

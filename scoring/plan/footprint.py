@@ -10,7 +10,7 @@ import numpy as np
 from scoring.model import MemberClass
 from scoring.network import Ints
 from scoring.plan.ask import Ask
-from scoring.plan.memo import Footprint
+from scoring.plan.footprints import Footprint
 from scoring.plan.result import Admission
 from scoring.plan.run import Run
 

@@ -8,7 +8,8 @@ from scoring.ids import NO_ZONE, NodeName, ZoneName
 from scoring.model import Gang, MemberClass
 from scoring.network import Ints
 from scoring.plan.ask import Ask
-from scoring.plan.memo import Memo, remember
+from scoring.plan.memo import Memo
+from scoring.plan.remembered import remember
 from scoring.policy import Policy, ZonePolicy
 from scoring.snapshot import Snapshot
 
@@ -24,6 +25,7 @@ class Ground:
         self.policy = policy
         self.memo = memo
         memo.renew(snapshot.network.version)
+        memo.seen(snapshot.table)
         self.table = snapshot.table
         self.layout = memo.layout(snapshot.table)
         """Stands for the nodes and their zones in memo keys."""

@@ -62,7 +62,7 @@ class Holds:
         self._before = before
         self._kept: dict[frozenset[ResourceName], _Kept] = {}
         self._claimed: dict[GangKey, _Kept] = {}
-        self._given: dict[int, tuple[object, Ints, list[int]]] = {}
+        self._given: dict[int, tuple[object, Ints, Ints]] = {}
         """id of what is kept → a moment of the room, the room of its rows if it were given back, its zones' places"""
         self._explained: dict[int, tuple[Refused, Refused]] = {}
 
@@ -150,11 +150,11 @@ class Holds:
             return False
         known = self._given.get(id(kept))
         if known is None or known[0] != run.room.moment:
-            columns = run.columns(kept.hold.zones).tolist()
+            columns = run.columns(kept.hold.zones)
             known = self._given[id(kept)] = (run.room.moment, run.room.free[kept.rows] + kept.room, columns)
         [(member_class, pods)] = ask.need
-        sums = run.fits.sums_if(member_class, kept.rows, known[1], id(kept))
-        return sums is not None and all(sums[column] < len(pods) for column in known[2])
+        most = run.fits.most_if(member_class, kept.rows, known[1], known[2], id(kept))
+        return most is not None and most < len(pods)
 
     def _former(self, ask: Ask, wish: Wish) -> Ints | None:
         """Rows of the gang's hold in the previous plan, if it can still serve."""

@@ -21,7 +21,7 @@ from scoring.model import MemberClass
 from scoring.network import Ints
 from scoring.plan.ask import Ask
 from scoring.plan.footprint import footprint
-from scoring.plan.memo import Footprint
+from scoring.plan.footprints import Footprint
 from scoring.plan.result import Admission
 from scoring.plan.run import Run
 from scoring.room import scatter_add

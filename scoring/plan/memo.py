@@ -8,27 +8,23 @@ what belongs to an older network version goes when a newer one comes.
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scoring.between import Crossings
-from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.links import LinkPoints, Links
-from scoring.model import Gang, MemberClass
+from scoring.model import Constraints, Gang, MemberClass
 from scoring.network import Floats, Ints
 from scoring.plan.ask import Ask, ask_of
 from scoring.plan.board import Board
+from scoring.plan.footprints import Footprint
 from scoring.plan.refusals import Refusals
 from scoring.plan.standings import Standings
 from scoring.policy import Policy
 from scoring.select import Selected, on_grid
 from scoring.snapshot import NodeTable
-
-T = TypeVar("T")
-_UNKNOWN = object()
-"""What no table holds: `None` is a value too."""
 
 MOST_PAIRS = 32_000_000
 """Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""
@@ -36,29 +32,12 @@ MOST_PAIRS = 32_000_000
 
 _GONE_AT_LEAST = 64
 """Gangs that may be gone before anything is forgotten"""
+_CLASSES = 20_000
+"""Classes of members whose numbers are kept."""
+_TABLES = 32
+"""Node tables after which what belongs to older ones is dropped."""
 _LAYOUTS = 4
 """Layouts remembered: plans of two snapshots may take turns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """What a gang's pending members take at the place they have; valid for the very objects it was made from."""
-
-    ask: Ask
-    members: Mapping[PodUid, NodeName]
-    zones: tuple[ZoneName, ...]
-    index: Mapping[NodeName, int]
-    parts: tuple[tuple[MemberClass, Ints, Ints], ...]
-    """Per class: rows (different ones) and the amounts (rows, resources) that the class's members take there."""
-    rows: Ints
-    """Those of all parts, one after another; also in the next."""
-    amounts: Ints
-    row_set: frozenset[int]
-    used: frozenset[ZoneName]
-    """Zones of the rows."""
-    simple: bool
-    """The place is that of exactly the pending members, in zones the gang may use, without host ports: as long as room
-    and nodes do, it can be kept as it is."""
 
 
 @dataclass(slots=True)
@@ -76,7 +55,7 @@ class Memo:
     footprints: dict[GangKey, Footprint] = field(default_factory=dict)
     """gang → what its members take at the place it had last"""
     masks: dict[Hashable, NDArray[np.bool_]] = field(default_factory=dict)
-    """(node table version, constraints) → allowed nodes"""
+    """(node table version, number of a filter) → allowed nodes"""
     scores: dict[Hashable, Links] = field(default_factory=dict)
     """(network version, node names, score policy) → pair scores, their ranks on the grid (`scoring.select.on_grid`)"""
     toward: dict[Hashable, LinkPoints] = field(default_factory=dict)
@@ -109,12 +88,19 @@ class Memo:
     """(layout, zones) → names of their nodes"""
     possible: dict[Hashable, bool] = field(default_factory=dict)
     """(node table version, demand) → whether it fits the empty cluster"""
+    table_version: int = 0
+    """The newest node table that was seen"""
+    tables_seen: int = 0
     next_number: int = 0
     """A number is never given again, so that what is keyed by it cannot be mistaken for another's."""
     numbers: dict[MemberClass, int] = field(default_factory=dict)
     """member class → a number that stands for it in keys"""
     number_of_object: dict[int, tuple[MemberClass, int]] = field(default_factory=dict)
     """id(member class) → (the object, kept alive; its number): saves hashing the same object again"""
+    filters: dict[int, int] = field(default_factory=dict)
+    """class number → number of its filter"""
+    filter_numbers: dict[Constraints, int] = field(default_factory=dict)
+    """constraints → a number that stands for them in keys"""
     axes: dict[Hashable, int] = field(default_factory=dict)
     """resources of a node table → a number that stands for them in keys; there are a few"""
     vectors: dict[Hashable, Ints | None] = field(default_factory=dict)
@@ -140,6 +126,20 @@ class Memo:
             self.footprints = {key: known for key, known in self.footprints.items() if key in gangs}
             self.standings.keep_only(gangs)
             self.refusals.keep_only(gangs)
+            self._keep_numbers()
+
+    def _keep_numbers(self) -> None:
+        """Forget numbers of classes that no wish names any more: a pod that is let in is of a class of its own."""
+        parts = [part for _, _, _, ask in self.asks.values() for part in (*ask.need, *ask.more)]
+        used = {self.number(member_class) for member_class, _ in parts}
+        self.numbers = {one: number for one, number in self.numbers.items() if number in used}
+        self.number_of_object = {at: known for at, known in self.number_of_object.items() if known[1] in used}
+        self.vectors = {
+            key: vector for key, vector in self.vectors.items() if isinstance(key, tuple) and key[1] in used
+        }
+        self.filters = {number: one for number, one in self.filters.items() if number in used}
+        filters = set(self.filters.values())
+        self.filter_numbers = {one: number for one, number in self.filter_numbers.items() if number in filters}
 
     def renew(self, network_version: int) -> None:
         """Drop what was computed from other network data."""
@@ -157,6 +157,14 @@ class Memo:
             )
             for table in (*tables, self.outlooks, self.means, self.crossings, self.measured):
                 table.clear()
+
+    def seen(self, table: NodeTable) -> None:
+        """Drop what was computed from the nodes of long ago, now and then: nobody asks for it again."""
+        if table.version > self.table_version:
+            self.tables_seen, self.table_version = self.tables_seen + 1, table.version
+            if self.tables_seen % _TABLES == 0:
+                for one in (self.masks, self.possible, self.distances):
+                    one.clear()
 
     def take_over(self, warmed: "Memo") -> None:
         """Use the pair scores of `warmed`, and drop what was computed from other network data."""
@@ -241,22 +249,24 @@ class Memo:
         known = self.number_of_object.get(id(member_class))
         if known is not None and known[0] is member_class:
             return known[1]
-        if len(self.numbers) >= 20_000 or len(self.number_of_object) >= 20_000:
+        if len(self.numbers) >= _CLASSES or len(self.number_of_object) >= _CLASSES:
             self.numbers.clear()
             self.number_of_object.clear()
+            self.refusals.renumbered()
         number = self.numbers.setdefault(member_class, self.next_number)
         self.next_number = max(self.next_number, number + 1)
         self.number_of_object[id(member_class)] = (member_class, number)
         return number
 
-
-def remember(table: dict[Hashable, T], key: Hashable, make: Callable[[], T], *, limit: int = 4096) -> T:
-    """Look `key` up, or make and keep its value; the table is emptied when it holds `limit` entries."""
-    known = table.get(key, _UNKNOWN)
-    if known is not _UNKNOWN:
-        return known  # type: ignore[return-value]
-    value = make()
-    if len(table) >= limit:
-        table.clear()
-    table[key] = value
-    return value
+    def filter_number(self, member_class: MemberClass) -> int:
+        """A number that classes with equal constraints share and others do not."""
+        number = self.number(member_class)
+        known = self.filters.get(number)
+        if known is None:
+            if len(self.filters) >= _CLASSES:
+                self.filters.clear()
+                self.filter_numbers.clear()
+            known = self.filter_numbers.setdefault(member_class.constraints, self.next_number)
+            self.next_number = max(self.next_number, known + 1)
+            self.filters[number] = known
+        return known

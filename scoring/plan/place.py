@@ -17,9 +17,9 @@ from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import Role
 from scoring.network import Ints
 from scoring.plan.ask import Ask, ByClass
-from scoring.plan.memo import remember
 from scoring.plan.outcome import Placed, Refused
 from scoring.plan.put import place_in
+from scoring.plan.remembered import remember
 from scoring.plan.run import Run, When, with_ratios
 from scoring.plan.spread import spread
 from scoring.plan.steps import Steps, finish
@@ -29,8 +29,8 @@ from scoring.reasons import Reason
 from scoring.waits import waiting_since_s
 
 __all__ = [
-    "Placed", "Refused", "candidate_zones", "common_reference", "has_room", "kind_of",
-    "place_minimum", "place_minimum_in_steps", "place_more", "place_rest",
+    "Placed", "Refused", "candidate_zones", "common_reference", "has_room", "impossible", "kind_of", "no_room",
+    "place_minimum", "place_minimum_in_steps", "place_more", "place_rest", "possible",
 ]  # fmt: skip
 
 
@@ -47,8 +47,7 @@ def place_minimum_in_steps(run: Run, ask: Ask, *, now_s: float) -> Steps[Placed 
         return Refused(Reason.NO_ALLOWED_ZONE, _no_zone_detail(run, ask))
     rooms = run.zone_rooms(wish)
     enough = rooms[kind.columns] >= wish.size
-    kind.counted = not enough.any()
-    if kind.counted:
+    if not enough.any():
         known = rooms[kind.columns] if len(wish.classes) == 1 else None
         return (yield from _spread_or_wait(run, ask, kind, now_s=now_s, rooms=known))
     room = dict(zip(run.zones, rooms.tolist(), strict=True))
@@ -119,8 +118,8 @@ def _spread_or_wait(
     """Step 5, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
     wish, allowed = kind.wish, kind.allowed
     preferred = ask.options.zone_policy is ZonePolicy.PREFERRED
-    if not _possible(run, ask, kind):
-        return Refused(Reason.IMPOSSIBLE, f"{wish.size} members at once fit in no allowed zone, even when it is empty")
+    if not possible(run, ask, kind):
+        return impossible(wish.size)
     waited_s = now_s - max(waiting_since_s(ask.gang) or 0.0, ask.gang.created_s)
     if preferred and waited_s < run.policy.spill_wait_s and not ask.siblings:
         left_s = run.policy.spill_wait_s - waited_s
@@ -131,8 +130,18 @@ def _spread_or_wait(
             return placed
     held = run.zone_members(wish)[kind.columns] if rooms is None else np.minimum(rooms, wish.size)
     best = len(allowed) - 1 - int(held[::-1].argmax())  # the last by name among equals
-    detail = f"most room in zone {allowed[best] or '(none)'}: {int(held[best])} of {wish.size} members"
-    return Refused(Reason.BEHIND if _was_there(run, kind, together=preferred) else Reason.NO_ROOM, detail)
+    reason = Reason.BEHIND if _was_there(run, kind, together=preferred) else Reason.NO_ROOM
+    return no_room(reason, allowed[best], int(held[best]), wish.size)
+
+
+def impossible(size: int) -> Refused:
+    """What a gang of `size` is told that would not fit the empty cluster."""
+    return Refused(Reason.IMPOSSIBLE, f"{size} members at once fit in no allowed zone, even when it is empty")
+
+
+def no_room(reason: Reason, zone: ZoneName, members: int, size: int) -> Refused:
+    """What a gang of `size` is told, of which so many `members` would fit the zone with most room for it."""
+    return Refused(reason, f"most room in zone {zone or '(none)'}: {members} of {size} members")
 
 
 def _was_there(run: Run, kind: Kind, *, together: bool) -> bool:
@@ -147,15 +156,15 @@ def _was_there(run: Run, kind: Kind, *, together: bool) -> bool:
     return together and bool((at_start[:, kind.columns].sum(axis=1) >= counts).all())
 
 
-def _possible(run: Run, ask: Ask, kind: Kind) -> bool:
+def possible(run: Run, ask: Ask, kind: Kind) -> bool:
     """Whether the wish would fit an empty cluster: in one allowed zone, or over all of them with `preferred`."""
     preferred = ask.options.zone_policy is ZonePolicy.PREFERRED
     if ask.siblings:
         return True  # it ran here before; what is missing is room or a node, and both may come back
     wish, allowed = kind.wish, kind.allowed
-    kind.could = None if preferred else run.fits.fits_empty(wish.classes, kind.columns)
-    if kind.could is not None:
-        return kind.could
+    could = None if preferred else run.fits.fits_empty(wish.classes, kind.columns)
+    if could is not None:
+        return could
 
     def look() -> bool:
         rooms = dict(zip(run.zones, run.zone_rooms(wish, When.EMPTY).tolist(), strict=True))

@@ -6,7 +6,6 @@ by zones), `taken` (what is given away), `fits` (how many members fit where), `s
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +15,12 @@ from scoring.links import Links
 from scoring.model import Gang, MemberClass, Role
 from scoring.network import Ints
 from scoring.plan.ask import Ask, ByClass
+from scoring.plan.board import Board
 from scoring.plan.fits import Fits
+from scoring.plan.footprints import Footprint
 from scoring.plan.ground import Ground
-from scoring.plan.memo import Footprint, Memo
+from scoring.plan.memo import Memo
 from scoring.plan.outcome import Refused
-from scoring.plan.refusals import Known, lasting
 from scoring.plan.scored import Scored
 from scoring.plan.search import Search
 from scoring.plan.taken import Taken
@@ -37,13 +37,14 @@ __all__ = ["Run", "When", "Wish", "with_ratios"]
 class Run:
     """The parts of one run, and what is asked of them most."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy, memo: Memo) -> None:
+    def __init__(self, snapshot: Snapshot, policy: Policy, memo: Memo, *, board: Board | None = None) -> None:
+        """`board`: where to count, for a look at a cluster that is not there; else the memo's."""
         self.snapshot = snapshot
         self.policy = policy
         self.memo = memo
         self.ground = Ground(snapshot, policy, memo)
         self.taken = Taken(self.ground)
-        self.fits = Fits(self.ground, self.taken)
+        self.fits = Fits(self.ground, self.taken, board if board is not None else memo.board)
         self.scored = Scored(self.ground)
         self.search = Search(self.ground, self.taken, self.fits, self.scored)
         self.table: NodeTable = snapshot.table
@@ -54,8 +55,6 @@ class Run:
         """(zones, score policy) → the same policy with one reference rate for all of them"""
         self.kinds: dict[object, object] = {}
         """What gangs that ask for the same share: `scoring.plan.zones.Kind`; also under the id of a wish, with it"""
-        self._state: tuple[object, object, bytes] = (None, None, b"")
-        """A wish, a moment of the room, what `Fits.state` said of them"""
         self.refused: dict[int, Refused] = {}
         """number of a kind → the answer to the gang before, which is that to all after it: room only shrinks"""
 
@@ -97,48 +96,14 @@ class Run:
     # -- who was refused --------------------------------------------------------------------------------------------
 
     def refusal(self, ask: Ask) -> Refused | None:
-        """The answer to a wish of this kind, if it is known: from this run, or from one before on the same room."""
-        refusals = self.memo.refusals
-        number = refusals.number(ask)
-        if number is None:
-            return None
-        found = self.refused.get(number)
-        if found is None:
-            state = self._state_for(ask)
-            known = refusals.get(number, state) if state else None
-            if known is None or known.layout != self.ground.layout:
-                return None
-            if known.table is not self.table:
-                if known.could is None or self._could(ask) is not known.could:
-                    return None
-                refusals.keep(number, state, replace(known, table=self.table))
-            found = self.refused[number] = known.refused
-        return None if found.reason is Reason.SPILL_WAIT else found
+        """The answer to a wish of this kind, if one was given in this run."""
+        number = self.memo.refusals.number(ask)
+        found = self.refused.get(number) if number is not None else None
+        return None if found is None or found.reason is Reason.SPILL_WAIT else found
 
-    def refuse(
-        self, ask: Ask, key: object, refused: Refused, *, counted: bool = False, could: bool | None = None
-    ) -> None:
-        """The answer to a wish of the kind that `key` says everything of.
-
-        `counted`: found just now, by counting; `could`: whether it would fit if no pod ran, if counting told.
-        """
-        refusals = self.memo.refusals
-        number = refusals.tell(ask, key)
-        self.refused[number] = refused
-        state = self._state_for(ask) if counted and lasting(ask, refused) else b""
-        if state:
-            refusals.keep(number, state, Known(self.table, self.ground.layout, could, refused))
-
-    def _state_for(self, ask: Ask) -> bytes:
-        """`Fits.state` of the wish's classes."""
-        moment = self.room.moment
-        if self._state[0] is not ask or self._state[1] != moment:
-            self._state = (ask, moment, self.fits.state([member_class for member_class, _ in ask.need]))
-        return self._state[2]
-
-    def _could(self, ask: Ask) -> bool | None:
-        classes = [(member_class, len(pods)) for member_class, pods in ask.need]
-        return self.fits.fits_empty(classes, self.columns(self.candidate_zones(ask)))
+    def refuse(self, ask: Ask, key: object, refused: Refused) -> None:
+        """The answer to a wish of the kind that `key` says everything of."""
+        self.refused[self.memo.refusals.tell(ask, key)] = refused
 
     # -- what is taken ----------------------------------------------------------------------------------------------
 

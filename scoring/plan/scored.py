@@ -14,7 +14,7 @@ from scoring.ids import NodeName, ZoneName
 from scoring.links import LinkPoints, Links, among, among_sets, toward
 from scoring.network import Floats
 from scoring.plan.ground import Ground
-from scoring.plan.memo import remember
+from scoring.plan.remembered import remember
 from scoring.plan.steps import Steps, finish
 from scoring.plan.wish import Wish
 from scoring.policy import ScorePolicy

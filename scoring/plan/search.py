@@ -15,7 +15,7 @@ from scoring.ids import ZoneName
 from scoring.network import Floats, Ints
 from scoring.plan.fits import Fits
 from scoring.plan.ground import Ground
-from scoring.plan.memo import remember
+from scoring.plan.remembered import remember
 from scoring.plan.scored import Scored
 from scoring.plan.taken import Taken
 from scoring.plan.thin import open_nodes, thinned

@@ -1,8 +1,9 @@
-"""Each gang's weight and clock, computed once for as long as the gang and the cluster's totals stay the same.
+"""Each gang's weight and clock, computed once for as long as the gang stays the same.
 
-Why: a plan sorts a thousand gangs within milliseconds, of which one event changes one or two. Rule: everything here
-depends on API objects and the policy alone; the moment comes in only when a clock is compared (`scoring.plan.turns`).
-Equal weights share one sort key, so that comparing them costs no arithmetic with fractions.
+Why: a plan sorts a thousand gangs within milliseconds, of which one event changes one or two; and a node that comes or
+goes changes the cluster's totals, and with them every weight. Rule: everything here depends on API objects and the
+policy alone; the moment comes in only when a clock is compared (`scoring.plan.turns`). What the totals have a part in
+is apart from the rest, and needs a few multiplications of whole numbers per gang when they change.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -16,25 +17,31 @@ from scoring.plan.order import WAITS, OrderKey, order_key
 from scoring.policy import Algorithm, Order, Policy, QueuePolicy
 from scoring.snapshot import NodeTable
 from scoring.waits import starve_limit_s, waiting_since_s
-from scoring.weights import Totals, Weight, totals_of, weight_of
+from scoring.weights import Exact, Load, Scale, Totals, Weight, exact_key, load_of, totals_of
 
 _KEPT = 50_000
 _NEVER_S = float("inf")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Standing:
     """What decides a gang's turn, apart from the moment."""
 
     ask: Ask
-    weight: Weight
+    load: Load
+    given: Fraction | None
+    """Its weight by the operator's word"""
     waiting_s: float | None
     """When its clock started; `None`: too few pods exist."""
     starving_s: float
     """When its clock reaches STARVELIMIT; infinite: it has none."""
-    tail: tuple[object, ...]
+    head: OrderKey
+    """Begin of its sort key until it starves: all that goes before its weight"""
+    scale: Scale | None = None
+    """The totals that the following are of"""
+    tail: tuple[object, ...] = ()
     """End of its sort key: weight, creation, name, as the policy's order has them."""
-    waits: OrderKey
+    waits: OrderKey = ()
     """Its sort key until it starves."""
 
 
@@ -43,14 +50,15 @@ class Standings:
 
     def __init__(self) -> None:
         self._known: dict[GangKey, Standing] = {}
-        self._weights: dict[object, Weight] = {}
-        """minimum, and (number of the class, members) → the weight"""
+        self._loads: dict[object, Load] = {}
+        """minimum, and (number of the class, members) → what it weighs by"""
+        self._keys: dict[Load, tuple[float, Exact]] = {}
+        """Sort keys under the totals of now; equal loads share one"""
         self._number: Callable[[MemberClass], int] = id
-        self._same: dict[Weight, Weight] = {}
-        self._keys: dict[Weight, tuple[float, Fraction]] = {}
         self._table: NodeTable | None = None
         self._policy: Policy | None = None
         self._totals: Totals = ()
+        self._scale: Scale = Scale.of(())
 
     def renew(self, table: NodeTable, policy: Policy, number: Callable[[MemberClass], int]) -> None:
         """Use the totals of `table` from now on; `number` is the same for equal classes, and never given again.
@@ -61,22 +69,28 @@ class Standings:
         if table is self._table and policy is self._policy:
             return
         totals = totals_of(table, policy.queue)
+        if policy is not self._policy:
+            self._known.clear()
+            self._loads.clear()
         if totals != self._totals or policy is not self._policy:
-            for known in (self._known, self._weights, self._same, self._keys):
-                known.clear()
+            self._keys.clear()
+            self._scale = Scale.of(totals)
         self._table, self._policy, self._totals = table, policy, totals
 
     def keep_only(self, gangs: Collection[GangKey]) -> None:
-        """Forget the others."""
+        """Forget the others, and what only they weighed by."""
         self._known = {key: known for key, known in self._known.items() if key in gangs}
+        loads = {known.load for known in self._known.values()}
+        self._keys = {load: key for load, key in self._keys.items() if load in loads}
+        self._loads = {content: load for content, load in self._loads.items() if load in loads}
 
     def keys(self, asks: Iterable[Ask], now_s: float) -> list[OrderKey | None]:
         """Sort keys of gangs that do not starve; `None`: whether this one does must be looked at."""
         found: list[OrderKey | None] = []
-        known = self._known
+        known, scale = self._known, self._scale
         for ask in asks:
             standing = known.get(ask.gang.key)
-            if standing is None or standing.ask is not ask:
+            if standing is None or standing.ask is not ask or standing.scale is not scale:
                 standing = self.of(ask)
             found.append(standing.waits if now_s < standing.starving_s else None)
         return found
@@ -85,12 +99,18 @@ class Standings:
         """The standing of a gang, whether it waits or runs."""
         key = ask.gang.key
         known = self._known.get(key)
-        if known is not None and known.ask is ask:
-            return known
-        if len(self._known) >= _KEPT:
-            self._known.clear()
-        made = self._known[key] = self._make(ask)
-        return made
+        if known is None or known.ask is not ask:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            known = self._known[key] = self._make(ask)
+        if known.scale is not self._scale:
+            self._weigh(known)
+        return known
+
+    def weight(self, ask: Ask) -> Weight:
+        """What the gang weighs. Cost: a few fractions, for people and for single comparisons."""
+        known = self.of(ask)
+        return known.load.weight(self._totals) if known.given is None else Weight(known.given, given=True)
 
     @property
     def _queue(self) -> QueuePolicy:
@@ -98,28 +118,41 @@ class Standings:
 
     def _make(self, ask: Ask) -> Standing:
         gang, policy = ask.gang, self._queue
-        weight = self._weigh(ask)
         since_s = waiting_since_s(gang)
-        end: tuple[object, ...] = (gang.created_s, gang.key)
-        if policy.order is Order.WEIGHT or policy.algorithm is Algorithm.LITERAL:
-            heaviest_first = self._keys.get(weight)
-            if heaviest_first is None:
-                heaviest_first = self._keys[weight] = weight.key(policy.weight)
-            end = (*heaviest_first, *end)
         limit_s = _NEVER_S if since_s is None else since_s + starve_limit_s(gang, policy)
-        return Standing(ask, weight, since_s, limit_s, end, order_key(ask, WAITS, end, policy))
+        return Standing(
+            ask=ask,
+            load=self._load(ask),
+            given=ask.options.weight,
+            waiting_s=since_s,
+            starving_s=limit_s,
+            head=order_key(ask, WAITS, (), policy),
+        )
 
-    def _weigh(self, ask: Ask) -> Weight:
+    def _weigh(self, standing: Standing) -> None:
+        """Give the standing its place in the order, under the totals of now."""
+        gang, policy = standing.ask.gang, self._queue
+        standing.scale, standing.tail = self._scale, (gang.created_s, gang.key)
+        if policy.order is Order.WEIGHT or policy.algorithm is Algorithm.LITERAL:
+            if standing.given is not None:
+                heaviest_first = exact_key(Weight(standing.given), policy.weight)
+            else:
+                known = self._keys.get(standing.load)
+                heaviest_first = known or self._keys.setdefault(
+                    standing.load, self._scale.key(standing.load, policy.weight)
+                )
+            standing.tail = (*heaviest_first, *standing.tail)
+        standing.waits = (*standing.head, *standing.tail)
+
+    def _load(self, ask: Ask) -> Load:
         """Gangs none of whose members are placed weigh what their kinds of members weigh: most share one."""
-        gang, given = ask.gang, ask.options.weight
-        parts = (*ask.need, *ask.more)
-        if given is not None or sum([len(pods) for _, pods in parts]) != len(gang.members):
-            return weight_of(gang, self._totals, self._queue, given=given)
+        gang, parts = ask.gang, (*ask.need, *ask.more)
+        if sum([len(pods) for _, pods in parts]) != len(gang.members):
+            return load_of(gang, self._queue)
         content = (gang.min_member, len(ask.need), *[(self._number(mc), len(pods)) for mc, pods in parts])
-        known = self._weights.get(content)
+        known = self._loads.get(content)
         if known is None:
-            if len(self._weights) >= _KEPT:
-                self._weights.clear()
-            made = weight_of(gang, self._totals, self._queue)
-            known = self._weights[content] = self._same.setdefault(made, made)
+            if len(self._loads) >= _KEPT:
+                self._loads.clear()
+            known = self._loads[content] = load_of(gang, self._queue)
         return known

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scoring.ids import NodeName, ZoneName
 from scoring.model import HostPort, MemberClass
 from scoring.network import Ints
+from scoring.plan.footprints import Footprint
 from scoring.plan.ground import Ground
-from scoring.plan.memo import Footprint
 from scoring.room import Room
 
 

@@ -112,7 +112,7 @@ class Turns:
 
     def weight(self, ask: Ask) -> Weight:
         """What the gang weighs."""
-        return self._standings.of(ask).weight
+        return self._standings.weight(ask)
 
     def refuses(self, ask: Ask) -> Refused | None:
         """Why the gang is passed over before a place for it is looked for; `None`: it is not."""
@@ -177,7 +177,7 @@ class Turns:
         waiting = [
             Waiter(
                 gang=ask.gang.key,
-                weight=self._standings.of(ask).weight.key(form),
+                weight=self._standings.weight(ask).key(form),
                 minimum=_minimum(run, ask),
                 created_s=ask.gang.created_s,
                 starving=self.starving(ask),
@@ -187,7 +187,7 @@ class Turns:
         ]
         known = {one.gang for one in waiting}
         running = (
-            self._standings.of(run.ask(gang)).weight.key(form)
+            self._standings.weight(run.ask(gang)).key(form)
             for gang in run.snapshot.gangs.values()
             if gang.own
             and gang.key not in known

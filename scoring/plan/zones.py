@@ -12,8 +12,8 @@ import numpy as np
 from scoring.ids import ZoneName
 from scoring.network import Ints
 from scoring.plan.ask import Ask
-from scoring.plan.memo import remember
 from scoring.plan.outcome import Refused
+from scoring.plan.remembered import remember
 from scoring.plan.run import Run, Wish, with_ratios
 from scoring.plan.steps import Steps
 from scoring.policy import ScorePolicy
@@ -45,10 +45,6 @@ class Kind:
     """Zones of members that have a node."""
     refused: Refused | None = None
     """The answer to the one before, which is that to all after it: room only shrinks during a run."""
-    counted: bool = False
-    """Looking for a place ended with counting: no zone has room for all"""
-    could: bool | None = None
-    """Whether it would fit if no pod ran; `None`: counting does not tell, or was not needed"""
     key: object = None
     """All that it stands for"""
     tiers: dict[tuple[ZoneName, ...], Tiers] = field(default_factory=dict)

@@ -7,6 +7,7 @@ and when its owner asked for that (`netgang.io/preemptible: "false"`).
 
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -87,15 +88,16 @@ def candidates_in_steps(
     """
     busy = {*spared, *snapshot.commitments, *snapshot.claims}
     busy.update(giver for claim in snapshot.claims.values() for giver in claim.givers)
-    found: list[Candidate] = []
+    found: list[tuple[SetKey, Candidate]] = []
     for number, gang in enumerate(snapshot.gangs.values()):
         if gang.priority < below and gang.key not in busy:
             one = book.of(gang, snapshot.table, policy)
             if one is not None and one.priority < below:
-                found.append(one)
+                found.append((set_key((one,)), one))
         if number % _GANGS_A_STEP == _GANGS_A_STEP - 1:
             yield
-    return sorted(found, key=lambda one: set_key((one,)))
+    yield
+    return [one for _, one in sorted(found, key=itemgetter(0))]
 
 
 def set_key(some: Iterable[Candidate]) -> SetKey:

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
+from operator import itemgetter
 from typing import TypeAlias
 
 from scoring.ids import GangKey
 from scoring.plan.outcome import Placed
 from scoring.plan.steps import Steps
-from scoring.preempt.candidates import Candidate, set_key
+from scoring.preempt.candidates import Candidate, SetKey, set_key
 from scoring.preempt.without import Group, Without
 
 MOST_SETS = 4096
@@ -91,7 +92,13 @@ def _of_size(without: Without, groups: _Groups, size: int, budget: _Budget) -> S
                 yield
             if without.may_fit(group, some):
                 sets.add(tuple(sorted(one.gang for one in some)))
-    for some in sorted((tuple(able[gang] for gang in gangs) for gangs in sets), key=set_key):
+    ordered: list[tuple[SetKey, Some]] = []
+    for number, gangs in enumerate(sets):
+        if number % _SETS_A_STEP == 0:
+            yield
+        some = tuple(able[gang] for gang in gangs)
+        ordered.append((set_key(some), some))
+    for _, some in sorted(ordered, key=itemgetter(0)):
         if budget.placed <= 0:
             return None
         budget.placed -= 1

@@ -5,8 +5,9 @@ nobody else's; members that are being deleted anyway count as gone. The count lo
 and at all host ports as free, so its "no" is sure and its "yes" is not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from scoring.model import HostPort, MemberClass, Pod
 from scoring.network import Ints
 from scoring.plan import Memo, Plan, take_admissions, take_commitments
 from scoring.plan.ask import Ask
+from scoring.plan.board import Board
 from scoring.plan.outcome import Placed, Refused
 from scoring.plan.place import candidate_zones, kind_of, place_minimum_in_steps
 from scoring.plan.run import Run
@@ -59,7 +61,10 @@ class Without:
         self._ask = ask
         self._memo = memo
         self._now_s = now_s
+        self._board = Board()
+        """Of its own: the planner's would have to count every class on every node anew, and once more afterwards"""
         self._leaving = on_the_way_out(snapshot)
+        self._used = self._used_by_those_who_stay()
         self._held = self._held_rows()
         base = self._run(())
         self._free = base.room.free
@@ -70,7 +75,8 @@ class Without:
         allowed = candidate_zones(base, ask)
         together = ask.options.zone_policy is ZonePolicy.PREFERRED and len(allowed) > 1
         sets = [tuple(allowed)] if together else [(zone,) for zone in allowed]
-        self.groups = [self._group(base, zones, wanted) for zones in sets]
+        kinds = [self._kind(base, member_class, request) for member_class, request in wanted]
+        self.groups = [_group(base, zones, kinds) for zones in sets]
 
     def useful(self, group: Group, some: Sequence[Candidate]) -> list[Candidate]:
         """Those who are where the gang could go in this group."""
@@ -107,22 +113,33 @@ class Without:
     def place_in_steps(self, some: Sequence[Candidate]) -> Steps[Placed | None]:
         """Where the whole minimum set would go without these; `None`: nowhere. Cost: as planning one gang."""
         run = self._run(some)
+        yield from run.pause()
         outcome = yield from place_minimum_in_steps(run, self._ask, now_s=self._now_s)
+        yield from run.pause()
         return None if isinstance(outcome, Refused) else outcome
 
     def _run(self, some: Sequence[Candidate]) -> Run:
         """A planner run in which all is taken but what these, and those on their way out, have."""
-        gone = [*self._leaving, *(pod for one in some for pod in one.pods)]
         snapshot = self._snapshot
-        used = np.array(snapshot.used)
-        rows, amounts = footprint(gone, snapshot.table)
-        used[rows] -= amounts
-        run = Run(replace(snapshot, used=used, host_ports=_ports_without(snapshot, gone)), self._policy, self._memo)
+        used = np.ascontiguousarray(self._used).copy()
+        if some:
+            scatter_add(
+                used, np.concatenate([one.rows for one in some]), -np.concatenate([one.amounts for one in some])
+            )
+        ports = _ports_without(snapshot, chain(self._leaving, chain.from_iterable(one.pods for one in some)))
+        run = Run(replace(snapshot, used=used, host_ports=ports), self._policy, self._memo, board=self._board)
         take_commitments(run)
         take_admissions(run, self._plan.admitted.values())
         self._take_claims(run)
         self._take_holds(run)
         return run
+
+    def _used_by_those_who_stay(self) -> Ints:
+        """(nodes, resources): what all have but those on their way out."""
+        used = np.array(self._snapshot.used)
+        rows, amounts = footprint(self._leaving, self._snapshot.table)
+        used[rows] -= amounts
+        return used
 
     def _take_claims(self, run: Run) -> None:
         for key, claim in sorted(self._snapshot.claims.items()):
@@ -142,19 +159,15 @@ class Without:
         amounts[self._held] = np.maximum(run.room.free[self._held], 0)
         run.shift(amounts)
 
-    def _group(self, base: Run, zones: tuple[ZoneName, ...], wanted: Sequence[tuple[MemberClass, Ints]]) -> Group:
-        inside = np.zeros(len(self._free), np.bool_)
-        inside[base.rows(zones)] = True
-        inside[self._held] = False
+    def _kind(self, base: Run, member_class: MemberClass, request: Ints) -> _Kind:
+        """Over all nodes that are not held for others."""
+        allowed = base.mask(_portless(member_class)).copy()
+        allowed[self._held] = False
         index = base.table.index
-        kinds: list[_Kind] = []
-        for member_class, request in wanted:
-            allowed = base.mask(_portless(member_class)) & inside
-            refused = self._snapshot.exclusions.get(member_class, frozenset())
-            allowed[[index[name] for name in refused if name in index]] = False
-            fits = np.where(allowed, fit_counts(self._free, request), 0)
-            kinds.append(_Kind(request, allowed, fits, int(fits.sum())))
-        return Group(zones, tuple(kinds))
+        refused = self._snapshot.exclusions.get(member_class, frozenset())
+        allowed[[index[name] for name in refused if name in index]] = False
+        fits = np.where(allowed, fit_counts(self._free, request), 0)
+        return _Kind(request, allowed, fits, int(fits.sum()))
 
     def _held_rows(self) -> list[int]:
         """Nodes held for STARVING gangs ahead; what is claimed counts by itself."""
@@ -168,6 +181,14 @@ class Without:
         return found
 
 
+def _group(base: Run, zones: tuple[ZoneName, ...], everywhere: Sequence[_Kind]) -> Group:
+    """The same in some zones only."""
+    inside = np.zeros(len(base.table.nodes), np.bool_)
+    inside[base.rows(zones)] = True
+    kinds = [(one.request, one.allowed & inside, np.where(inside, one.fits, 0)) for one in everywhere]
+    return Group(zones, tuple(_Kind(request, allowed, fits, int(fits.sum())) for request, allowed, fits in kinds))
+
+
 def _portless(member_class: MemberClass) -> MemberClass:
     """The same as if it wanted no host ports."""
     if not member_class.constraints.host_ports:
@@ -175,8 +196,10 @@ def _portless(member_class: MemberClass) -> MemberClass:
     return replace(member_class, constraints=replace(member_class.constraints, host_ports=()))
 
 
-def _ports_without(snapshot: Snapshot, gone: Sequence[Pod]) -> dict[NodeName, frozenset[HostPort]]:
+def _ports_without(snapshot: Snapshot, gone: Iterable[Pod]) -> Mapping[NodeName, frozenset[HostPort]]:
     """Host ports in use on each node once these pods are gone: a port has one user on a node."""
+    if not snapshot.host_ports:
+        return snapshot.host_ports
     ports = dict(snapshot.host_ports)
     for pod in gone:
         mine = pod.member_class.constraints.host_ports

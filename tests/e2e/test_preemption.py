@@ -81,13 +81,24 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: Si
     await _let_pass(site, "wide", 10)
     assert (await site.running("four"), await site.running("twelve")) == (four, twelve)
     await _end(site, "wide")
-    await site.api.delete("PodDisruptionBudget", "keep", namespace=site.namespace)
 
-    # 4. The Job comes back when there is room, and gives it to the TFJob of the same size.
+    # 4. The Job comes back when there is room. From its first member that succeeds on it is never made to leave.
     await _end(site, "urgent")
     again = await site.until_running("eight", 8, without=frozenset(eight))
     assert len(again) == 8
+    await site.api.create(_budget("keep-four", site, "four"))  # with what members of eight leave it would be enough
+    await _finish_one_by_one(site, "eight", waits="later")
+    later = await site.until_running("later", 8)
+    assert set(later.values()) == set(again.values())
+    assert (await site.running("four"), await site.running("twelve")) == (four, twelve)
+    job = await site.api.get("Job", "eight", namespace=site.namespace)
+    assert (job["status"].get("succeeded"), job["status"].get("failed", 0)) == (8, 0)
+    await _end(site, "later")
     await _end(site, "eight")
+    for name in ("keep", "keep-four"):
+        await site.api.delete("PodDisruptionBudget", name, namespace=site.namespace)
+
+    # 5. A TFJob of the same size gives its room, too.
     await start_operator(site.cluster, schemes=("tfjob",))
     await site.api.create(tf_job("tf", workers=7, namespace=site.namespace, cpu="2", dynamic=False, gates=[GATE]))
     before = await site.until_running("tf", 8)
@@ -155,6 +166,30 @@ async def _end(site: Site, job: str) -> None:
     """Delete a Job, and wait until its pods are gone."""
     await site.api.delete("Job", job, namespace=site.namespace)
     await site.api.until(lambda: site.pods(job), lambda found: not found, what=f"{job} gone")
+
+
+async def _finish_one_by_one(site: Site, job: str, *, waits: str) -> None:
+    """The members of a Job succeed one after the other, and beside them a gang `waits` that could have their room.
+
+    Until the last of them is done none of the others is told to go, and the Job is not suspended.
+    """
+    first, *others = await site.pods(job)
+    await _succeed(site, first)
+    await site.api.create(_job(waits, site, len(others) + 1, priority=HIGH))
+    for one in others:
+        await asyncio.sleep(STILL_S / len(others))
+        assert not [each for each in await site.pods(job) if "deletionTimestamp" in each["metadata"]]
+        assert not (await site.api.get("Job", job, namespace=site.namespace))["spec"].get("suspend")
+        assert await site.running(waits) == {}
+        await _succeed(site, one)
+
+
+async def _succeed(site: Site, one: Object) -> None:
+    """A member has ended well: what its kubelet writes."""
+    name = one["metadata"]["name"]
+    await site.api.patch(
+        "Pod", name, {"status": {"phase": "Succeeded"}}, namespace=site.namespace, subresource="status"
+    )
 
 
 async def _blocked(site: Site, gang: str) -> str | None:

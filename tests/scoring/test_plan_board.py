@@ -1,111 +1,37 @@
 """Counts and refusals that are kept from run to run: they save time, and change no answer."""
 
 import random
-from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.ids import NodeName
-from scoring.model import Gang, Node
+from scoring.ids import NodeName, ZoneName
 from scoring.plan import Memo, Plan, plan
 from scoring.plan import board as board_module
-from scoring.plan.board import Board, Places
-from scoring.policy import Policy, QueuePolicy
+from scoring.plan.board import Board
+from scoring.plan.slots import Places
+from scoring.policy import Order, Policy, QueuePolicy, Reading
 from scoring.room import Room, fit_counts
-from scoring.snapshot import Commitment, Snapshot
-from tests.builders import bound, gang, node, pod, snapshot
-
-NODES = 12
-ZONES = 3
-
-
-def world(rng: random.Random) -> Iterator[Snapshot]:
-    """A small busy cluster, changed a little each time: room, nodes, gangs, refusals, promises."""
-    nodes = [node(f"n{i:02}", zone="abc"[i % ZONES], cpu="4", memory="16Gi") for i in range(NODES)]
-    gangs = [_gang(rng, number) for number in range(14)]
-    used = {one.name: rng.randint(0, 4) for one in nodes}
-    excluded: dict[int, str] = {}
-    promised: str | None = None
-    away = nodes[0]
-    for version in range(1, 14):
-        match rng.randrange(8):
-            case 0 | 1 | 2:
-                used[rng.choice(nodes).name] = rng.randint(0, 4)
-            case 3:
-                gangs[rng.randrange(len(gangs))] = _gang(rng, 100 + version)
-            case 4:
-                excluded = {rng.randrange(len(gangs)): rng.choice(nodes).name} if rng.random() < 0.5 else {}
-            case 5:
-                chosen = rng.randrange(NODES)
-                chosen %= len(nodes)
-                nodes[chosen] = _touched(rng, nodes[chosen])
-            case 6 if len(nodes) == NODES:
-                away = nodes.pop(rng.randrange(NODES))
-            case 6:
-                nodes = sorted([*nodes, away], key=lambda one: one.name)
-            case _:
-                promised = rng.choice(gangs).key if promised is None else None
-        yield _snapshot(nodes, gangs, used, excluded, promised, version)
-
-
-def _gang(rng: random.Random, number: int) -> Gang:
-    """Of one kind of members, or of two; some have members on nodes."""
-    cpu, memory, size = str(rng.randint(1, 4)), f"{rng.randint(0, 5)}Gi", rng.randint(1, 5)
-    options = rng.choice([{}, {}, {"zones": "b,a"}, {"zone-policy": "preferred"}])
-    one = gang(f"g{number:03}", size, created_s=float(rng.randint(0, 2000)), options=options, cpu=cpu, memory=memory)
-    if rng.random() < 0.3:
-        ps = pod(f"g{number:03}-ps", gang=f"g{number:03}", cpu=str(rng.randint(1, 3)), min_available=size + 1)
-        one = replace(one, members=(ps, *one.members), min_member=size + 1)
-    if rng.random() < 0.2:
-        one = replace(one, members=(bound(one.members[0], f"n{rng.randrange(NODES):02}"), *one.members[1:]))
-    return one
-
-
-def _touched(rng: random.Random, one: Node) -> Node:
-    """Cordoned or not, or of another size."""
-    if rng.random() < 0.5:
-        return replace(one, unschedulable=not one.unschedulable)
-    return node(one.name, zone=one.zone, cpu=str(rng.randint(2, 6)), memory="16Gi")
-
-
-def _snapshot(
-    nodes: list[Node],
-    gangs: list[Gang],
-    used: dict[NodeName, int],
-    excluded: dict[int, str],
-    promised: str | None,
-    version: int,
-) -> Snapshot:
-    there = {one.name for one in nodes}
-    others = [pod(f"x-{name}", cpu=str(cpu), node=name) for name, cpu in used.items() if cpu and name in there]
-    made = snapshot(nodes, gangs, pods=others, version=version)
-    assignment = {
-        one.uid: NodeName(f"n{i:02}")
-        for listed in gangs
-        if listed.key == promised
-        for i, one in enumerate(listed.pending)
-    }
-    return replace(
-        made,
-        table=replace(made.table, version=version),
-        exclusions={
-            gangs[i].members[0].member_class: frozenset({NodeName(name)})
-            for i, name in excluded.items()
-            if i < len(gangs)
-        },
-        commitments={one.key: Commitment(one.key, assignment) for one in gangs if one.key == promised and assignment},
-    )
+from tests.builders import gang, node, snapshot
+from tests.scoring.changing import NODES, ZONES, world
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from([1e9, 300.0]))
-def test_a_long_queue_is_planned_alike_with_what_is_kept(seed: int, starve_limit_s: float) -> None:
-    """Run after run of a changing cluster: with the same memo all along, and without any."""
-    policy = Policy(queue=QueuePolicy(starve_limit_s=starve_limit_s))
+@given(
+    st.integers(0, 2**32),
+    st.builds(
+        QueuePolicy,
+        starve_limit_s=st.sampled_from([1e9, 300.0]),
+        reading=st.sampled_from(Reading),
+        share_cap=st.sampled_from([None, None, 0.5]),
+        order=st.sampled_from([Order.WEIGHT, Order.WEIGHT, Order.FIFO]),
+    ),
+)
+def test_a_long_queue_is_planned_alike_with_what_is_kept(seed: int, queue: QueuePolicy) -> None:
+    """Run after run of a cluster whose room, nodes, zones and gangs change: with one memo all along, and without."""
+    policy = Policy(queue=queue)
     memo, before = Memo(), None
     for number, state in enumerate(world(random.Random(seed))):
         now_s = 1000.0 + number
@@ -117,53 +43,102 @@ def test_a_long_queue_is_planned_alike_with_what_is_kept(seed: int, starve_limit
 
 
 class Classes:
-    """A board's classes as they should be counted."""
+    """A board's classes, each with a filter of its own, as they should be counted; nodes come and go."""
 
     def __init__(self, rng: random.Random, count: int) -> None:
+        self._rng = rng
         self.requests = [np.array([rng.randint(1, 5), rng.choice([0, 2, 3])]) for _ in range(count)]
-        self.masks = [np.array([rng.random() < 0.8 for _ in range(NODES)]) for _ in range(count)]
-        self.zone_of = np.array([i % ZONES for i in range(NODES)])
-        self.places = Places("layout", ("cpu", "memory"), self.zone_of, ZONES)
+        self._forbidden = [{f"n{i:02}" for i in range(NODES) if rng.random() < 0.2} for _ in range(count)]
+        self.zone_of = {f"n{i:02}": "abc"[i % ZONES] for i in range(NODES)}
+        self._masks: dict[int, np.ndarray] = {}
+        self._layout = 0
+        self._rearranged()
+
+    def _rearranged(self) -> None:
+        self._layout += 1
+        self._masks.clear()
+        zones = tuple(ZoneName(zone) for zone in sorted(set(self.zone_of.values())))
+        names = tuple(NodeName(name) for name in sorted(self.zone_of))
+        number = np.array([zones.index(ZoneName(self.zone_of[name])) for name in names])
+        self.places = Places(self._layout, ("cpu", "memory"), names, zones, number)
+
+    def rearrange(self) -> None:
+        """A node leaves, comes back, perhaps in another zone, or moves."""
+        name = f"n{self._rng.randrange(NODES + 2):02}"
+        if name in self.zone_of and self._rng.random() < 0.6 and len(self.zone_of) > 3:
+            del self.zone_of[name]
+        else:
+            self.zone_of[name] = self._rng.choice("aabbcd")
+        self._rearranged()
+
+    def forbid(self, number: int) -> None:
+        """A class may go to a node no more, or again."""
+        self._forbidden[number] ^= {f"n{self._rng.randrange(NODES):02}"}
+        self._masks.pop(number, None)
+
+    def mask(self, number: int) -> np.ndarray:
+        """Where the class may go; the same object while that is the same."""
+        if number not in self._masks:
+            self._masks[number] = np.array([name not in self._forbidden[number] for name in self.places.names])
+        return self._masks[number]
+
+    def row(self, board: Board, number: int) -> np.ndarray | None:
+        """Where the board counts the class."""
+        row = board.row(number, self.requests[number], number, self.mask(number))
+        return None if row is None else np.array([row])
 
     def sums(self, number: int, free: np.ndarray) -> list[int]:
         """Members of a class that fit each zone, counted from nothing."""
-        counts = np.where(self.masks[number], fit_counts(free, self.requests[number]), 0)
-        return [int(counts[self.zone_of == zone].sum()) for zone in range(ZONES)]
+        counts = np.where(self.mask(number), fit_counts(free, self.requests[number]), 0)
+        return [int(counts[self.places.zone_of == zone].sum()) for zone in range(len(self.places.zones))]
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_board_counts_what_there_is(seed: int) -> None:
-    """Whatever room is taken, given, hidden and shown in turns, the sums are those of the room that is shown."""
+    """Whatever room is taken and given, whichever nodes come and go, the sums are those of the room that is shown."""
     rng = random.Random(seed)
     classes, board = Classes(rng, 150), Board()
-    rooms = [Room(np.array([[rng.randint(-1, 20) for _ in range(2)] for _ in range(NODES)])) for _ in range(2)]
+
+    def made() -> Room:
+        return Room(np.array([[rng.randint(-1, 20) for _ in range(2)] for _ in classes.places.names]))
+
+    rooms = [made(), made()]
     for _ in range(60):
+        if rng.random() < 0.2:
+            classes.rearrange()
+            rooms = [made(), made()]
         room = rng.choice(rooms)
+        nodes = len(room.free)
         if rng.random() < 0.6:
-            room.take([rng.randrange(NODES)], np.array([rng.randint(-2, 3), 1]))
+            room.take([rng.randrange(nodes)], np.array([rng.randint(-2, 3), 1]))
         number = rng.randrange(150)
         if rng.random() < 0.1:
-            mask = classes.masks[number].copy()
-            mask[rng.randrange(NODES)] ^= True
-            classes.masks[number] = mask
+            classes.forbid(number)
         board.show(room, classes.places)
-        found = board.sums(number, classes.requests[number], classes.masks[number])
-        assert found is not None
-        assert found.tolist() == classes.sums(number, room.free)
-        rows = np.array(sorted(rng.sample(range(NODES), 3)))
+        row = classes.row(board, number)
+        assert row is not None
+        assert board.sums(row)[0].tolist() == classes.sums(number, room.free)
+        rows = np.array(sorted(rng.sample(range(nodes), 3)))
         given_back = room.free[rows] + rng.randint(0, 9)
         supposed = room.free.copy()
         supposed[rows] = given_back
         key = (rows.tobytes(), given_back.tobytes())
-        there = board.sums_if(number, classes.requests[number], classes.masks[number], rows, given_back, key)
-        assert there is not None
-        assert there.tolist() == classes.sums(number, supposed)
+        assert board.sums_if(row, rows, given_back, key)[0].tolist() == classes.sums(number, supposed)
+
+
+def test_many_classes_are_asked_about_at_once() -> None:
+    """Those that the board has under the filter that is meant; of the others it says that it has not."""
+    classes, board = Classes(random.Random(3), 6), Board()
+    board.show(Room(np.full((NODES, 2), 9)), classes.places)
+    rows = [board.row(number, classes.requests[number], number, classes.mask(number)) for number in range(4)]
+    filters = [board.put(number, classes.mask(number)) for number in range(6)]
+    assert [*rows[:3], None, None] == board.rows([0, 1, 2, 3, 5], [*filters[:3], filters[5], filters[5]])
 
 
 def test_a_board_that_is_full_forgets_whom_nobody_asks_about(monkeypatch: pytest.MonkeyPatch) -> None:
     """Classes that are asked about in every run stay, others make place, and nobody is counted wrongly."""
-    monkeypatch.setattr(board_module, "_MOST_CELLS", 100 * NODES)
+    monkeypatch.setattr(board_module, "_MOST_CELLS", 200 * NODES)
     monkeypatch.setattr(board_module, "_FORGOTTEN_AFTER", 2)
     classes, board = Classes(random.Random(1), 500), Board()
     refused = 0
@@ -171,22 +146,34 @@ def test_a_board_that_is_full_forgets_whom_nobody_asks_about(monkeypatch: pytest
         room = Room(np.full((NODES, 2), 1 + number % 17))
         board.show(room, classes.places)
         for asked in {number, *range(5)}:
-            found = board.sums(asked, classes.requests[asked], classes.masks[asked])
-            refused += found is None
-            assert found is None or found.tolist() == classes.sums(asked, room.free)
+            row = classes.row(board, asked)
+            refused += row is None
+            assert row is None or board.sums(row)[0].tolist() == classes.sums(asked, room.free)
     assert refused == 0
     assert len(board._counts) == 1, "one block of classes"
 
 
 def test_a_board_without_place_counts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """More classes than may be kept, all in use: those beyond are left to whoever asks."""
-    monkeypatch.setattr(board_module, "_MOST_CELLS", 100 * NODES)
-    classes, board = Classes(random.Random(2), 130), Board()
+    monkeypatch.setattr(board_module, "_MOST_CELLS", 200 * NODES)
+    classes, board = Classes(random.Random(2), 200), Board()
     board.show(Room(np.full((NODES, 2), 9)), classes.places)
-    found = [board.sums(n, classes.requests[n], classes.masks[n]) is not None for n in range(130)]
-    assert found == [True] * 64 + [False] * 66
-    nothing = np.zeros(2, np.int64)
-    assert board.sums(500, nothing, classes.masks[0]) is None
+    found = [classes.row(board, number) is not None for number in range(200)]
+    assert found == [True] * 128 + [False] * 72
+    assert board.row(500, np.zeros(2, np.int64), 0, classes.mask(0)) is None
+
+
+def test_a_board_of_nodes_that_are_mostly_gone_begins_anew() -> None:
+    """A hundred nodes come and go one after the other: places of those that are gone are not kept for ever."""
+    classes, board = Classes(random.Random(4), 1), Board()
+    for number in range(200):
+        classes.zone_of = {f"m{number + i:03}": f"z{number + i:03}" for i in range(4)}
+        classes._rearranged()
+        board.show(Room(np.full((4, 2), number)), classes.places)
+        row = classes.row(board, 0)
+        assert row is not None
+        assert board.sums(row)[0].tolist() == classes.sums(0, np.full((4, 2), number))
+        assert len(board._free) <= 2 * 4 + 64 + 8
 
 
 def test_gangs_that_are_gone_are_forgotten() -> None:
@@ -197,5 +184,6 @@ def test_gangs_that_are_gone_are_forgotten() -> None:
         waiting = [gang(f"g{i}", 2, cpu="3", memory=f"{i}Mi") for i in range(number, number + 10)]
         before = plan(snapshot(nodes, waiting, version=number + 1), Policy(), now_s=0.0, previous=before, memo=memo)
         assert len(before.waiting) == 10
-        kept = [len(memo.asks), len(memo.standings._known), len(memo.refusals._number_of), len(memo.refusals._known)]
+        kept = [len(memo.asks), len(memo.standings._known), len(memo.refusals._number_of)]
+        kept += [len(memo.refusals._prospects), len(memo.standings._loads), len(memo.standings._keys)]
         assert max(kept) <= 10 * 2 + 64 + 10

@@ -11,7 +11,7 @@ from scoring.links import Links, among
 from scoring.model import Gang, HostPort, Pod
 from scoring.plan import Memo, plan
 from scoring.plan import memo as memo_module
-from scoring.plan.memo import remember
+from scoring.plan.remembered import remember
 from scoring.plan.warm import warmed
 from scoring.policy import Policy, Ratios, ScorePolicy, Selection, ZonePolicy
 from scoring.snapshot import NodeTable, Snapshot

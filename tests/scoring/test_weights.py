@@ -11,7 +11,7 @@ from scoring.ids import Namespace, ResourceName
 from scoring.model import Gang, Role
 from scoring.policy import Policy, QueuePolicy, Reading, WeightForm, gang_options
 from scoring.snapshot import NodeTable
-from scoring.weights import Weight, totals_of, weight_of
+from scoring.weights import Load, Scale, Weight, exact_key, totals_of, weight_of
 from tests.builders import bound, gang, node, pod
 
 GPU = ResourceName("nvidia.com/gpu")
@@ -102,6 +102,27 @@ def test_keys_order_as_fractions(one: Fraction, other: Fraction) -> None:
         assert (keys[0] < keys[1]) == (left > right)
         assert (keys[0] == keys[1]) == (left == right)
         assert Weight(None).key(WeightForm.EXACT) < keys[0]
+
+
+LOADS = st.builds(
+    Load, st.integers(1, 500), st.tuples(*[st.sampled_from([0, 1, 7, 10**9, 10**15 + 1])] * 3), st.integers(1, 9)
+)
+
+
+@given(st.lists(LOADS, min_size=2, max_size=6), st.tuples(*[st.sampled_from([0, 3, 10**12, 10**17 + 3])] * 3))
+def test_loads_are_ordered_as_their_weights(loads: list[Load], sizes: tuple[int, ...]) -> None:
+    """Without a fraction being reduced: the same order, the same ties, the same float, in any cluster."""
+    totals = tuple((ResourceName(name), size) for name, size in zip(("cpu", "memory", "gpu"), sizes, strict=True))
+    scale = Scale.of(totals)
+    for form in WeightForm:
+        for one in loads:
+            mine = scale.key(one, form), one.weight(totals).key(form)
+            assert mine[0][0] == mine[1][0]
+            assert mine[0] == exact_key(one.weight(totals), form)
+            for other in loads:
+                its = scale.key(other, form), other.weight(totals).key(form)
+                assert (mine[0] < its[0]) == (mine[1] < its[1])
+                assert (mine[0] == its[0]) == (mine[1] == its[1])
 
 
 def test_the_published_weight_saturates() -> None:
