@@ -115,6 +115,8 @@ class JobOutcome:
     """Checkpoints, restarts and repeated steps."""
     worker_s: float = 0.0
     """Workers × seconds on nodes."""
+    deadlocks: int = 0
+    """Times it was removed because it held room without its minimum."""
 
     @property
     def completion_s(self) -> float | None:

@@ -1,0 +1,128 @@
+"""The jobs of a run as the planner and the scaling code see them: gangs of pods, elastic jobs, a snapshot.
+
+Why apart: the simulated decisions are those of the service only if they are made from the same values. Rule: a gang is
+built anew only when its job's pods have changed, so that what the planner remembers of it stays valid.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from scoring.ids import GangKey, Namespace, PodName, PodUid
+from scoring.model import Constraints, Gang, GangSource, MemberClass, Phase, Pod, Role
+from scoring.resources import PODS, Resources
+from scoring.scaling.job import ElasticJob, JobKey, Wants
+from scoring.snapshot import NodeTable, Snapshot
+from simulator.state import JobState, Slot, State
+
+_ONE_POD = Resources.of({PODS: 1})
+_NO_CONSTRAINTS = Constraints()
+
+
+def uid_of(one: JobState, slot: Slot) -> PodUid:
+    """The uid of a job's pod."""
+    return PodUid(f"{one.key}-{slot[0]}-{slot[1]}")
+
+
+def elastic_job(one: JobState) -> ElasticJob:
+    """A running job as the scaling decisions see it."""
+    job = one.job
+    return ElasticJob(
+        key=JobKey(Namespace(job.namespace), "TFJob.kubeflow.org", job.name),
+        uid=job.name,
+        gang=one.key,
+        workers=one.wanted,
+        min_workers=job.min_workers,
+        max_workers=one.most,
+        indexes={uid_of(one, (Role.WORKER, index)): index for index in one.wanted_indexes()},
+        refusal=None,
+        wants=Wants.OFF,
+        changed_s=one.changed_s,
+        created_s=job.arrival_s,
+        changes_s=one.changes_s,
+        grow_back_to=one.gave_up_from,
+    )
+
+
+class Gangs:
+    """Gangs of jobs, kept while they are as they were."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._known: dict[str, tuple[int, Gang]] = {}
+        self._classes: dict[tuple[Role, int], tuple[Resources, MemberClass]] = {}
+        self._slots: dict[PodUid, Slot] = {}
+
+    def of(self, one: JobState) -> Gang:
+        """The gang of a job."""
+        known = self._known.get(one.job.name)
+        if known is not None and known[0] == one.changes:
+            return known[1]
+        gang = self._built(one)
+        self._known[one.job.name] = (one.changes, gang)
+        return gang
+
+    def slot(self, uid: PodUid) -> Slot:
+        """What the uid of a pod in a known gang stands for."""
+        return self._slots[uid]
+
+    def forget(self, state: State) -> None:
+        """Drop jobs that are gone, once they are many. Cost: O(known), then."""
+        if len(self._known) > 2 * (len(state.waiting) + len(state.running)) + 1000:
+            gone = [name for name in self._known if name not in state.waiting and name not in state.running]
+            for name in gone:
+                for pod in self._known.pop(name)[1].members:
+                    self._slots.pop(pod.uid, None)
+
+    def snapshot(self, state: State, jobs: Iterable[JobState], *, version: int) -> Snapshot:
+        """The cluster with the gangs of these jobs; all others are load."""
+        gangs: dict[GangKey, Gang] = {one.key: self.of(one) for one in jobs}
+        return Snapshot(version, state.table, state.used.copy(), gangs=gangs, network=state.network)
+
+    def _class(self, role: Role, requests: Resources) -> MemberClass:
+        """The very same object for the same object of requests, which the planner finds faster."""
+        known = self._classes.get((role, id(requests)))
+        if known is None or known[0] is not requests:
+            known = (requests, MemberClass(role, requests + _ONE_POD, _NO_CONSTRAINTS))
+            self._classes[role, id(requests)] = known
+        return known[1]
+
+    def _built(self, one: JobState) -> Gang:
+        job = one.job
+        options = (("zones", ",".join(job.zones)),) if job.zones else ()
+        wanted = one.wanted_indexes()
+        slots: list[Slot] = [(Role.PS, index) for index in range(job.ps_count)]
+        slots += [(Role.WORKER, index) for index in wanted]
+        template = Pod(
+            PodUid(""),
+            Namespace(job.namespace),
+            PodName(""),
+            self._class(Role.WORKER, job.worker),
+            priority=job.priority,
+            created_s=job.arrival_s,
+        )
+        members: list[Pod] = []
+        for role, index in slots:
+            row = (one.ps if role is Role.PS else one.workers).get(index)
+            uid = uid_of(one, (role, index))
+            self._slots[uid] = (role, index)
+            members.append(
+                replace(
+                    template,
+                    uid=uid,
+                    name=PodName(f"{job.name}-{role}-{index}"),
+                    member_class=self._class(role, job.ps if role is Role.PS else job.worker),
+                    node=None if row is None else self._table.names[row],
+                    phase=Phase.PENDING if row is None else Phase.RUNNING,
+                    scheduled_s=None if row is None else one.started_s,
+                    index=index,
+                )
+            )
+        return Gang(
+            one.key,
+            GangSource.POD_GROUP,
+            job.ps_count + one.needs,
+            tuple(members),
+            job.priority,
+            job.arrival_s,
+            options=options,
+        )

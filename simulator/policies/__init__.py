@@ -1,0 +1,57 @@
+"""The policies that can be compared, by name.
+
+- `default`: tf-operator on the default scheduler, pods one by one; jobs may be half started.
+- `coscheduling`: gangs, first come, first served, spread.
+- `shortest-first`: gangs, the shortest first, as if lengths were known.
+- `paper-n`: gangs in one zone, nodes by the greedy method of PAPERS N3 on the published score.
+- `kod2-literal`: KOD2's Algorithms 1 to 3 as published.
+- `netgang`: netgang's planner, queue and scaling code with their defaults.
+- `netgang-fifo`: the same with `order: fifo`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from scoring.policy import Order, Policy, QueuePolicy
+from scoring.scaling.options import Options
+from simulator.actions import Deciding
+from simulator.policies.default import DEADLOCK_S, Default
+from simulator.policies.kod2 import Kod2
+from simulator.policies.planned import PAPER_N, Planned
+from simulator.policies.whole import Whole, by_arrival, by_length
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What may be chosen about policies; the defaults are netgang's."""
+
+    seed: int = 0
+    deadlock_s: float = DEADLOCK_S
+    resubmit: bool = True
+    starve_limit_s: float = 1800.0
+    """Of netgang; that of `kod2-literal` is the next one."""
+    kod2_starve_limit_s: float = 1800.0
+    most_at_once: int | None = 2
+    """l_dw and l_iw; `None`: no limit."""
+    cool_down_s: float = 60.0
+
+
+def netgang(choices: Choices, *, name: str = "netgang", order: Order = Order.WEIGHT) -> Planned:
+    """The service's planner, queue and scaling code; what is not chosen is as by default."""
+    policy = Policy(queue=QueuePolicy(order=order, starve_limit_s=choices.starve_limit_s))
+    most = choices.most_at_once
+    return Planned(name, policy, Options(cool_down_s=choices.cool_down_s, decrement=most, increment=most))
+
+
+POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
+    # name → makes a fresh one
+    "default": lambda choices: Default(seed=choices.seed, deadlock_s=choices.deadlock_s, resubmit=choices.resubmit),
+    "coscheduling": lambda _: Whole("coscheduling", by_arrival),
+    "shortest-first": lambda _: Whole("shortest-first", by_length),
+    "paper-n": lambda _: Planned("paper-n", PAPER_N),
+    "kod2-literal": lambda choices: Kod2(most_at_once=choices.most_at_once, starve_limit_s=choices.kod2_starve_limit_s),
+    "netgang": netgang,
+    "netgang-fifo": lambda choices: netgang(choices, name="netgang-fifo", order=Order.FIFO),
+}
+
+__all__ = ["POLICIES", "Choices", "Deciding"]

@@ -1,0 +1,96 @@
+"""Policies that let netgang's planner place gangs: netgang itself, and the zone-and-greedy method of PAPERS N.
+
+Why: the simulator is to say what the service would do, so nothing is decided here: the planner runs with its memo and
+the previous plan, as in the service, and elastic jobs are adjusted by `scoring.scaling`. Rule: a gang that the plan
+admits starts whole, on the nodes of the plan; scaling is looked at only when the plan admits nobody.
+"""
+
+from scoring.model import Role
+from scoring.plan import Memo, Plan, plan
+from scoring.policy import Order, Policy, QueuePolicy, ScorePolicy, Selection, Variant
+from scoring.scaling.adjust import adjust
+from scoring.scaling.change import Change
+from scoring.scaling.job import JobKey
+from scoring.scaling.options import Options
+from simulator.actions import Action, Advice, Place, Remove
+from simulator.gangs import Gangs, elastic_job
+from simulator.model import SimJob
+from simulator.state import JobState, State
+
+PAPER_N = Policy(
+    selection=Selection.PAPER,
+    score=ScorePolicy(variant=Variant.LITERAL),
+    queue=QueuePolicy(order=Order.FIFO),
+)
+"""Zone first, then the greedy choice from the first node of the list, by the published score; first come, first served
+(the paper says nothing of a queue)."""
+
+
+class Planned:
+    """The planner, and perhaps the scaling code."""
+
+    def __init__(self, name: str, policy: Policy, scaling: Options | None = None) -> None:
+        """`scaling`: `None`, and worker counts stay as jobs started."""
+        self.name = name
+        self.elastic = scaling is not None
+        self._policy, self._scaling = policy, scaling
+        self._memo = Memo()
+        self._plan = Plan(version=-1)
+        self._gangs: Gangs | None = None
+        self._version = 0
+
+    def wanted(self, job: SimJob) -> int:
+        """All that it asked for."""
+        return job.workers
+
+    def decide(self, state: State) -> Advice:
+        """Start whom the plan admits; else change worker counts."""
+        gangs = self._gangs = self._gangs or Gangs(state.table)
+        gangs.forget(state)
+        running = [] if self._scaling is None else list(state.elastic.values())
+        if not state.waiting and not running:
+            return Advice()
+        self._version += 1
+        snapshot = gangs.snapshot(state, (*state.waiting.values(), *running), version=self._version)
+        now_s = state.now_s
+        self._plan = plan(snapshot, self._policy, now_s=now_s, previous=self._plan, memo=self._memo)
+        actions: list[Action] = []
+        index = state.table.index
+        for admission in sorted(self._plan.admitted.values(), key=lambda one: one.rank):
+            pods = {gangs.slot(uid): index[node] for uid, node in admission.members.items()}
+            actions.append(Place(admission.gang.partition("/")[2], pods))
+        if actions or self._scaling is None:
+            started = [
+                state.waiting.get(admission.gang.partition("/")[2]) for admission in self._plan.admitted.values()
+            ]
+            rigid = not running and all(one is not None and not one.elastic for one in started)
+            return Advice(actions, settled=rigid, wake_s=self._wake_s(state))
+        elastic = [elastic_job(one) for one in running]
+        if not elastic:
+            return Advice((), wake_s=self._wake_s(state))
+        wishes = self.wishes(state, running)
+        made = adjust(snapshot, self._plan, elastic, wishes, self._policy, self._scaling, now_s=now_s, memo=self._memo)
+        mine = made.scale_in.changes
+        actions += [self._change(state, change, for_others=change in mine) for change in made.changes]
+        return Advice(actions, wake_s=self._wake_s(state))
+
+    def wishes(self, state: State, running: list[JobState]) -> dict[JobKey, int]:
+        """Worker counts that jobs ask for themselves."""
+        del state, running
+        return {}
+
+    def _change(self, state: State, change: Change, *, for_others: bool) -> Action:
+        one = state.running[change.job.name]
+        if change.removed > 0:
+            return Remove(change.job.name, sorted(one.workers)[change.after :], for_others=for_others)
+        rows = [state.table.index[node] for node in change.nodes]
+        first = change.before
+        pods = {(Role.WORKER, first + number): row for number, row in enumerate(rows)}
+        return Place(change.job.name, pods, wanted=change.after)
+
+    def _wake_s(self, state: State) -> float | None:
+        """The next moment at which something is possible that is not now, though nothing happens."""
+        now_s, cool_s = state.now_s, self._scaling.cool_down_s if self._scaling is not None else 0.0
+        found = [one.changed_s + cool_s for one in state.elastic.values() if one.changed_s is not None]
+        found += [one.job.arrival_s + self._policy.queue.starve_limit_s for one in state.waiting.values()]
+        return min((at_s for at_s in found if at_s > now_s), default=None)

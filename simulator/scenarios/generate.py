@@ -1,0 +1,167 @@
+"""From a scenario file to scenarios: every job with its arrival, sizes and work, drawn from the seed.
+
+Rule: the same file and seed give the same jobs on every machine; each job draws from its own stream, so that one more
+job changes none before it.
+"""
+
+from collections.abc import Iterator
+from itertools import accumulate
+from math import exp, log
+from random import Random
+
+from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.model import Node
+from scoring.network import Measurement, Metric, NetworkMatrix
+from scoring.resources import CPU, Resources
+from simulator.model import Scenario, SimJob, Sync, Work
+from simulator.scenarios.document import Mesh, NodeGroup, ScenarioFile
+from simulator.scenarios.jobs import Job, Periodic, Pods, Trace, TraceClass, Written
+from simulator.speed import profile_of
+
+_GPU = "nvidia.com/gpu"
+
+
+def scenarios(file: ScenarioFile) -> Iterator[tuple[str | None, int | None, Scenario]]:
+    """All runs of the file: (model, batch, scenario); model and batch are `None` where jobs differ in them."""
+    nodes = tuple(node for group in file.nodes for node in nodes_of(group))
+    network = mesh(nodes, file.network) if file.network is not None else NetworkMatrix()
+    work = file.workload
+    match work:
+        case Periodic(cells=True):
+            for model in work.models:
+                for batch in work.batches:
+                    one = work.model_copy(update={"models": (model,), "batches": (batch,)})
+                    yield model, batch, _scenario(file, nodes, network, periodic(one, file.seed))
+        case Periodic():
+            yield None, None, _scenario(file, nodes, network, periodic(work, file.seed))
+        case Trace():
+            yield None, None, _scenario(file, nodes, network, trace(work, file.seed))
+        case Written():
+            yield None, None, _scenario(file, nodes, network, tuple(written(job) for job in work.jobs))
+
+
+def _scenario(
+    file: ScenarioFile, nodes: tuple[Node, ...], network: NetworkMatrix, jobs: tuple[SimJob, ...]
+) -> Scenario:
+    return Scenario(file.name, nodes, network, jobs, seed=file.seed, until_s=file.until_s)
+
+
+def nodes_of(group: NodeGroup) -> Iterator[Node]:
+    """The group's nodes. Zones are named `a` to `z`, then `za`, `zb`, …; neighbours in number share a zone."""
+    for number, node in enumerate(group.names()):
+        zone = number * group.zones // group.count
+        name = "z" * (zone // 26) + chr(ord("a") + zone % 26)
+        yield Node(
+            NodeName(node),
+            ZoneName(name),
+            Resources.parse({"cpu": group.cpu, "memory": group.memory, _GPU: group.gpu, "pods": 110}),
+        )
+
+
+def mesh(nodes: tuple[Node, ...], network: Mesh) -> NetworkMatrix:
+    """Measurements of all links inside each zone. Cost: O(nodes of a zone²) for each."""
+    base = {
+        Metric.LOSS: network.loss_ratio,
+        Metric.DELAY: network.delay_ms,
+        Metric.THROUGHPUT: network.throughput_bps,
+    }
+    worse: dict[str, dict[Metric, float]] = {}
+    for one in network.impaired:
+        given = {Metric.LOSS: one.loss_ratio, Metric.DELAY: one.delay_ms, Metric.THROUGHPUT: one.throughput_bps}
+        worse[one.node] = {metric: value for metric, value in given.items() if value is not None}
+    found: list[Measurement] = []
+    for a in nodes:
+        for b in nodes:
+            if a.zone != b.zone or a.name == b.name:
+                continue
+            for metric, usual in base.items():
+                values = [worse.get(end.name, {}).get(metric, usual) for end in (a, b)]
+                value = min(values) if metric is Metric.THROUGHPUT else max(values)
+                found.append(Measurement(EndpointId(a.name), EndpointId(b.name), metric, value, 0.0))
+    ends = {node.name: EndpointId(node.name) for node in nodes}
+    return NetworkMatrix.of(found, endpoint_of=dict.fromkeys(base, ends), now_s=0.0)
+
+
+def requests(pods: Pods) -> Resources:
+    """One pod's requests."""
+    return Resources.parse({"cpu": pods.cpu, "memory": pods.memory, _GPU: pods.gpu})
+
+
+def written(job: Job) -> SimJob:
+    """A job that the file writes out."""
+    work = job.work
+    return SimJob(
+        name=job.name,
+        arrival_s=job.arrival_s,
+        work=Work(work.model, work.batch, work.samples, work.sync),
+        worker=requests(job.worker),
+        workers=job.workers,
+        min_workers=job.workers if job.min_workers is None else job.min_workers,
+        max_workers=job.max_workers,
+        ps=requests(job.ps),
+        ps_count=job.ps_count,
+        priority=job.priority,
+        namespace=job.namespace,
+        zones=job.zones,
+    )
+
+
+def periodic(work: Periodic, seed: int) -> tuple[SimJob, ...]:
+    """One job after another."""
+    jobs: list[SimJob] = []
+    ps = requests(work.ps)
+    for number in range(work.count):
+        chance = Random(f"{seed} {number}")  # noqa: S311 - drawn workloads, no secrets
+        least = chance.choice(work.min_workers)
+        workers = least + chance.choice(work.further_workers)
+        worker = Pods(cpu=chance.choice(work.worker_cpu), memory=chance.choice(work.worker_memory))
+        model, batch = chance.choice(work.models), chance.choice(work.batches)
+        jobs.append(
+            SimJob(
+                name=f"job-{number}",
+                arrival_s=number * work.every_s,
+                work=Work(model, batch, work.samples, work.sync),
+                worker=requests(worker),
+                workers=workers,
+                min_workers=least,
+                ps=ps,
+                ps_count=work.ps_count,
+            )
+        )
+    return tuple(jobs)
+
+
+def trace(work: Trace, seed: int) -> tuple[SimJob, ...]:
+    """Jobs in the order of arrival; a job's samples are what its GPUs train undisturbed in its GPU hours."""
+    hours = list(accumulate(work.arrivals_per_hour))
+    shares = list(accumulate(one.share for one in work.classes))
+    worker = requests(work.worker)
+    drawn: list[tuple[float, int, TraceClass, int, float]] = []
+    for number in range(work.count):
+        chance = Random(f"{seed} {number}")  # noqa: S311 - as above
+        hour = chance.choices(range(len(hours)), cum_weights=hours)[0]
+        arrival_s = round((hour + chance.random()) * 3600.0, 3)
+        kind = chance.choices(work.classes, cum_weights=shares)[0]
+        low, high = kind.gpu_hours
+        gpu_hours = exp(chance.uniform(log(low), log(high)))
+        drawn.append((arrival_s, number, kind, chance.choice(kind.gpus), gpu_hours))
+    drawn.sort(key=lambda one: one[:2])
+    digits = len(str(work.count - 1))
+    jobs: list[SimJob] = []
+    for place, (arrival_s, _, kind, gpus, gpu_hours) in enumerate(drawn):
+        step_s = profile_of(kind.model).compute_s(
+            kind.batch, cores=worker.get(CPU) / 1000.0, gpus=max(work.worker.gpu, 1)
+        )
+        elastic = kind.elastic and gpus > 1
+        jobs.append(
+            SimJob(
+                name=f"{kind.model}-{place:0{digits}}",
+                arrival_s=arrival_s,
+                work=Work(kind.model, kind.batch, gpu_hours * 3600.0 / step_s * kind.batch, Sync.SYNCHRONOUS),
+                worker=worker,
+                workers=gpus,
+                min_workers=(gpus + 1) // 2 if elastic else gpus,
+                max_workers=2 * gpus if elastic else gpus,
+            )
+        )
+    return tuple(jobs)

@@ -1,0 +1,1 @@
+"""What the simulator promises: its model of a cluster, its policies, its results."""

@@ -1,0 +1,93 @@
+"""One line for a scenario, a job, a run of the pod engine; and a store with an API server in a virtual loop."""
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from extender.kube.calls import NODES, POD_GROUPS, PODS
+from extender.settings import Settings
+from scoring.model import Node
+from scoring.network import NetworkMatrix
+from scoring.resources import NO_RESOURCES, Resources
+from simulator.model import Scenario, SimJob, Work
+from simulator.pods import SECOND, Options, PodRun, SchedulerProfile, record
+from simulator.pods.jobs import TF_JOBS
+from simulator.pods.latency import Latencies
+from simulator.pods.loop import VirtualClock, run_virtual
+from simulator.pods.server import ApiServer
+from simulator.pods.store import Store
+from tests.builders import node
+
+T = TypeVar("T")
+
+
+def job(
+    name: str,
+    workers: int = 2,
+    *,
+    at_s: float = 0.0,
+    least: int | None = None,
+    cpu: str = "1",
+    ps: int = 0,
+    samples: float = 100.0,
+    **more: Any,
+) -> SimJob:
+    """A job whose workers see one sample a second each, unless the engine is told otherwise."""
+    return SimJob(
+        name,
+        at_s,
+        Work("any", 8, samples),
+        worker=Resources.parse({"cpu": cpu}),
+        workers=workers,
+        min_workers=workers if least is None else least,
+        ps=Resources.parse({"cpu": "1"}) if ps else NO_RESOURCES,
+        ps_count=ps,
+        **more,
+    )
+
+
+def nodes(count: int, *, cpu: str = "1500m", zones: str = "a") -> tuple[Node, ...]:
+    """Nodes `n1…` in these zones by turns."""
+    return tuple(node(f"n{i + 1}", cpu=cpu, zone=zones[i % len(zones)]) for i in range(count))
+
+
+def scenario(jobs: list[SimJob], on: tuple[Node, ...], **more: Any) -> Scenario:
+    """Jobs on nodes without measurements."""
+    return Scenario("test", on, NetworkMatrix(), tuple(jobs), **more)
+
+
+def played(
+    jobs: list[SimJob],
+    on: tuple[Node, ...],
+    *,
+    profile: SchedulerProfile = SECOND,
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    until_s: float | None = None,
+    **options: Any,
+) -> PodRun:
+    """The whole run."""
+    chosen = Settings.model_validate(dict(settings)) if settings is not None else None
+    cut = scenario(jobs, on, until_s=until_s)
+    return record(cut, settings=chosen, seed=seed, scheduler=profile, options=Options(**options))
+
+
+def with_api(body: Callable[[ApiServer], Awaitable[T]], latencies: Latencies | None = None) -> T:
+    """Run `body` with an empty API server, in virtual time."""
+
+    async def whole() -> T:
+        store = Store(PODS, NODES, POD_GROUPS, TF_JOBS, now_s=VirtualClock().now_s)
+        return await body(ApiServer(store, latencies or Latencies(), random.Random(0)))
+
+    return run_virtual(whole())
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    """A pending pod of netgang's that asks for one core."""
+    containers = [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {}},
+        "spec": {"schedulerName": "netgang", "containers": containers, **spec},
+        "status": {"phase": "Pending"},
+    }

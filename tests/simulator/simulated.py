@@ -1,0 +1,90 @@
+"""Scenarios in one line, and a world that says what it sees."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from scoring.ids import NodeName, ZoneName
+from scoring.model import Node, Role
+from scoring.network import NetworkMatrix
+from scoring.resources import Resources
+from simulator.actions import Advice, Deciding
+from simulator.model import Scenario, SimJob, Sync, Work
+from simulator.scenarios import ScenarioFile, load
+from simulator.state import State
+
+KOD2 = load("kod2")
+
+
+def nodes(count: int = 3, *, cpu: int = 10, zones: int = 1) -> tuple[Node, ...]:
+    """Equal nodes, dealt out to zones a, b and so on."""
+    have = Resources.parse({"cpu": cpu, "memory": "32Gi", "pods": 110})
+    return tuple(Node(NodeName(f"n{i}"), ZoneName(chr(97 + i * zones // count)), have) for i in range(count))
+
+
+def job(
+    name: str,
+    *,
+    at_s: float = 0.0,
+    workers: int = 2,
+    least: int | None = None,
+    most: int | None = None,
+    cpu: int = 1,
+    ps: int = 1,
+    samples: float = 10_000.0,
+    model: str = "vgg16",
+    batch: int = 32,
+    sync: Sync = Sync.ASYNCHRONOUS,
+) -> SimJob:
+    """A training job with `ps` parameter servers; `cpu` is a worker's."""
+    return SimJob(
+        name=name,
+        arrival_s=at_s,
+        work=Work(model, batch, samples, sync),
+        worker=Resources.parse({"cpu": cpu, "memory": "1Gi"}),
+        workers=workers,
+        min_workers=workers if least is None else least,
+        max_workers=most,
+        ps=Resources.parse({"cpu": 1, "memory": "1Gi"}),
+        ps_count=ps,
+    )
+
+
+def scenario(*jobs: SimJob, count: int = 3, cpu: int = 10, zones: int = 1, until_s: float | None = None) -> Scenario:
+    """These jobs on equal nodes without measured links."""
+    return Scenario("test", nodes(count, cpu=cpu, zones=zones), NetworkMatrix(), jobs, seed=1, until_s=until_s)
+
+
+def small(policies: tuple[str, ...], **work: object) -> ScenarioFile:
+    """The KOD2 scenario with fewer models and batches."""
+    return KOD2.model_copy(update={"policies": policies, "workload": KOD2.workload.model_copy(update=work)})
+
+
+class Watched:
+    """A policy that is looked over its shoulder: `look` sees the state before each decision."""
+
+    def __init__(self, policy: Deciding, look: Callable[[State], None]) -> None:
+        self._policy, self._look = policy, look
+        self.name, self.elastic = policy.name, policy.elastic
+
+    def wanted(self, job: SimJob) -> int:
+        """As the policy says."""
+        return self._policy.wanted(job)
+
+    def decide(self, state: State) -> Advice:
+        """As the policy says."""
+        self._look(state)
+        return self._policy.decide(state)
+
+
+def assert_accounts_agree(state: State) -> None:
+    """What is used is what the pods of all jobs request, and nowhere more than there is."""
+    used = np.zeros_like(state.used)
+    for one in state.jobs().values():
+        for role, held in ((Role.PS, one.ps), (Role.WORKER, one.workers)):
+            vector = state.vector(one, role)
+            for row in held.values():
+                assert vector is not None
+                used[row] += vector
+    assert (used == state.used).all()
+    assert (state.used <= state.table.allocatable).all()

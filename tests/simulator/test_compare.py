@@ -1,0 +1,166 @@
+"""Comparisons: the same bytes for the same seed, the KOD2 experiment's cells, and what the command line prints."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from extender.cli import app
+from scoring.scaling.job import Wants
+from simulator.compare import Report, compare, sweep
+from simulator.elastic import COUNTS, unguarded
+from simulator.elastic import row as elastic_row
+from simulator.model import Sync
+from simulator.scenarios import load
+from simulator.summary import Row
+from tests.simulator.simulated import KOD2, small
+
+RECORDS = Path(__file__).parents[2] / "simulator" / "records"
+_AGAIN = "another result than the record's: netgang simulate {0} --json > simulator/records/{0}.json, and docs"
+
+
+def printed(report: Report) -> str:
+    """What --json prints."""
+    return json.dumps(report.document(), indent=1) + "\n"
+
+
+@pytest.fixture(scope="module")
+def kod2() -> Report:
+    """All cells of the experiment."""
+    return compare(KOD2)
+
+
+def cell(report: Report, policy: str, model: str, batch: int) -> Row:
+    """One row."""
+    return next(r for r in report.rows if (r["policy"], r["model"], r["batch"]) == (policy, model, batch))
+
+
+def value(row: Row, column: str) -> float:
+    """A number of a row."""
+    found = row[column]
+    assert isinstance(found, int | float)
+    return found
+
+
+@pytest.mark.parametrize("batch", [8, 16, 32, 64, 128])
+@pytest.mark.parametrize("model", ["cnn-rand", "vgg16", "resnet50", "resnext110"])
+def test_netgang_is_not_slower_than_kod2_as_published(kod2: Report, model: str, batch: int) -> None:
+    """The mean completion time is at most that of Algorithms 1 to 3, in every cell, and all jobs complete."""
+    ours, literal = (cell(kod2, policy, model, batch) for policy in ("netgang", "kod2-literal"))
+    assert value(ours, "jct_mean_s") <= value(literal, "jct_mean_s")
+    assert ours["completed"] == literal["completed"] == 10
+
+
+def test_rows_have_what_is_promised(kod2: Report) -> None:
+    """Policy, model, batch, mean completion time and CPU utilisation, for each of three policies."""
+    assert len(kod2.rows) == 60
+    wanted = {"policy", "model", "batch", "jct_mean_s", "cpu_utilisation_ratio"}
+    assert all(wanted <= row.keys() and 0.0 < value(row, "cpu_utilisation_ratio") < 1.0 for row in kod2.rows)
+
+
+def test_the_record_of_kod2_is_what_it_prints(kod2: Report) -> None:
+    """The figures of the documentation come from this very code."""
+    assert printed(kod2) == (RECORDS / "kod2.json").read_text(), _AGAIN.format("kod2")
+
+
+@pytest.mark.parametrize("policy", ["default", "netgang", "kod2-literal"])
+def test_the_same_seed_gives_the_same_bytes_in_every_process(policy: str) -> None:
+    """Nothing depends on the order of sets or on the process."""
+    code = (
+        "import sys; from simulator.cli import simulate; from extender.cli import app; "
+        f"sys.argv = ['netgang', 'simulate', {str(_small_file())!r}, '--json', '--policy', {policy!r}]; app()"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1
+    assert json.loads(found.pop())["rows"][0]["jobs"] == 6
+
+
+def _small_file() -> Path:
+    return Path(__file__).parents[2] / "examples" / "simulate.yaml"
+
+
+def test_another_seed_gives_another_workload() -> None:
+    """The seed reaches the jobs."""
+    one, other = (
+        compare(small(("netgang",), models=("vgg16",), batches=(64,)).model_copy(update={"seed": seed})).rows
+        for seed in (1, 2)
+    )
+    assert one != other
+
+
+def test_a_sweep_changes_one_assumption_at_a_time() -> None:
+    """Its first rows are as assumed; no stall makes elastic policies faster, and leaves the default scheduler alone."""
+    file = small(("default", "netgang"), models=("vgg16",), batches=(64,)).model_copy(
+        update={"sweep": {"stall_factor": (0.0,)}}
+    )
+    rows = {(row["assumption"], row["policy"]): row for row in sweep(file).rows}
+    assert rows["stall_factor", "default"]["jct_mean_s"] == rows["as assumed", "default"]["jct_mean_s"]
+    free, stalled = (value(rows[name, "netgang"], "jct_mean_s") for name in ("stall_factor", "as assumed"))
+    assert free < stalled
+
+
+def test_jobs_that_cannot_run_are_said_and_not_averaged(tmp_path: Path) -> None:
+    """A workload that fits nowhere has no completion times, in tables, JSON and sweeps alike."""
+    path = tmp_path / "never.yaml"
+    path.write_text(
+        "name: never\nnodes: [{count: 1, cpu: 1, memory: 1Gi}]\nsweep: {stall_factor: [0]}\n"
+        "workload: {kind: list, jobs: [{name: a, workers: 2, work: {model: lstm, batch: 1, samples: 1}}]}\n"
+    )
+    file = load(str(path))
+    times = {row["policy"]: row["jct_mean_s"] for row in compare(file).rows}
+    assert times.pop("default") == 20 * 1800.0, "given up for good after its twentieth deadlock"
+    assert set(times.values()) == {None}
+    assert {row["completed"] for row in sweep(file).rows} == {0}
+    assert CliRunner().invoke(app, ["simulate", str(path)]).exit_code == 0
+
+
+def test_elastic_rows_tell_the_story_of_the_paper() -> None:
+    """E2, E3: 3 → 6 → 9 → 12 → 9 by the loss; changes every 50 steps cost more than they bring."""
+    sync = Sync.ASYNCHRONOUS
+    fixed = [elastic_row(sync, "fixed", None, Wants.OFF, None, count, 1) for count in COUNTS]
+    times = [value(row, "run_time_s") for row in fixed]
+    assert times == sorted(times, reverse=True)
+    assert value(fixed[3], "loss") > value(fixed[2], "loss")
+    by_loss = elastic_row(sync, "loss", unguarded(500), Wants.LOSS, 500, 3, 1)
+    assert str(by_loss["workers"]).startswith("3 → 6 → 9 → 12 → 9")
+    hasty = elastic_row(sync, "iterations", unguarded(50), Wants.ITERATIONS, 50, 3, 1)
+    assert value(hasty, "run_time_s") > times[0], "slower than three workers that are left alone"
+    calm = elastic_row(sync, "iterations", unguarded(1000), Wants.ITERATIONS, 1000, 3, 1)
+    assert str(calm["workers"]).startswith("3 → 6 → 9 → 12 → 3")
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    """Tables, JSON, plots and a list; what is wrong is a sentence and exit code 2."""
+    runner = CliRunner(env={"COLUMNS": "200"})
+    example = str(_small_file())
+    table = runner.invoke(app, ["simulate", example, "--policy", "netgang"])
+    assert table.exit_code == 0
+    assert "makespan" in table.output
+    assert "netgang" in table.output
+    plotted = runner.invoke(app, ["simulate", example, "--json", "--plot", str(tmp_path / "plots")])
+    assert plotted.exit_code == 0
+    assert {path.suffix for path in (tmp_path / "plots").iterdir()} == {".png", ".svg"}
+    assert "elastic" in runner.invoke(app, ["simulate", "--list"]).output
+    for wrong in (["nothing"], ["elastic", "--sweep"], [example, "--policy", "best"], [example, "--sweep"]):
+        refused = runner.invoke(app, ["simulate", *wrong])
+        assert refused.exit_code == 2, refused.output
+        assert "error:" in refused.output
+        assert "Traceback" not in refused.output
+
+
+def test_the_record_of_the_example_is_what_it_prints() -> None:
+    """The example of the documentation."""
+    made = printed(compare(load(str(_small_file()))))
+    assert made == (RECORDS / "example.json").read_text()

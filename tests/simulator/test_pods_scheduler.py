@@ -1,0 +1,309 @@
+"""One cycle of the simulated kube-scheduler: what it asks, what it assumes, and what it does when things go wrong."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import pytest
+
+from extender.kube.calls import NODES, PODS
+from extender.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
+from scoring.model import Node
+from scoring.reasons import Reason
+from simulator.pods.extender import Extender
+from simulator.pods.latency import Latencies
+from simulator.pods.objects import node_object
+from simulator.pods.profile import DEFAULT, SchedulerProfile
+from simulator.pods.record import Record
+from simulator.pods.scheduler import KubeScheduler
+from simulator.pods.server import ApiServer
+from tests.builders import node
+from tests.fakes.verbs import FakeVerbs, everything
+from tests.simulator.pods_world import nodes, pod, with_api
+
+T = TypeVar("T")
+OURS = SchedulerProfile("netgang", percentage=100)
+ASKING = SchedulerProfile("netgang", extender=True, percentage=100, http_timeout_s=5.0)
+
+
+class Desk:
+    """A scheduler, an API server, nodes; the extender, if there is one, answers as the test says."""
+
+    def __init__(
+        self, api: ApiServer, on: Sequence[Node], profile: SchedulerProfile, verbs: FakeVerbs, seed: int
+    ) -> None:
+        self.api = api
+        self.record = Record()
+        rng = random.Random(seed)
+        extender = None
+        if profile.extender:
+            extender = Extender(verbs, Latencies(), rng, self.record, http_timeout_s=profile.http_timeout_s)
+        for one in on:
+            api.store.create(NODES, node_object(one))
+        self.scheduler = KubeScheduler(api, profile, Latencies(), rng, self.record, extender=extender)
+        self.scheduler.start()
+
+    def create(self, *names: str, **spec: Any) -> None:
+        """Pods that ask for one core."""
+        for name in names:
+            self.api.store.create(PODS, pod(name, **spec))
+
+    def where(self) -> dict[str, str | None]:
+        """Pod → node."""
+        return {one.new["metadata"]["name"]: one.new["spec"].get("nodeName") for one in self.api.store.all(PODS)}
+
+    def said(self, name: str) -> tuple[str, str]:
+        """Reason and message of the pod's condition."""
+        [one] = self.api.store.get(PODS, "default", name)["status"]["conditions"]
+        return one["reason"], one["message"]
+
+
+def at(
+    body: Callable[[Desk], Awaitable[T]],
+    on: Sequence[Node],
+    *,
+    profile: SchedulerProfile = OURS,
+    verbs: FakeVerbs | None = None,
+    seed: int = 0,
+) -> T:
+    """Run `body` while the scheduler runs."""
+
+    async def whole(api: ApiServer) -> T:
+        desk = Desk(api, on, profile, verbs or FakeVerbs(), seed)
+        running = asyncio.create_task(desk.scheduler.run())
+        await asyncio.sleep(0.1)
+        found = await body(desk)
+        running.cancel()
+        return found
+
+    return with_api(whole)
+
+
+async def placed(desk: Desk) -> dict[str, str | None]:
+    """Where three pods are after a second."""
+    desk.create("a", "b", "c")
+    await asyncio.sleep(1.0)
+    return desk.where()
+
+
+def test_assumed_pods_take_room() -> None:
+    """Three pods on three nodes for one each, though no Binding was confirmed when the next one was tried."""
+    found = at(placed, nodes(3))
+    assert set(found.values()) == {"n1", "n2", "n3"}
+
+
+def test_equal_nodes_are_chosen_by_the_seed() -> None:
+    """The same seed chooses alike, others choose otherwise."""
+    many = nodes(20, cpu="8")
+    choices = [tuple(at(placed, many, seed=seed).values()) for seed in (1, 1, 2, 3, 4)]
+    assert choices[0] == choices[1]
+    assert len(set(choices)) > 1
+
+
+def test_the_extenders_scores_decide_by_their_weight() -> None:
+    """Ten points with weight 12 are worth more than any in-tree score; one node that is left is not scored at all."""
+
+    def prefer_n2(args: FilterArgs) -> Sequence[int]:
+        return [10 if name == "n2" else 0 for name in args.node_names]
+
+    verbs = FakeVerbs(on_filter=everything, on_prioritize=prefer_n2, on_bind=never_bound)
+    small = [node("n1", cpu="64"), node("n2", cpu="2")]
+    at(placed_one, small, profile=ASKING, verbs=verbs)
+    assert [str(one.node) for one in verbs.bound] == ["n2"]
+    alone = FakeVerbs(on_filter=everything, on_bind=never_bound)
+    at(placed_one, small[:1], profile=ASKING, verbs=alone)
+    assert (len(alone.filtered), alone.prioritized) == (1, [])
+
+
+async def never_bound(args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
+    """Hold the call until the caller is gone."""
+    await gone
+    return None
+
+
+async def placed_one(desk: Desk) -> float:
+    """Create a pod, and look for two seconds."""
+    desk.create("p")
+    await asyncio.sleep(2.0)
+    return asyncio.get_running_loop().time()
+
+
+def refuse(_: FilterArgs) -> FilterAnswer:
+    """A constant refusal."""
+    return Refused(Reason.NO_ROOM)
+
+
+def fail(_: FilterArgs) -> FilterAnswer:
+    """No decision."""
+    return Failed(Reason.NO_ROOM)
+
+
+def test_what_a_refusal_and_an_error_say() -> None:
+    """The condition counts nodes by reason; in-tree filters that refused some stand beside the extender's words."""
+
+    async def body(desk: Desk) -> tuple[str, str]:
+        desk.create("p")
+        await asyncio.sleep(0.5)
+        return desk.said("p")
+
+    some = [*nodes(2), node("n3", cpu="500m")]
+    reason, message = at(body, some, profile=ASKING, verbs=FakeVerbs(on_filter=refuse))
+    assert (reason, message) == ("Unschedulable", f"0/3 nodes are available: 2 {Reason.NO_ROOM}.")
+    assert at(body, some, profile=ASKING, verbs=FakeVerbs(on_filter=fail)) == ("SchedulerError", str(Reason.NO_ROOM))
+    assert at(body, some[2:])[1] == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+ASKS = {"a refusal": (refuse, 2), "an error": (fail, 3)}
+
+
+@pytest.mark.parametrize(("answer", "expected"), ASKS.values(), ids=ASKS)
+def test_how_often_it_asks(answer: Callable[[FilterArgs], FilterAnswer], expected: int) -> None:
+    """In ten quiet seconds: twice for a refusal (its own condition wakes it), at 0, 2 and 5 s for an error."""
+
+    async def body(desk: Desk) -> None:
+        desk.create("p")
+        await asyncio.sleep(9.9)
+
+    verbs = FakeVerbs(on_filter=answer)
+    at(body, nodes(1), profile=ASKING, verbs=verbs)
+    assert len(verbs.filtered) == expected
+
+
+def test_a_bind_that_fails_gives_the_room_back() -> None:
+    """While a call is held nobody else gets the room; given up after `httpTimeout`, it is the next pod's."""
+
+    async def body(desk: Desk) -> list[str]:
+        desk.create("first")
+        await asyncio.sleep(0.5)
+        desk.create("second", priority=9)
+        await asyncio.sleep(4.0)
+        held = [str(one.name) for one in verbs.bound]
+        await asyncio.sleep(3.0)
+        return [*held, *(str(one.name) for one in verbs.bound[len(held) :])]
+
+    verbs = FakeVerbs(on_filter=everything, on_bind=never_bound)
+    assert at(body, nodes(1), profile=ASKING, verbs=verbs) == ["first", "second"]
+
+
+def test_a_pod_that_goes_while_it_is_at_bind() -> None:
+    """Deleted during its held bind: the room is free at once, and its answer later disturbs nobody."""
+
+    async def body(desk: Desk) -> list[str]:
+        desk.create("first")
+        await asyncio.sleep(0.5)
+        desk.create("second")
+        await asyncio.sleep(0.5)
+        desk.api.delete_pod("default", "first")
+        await asyncio.sleep(1.5)
+        return [str(one.name) for one in verbs.bound]
+
+    verbs = FakeVerbs(on_filter=everything, on_bind=never_bound)
+    assert at(body, nodes(1), profile=ASKING, verbs=verbs) == ["first", "second"]
+
+
+def test_pods_of_others_are_load() -> None:
+    """Pods that somebody else bound take room, and leave it when they end."""
+
+    async def body(desk: Desk) -> list[str | None]:
+        desk.create("other", schedulerName="somebody", nodeName="n1")
+        await asyncio.sleep(0.1)
+        desk.create("p")
+        await asyncio.sleep(2.0)
+        before = desk.where()["p"]
+        other = desk.api.store.get(PODS, "default", "other")
+        desk.api.store.replace(PODS, {**other, "status": {"phase": "Succeeded"}})
+        await asyncio.sleep(2.0)
+        return [before, desk.where()["p"], desk.where()["other"]]
+
+    assert at(body, nodes(1)) == [None, "n1", "n1"]
+
+
+def test_nodes_that_come_change_and_go() -> None:
+    """A node that is ready and large enough wakes whom it can hold; a node that is gone holds nobody."""
+
+    async def body(desk: Desk) -> list[str | None]:
+        store, found = desk.api.store, []
+        desk.create("p")
+        await asyncio.sleep(0.5)
+        for change in (node("n1", cpu="500m"), node("n1", cpu="2", ready=False), node("n1", cpu="2")):
+            made = node_object(change)
+            old = store.find(NODES, "", "n1")
+            if old is None:
+                store.create(NODES, made)
+            else:
+                store.replace(NODES, {**made, "metadata": {**made["metadata"], "uid": old["metadata"]["uid"]}})
+            await asyncio.sleep(3.0)
+            found.append(desk.where()["p"])
+        store.delete(NODES, "", "n1")
+        await asyncio.sleep(0.1)
+        desk.create("q")
+        await asyncio.sleep(1.0)
+        return [*found, desk.where()["q"]]
+
+    assert at(body, [], profile=OURS) == [None, None, "n1", None]
+
+
+def test_it_serves_its_own_pods_only() -> None:
+    """Pods that name another scheduler are left alone, bound or not."""
+
+    async def body(desk: Desk) -> dict[str, str | None]:
+        desk.create("p")
+        await asyncio.sleep(1.0)
+        return desk.where()
+
+    assert at(body, nodes(1), profile=DEFAULT) == {"p": None}
+
+
+def test_names_are_those_that_passed() -> None:
+    """The extender is asked about the nodes that in-tree filters left, in the order of the node tree."""
+    verbs = FakeVerbs(on_filter=lambda args: Passed(args.node_names[:1]), on_bind=never_bound)
+    some = [*nodes(2, zones="ab"), node("full", cpu="100m")]
+    at(placed_one, some, profile=ASKING, verbs=verbs)
+    assert [list(map(str, one.node_names)) for one in verbs.filtered] == [["n1", "n2"]]
+
+
+GANGING = SchedulerProfile("netgang", percentage=100, gangs=True, permit_s=5.0)
+
+
+def labelled(name: str, minimum: int) -> dict[str, Any]:
+    """A member of gang g."""
+    prefix = "pod-group.scheduling.sigs.k8s.io"
+    made = pod(name)
+    made["metadata"]["labels"] = {f"{prefix}/name": "g", f"{prefix}/min-available": str(minimum)}
+    return made
+
+
+def test_a_gang_that_waits_at_permit_in_vain_gives_its_room_back() -> None:
+    """Two of three find nodes and hold them for 5 s; then both are refused, and an urgent pod goes first."""
+
+    async def body(desk: Desk) -> list[Any]:
+        for index in range(3):
+            desk.api.store.create(PODS, labelled(f"g-{index}", 3))
+        await asyncio.sleep(0.5)
+        desk.create("plain", priority=9)
+        await asyncio.sleep(3.5)
+        held = desk.where()["plain"]
+        await asyncio.sleep(3.0)
+        return [held, desk.where()]
+
+    held, where = at(body, nodes(2), profile=GANGING)
+    assert held is None
+    assert where.pop("plain") in ("n1", "n2")
+    assert set(where.values()) == {None}
+
+
+def test_a_gang_with_too_few_pods_is_not_tried() -> None:
+    """It holds nothing, however much room there is, until its minimum exists."""
+
+    async def body(desk: Desk) -> list[Any]:
+        desk.api.store.create(PODS, labelled("g-0", 2))
+        await asyncio.sleep(1.0)
+        before = (desk.where()["g-0"], desk.said("g-0")[0])
+        desk.api.store.create(PODS, labelled("g-1", 2))
+        await asyncio.sleep(1.0)
+        return [before, set(desk.where().values())]
+
+    before, after = at(body, nodes(2), profile=GANGING)
+    assert before == (None, "Unschedulable")
+    assert after == {"n1", "n2"}

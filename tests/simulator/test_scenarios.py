@@ -1,0 +1,116 @@
+"""Scenario files are validated with the field's name, and the same file and seed give the same jobs."""
+
+from pathlib import Path
+
+import pytest
+
+from scoring.resources import CPU
+from simulator.scenarios import ScenarioError, builtin_names, load, scenarios
+from simulator.scenarios import parse as read
+from simulator.scenarios.jobs import Trace
+
+GOOD = """
+name: mine
+network: {delay_ms: 1}
+nodes: [{count: 4, cpu: 8, memory: 32Gi, zones: 2}]
+policies: [coscheduling, netgang]
+workload:
+  kind: list
+  jobs:
+    - name: a
+      work: {model: vgg16, batch: 32, samples: 1000}
+      workers: 4
+      min_workers: 2
+      ps_count: 1
+"""
+
+LSTM = "work: {model: lstm, batch: 1, samples: 1}"
+
+BAD = {  # case: (what is replaced, by what, what the error names)
+    "unknown field": ("name: mine", "name: mine\ncolour: red", "colour"),
+    "unknown policy": ("[coscheduling, netgang]", "[best]", "policy 'best' is not one of default, coscheduling"),
+    "unknown model": ("vgg16", "alexnet", "workload.list.jobs.0.work.model: Value error, model 'alexnet' is not one"),
+    "no nodes": ("count: 4", "count: 0", "nodes.0.count"),
+    "workers out of order": ("min_workers: 2", "min_workers: 5", "min_workers <= workers <= max_workers"),
+    "negative samples": ("samples: 1000", "samples: -1", "samples"),
+    "not finite": ("samples: 1000", "samples: .inf", "samples"),
+    "not a quantity": ("cpu: 8", "cpu: many", "'many' is not a quantity"),
+    "no such node": ("delay_ms: 1", "impaired: [{node: n9}]", "no node is named n9"),
+    "too many links": ("count: 4", "count: 2000", "at most 500 nodes a zone"),
+    "same prefix": ("nodes: [", "nodes: [{count: 1, cpu: 1, memory: 1Gi}, ", "different prefixes"),
+    "another kind": ("kind: list", "kind: magic", "periodic"),
+    "bad sweep": ("name: mine", "name: mine\nsweep: {luck: [1]}", "'luck' is not one of stall_factor"),
+    "not a mapping": (GOOD, "- 1", "a scenario is a mapping"),
+    "not YAML": (GOOD, "a: [", "not YAML"),
+    "same name twice": ("  jobs:\n", f"  jobs:\n    - {{name: a, workers: 1, {LSTM}}}\n", "two jobs are named a"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "words"), BAD.values(), ids=BAD)
+def test_errors_name_the_field(old: str, new: str, words: str) -> None:
+    """Whatever is wrong is said in one sentence with its place, without a traceback."""
+    assert old in GOOD
+    with pytest.raises(ScenarioError) as told:
+        read(GOOD.replace(old, new), name="mine.yaml")
+    assert words in str(told.value)
+    assert str(told.value).startswith("mine.yaml:")
+
+
+def test_a_written_job_is_taken_as_it_is() -> None:
+    """Fields of a file reach the scenario; what is left out has its default."""
+    [(model, batch, scenario)] = scenarios(read(GOOD, name="mine"))
+    assert (model, batch) == (None, None)
+    [job] = scenario.jobs
+    assert (job.min_workers, job.workers, job.max_workers, job.ps_count, job.min_pods) == (2, 4, None, 1, 3)
+    assert [str(node.zone) for node in scenario.nodes] == ["a", "a", "b", "b"]
+
+
+def test_names_and_files() -> None:
+    """Built-in scenarios by name, files by their ending; everything else is refused with what there is."""
+    assert builtin_names() == ("kod2", "large", "pollux")
+    with pytest.raises(ScenarioError, match="elastic, kod2, large, pollux"):
+        load("nothing")
+    with pytest.raises(ScenarioError, match="No such file"):
+        load("nothing.yaml")
+
+
+def test_the_kod2_scenario_is_that_of_the_paper() -> None:
+    """K8: 3 nodes × 10 cores, 32 GB, 1 GPU; 10 TFJobs every 30 s; four models, five batch sizes."""
+    runs = list(scenarios(load("kod2")))
+    assert {(model, batch) for model, batch, _ in runs} == {
+        (model, batch) for model in ("cnn-rand", "vgg16", "resnet50", "resnext110") for batch in (8, 16, 32, 64, 128)
+    }
+    for model, batch, one in runs:
+        assert [node.allocatable.get(CPU) for node in one.nodes] == [10_000] * 3
+        assert [job.arrival_s for job in one.jobs] == [30.0 * i for i in range(10)]
+        assert {(job.work.model, job.work.batch, job.ps_count) for job in one.jobs} == {(model, batch, 1)}
+    assert len({(job.worker, job.workers) for job in runs[0][2].jobs}) > 4, "requests differ"
+
+
+def test_more_jobs_change_none_before_them() -> None:
+    """Each job draws from its own stream."""
+    file = load("kod2")
+    more = file.model_copy(update={"workload": file.workload.model_copy(update={"count": 12})})
+    few, many = (next(iter(scenarios(one)))[2].jobs for one in (file, more))
+    assert many[:10] == few
+
+
+def test_the_trace_has_the_shape_it_was_drawn_from() -> None:
+    """Pollux: 160 jobs in 8 hours, most of them small, arrivals as in its hours, a GPU a worker."""
+    file = load("pollux")
+    assert isinstance(file.workload, Trace)
+    jobs = next(iter(scenarios(file)))[2].jobs
+    assert len(jobs) == 160
+    assert [job.arrival_s for job in jobs] == sorted(job.arrival_s for job in jobs)
+    assert jobs[-1].arrival_s < 8 * 3600.0
+    single = sum(job.workers == 1 for job in jobs) / 160
+    assert single == pytest.approx(69 / 164, abs=0.1)
+    assert all((job.workers + 1) // 2 == job.min_workers and job.max_workers == 2 * job.workers
+               for job in jobs if job.workers > 1)  # fmt: skip
+
+
+def test_a_file_on_disk_is_read(tmp_path: Path) -> None:
+    """A user's own scenario."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD)
+    assert load(str(path), changes={"seed": 7}).seed == 7
