@@ -11,6 +11,7 @@ COPY README.md LICENSE ./
 COPY netgang netgang
 COPY scoring scoring
 COPY extender extender
+COPY simulator simulator
 COPY testbed testbed
 COPY bench bench
 RUN uv sync --frozen --no-dev --no-editable

@@ -22,7 +22,7 @@ from pydantic_settings.sources import EnvSettingsSource
 from extender.errors import ConfigError
 
 ENV_PREFIX = "NETGANG_"
-NOT_SETTINGS = ("NETGANG_KUBECTL", "NETGANG_TESTBED")
+NOT_SETTINGS = ("NETGANG_HELM", "NETGANG_KUBECTL", "NETGANG_TESTBED")
 """Environment names (and beginnings of names) that belong to the tests."""
 
 KINDS = ("file", "maddash", "opensearch", "prometheus", "esmond")

@@ -130,8 +130,71 @@ FIRING: dict[str, tuple[dict[str, str], set[str]]] = {  # case: (series in steps
 }
 
 
-@pytest.mark.parametrize(("series", "want"), FIRING.values(), ids=FIRING)
-def test_alerts_fire_when_they_should(series: dict[str, str], want: set[str], tmp_path: Path) -> None:
+BUCKETS = {f'netgang_plan_duration_seconds_bucket{{le="{le}"}}': "0+60x400" for le in ("1", "2", "+Inf")}
+SLOWLY: dict[str, tuple[dict[str, str], set[str]]] = {  # the same, for alerts that wait longer: after two hours
+    "all is well": (
+        {
+            "netgang_leader": "1x400",
+            'netgang_bindings_total{outcome="bound"}': "0+9x400",
+            'netgang_bindings_total{outcome="conflict"}': "0+1x400",
+            'netgang_nudges_total{action="ungate",outcome="done"}': "0+9x400",
+            'netgang_nudges_total{action="ungate",outcome="error"}': "0+1x400",
+            'netgang_network_fetches_total{source="maddash",outcome="error"}': "0+1x400",
+            'netgang_network_fetches_total{source="maddash",outcome="success"}': "0+1x400",
+            'netgang_tls_expiry_timestamp_seconds{certificate="server"}': "900000x400",
+            'netgang_plan_duration_seconds_bucket{le="0.1"}': "0+55x400",
+            **BUCKETS,
+        },
+        set(),
+    ),
+    "Bindings fail": (
+        {
+            "netgang_leader": "1x400",
+            'netgang_bindings_total{outcome="bound"}': "0+1x400",
+            'netgang_bindings_total{outcome="error"}': "0+4x400",
+        },
+        {"NetgangWritesFail"},
+    ),
+    "patches fail": (
+        {
+            "netgang_leader": "1x400",
+            'netgang_bindings_total{outcome="bound"}': "0+1x400",
+            'netgang_nudges_total{action="ungate",outcome="done"}': "0+1x400",
+            'netgang_nudges_total{action="ungate",outcome="error"}': "0+4x400",
+        },
+        {"NetgangWritesFail"},
+    ),
+    "plans are slow": (
+        {"netgang_leader": "1x400", 'netgang_plan_duration_seconds_bucket{le="0.5"}': "0+1x400", **BUCKETS},
+        {"NetgangPlansSlow"},
+    ),
+    "one source of two is silent": (
+        {
+            "netgang_leader": "1x400",
+            'netgang_network_fetches_total{source="maddash",outcome="error"}': "0+1x400",
+            'netgang_network_fetches_total{source="file",outcome="success"}': "0+1x400",
+        },
+        {"NetgangMeasurementsFail"},
+    ),
+    "a certificate ends": (
+        {"netgang_leader": "1x400", 'netgang_tls_expiry_timestamp_seconds{certificate="server"}': "500000x400"},
+        {"NetgangCertificateEnds"},
+    ),
+}
+CASES = [
+    *((case, series, want, "5m") for case, (series, want) in FIRING.items()),
+    *((f"{case}, for long", series, want, "2h") for case, (series, want) in SLOWLY.items()),
+]
+
+
+def test_each_alert_is_seen_firing() -> None:
+    """No alert without a case in which it calls somebody."""
+    assert set(ALERTS) == {alert for _, _, want, _ in CASES for alert in want}
+    assert 6 <= len(ALERTS) <= 8
+
+
+@pytest.mark.parametrize(("series", "want", "at"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_alerts_fire_when_they_should(series: dict[str, str], want: set[str], at: str, tmp_path: Path) -> None:
     """Also, and above all, when netgang's own series are gone."""
     promtool = _promtool()
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "netgang", "rules": rules()}]}))
@@ -144,7 +207,7 @@ def test_alerts_fire_when_they_should(series: dict[str, str], want: set[str], tm
                 "interval": "30s",
                 "input_series": [{"series": name, "values": values} for name, values in series.items()],
                 "alert_rule_test": [
-                    {"eval_time": "5m", "alertname": alert, "exp_alerts": []} for alert in sorted(ALERTS)
+                    {"eval_time": at, "alertname": alert, "exp_alerts": []} for alert in sorted(ALERTS)
                 ],
             }
         ],

@@ -1,0 +1,81 @@
+{{/* A file of manifests/ or scheduler-config/, for the release's namespace: list $ "manifests/base/rbac.yaml". */}}
+{{- define "netgang.file" -}}
+{{- $root := index . 0 -}}
+{{- $text := $root.Files.Get (printf "files/%s" (index . 1)) -}}
+{{- if not $text }}{{ fail (printf "the chart lacks files/%s" (index . 1)) }}{{ end -}}
+{{- $text | replace "netgang-system" $root.Release.Namespace -}}
+{{- end }}
+
+{{/* "true" where netgang brings a kube-scheduler of its own, else "". */}}
+{{- define "netgang.second" -}}
+{{- if eq .Values.mode "second-scheduler" }}true{{ end -}}
+{{- end }}
+
+{{/* netgang's settings: the mode's, and what the values say on top. */}}
+{{- define "netgang.settings" -}}
+{{- $file := "manifests/base/settings.yaml" -}}
+{{- if not (include "netgang.second" .) }}{{ $file = printf "manifests/overlays/%s/settings.yaml" .Values.mode }}{{ end -}}
+{{- $own := include "netgang.file" (list . $file) | fromYaml -}}
+{{- mergeOverwrite $own (deepCopy .Values.settings) | toYaml -}}
+{{- end }}
+
+{{/* The second kube-scheduler's configuration, as the settings and certificates want it. */}}
+{{- define "netgang.schedulerConfig" -}}
+{{- $file := ternary "manifests/components/tls/second-scheduler.yaml" "scheduler-config/second-scheduler.yaml" .Values.tls.enabled -}}
+{{- $config := include "netgang.file" (list . $file) | fromYaml -}}
+{{- $settings := include "netgang.settings" . | fromYaml -}}
+{{- $profile := first $config.profiles -}}
+{{- $profiles := list -}}
+{{- range $settings.scheduler_names }}{{ $profiles = append $profiles (set (deepCopy $profile) "schedulerName" .) }}{{ end -}}
+{{- $_ := set $config "profiles" $profiles -}}
+{{- range $config.extenders -}}
+{{- $_ := set . "urlPrefix" (regexReplaceAll ":[0-9]+$" .urlPrefix (printf ":%v" (int $settings.port))) -}}
+{{- if .bindVerb }}{{ $_ := set . "httpTimeout" (printf "%vs" $settings.http_timeout_s) }}{{ end -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end }}
+
+{{/* The image of netgang. */}}
+{{- define "netgang.image" -}}
+{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end }}
+
+{{/* The image of kube-scheduler: the cluster's own version unless told otherwise. */}}
+{{- define "netgang.schedulerImage" -}}
+{{- $own := regexFind "^v[0-9]+\\.[0-9]+\\.[0-9]+" .Capabilities.KubeVersion.Version -}}
+{{- printf "%s:%s" .Values.scheduler.image (.Values.scheduler.tag | default $own) -}}
+{{- end }}
+
+{{/* One or several scheduler names as a condition in CEL on the pod. */}}
+{{- define "netgang.isOurs" -}}
+{{- $names := (include "netgang.settings" . | fromYaml).scheduler_names -}}
+{{- if eq (len $names) 1 -}}
+object.spec.schedulerName == '{{ first $names }}'
+{{- else -}}
+object.spec.schedulerName in ['{{ join "', '" $names }}']
+{{- end -}}
+{{- end }}
+
+{{/* What no schema can say: values that exclude or need each other. */}}
+{{- define "netgang.check" -}}
+{{- $second := include "netgang.second" . -}}
+{{- if and (eq .Values.mode "default-scheduler") (not .Values.nodeName) -}}
+{{- fail "nodeName: with mode default-scheduler name the control-plane machine: its scheduler cannot place what it needs itself" -}}
+{{- end -}}
+{{- if and .Values.reports.enabled (not (and $second .Values.elastic.enabled .Values.tls.enabled)) -}}
+{{- fail "reports.enabled: needs mode second-scheduler, elastic.enabled and tls.enabled" -}}
+{{- end -}}
+{{- if and .Values.namespaces.enabled (not $second) -}}
+{{- fail "namespaces.enabled: only with mode second-scheduler: elsewhere pods go to the cluster's own scheduler already" -}}
+{{- end -}}
+{{- $settings := include "netgang.settings" . | fromYaml -}}
+{{- if and $second (gt (int .Values.replicas) 1) (not (has $settings.leader_election (list "on" true))) -}}
+{{- fail "settings.leader_election: must be on with several replicas: each would count the same gang for itself" -}}
+{{- end -}}
+{{- if ge (addf $settings.hold_limit_s $settings.commit_timeout_s) (float64 $settings.http_timeout_s) -}}
+{{- fail "settings.http_timeout_s: must be above hold_limit_s and commit_timeout_s together" -}}
+{{- end -}}
+{{- if and (eq .Values.mode "managed-resource") (ne $settings.managed_resource "netgang.io/gang") -}}
+{{- fail "settings.managed_resource: the gate policy and scheduler-config/managed-resource.yaml say netgang.io/gang" -}}
+{{- end -}}
+{{- end }}

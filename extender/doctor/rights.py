@@ -1,0 +1,76 @@
+"""Ask the API server what netgang's account may: a SubjectAccessReview for each call that it would make."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from extender.doctor.facts import Right
+from extender.doctor.running import needed
+from extender.kube import calls
+from extender.settings import Settings
+
+_GROUP: Final = "/apis/authorization.k8s.io/v1"
+_ACCOUNT: Final = "system:serviceaccount"
+
+
+class Api(Protocol):
+    """The one call that is made."""
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """POST an object; as the API server answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whose rights: a user or service account, and the namespace of its own Lease."""
+
+    account: str
+    namespace: str
+
+    @property
+    def groups(self) -> list[str]:
+        """Groups that the account is in without saying so.
+
+        >>> Asked("system:serviceaccount:a:b", "a").groups[0]
+        'system:serviceaccounts'
+        """
+        if not self.account.startswith(f"{_ACCOUNT}:"):
+            return ["system:authenticated"]
+        return [f"{_ACCOUNT}s", f"{_ACCOUNT}s:{self.account.split(':')[2]}", "system:authenticated"]
+
+
+async def denied(api: Api, settings: Settings, asked: Asked) -> tuple[Right, ...]:
+    """The rights that netgang needs and has not. Errors: ApiError (403: we may not ask), ApiUnavailableError.
+
+    For the account that we ask as ourselves it is a SelfSubjectAccessReview, which everybody may make.
+    """
+    myself = await api.create(
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+    )
+    own = myself["status"]["userInfo"].get("username") == asked.account
+    rights = sorted(set().union(*needed(settings).values()))
+    leading = calls.rules(calls.LEADING)
+
+    async def may(right: Right) -> bool:
+        attributes = _attributes(right, settings, namespace=asked.namespace if right in leading else "")
+        kind = "SelfSubjectAccessReview" if own else "SubjectAccessReview"
+        spec = {"resourceAttributes": attributes, **({} if own else {"user": asked.account, "groups": asked.groups})}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        answer = await api.create(f"{_GROUP}/{kind.lower()}s", body)
+        return bool(answer["status"]["allowed"])
+
+    answers = await asyncio.gather(*(may(right) for right in rights))
+    return tuple(right for right, allowed in zip(rights, answers, strict=True) if not allowed)
+
+
+def _attributes(right: Right, settings: Settings, *, namespace: str) -> dict[str, str]:
+    """The right as a question. In the Lease's own namespace it is about that Lease, but for making it."""
+    verb, group, resource = right
+    plural, _, subresource = resource.partition("/")
+    name = settings.lease.name if namespace and verb != "create" else ""
+    found = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
+    return {
+        key: value for key, value in {**found, "namespace": namespace, "name": name}.items() if value or key == "group"
+    }

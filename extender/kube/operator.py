@@ -1,0 +1,145 @@
+"""What tools for operators ask of the API server: any object, by its address; rights; the server's clock.
+
+Why apart from the client: that one makes the calls of a running netgang and no others (`calls`), with netgang's own
+rights; these are made with an operator's, by `netgang doctor` and `netgang uninstall`, now and then.
+Rule: JSON in and out as plain values. What does not exist is `None`; every other failure is an error of
+`extender.errors`.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Self
+from urllib.parse import urlencode
+
+import msgspec
+
+from extender.errors import ApiUnavailableError, NotFoundError
+from extender.kube.credentials import ApiServer
+from extender.kube.faults import mapped
+from extender.kube.session import Session
+from extender.kube.transport import Transport, TransportLimits
+from extender.ports import Clock
+
+Json = dict[str, Any]
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+_AGENT: Final = "netgang-operator"
+_LIMITS: Final = TransportLimits(concurrency=16)
+_TIMEOUT_S: Final = 15.0
+_PAGE: Final = 500
+_PAGE_BYTES: Final = 256 * 1024 * 1024
+
+
+class OperatorApi:
+    """Calls with an operator's rights; `opened` makes one, bound to one event loop."""
+
+    def __init__(self, transport: Transport, server: ApiServer) -> None:
+        self._transport = transport
+        self._server = server
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, server: ApiServer) -> AsyncIterator[Self]:
+        """One with a transport to this API server."""
+        async with Transport(server, limits=_LIMITS, agent=_AGENT) as transport:
+            yield cls(transport, server)
+
+    async def get(self, path: str) -> Json | None:
+        """One object or document; `None`: it, or its kind, does not exist. Errors: ApiError, ApiUnavailableError."""
+        with suppress(NotFoundError):
+            return self._read(await self._transport.send("GET", path, timeout_s=_TIMEOUT_S), f"GET {path}")
+        return None
+
+    async def items(self, path: str, query: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
+        """The objects of a collection as raw JSON, page by page; nothing where the kind is not served."""
+        token = ""
+        while True:
+            asked = {"limit": str(_PAGE), **(query or {}), **({"continue": token} if token else {})}
+            url = f"{path}?{urlencode(asked)}"
+            try:
+                body = await self._transport.send("GET", url, timeout_s=60.0, limit_bytes=_PAGE_BYTES)
+            except NotFoundError:
+                return
+            with mapped(f"GET {url}"):
+                page = _PAGES.decode(body)
+            for item in page.items or ():
+                yield bytes(item)
+            token = page.metadata.token
+            if not token:
+                return
+
+    async def listed(self, path: str, query: Mapping[str, str] | None = None) -> list[Json]:
+        """All objects of a small collection."""
+        return [self._read(item, f"GET {path}") async for item in self.items(path, query)]
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> Json:
+        """POST an object; as the API server has it then."""
+        text = msgspec.json.encode(body)
+        return self._read(await self._transport.send("POST", path, body=text, timeout_s=_TIMEOUT_S), f"POST {path}")
+
+    async def patch(self, path: str, change: Mapping[str, Any]) -> None:
+        """Strategic merge patch of a built-in kind. Errors: ConflictError, NotFoundError, ApiError 422 and others."""
+        text = msgspec.json.encode(change)
+        await self._transport.send("PATCH", path, body=text, content_type=STRATEGIC, timeout_s=_TIMEOUT_S)
+
+    async def delete(self, path: str, *, resource_version: str = "") -> bool:
+        """Delete one object; false: there was none. With a version, ConflictError if it has changed since."""
+        options: Json = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if resource_version:
+            options["preconditions"] = {"resourceVersion": resource_version}
+        with suppress(NotFoundError):
+            await self._transport.send("DELETE", path, body=msgspec.json.encode(options), timeout_s=_TIMEOUT_S)
+            return True
+        return False
+
+    async def skew_s(self, clock: Clock) -> float:
+        """By how much our clock is ahead of the API server's, at least; 0 if they may agree.
+
+        The server says whole seconds, and its answer takes time: only what both cannot explain counts.
+        """
+        session = Session(self._server, concurrency=1, connect_s=5.0, agent=_AGENT)
+        try:
+            authorization = await self._server.authorization.header()
+            before_s = clock.now_s()
+            with mapped("GET /version"):
+                async with await session.request("GET", "/version", authorization=authorization) as response:
+                    said = response.headers.get("Date", "")
+            after_s = clock.now_s()
+        finally:
+            await session.close()
+        try:
+            told_s = parsedate_to_datetime(said).timestamp()
+        except ValueError as error:
+            raise ApiUnavailableError(f"GET /version: the answer's Date is {said!r}") from error
+        return apart_s(before_s, after_s, told_s=told_s)
+
+    @staticmethod
+    def _read(body: bytes, what: str) -> Json:
+        with mapped(what):
+            return _DOCUMENT.decode(body)
+
+
+def apart_s(before_s: float, after_s: float, *, told_s: float) -> float:
+    """How far a clock that read `before_s` and `after_s` is from one that said the whole second `told_s` between.
+
+    Positive: ours is ahead. What the second's fraction and the answer's way explain does not count.
+
+    >>> apart_s(100.0, 100.4, told_s=100.0), apart_s(105.0, 105.2, told_s=100.0), apart_s(90.0, 90.5, told_s=100.0)
+    (0.0, 4.0, -9.5)
+    """
+    if before_s > told_s + 1.0:
+        return before_s - (told_s + 1.0)
+    return min(after_s - told_s, 0.0)
+
+
+class _Meta(msgspec.Struct):
+    token: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+_PAGES = msgspec.json.Decoder(_Page)
+_DOCUMENT = msgspec.json.Decoder(Json)

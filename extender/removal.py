@@ -1,0 +1,183 @@
+"""Take netgang away in good order: no pod stays at a gate that nobody opens any more (S19).
+
+Rule: the admission policies go first, so that no new pod is gated; then pods that wait at the gate are let go. That is
+done in rounds, because an API server may still gate for some seconds by a policy that is deleted. Pods are let go one
+by one, with no promise of whole gangs: that promise ends with netgang. Leases are for after netgang is gone, and one
+that somebody still renews is left. Doing it again does no harm, and a dry run changes nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from extender.convert import pod_from_json
+from extender.errors import ApiError, ConflictError, NotFoundError
+from extender.ports import Clock
+from scoring.model import GATE, Pod
+
+POLICIES: Final = ("netgang-gate", "netgang-scheduler-name")
+"""Names of the admission policies of manifests/components, and of their bindings."""
+LEASES: Final = ("netgang-leader", "netgang-scheduler")
+GROUP: Final = "admissionregistration.k8s.io"
+VERSIONS: Final = ("v1", "v1beta1")
+PLURALS: Final = ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies")
+CALLS: Final = frozenset(
+    {
+        *((verb, "", "pods") for verb in ("list", "get", "patch")),
+        *((verb, GROUP, plural) for plural in PLURALS for verb in ("get", "delete")),
+        *((verb, "coordination.k8s.io", "leases") for verb in ("get", "delete")),
+    }
+)
+"""(verb, API group, resource): the rights that all of this needs, in manifests/uninstall"""
+_AT_ONCE: Final = 16
+_SETTLED_S: Final = 6.0
+"""A policy that was deleted is out of force at every API server by then: they hear of it within a second or two."""
+_PAUSE_S: Final = 1.0
+_LIMIT_S: Final = 120.0
+_LEASE_LIMIT_S: Final = 90.0
+
+
+class Cluster(Protocol):
+    """The calls that are made; `extender.kube.operator.OperatorApi` has them."""
+
+    async def get(self, path: str) -> dict[str, Any] | None:
+        """One object; `None`: there is none."""
+
+    def items(self, path: str, query: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
+        """The objects of a collection."""
+
+    async def patch(self, path: str, change: Mapping[str, Any]) -> None:
+        """Strategic merge patch."""
+
+    async def delete(self, path: str, *, resource_version: str = "") -> bool:
+        """Delete one object; false: there was none."""
+
+
+@dataclass(slots=True)
+class Removed:
+    """What was done, or with a dry run would be."""
+
+    policies: list[str] = field(default_factory=list)
+    """kind/name of the policies and bindings that were deleted"""
+    released: dict[str, str] = field(default_factory=dict)
+    """namespace/name of a pod let go → the scheduler it names"""
+    leases: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+    """what could not be taken away → why"""
+
+
+class Removal:
+    """One removal; `progress` is told how many pods are let go."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        *,
+        dry_run: bool,
+        pause: Callable[[float], Any] = asyncio.sleep,
+        progress: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._dry_run = dry_run
+        self._pause = pause
+        self._progress = progress
+        self.done = Removed()
+
+    async def policies(self) -> None:
+        """Delete policies and bindings, the bindings first. Errors: ApiError, ApiUnavailableError."""
+        for plural in PLURALS:
+            for name in POLICIES:
+                for version in VERSIONS:
+                    path = f"/apis/{GROUP}/{version}/{plural}/{name}"
+                    if await self._cluster.get(path) is None:
+                        continue
+                    if self._dry_run or await self._cluster.delete(path):
+                        self.done.policies.append(f"{plural}/{name}")
+                    break  # served in several versions, it is one object all the same
+
+    async def gates(self) -> None:
+        """Let every pod go that waits at the gate; until none was found that came after the policies were gone."""
+        began_s = self._clock.monotonic_s()
+        settled_s = began_s + (_SETTLED_S if self.done.policies else 0.0)
+        while True:
+            round_s = self._clock.monotonic_s()
+            waiting = await self._waiting()
+            if self._dry_run:
+                self.done.released |= {pod.key: pod.scheduler_name for pod in waiting}
+                return
+            await self._release(waiting)
+            if not waiting and round_s >= settled_s:
+                return
+            if round_s - began_s > _LIMIT_S:
+                for pod in waiting:
+                    self.done.left.setdefault(pod.key, "new pods with the gate keep coming: is it in a template?")
+                return
+            await self._pause(_PAUSE_S)
+
+    async def leases(self, namespace: str) -> None:
+        """Delete the Leases that nobody renews any more; one that is renewed for 90 s is left."""
+        await asyncio.gather(*(self._lease(namespace, name) for name in LEASES))
+
+    async def _waiting(self) -> list[Pod]:
+        """Pods at our gate that can still be let go. Cost: O(pending pods)."""
+        found = []
+        async for item in self._cluster.items("/api/v1/pods", {"fieldSelector": "status.phase=Pending"}):
+            pod = pod_from_json(item)
+            if pod.gated and not pod.deleting and pod.key not in self.done.left:
+                found.append(pod)
+        return found
+
+    async def _release(self, pods: Sequence[Pod]) -> None:
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(pod: Pod) -> None:
+            async with places:
+                await self._open(pod)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for pod in pods:
+                    group.create_task(one(pod))
+        except ExceptionGroup as several:  # the first tells enough
+            raise several.exceptions[0] from several
+
+    async def _open(self, pod: Pod) -> None:
+        """Remove the gate of this very pod; one that is gone, or replaced, is the next round's."""
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        gone = {"metadata": {"uid": pod.uid}, "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
+        try:
+            await self._cluster.patch(path, gone)
+        except (ConflictError, NotFoundError):
+            return
+        except ApiError as error:
+            if error.status not in (403, 422):
+                raise
+            now = await self._cluster.get(path)
+            if now is not None and now["metadata"].get("uid") == pod.uid:
+                self.done.left[pod.key] = error.message
+            return
+        self.done.released[pod.key] = pod.scheduler_name
+        self._progress(len(self.done.released))
+
+    async def _lease(self, namespace: str, name: str) -> None:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+        began_s = self._clock.monotonic_s()
+        while (lease := await self._cluster.get(path)) is not None:
+            spec = lease.get("spec") or {}
+            version = str(lease["metadata"]["resourceVersion"])
+            if self._dry_run:
+                break
+            if spec.get("holderIdentity"):  # somebody else's clock says nothing: does it change while we look?
+                await self._pause(float(spec.get("leaseDurationSeconds") or 0) + 1.0)
+            try:
+                await self._cluster.delete(path, resource_version=version)
+                break
+            except ConflictError:
+                if self._clock.monotonic_s() - began_s > _LEASE_LIMIT_S:
+                    self.done.left[f"leases/{name}"] = f"{spec.get('holderIdentity')} renews it: does it still run?"
+                    return
+        if lease is not None:
+            self.done.leases.append(name)

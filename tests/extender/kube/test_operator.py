@@ -1,0 +1,92 @@
+"""An operator's calls on the wire: pages, what is not there, preconditions, and how far two clocks are apart."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from extender.clock import SystemClock
+from extender.errors import ApiError, ApiUnavailableError, ConflictError
+from extender.kube.credentials import ApiServer, Authorization, Token
+from extender.kube.operator import OperatorApi, apart_s
+from tests.fakes.clock import FakeClock
+from tests.fakes.operator_api import FakeOperatorApi
+from tests.fakes.operator_server import OperatorServer
+
+PODS = "/api/v1/namespaces/team/pods"
+
+
+@pytest.fixture
+def server() -> Iterator[OperatorServer]:
+    """An API server that lists two at a time."""
+    with OperatorServer(FakeOperatorApi(), page=2) as running:
+        yield running
+
+
+def api_server(url: str) -> ApiServer:
+    """Without a password."""
+    return ApiServer(url=url, authorization=Authorization(lambda: Token(""), clock=SystemClock()))
+
+
+async def test_lists_are_read_to_their_end(server: OperatorServer) -> None:
+    """Page by page; an empty list and a kind that is not served are both nothing."""
+    names = [f"p{number}" for number in range(5)]
+    for name in names:
+        server.api.add(f"{PODS}/{name}")
+    async with OperatorApi.opened(api_server(server.url)) as api:
+        assert [one["metadata"]["name"] for one in await api.listed("/api/v1/pods")] == names
+        assert await api.listed("/api/v1/namespaces/none/pods", {"labelSelector": "a=b"}) == []
+    assert [one.count("continue=") for one in server.asked] == [0, 1, 1, 0]
+
+
+async def test_what_is_not_there_is_none(server: OperatorServer) -> None:
+    """And deleting it does nothing."""
+    async with OperatorApi.opened(api_server(server.url)) as api:
+        assert await api.get(f"{PODS}/p") is None
+        assert await api.delete(f"{PODS}/p") is False
+
+
+async def test_changes_are_of_the_very_object(server: OperatorServer) -> None:
+    """A patch names the uid, a deletion the version; another object of the name is a conflict."""
+    path = f"{PODS}/p"
+    made = server.api.add(path, spec={"schedulingGates": [{"name": "a"}, {"name": "b"}]})["metadata"]
+    change = {"spec": {"schedulingGates": [{"$patch": "delete", "name": "a"}]}}
+    async with OperatorApi.opened(api_server(server.url)) as api:
+        await api.patch(path, {"metadata": {"uid": made["uid"]}, **change})
+        assert server.api.objects[path]["spec"]["schedulingGates"] == [{"name": "b"}]
+        with pytest.raises(ConflictError):
+            await api.patch(path, {"metadata": {"uid": "other"}, **change})
+        with pytest.raises(ConflictError):
+            await api.delete(path, resource_version="1000")
+        assert await api.delete(path, resource_version=server.api.objects[path]["metadata"]["resourceVersion"])
+    assert server.api.objects == {}
+
+
+async def test_no_right_is_an_error(server: OperatorServer) -> None:
+    """With the API server's own words."""
+    server.api.forbidden.add("/api/v1/nodes")
+    async with OperatorApi.opened(api_server(server.url)) as api:
+        with pytest.raises(ApiError, match="kubernetes-admin cannot list"):
+            await api.listed("/api/v1/nodes")
+
+
+async def test_nobody_answers() -> None:
+    """Nothing listens there."""
+    async with OperatorApi.opened(api_server("http://127.0.0.1:1")) as api:
+        with pytest.raises(ApiUnavailableError):
+            await api.get("/version")
+
+
+@pytest.mark.parametrize(("server_s", "skew_s"), [(1000.0, 0.0), (999.0, 0.0), (1010.0, -10.0), (900.0, 99.0)])
+async def test_the_api_servers_clock(server: OperatorServer, server_s: float, skew_s: float) -> None:
+    """The part of a second that its Date leaves out explains a second of difference, and no more."""
+    server.api.objects["/version"] = {}
+    server.date_s = server_s
+    async with OperatorApi.opened(api_server(server.url)) as api:
+        assert await api.skew_s(FakeClock(1000.0)) == pytest.approx(skew_s)
+
+
+def test_what_a_slow_answer_explains() -> None:
+    """The time that passed between question and answer counts for the server."""
+    assert apart_s(100.0, 130.0, told_s=115.0) == 0.0
+    assert apart_s(100.0, 130.0, told_s=131.0) == -1.0
+    assert apart_s(117.0, 130.0, told_s=115.0) == 1.0

@@ -1,0 +1,105 @@
+"""`FakeOperatorApi` behind HTTP, for the command line and for the adapter: what an API server would answer."""
+
+import asyncio
+import json
+import threading
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+
+from extender.errors import ApiError
+from tests.fakes.operator_api import FakeOperatorApi
+
+
+class OperatorServer:
+    """Between `with` and its end it answers for `api`; `page` is the most items of a list, whatever is asked."""
+
+    def __init__(self, api: FakeOperatorApi, *, page: int = 500) -> None:
+        self.api = api
+        self.page = page
+        self.date_s: float | None = None
+        """What the server says the time is; `None`: the truth"""
+        self.asked: list[str] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def kubeconfig(self, directory: Path) -> Path:
+        """A kubeconfig for it."""
+        named = {"clusters": [{"name": "c", "cluster": {"server": self.url}}], "users": [{"name": "u", "user": {}}]}
+        contexts = [{"name": "x", "context": {"cluster": "c", "user": "u"}}]
+        path = directory / "kubeconfig"
+        path.write_text(yaml.safe_dump({**named, "contexts": contexts, "current-context": "x"}))
+        return path
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    async def answer(self, method: str, target: str, body: Any) -> Any:
+        """The document for a request; `None`: 404. Errors: ApiError."""
+        parts = urlsplit(target)
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        match method:
+            case "POST":
+                return await self.api.create(parts.path, body)
+            case "PATCH":
+                await self.api.patch(parts.path, body)
+                return {}
+            case "DELETE":
+                version = (body.get("preconditions") or {}).get("resourceVersion", "")
+                return {} if await self.api.delete(parts.path, resource_version=version) else None
+            case _ if "limit" in query:
+                return await self._page(parts.path, query)
+            case _:
+                return await self.api.get(parts.path)
+
+    async def _page(self, path: str, query: dict[str, str]) -> Any:
+        every = await self.api.listed(path, query)
+        first = int(query.get("continue", "0"))
+        after = first + self.page
+        token = {"continue": str(after)} if after < len(every) else {}
+        return {"metadata": token, "items": every[first:after] or None}
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_any(self) -> None:
+                """Answer one request."""
+                outer.asked.append(f"{self.command} {self.path}")
+                length = int(self.headers.get("Content-Length") or 0)
+                body = json.loads(self.rfile.read(length)) if length else {}
+                try:
+                    document, status = asyncio.run(outer.answer(self.command, self.path, body)), 200
+                except ApiError as error:
+                    document, status = {"kind": "Status", "message": error.message, "code": error.status}, error.status
+                if document is None:
+                    document, status = {"kind": "Status", "message": "not found", "code": 404}, 404
+                text = json.dumps(document).encode()
+                self.send_response_only(status)
+                self.send_header("Date", formatdate(outer.date_s, usegmt=True))
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            do_GET = do_POST = do_PATCH = do_DELETE = do_any
+
+        return Handler
