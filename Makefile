@@ -8,7 +8,7 @@ VERSIONS ?= 1.36.3
 export UV_PROJECT_ENVIRONMENT := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run cluster fmt lint test e2e archives bench soak chaos check clean
+.PHONY: help setup run cluster fmt lint test e2e archives bench results soak chaos testbed check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -42,14 +42,18 @@ test: setup ## unit, property and in-process tests, and the e2e core where Go is
 
 e2e: setup ## every test on the real control plane; VERSIONS=1.36.3,1.35.4,1.34.4 for others
 	$(RUN) python -m testbed archives --optional
-	$(RUN) python -m pytest tests/e2e --e2e=all --versions=$(VERSIONS) -rs
+	$(RUN) python -m pytest tests/e2e tests/browser --e2e=all --versions=$(VERSIONS) -rs
 
-# the real OpenSearch and Prometheus that some tests run against; `make e2e` fetches what it can by itself
+# the real OpenSearch, Prometheus and Chromium that some tests run against; `make e2e` fetches what it can by itself
 archives: setup
 	$(RUN) python -m testbed archives
 
-bench: setup ## measure speed beside peers, as JSON lines
-	$(RUN) python -m bench
+bench: setup ## measure everything beside peers (≈ 40 min); then `make results RECORD=bench/out/bench.json`
+	$(RUN) python -m bench all --json bench/out/bench.json
+
+# write docs/results.md from bench/records, and from RECORD if it is given
+results: setup
+	$(RUN) python -m bench results $(RECORD)
 
 soak: setup ## long runs: `make soak` 20 min beside a busy cluster, `make chaos` 100 leaders killed
 	$(RUN) python -m bench.soak $(if $(MINUTES),--minutes $(MINUTES))
@@ -58,7 +62,11 @@ chaos: setup
 	LEADER_KILLS=$(or $(KILLS),100) CHAOS_SEED=$(or $(SEED),0) \
 		$(RUN) python -m pytest tests/e2e/test_leaders.py -k leaders_are_killed --e2e=all -n 0 -q -s
 
+# training on network namespaces with impaired nodes (Linux, root, iproute2 and iptables; docs/testbed.md): 14 min
+testbed: setup
+	$(RUN) python -m bench.testbed $(ARGS)
+
 check: lint test ## what CI runs first
 
 clean: ## remove what the targets made in the tree (not the control plane's cache)
-	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out tests/e2e/artifacts
+	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out tests/e2e/artifacts tests/browser/artifacts

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -147,13 +148,20 @@ def build_go_echo() -> Path:
     return program
 
 
+class Server(NamedTuple):
+    """A server's process id and its port on the loopback."""
+
+    pid: int
+    port: int
+
+
 @contextmanager
-def running(command: Sequence[str]) -> Iterator[int]:
+def running(command: Sequence[str]) -> Iterator[Server]:
     """Run a server that prints its port as its first line; ends it afterwards."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            yield int(process.stdout.readline())
+            yield Server(process.pid, int(process.stdout.readline()))
         finally:
             process.terminate()
 
@@ -184,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     missed = False
     with ExitStack() as stack:
         netgang = [sys.executable, "-m", "bench.http", "--serve", "--factory", chosen.factory]
-        ports = [stack.enter_context(running(command)) for command in (netgang, [str(build_go_echo())])]
+        ports = [stack.enter_context(running(command)).port for command in (netgang, [str(build_go_echo())])]
         for names in map(int, chosen.names.split(",")):
             for verb in VERBS:
                 result = measure(ports, verb=verb, names=names, rounds=chosen.rounds, calls=chosen.calls)

@@ -16,17 +16,16 @@ import asyncio
 import json
 import socket
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import cast
 
 import uvicorn
 import uvloop
 
-from bench.http import Connection, request
+from bench.http import Connection, Server, request, running
 from extender.app import create_app
 from extender.telemetry import Telemetry
 from extender.verb_protocol import VerbProtocol
@@ -104,7 +103,7 @@ def cpu_us(process: int) -> float:
     return time.clock_gettime_ns((~process << 3) | 2) / 1e3
 
 
-def measure(servers: Sequence[tuple[int, int]], verb: str, how: str, *, rounds: int, calls: int) -> list[float]:
+def measure(servers: Sequence[Server], verb: str, how: str, *, rounds: int, calls: int) -> list[float]:
     """Median CPU per call, µs, of each server (process, port), asked in turns."""
     call, each = calls_of(verb, how), QUORUM if how == "held" else 1
     found: list[list[float]] = [[] for _ in servers]
@@ -156,18 +155,6 @@ def serve(which: str) -> None:
     uvicorn.Server(config).run(sockets=[listener])
 
 
-@contextmanager
-def running(which: str) -> Iterator[tuple[int, int]]:
-    """Run one of `SERVERS` in a process of its own; gives the process' number and the port."""
-    command = [sys.executable, "-m", "bench.http_cpu", "--serve", which]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.pid, int(process.stdout.readline())
-        finally:
-            process.terminate()
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print one JSON line per case; a missed goal ends with status 1."""
     parser = argparse.ArgumentParser(prog="python -m bench.http_cpu", description="CPU of one call of a verb")
@@ -179,7 +166,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return serve(chosen.serve)
     missed = False
     with ExitStack() as stack:
-        servers = [stack.enter_context(running(which)) for which in SERVERS]
+        commands = [[sys.executable, "-m", "bench.http_cpu", "--serve", which] for which in SERVERS]
+        servers = [stack.enter_context(running(command)) for command in commands]
         for verb, how in CASES:
             least, theirs, ours = measure(servers, verb, how, rounds=chosen.rounds, calls=chosen.calls)
             share = (ours - least) / (theirs - least)

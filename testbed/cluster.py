@@ -203,14 +203,16 @@ class Cluster:
         account: str = SCHEDULER,
         feature_gates: Mapping[str, bool] | None = None,
         leader_election: bool = False,
+        program: Path | None = None,
     ) -> Child:
         """Start a kube-scheduler with this configuration (see `schedulers.on_testbed`); returns when it is ready.
 
         `version` may be older than the API server's; `extender` is the base URL of netgang; `feature_gates`
-        maps a gate to its value; with `leader_election` the configuration's own is kept, for several of them. The
-        scheduler's own warnings and errors are in the part's log.
+        maps a gate to its value; with `leader_election` the configuration's own is kept, for several of them;
+        `program` is one that takes the same flags. The scheduler's own warnings and errors are in the part's log.
         """
-        program = build.ensure_program("kube-scheduler", version, cache=self._cache, reporter=self._reporter)
+        if program is None:
+            program = build.ensure_program("kube-scheduler", version, cache=self._cache, reporter=self._reporter)
         config = self.directory / f"{name}.yaml"
         access = self.kubeconfig(account)
         ready = on_testbed(

@@ -23,6 +23,7 @@ KUBERNETES = Version("1.36.3")
 _KUBERNETES_MODULE = "k8s.io/kubernetes"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _STAGING = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/\S+)\s+=>\s+\./staging/src/k8s\.io/\S+\s*$", re.MULTILINE)
+_RELEASED = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/\S+\s+=>\s+k8s\.io/\S+\s+v\S+)\s*$", re.MULTILINE)
 _GO_LINE = re.compile(r"^go\s+(\S+)\s*$", re.MULTILINE)
 
 
@@ -31,7 +32,8 @@ class Program:
     """One program: Go `package` of `module`, built at `default_version` unless told otherwise.
 
     `stamp` is the linker variable that must hold the version: Kubernetes' programs panic without it. `replacements`
-    are those lines of the module's own go.mod without which it does not compile.
+    are those lines of the module's own go.mod without which it does not compile. `pins_kubernetes`: the module builds
+    on Kubernetes' own source, so those of its lines that pin Kubernetes' modules to a release are kept as well.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Program:
     default_version: Version
     stamp: str | None = None
     replacements: tuple[str, ...] = ()
+    pins_kubernetes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,13 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
                     "k8s.io/klog => github.com/simonpasquier/klog-gokit v0.3.0",
                     "k8s.io/klog/v2 => github.com/simonpasquier/klog-gokit/v3 v3.0.0",
                 ),
+            ),
+            Program(  # the coscheduling plugin's kube-scheduler, for the benchmarks beside peers
+                "coscheduling",
+                "sigs.k8s.io/scheduler-plugins",
+                "sigs.k8s.io/scheduler-plugins/cmd/scheduler",
+                default_version=Version("0.33.5"),
+                pins_kubernetes=True,
             ),
         )
     }
@@ -176,6 +186,8 @@ def go_mod(program: Program, version: Version, *, upstream: str) -> str:
         f"require {program.module} v{version}",
     ]
     replaced = list(program.replacements)
+    if program.pins_kubernetes:
+        replaced += sorted(" ".join(line.split()) for line in _RELEASED.findall(upstream))
     if program.module == _KUBERNETES_MODULE:
         _, minor, patch = version.split(".")
         replaced += [f"{name} => {name} v0.{minor}.{patch}" for name in sorted(_STAGING.findall(upstream))]

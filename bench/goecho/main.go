@@ -1,6 +1,8 @@
 // Command goecho is the least a Go extender can do: decode the real types, pass every node, score each 5.
 //
 // The benchmark measures netgang against it. Replies carry Content-Length, so that the client's reading is the same.
+// It listens on the address of its argument, or on a free port of the loopback, and tells at /calls how often it was
+// asked.
 package main
 
 import (
@@ -9,13 +11,16 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
+	"sync/atomic"
 
 	extender "k8s.io/kube-scheduler/extender/v1"
 )
 
-func answer(decide func(*extender.ExtenderArgs) any) http.HandlerFunc {
+func answer(calls *atomic.Int64, decide func(*extender.ExtenderArgs) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
 		var args extender.ExtenderArgs
 		if err := json.NewDecoder(r.Body).Decode(&args); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -45,12 +50,20 @@ func prioritize(args *extender.ExtenderArgs) any {
 }
 
 func main() {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address := "127.0.0.1:0"
+	if len(os.Args) > 1 {
+		address = os.Args[1]
+	}
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(listener.Addr().(*net.TCPAddr).Port) // the parent reads this line
-	http.HandleFunc("POST /filter", answer(filter))
-	http.HandleFunc("POST /prioritize", answer(prioritize))
+	var filters, prioritizes atomic.Int64
+	http.HandleFunc("POST /filter", answer(&filters, filter))
+	http.HandleFunc("POST /prioritize", answer(&prioritizes, prioritize))
+	http.HandleFunc("GET /calls", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]int64{"filter": filters.Load(), "prioritize": prioritizes.Load()})
+	})
 	log.Fatal(http.Serve(listener, nil))
 }

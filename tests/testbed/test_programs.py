@@ -66,6 +66,14 @@ def test_replacements_of_the_table_are_written_down() -> None:
     )
 
 
+def test_a_module_on_kubernetes_source_keeps_its_pins() -> None:
+    """The lines that pin Kubernetes' modules to releases are taken over, those that lead elsewhere are not."""
+    upstream = "go 1.24.0\nreplace (\n\tk8s.io/api  =>  k8s.io/api v0.33.5\n\tx.io/y => z.io/y v1.0.0\n)\n"
+    text = go_mod(PROGRAMS["coscheduling"], Version("0.33.5"), upstream=upstream)
+
+    assert text.endswith("replace (\n\tk8s.io/api => k8s.io/api v0.33.5\n)\n")
+
+
 def test_upstream_without_go_version_is_refused() -> None:
     """A go.mod that names no Go version is not one we know how to build."""
     with pytest.raises(ValueError, match="names no Go version"):

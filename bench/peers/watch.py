@@ -1,4 +1,4 @@
-"""See from outside when pods are let in and bound, and what CPU a process takes meanwhile.
+"""See from outside when pods appear, are let in and are bound.
 
 Why a watch: the API server's own times have whole seconds. Rule: a pod's time is when the event that first shows its
 node arrives here; a watch that the API server ends goes on from the last resourceVersion, so no event is missed, and
@@ -6,9 +6,7 @@ one whose version is too old is an error, because times would be wrong.
 """
 
 import asyncio
-import os
 import ssl
-from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,10 +17,10 @@ import aiohttp
 import msgspec
 import yaml
 
-_SAMPLE_S = 0.02
+from testbed.errors import ControlPlaneError
 
 
-class WatchLost(Exception):
+class WatchLost(ControlPlaneError):
     """The API server no longer has the events that would come next."""
 
 
@@ -58,6 +56,8 @@ _pod = msgspec.json.Decoder(_Pod)
 class PodTimes:
     """What the watch saw, in seconds of `perf_counter`."""
 
+    seen_s: dict[str, float] = field(default_factory=dict)
+    """pod → first event at all"""
     bound_s: dict[str, float] = field(default_factory=dict)
     """pod → first event with a node"""
     let_in_s: dict[str, float] = field(default_factory=dict)
@@ -90,6 +90,7 @@ class PodTimes:
 
     def seen(self, name: str, spec: _Spec, now_s: float) -> None:
         """Note a pod as it is now."""
+        self.seen_s.setdefault(name, now_s)
         if spec.schedulingGates:
             self.gated.add(name)
         elif name in self.gated:
@@ -168,38 +169,3 @@ def _access(kubeconfig: Path) -> tuple[str, str, str]:
     document = yaml.safe_load(kubeconfig.read_text())
     cluster = document["clusters"][0]["cluster"]
     return cluster["server"], document["users"][0]["user"]["token"], cluster["certificate-authority"]
-
-
-class CpuMeter:
-    """CPU of one process over time, read fifty times a second; use it as an async context manager."""
-
-    def __init__(self, pid: int) -> None:
-        self._stat = Path(f"/proc/{pid}/stat")
-        self._samples: list[tuple[float, float]] = []  # (moment, CPU so far), both in seconds
-        self._reading: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> "CpuMeter":
-        self._read()
-        self._reading = asyncio.create_task(self._run())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._reading
-
-    def at(self, moment_s: float) -> float:
-        """CPU that the process had taken at a moment of `perf_counter`, or at the first reading after its start."""
-        place = bisect_right(self._samples, (moment_s, float("inf")))
-        return self._samples[max(place - 1, 0)][1]
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(_SAMPLE_S)
-            self._read()
-
-    def _read(self) -> None:
-        fields = self._stat.read_text().rpartition(")")[2].split()
-        ticks = int(fields[11]) + int(fields[12])  # utime and stime, see proc(5)
-        self._samples.append((perf_counter(), ticks / os.sysconf("SC_CLK_TCK")))

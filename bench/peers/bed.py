@@ -1,0 +1,170 @@
+"""One real control plane on which the ways of a workload run one after the other.
+
+Why one for all: a new one per half would compare cold API servers. Rule: nodes stay, and everything else of a half goes
+before the next one: pods, schedulers, extenders. kube-scheduler and netgang are those that users install, with
+kube-scheduler's client limits raised alike for all; nodes are plain API objects, nothing runs on them, and kwok is
+stopped because it would renew a lease for each.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from time import perf_counter
+
+import httpx
+
+from bench.http import build_go_echo
+from bench.peers.meters import Meters
+from bench.peers.watch import PodTimes, pod_times
+from bench.peers.ways import OURS, Extender, Instance, Way
+from bench.peers.workloads import NAMESPACE, Workload
+from testbed.api import Api
+from testbed.cluster import Cluster
+from testbed.network import LOOPBACK, free_ports
+from testbed.objects import namespace
+from testbed.service import install_rights, installed_gates, start_netgang
+
+ECHO = "echo"
+_STANDING = ("etcd", "kube-apiserver")
+"""Parts that stay from half to half."""
+_SETTLE_S = 0.5
+"""What netgang still does after the last binding, such as reading its event, counts too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What `Bed.run` has started, and from when on it counts."""
+
+    begun_s: float
+    """When the load could begin at the latest: before the last scheduler was started, or when netgang was ready."""
+    url: str | None
+    """Where the extender answers."""
+    times: PodTimes
+    meters: Meters
+
+
+class Bed:
+    """A control plane with a workload's nodes. Get one with `bed`."""
+
+    def __init__(self, cluster: Cluster, api: Api, workload: Workload) -> None:
+        self.cluster = cluster
+        self.api = api
+        self.workload = workload
+
+    @asynccontextmanager
+    async def run(self, way: Way) -> AsyncGenerator[Running, None]:
+        """Start what schedules this way; at the end everything is gone again, the pods too."""
+        try:
+            async with (
+                pod_times(self.cluster.kubeconfig(), NAMESPACE) as times,
+                Meters(self._pids) as meters,
+            ):
+                begun_s, url = await self._start(way)
+                yield Running(begun_s, url, times, meters)
+        finally:
+            await self.clear()
+
+    async def settle(self, running: Running) -> float:
+        """Let netgang finish; the moment at which it has."""
+        await running.times.until(lambda: False, limit_s=_SETTLE_S)
+        return perf_counter()
+
+    async def filter_calls(self, way: Way, running: Running) -> int | None:
+        """How often the extender was asked to filter."""
+        if running.url is None:
+            return None
+        async with httpx.AsyncClient(base_url=running.url) as client:
+            if way.extender is Extender.ECHO:
+                return int((await client.get("/calls")).json()["filter"])
+            return filters_counted((await client.get("/metrics")).text)
+
+    async def clear(self) -> None:
+        """Stop extenders and schedulers, delete all pods and groups."""
+        for name in [one for one in self.cluster.parts if one not in _STANDING]:
+            await self.cluster.remove(name)
+        await self.api.delete_all("Pod", namespace=NAMESPACE, grace_s=0)
+        await self.api.delete_all("PodGroup", namespace=NAMESPACE)
+        await self.api.until(
+            lambda: self.api.list_all("Pod", namespace=NAMESPACE), lambda found: not found, what="pods gone"
+        )
+
+    def _pids(self) -> dict[str, int]:
+        return {name: part.pid for name, part in self.cluster.parts.items() if part.pid is not None}
+
+    async def _start(self, way: Way) -> tuple[float, str | None]:
+        """Start the extender and the schedulers; when the work can begin at the latest, and the extender's URL.
+
+        With gates the schedulers come first: work begins when netgang lets the first pod in.
+        """
+        (port,) = free_ports(1)
+        url = None if way.extender is Extender.NONE else f"http://{LOOPBACK}:{port}"
+        *before, last = way.schedulers
+        if way.gated:
+            for one in way.schedulers:
+                await self._start_scheduler(one, url)
+            await self._start_extender(way, port)
+            return perf_counter(), url
+        await self._start_extender(way, port)
+        for one in before:
+            await self._start_scheduler(one, url)
+        begun_s = perf_counter()
+        await self._start_scheduler(last, url)
+        return begun_s, url
+
+    async def _start_extender(self, way: Way, port: int) -> None:
+        match way.extender:
+            case Extender.NETGANG:
+                await start_netgang(self.cluster, way.settings(), name=OURS, port=port)
+            case Extender.ECHO:
+                address = f"{LOOPBACK}:{port}"
+                await self.cluster.start_part(ECHO, [build_go_echo(), address], ready_url=f"http://{address}/calls")
+            case Extender.NONE:
+                pass
+
+    async def _start_scheduler(self, one: Instance, url: str | None) -> None:
+        await self.cluster.start_scheduler(
+            one.configuration,
+            name=one.name,
+            extender=url,
+            account=one.account,
+            feature_gates=installed_gates() if one.installed_gates else None,
+            program=one.program,
+        )
+
+
+def filters_counted(exposition: str) -> int:
+    """Filter requests in netgang's metrics.
+
+    >>> filters_counted('netgang_requests_total{outcome="ok",verb="filter"} 7.0')
+    7
+    """
+    lines = [line for line in exposition.splitlines() if line.startswith("netgang_requests_total{")]
+    return round(sum(float(line.rpartition(" ")[2]) for line in lines if 'verb="filter"' in line))
+
+
+@asynccontextmanager
+async def bed(workload: Workload) -> AsyncGenerator[Bed, None]:
+    """A control plane with the nodes of `workload`, for the time of an `async with`."""
+    async with Cluster(stage_names=()) as cluster, cluster.api() as api:
+        await cluster.remove("kwok")
+        await install_rights(cluster)
+        await cluster.install("podgroup-crd")
+        await api.create(namespace(NAMESPACE))
+        nodes = workload.node_objects()
+        await api.create_all(nodes)
+        await _take_taints_away(api, [one["metadata"]["name"] for one in nodes])
+        yield Bed(cluster, api, workload)
+
+
+async def _take_taints_away(api: Api, names: Sequence[str]) -> None:
+    """Admission marks new nodes as not ready; no controller is here to see that they are."""
+    places = asyncio.Semaphore(32)
+
+    async def one(name: str) -> None:
+        async with places:
+            await api.patch("Node", name, {"spec": {"taints": None}})
+
+    async with asyncio.TaskGroup() as group:
+        for name in names:
+            group.create_task(one(name))

@@ -1,0 +1,131 @@
+"""The comparison: every way of every workload, round after round, on one control plane per workload.
+
+Rule: in a round every way is measured once; the order turns from round to round, so that none is always measured on
+the same footing. One half per workload is thrown away first, because it finds a cold API server.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.peers.bed import bed
+from bench.peers.figures import Figures, Half, ratios, summary
+from bench.peers.goals import judged
+from bench.peers.halves import measured
+from bench.peers.ways import WAYS, Way
+from bench.peers.workloads import Arrival, Workload, expected_s
+
+Report = Callable[[str, float], None]
+"""Is told of each half: what happened, and how many of the expected seconds it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One workload with its ways, each measured so many times."""
+
+    workload: Workload
+    ways: tuple[Way, ...]
+    pairs: int
+
+    @property
+    def expected_s(self) -> float:
+        """How long it takes, seconds, on two cores."""
+        return expected_s(self.workload, ways=len(self.ways), pairs=self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a run found: a line per workload and way, and one per goal that could be judged."""
+
+    rows: list[Figures]
+    goals: list[Figures]
+
+
+def tasks(
+    workloads: Sequence[Workload], *, ways: Sequence[str], pairs: int | None, peers: Sequence[Way] = ()
+) -> list[Task]:
+    """What is to be done; without `ways` each workload's own and all peers. ValueError for a name nobody has.
+
+    A peer that is given takes part wherever gangs are measured. The reference of a goal is not added by itself.
+    """
+    known = {**WAYS, **{one.name: one for one in peers}}
+    unknown = [name for name in ways if name not in known]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)}: not among {', '.join(known)}")
+    found = []
+    for workload in workloads:
+        joining = [one.name for one in peers if workload.size > 1 and workload.arrival is not Arrival.ROOMS]
+        names = [name for name in known if name in (ways or (*workload.ways, *joining))]
+        found.append(Task(workload, tuple(known[name] for name in names), pairs or workload.pairs))
+    return found
+
+
+def turned(ways: Sequence[Way], number: int) -> tuple[Way, ...]:
+    """The order of round `number`: over as many rounds as ways, each is measured once at each place.
+
+    >>> [way.name for way in turned([WAYS["none"], WAYS["echo"]], 1)]
+    ['echo', 'none']
+    """
+    at = number % len(ways)
+    return (*ways[at:], *ways[:at])
+
+
+async def compare(todo: Sequence[Task], report: Report, *, quick: bool) -> Found:
+    """Measure everything and judge it."""
+    halves: dict[tuple[str, str], list[Half]] = {}
+    for task in todo:
+        for way, found in (await _rounds(task, report)).items():
+            halves[task.workload.name, way] = found
+    figures = {key: summary(found) for key, found in halves.items()}
+    rows = [_row(task.workload, way, figures, halves) for task in todo for way in task.ways]
+    return Found(rows, judged(halves, figures, quick=quick))
+
+
+async def _rounds(task: Task, report: Report) -> dict[str, list[Half]]:
+    """Every way once per round, by name."""
+    workload = task.workload
+    halves: dict[str, list[Half]] = {way.name: [] for way in task.ways}
+    async with bed(workload) as place:
+        report(f"{workload.name}: {workload.nodes} nodes are there", task.expected_s - _measuring_s(task))
+        if workload.arrival in (Arrival.BACKLOG, Arrival.LIVE):
+            await measured(place, task.ways[0])
+            report(f"{workload.name}: warm", workload.half_s)
+        for number in range(task.pairs):
+            for way in turned(task.ways, number):
+                one = await measured(place, way)
+                halves[way.name].append(one)
+                report(f"{workload.name}, {way.name}: {_words(one)}", workload.half_s)
+    return halves
+
+
+def _measuring_s(task: Task) -> float:
+    warm = 1 if task.workload.arrival in (Arrival.BACKLOG, Arrival.LIVE) else 0
+    return (len(task.ways) * task.pairs + warm) * task.workload.half_s
+
+
+def _words(one: Half) -> str:
+    spent = "" if one.cpu_ms_per_pod is None else f", netgang {one.cpu_ms_per_pod:.2f} ms CPU per pod"
+    partial = f", {one.partial_gangs} partial gangs" if one.partial_gangs else ""
+    speed = f"{len(one.rooms_s)} rooms used" if one.rooms_s else f"{one.bound} of {one.pods} bound, {one.rate:.0f}/s"
+    return f"{speed}{partial}{spent}"
+
+
+def _row(
+    workload: Workload,
+    way: Way,
+    figures: Mapping[tuple[str, str], Figures],
+    halves: Mapping[tuple[str, str], Sequence[Half]],
+) -> Figures:
+    """The line of one workload and way; `ratio` is to the workload's first way, if that was measured."""
+    line: Figures = {
+        "workload": workload.name,
+        "load": workload.words,
+        "way": way.name,
+        "words": way.words,
+        **figures[workload.name, way.name],
+    }
+    reference = workload.ways[0]
+    if way.name != reference and (workload.name, reference) in halves and workload.arrival is Arrival.BACKLOG:
+        found = ratios(halves[workload.name, way.name], halves[workload.name, reference])
+        if found is not None:
+            line |= {"reference": reference, "ratio": found[0], "ratio_min": found[1], "ratio_max": found[2]}
+    return line

@@ -1,0 +1,127 @@
+"""What is promised of whom, and whether a run keeps it.
+
+Why attached to rows: a goal that stands in a document only is never missed. Rule: a goal names a workload, a way and a
+figure; a speed is held against another way's of the same rounds. What was not measured is not judged, and said so. A
+stretch goal is reported and never fails a run. What is printed decides: unrounded differences do not count.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.peers.figures import Figures, Half, ratios
+from bench.peers.ways import COSCHEDULING
+
+RATIO = "ratio"
+"""The figure of a goal that holds the rate against another way's."""
+PARTIAL = "partial_gangs"
+"""The figure that is to be 0 for every way of netgang."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """`figure` of `way` on `workload` is to be at least, or at most, `bound`."""
+
+    workload: str
+    way: str
+    figure: str
+    bound: float
+    reference: str = ""
+    at_most: bool = False
+    stretch: float | None = None
+    """What we would like beyond it."""
+    only_stretch: bool = False
+    """Whether missing the bound is no failure either."""
+
+
+def _ratio(workload: str, way: str, bound: float, *, reference: str = "none", stretch: float | None = None) -> Goal:
+    return Goal(workload, way, RATIO, bound, reference=reference, stretch=stretch)
+
+
+def _at_most(workload: str, way: str, figure: str, bound: float, *, stretch: float | None = None) -> Goal:
+    return Goal(workload, way, figure, bound, at_most=True, stretch=stretch)
+
+
+_GANG_LOADS = ("gangs", "trios", "large", "volcano", "burst", "never", "wide")
+_GANG_WAYS = ("second", "second-gated", "default", "managed")
+
+GOALS: Sequence[Goal] = (
+    _ratio("gangs", "second", 0.75),
+    _ratio("gangs", "second-gated", 0.4),
+    Goal("gangs", "second", RATIO, 1.5, reference=COSCHEDULING, only_stretch=True),
+    _ratio("wide", "second-gated", 2.5, stretch=3.0),
+    _ratio("wide", "second-gated", 0.6, reference="none-sampled"),
+    _ratio("plain", "default", 0.6),
+    _ratio("gangs", "beside", 0.95),
+    _ratio("gangs", "beside", 0.95, reference="idle-second"),
+    _at_most("gangs", "second", "cpu_ms_per_pod", 1.2, stretch=0.8),
+    _at_most("gangs", "second-gated", "cpu_ms_per_pod", 1.2, stretch=0.8),
+    _at_most("wide", "second-gated", "cpu_ms_per_pod", 1.2, stretch=0.8),
+    _at_most("rooms", "second-gated", "room_p99_s", 1.0),
+    *(_at_most(load, way, PARTIAL, 0) for load in _GANG_LOADS for way in _GANG_WAYS),
+)
+_ABSOLUTE = (PARTIAL,)
+"""Figures that mean as much in a small run as in a long one."""
+
+
+def judged(
+    rows: Mapping[tuple[str, str], Sequence[Half]], figures: Mapping[tuple[str, str], Figures], *, quick: bool
+) -> list[Figures]:
+    """Every goal whose rows were measured, with what was found; both maps: (workload, way) → its halves, its figures.
+
+    `quick`: only goals are judged that do not depend on how fast a small load went. A way that left pods unbound
+    where all had room misses its speed goals, because it has no rate, and has gangs that never finished.
+    """
+    return [_verdict(goal, rows, figures) for goal in GOALS if _is_measured(goal, rows, quick=quick)]
+
+
+def missed(verdicts: Iterable[Figures]) -> list[str]:
+    """The goals that a run fails for, in words.
+
+    >>> missed([{"holds": False, "only_stretch": False, "words": "a"}, {"holds": True, "only_stretch": False}])
+    ['a']
+    """
+    return [str(one["words"]) for one in verdicts if not one["holds"] and not one["only_stretch"]]
+
+
+def _is_measured(goal: Goal, rows: Mapping[tuple[str, str], Sequence[Half]], *, quick: bool) -> bool:
+    needed = [goal.way, *([goal.reference] if goal.reference else [])]
+    return all((goal.workload, way) in rows for way in needed) and (not quick or goal.figure in _ABSOLUTE)
+
+
+def _verdict(
+    goal: Goal, rows: Mapping[tuple[str, str], Sequence[Half]], figures: Mapping[tuple[str, str], Figures]
+) -> Figures:
+    spread: tuple[float, float] | None = None
+    value: float | None
+    if goal.figure == RATIO:
+        found = ratios(rows[goal.workload, goal.way], rows[goal.workload, goal.reference])
+        value, spread = (None, None) if found is None else (found[0], (found[1], found[2]))
+    else:
+        value = figures[goal.workload, goal.way].get(goal.figure)
+    unbound = figures[goal.workload, goal.way]["unfinished"] if goal.figure in (RATIO, PARTIAL) else 0
+    sign = "≤" if goal.at_most else "≥"
+    against = f" of {goal.reference}" if goal.reference else ""
+    shown = "not known" if value is None else f"{value:g}"
+    shown += f" with {unbound} pods unbound" if unbound else ""
+    return {
+        "workload": goal.workload,
+        "way": goal.way,
+        "reference": goal.reference,
+        "figure": goal.figure,
+        "value": value,
+        "lowest": spread[0] if spread else None,
+        "highest": spread[1] if spread else None,
+        "at_most": goal.at_most,
+        "bound": goal.bound,
+        "stretch": goal.stretch,
+        "only_stretch": goal.only_stretch,
+        "unbound": unbound,
+        "holds": not unbound and _keeps(value, goal.bound, at_most=goal.at_most),
+        "stretch_holds": None if goal.stretch is None else _keeps(value, goal.stretch, at_most=goal.at_most),
+        "words": f"{goal.workload}, {goal.way}: {goal.figure} {shown}, goal {sign} {goal.bound:g}{against}",
+    }
+
+
+def _keeps(value: float | None, bound: float, *, at_most: bool) -> bool:
+    """Whether a figure is on the right side; what was not measured is not."""
+    return value is not None and (value <= bound if at_most else value >= bound)

@@ -1,0 +1,184 @@
+"""The ways: what schedules a workload's pods, and how the pods say so.
+
+Why a table: whoever compares must see at a glance what differs between two columns. Rule: a way is made of parts that
+run elsewhere too: the files that users install (scheduler-config/, the settings of manifests/), kube-scheduler as it
+comes, or a program that is given. All schedulers get the same limits of their clients and score every node, but for
+`none-sampled`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from testbed.api import Object
+from testbed.build import ensure_program
+from testbed.cluster import ADMIN, NETGANG_SCHEDULER, SCHEDULER
+from testbed.objects import GangDialect, pod_group
+from testbed.schedulers import PLAIN, Document, load_configuration
+from testbed.service import ROOT, SCHEDULER_CONFIG, SECOND_SCHEDULER
+
+GATE = "netgang.io/gang"
+RESOURCE = "netgang.io/gang"
+DEFAULT = "default-scheduler"
+OURS = "netgang"
+COSCHEDULING = "coscheduling"
+COSCHEDULING_CONFIG = Path(__file__).with_name("coscheduling.yaml")
+_SETTINGS = ROOT / "manifests" / "overlays"
+_EVERYWHERE: Document = {**PLAIN, "percentageOfNodesToScore": 100}
+_TAKEN = ("scheduler_names", "managed_resource", "hold_limit_s", "commit_timeout_s", "http_timeout_s")
+"""Of an overlay's settings: those that go with its scheduler configuration; the others are about where it runs."""
+
+
+class Extender(StrEnum):
+    """What kube-scheduler's extender entries lead to."""
+
+    NONE = "none"
+    NETGANG = "netgang"
+    ECHO = "echo"
+    """A Go program that decodes the real types, passes every node and scores each alike; it does not bind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One kube-scheduler, or a program that takes the same flags."""
+
+    name: str
+    configuration: Document | Path
+    account: str = SCHEDULER
+    installed_gates: bool = False
+    """Whether it runs with the feature gates of the installed second scheduler."""
+    program: Path | None = None
+    """`None`: kube-scheduler of the test bed's version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What runs, and how the pods are written for it."""
+
+    name: str
+    words: str
+    schedulers: tuple[Instance, ...]
+    extender: Extender = Extender.NONE
+    overlay: str | None = None
+    """The overlay of manifests/ whose settings netgang gets; `None`: its defaults."""
+    scheduler_name: str = DEFAULT
+    grouped: bool = False
+    """Whether gangs are gangs; else their pods belong to nothing."""
+    dialect: GangDialect = GangDialect.LABELS
+    gated: bool = False
+    requests: bool = False
+    """Whether the pods of gangs ask for netgang's resource."""
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """Scheduling gates of the pods of gangs."""
+        return (GATE,) if self.gated else ()
+
+    @property
+    def is_netgang(self) -> bool:
+        """Whether gangs go through netgang."""
+        return self.extender is Extender.NETGANG and self.grouped
+
+    def groups(self, name: str, size: int, namespace: str) -> list[Object]:
+        """The objects beside the pods that make a gang."""
+        return [pod_group(name, size, namespace=namespace)] if self.dialect is GangDialect.POD_GROUP else []
+
+    def requested(self, member: Object) -> Object:
+        """The pod with a request for netgang's resource, if this way wants one."""
+        if not self.requests:
+            return member
+        [main] = member["spec"]["containers"]
+        asked = {kind: {**main["resources"][kind], RESOURCE: "1"} for kind in ("requests", "limits")}
+        return {**member, "spec": {**member["spec"], "containers": [{**main, "resources": asked}]}}
+
+    def settings(self) -> dict[str, Any]:
+        """Netgang's settings."""
+        if self.overlay is None:
+            return {}
+        written = yaml.safe_load((_SETTINGS / self.overlay / "settings.yaml").read_text())
+        return {key: value for key, value in written.items() if key in _TAKEN}
+
+
+_PLAIN = Instance("kube-scheduler", _EVERYWHERE)
+_SECOND = Instance("netgang-scheduler", SECOND_SCHEDULER, NETGANG_SCHEDULER, installed_gates=True)
+
+
+def _without_extenders(source: Path) -> Document:
+    return {key: value for key, value in load_configuration(source).items() if key != "extenders"}
+
+
+_ECHO: Document = {
+    **_EVERYWHERE,
+    "extenders": [
+        {
+            "urlPrefix": "http://127.0.0.1",
+            "filterVerb": "filter",
+            "prioritizeVerb": "prioritize",
+            "weight": 1,
+            "httpTimeout": "30s",
+            "nodeCacheCapable": True,
+        }
+    ],
+}
+
+WAYS: Mapping[str, Way] = {
+    one.name: one
+    for one in (
+        Way("none", "kube-scheduler alone; gangs are single pods to it", (_PLAIN,)),
+        Way("none-sampled", "the same with its default sampling of nodes", (Instance("kube-scheduler", PLAIN),)),
+        Way("echo", "kube-scheduler with a Go extender that only echoes; no gangs",
+            (Instance("kube-scheduler", _ECHO),), Extender.ECHO),
+        Way("second", "netgang with a second scheduler, no gates", (_SECOND,), Extender.NETGANG,
+            scheduler_name=OURS, grouped=True),
+        Way("second-gated", "the same behind netgang's scheduling gate", (_SECOND,), Extender.NETGANG,
+            scheduler_name=OURS, grouped=True, gated=True),
+        Way("default", "netgang in the cluster's own scheduler: every pod passes through it",
+            (Instance("kube-scheduler", SCHEDULER_CONFIG / "default-scheduler.yaml"),), Extender.NETGANG,
+            overlay="default-scheduler", grouped=True),
+        Way("managed", "netgang in the cluster's own scheduler, for pods that ask for its resource alone",
+            (Instance("kube-scheduler", SCHEDULER_CONFIG / "managed-resource.yaml"),), Extender.NETGANG,
+            overlay="managed-resource", grouped=True, requests=True),
+        Way("beside", "single pods through kube-scheduler, netgang and its second scheduler beside with nothing to do",
+            (_SECOND, _PLAIN), Extender.NETGANG),
+        Way("idle-second", "the same, that second scheduler beside without netgang",
+            (replace(_SECOND, configuration=_without_extenders(SECOND_SCHEDULER)), _PLAIN)),
+    )
+}  # fmt: skip
+"""name → way; peers that are given on the command line come on top"""
+
+
+def peer(text: str) -> Way:
+    """A way for `NAME=BINARY,CONFIG`, or for `coscheduling`, which the test bed builds. ValueError says what is wrong.
+
+    BINARY takes kube-scheduler's flags, CONFIG is a KubeSchedulerConfiguration. Its pods carry the name of the first
+    profile and the label of a PodGroup of scheduling.x-k8s.io, which is created before them.
+    """
+    if text == COSCHEDULING:
+        return _peer(COSCHEDULING, ensure_program(COSCHEDULING), COSCHEDULING_CONFIG)
+    name, equals, rest = text.partition("=")
+    binary, comma, config = rest.partition(",")
+    if not (name and equals and binary and comma and config):
+        raise ValueError(f"{text!r} is neither {COSCHEDULING!r} nor NAME=BINARY,CONFIG")
+    if name in WAYS:
+        raise ValueError(f"{name!r} is a way already: give the peer another name")
+    for path in (Path(binary), Path(config)):
+        if not path.is_file():
+            raise ValueError(f"{path} of peer {name!r} is not a file")
+    return _peer(name, Path(binary).resolve(), Path(config))
+
+
+def _peer(name: str, program: Path, config: Path) -> Way:
+    profiles: Sequence[Mapping[str, Any]] = load_configuration(config).get("profiles") or [{}]
+    instance = Instance(f"{name}-scheduler", config, account=ADMIN, program=program)
+    return Way(
+        name,
+        f"the scheduler {program.name}, gangs as PodGroups",
+        (instance,),
+        scheduler_name=str(profiles[0].get("schedulerName", DEFAULT)),
+        grouped=True,
+        dialect=GangDialect.POD_GROUP,
+    )

@@ -1,0 +1,40 @@
+"""What the page costs: how the figures come about, and which of them are judged."""
+
+import pytest
+
+from bench.page import figures, missed
+
+WITHOUT = [{"cpu": 0.10, "p99": 10.0, "p50": 2.0, "stall": 9.0}, {"cpu": 0.12, "p99": 30.0, "p50": 3.0, "stall": 5.0}]
+SENT = [{"bytes": 400_000, "first_bytes": 60_000, "pages": 20}, {"bytes": 600_000, "first_bytes": 70_000, "pages": 20}]
+GIVEN = {"viewers": 20, "nodes": 5000, "gangs": 200, "seconds": 10.0}
+
+
+def beside(**more: float) -> dict:
+    """Figures of two pairs; with viewers everything is `more` than without."""
+    with_them = [{name: value + more.get(name, 0.0) for name, value in one.items()} for one in WITHOUT]
+    return figures({False: WITHOUT, True: with_them}, SENT, **GIVEN)
+
+
+def test_each_phase_is_compared_with_the_one_before_it() -> None:
+    """Ratios and differences are of pairs; payloads are the largest, rates per viewer and second."""
+    found = beside(cpu=0.02, p99=10.0)
+    assert found["cpu_for_viewers"] == pytest.approx(0.02)
+    assert found["filter_p99_ratio"] == pytest.approx((20 / 10 + 40 / 30) / 2)
+    assert (found["first_bytes"], found["bytes_per_viewer_s"]) == (70_000, 2_500.0)
+    assert missed(found) == []
+
+
+MISSES = {  # case: (what is more, or changed in what was sent, what is said)
+    "cpu": ({"cpu": 0.06}, {}, "of a core"),
+    "filter": ({"p99": 40.0}, {}, "/filter p99"),
+    "payload": ({}, {"first_bytes": 600_000}, "first picture"),
+    "pages": ({}, {"pages": 19}, "only 19 pages"),
+}
+
+
+@pytest.mark.parametrize(("more", "sent", "said"), MISSES.values(), ids=MISSES)
+def test_a_missed_goal_is_said(more: dict, sent: dict, said: str) -> None:
+    """Each by itself."""
+    with_them = [{name: value + more.get(name, 0.0) for name, value in one.items()} for one in WITHOUT]
+    [only] = missed(figures({False: WITHOUT, True: with_them}, [one | sent for one in SENT], **GIVEN))
+    assert said in only

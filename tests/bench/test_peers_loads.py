@@ -1,0 +1,154 @@
+"""The comparison's loads and ways: the same pods for every way, and nothing that cannot be bound."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.peers.compare import Task, tasks, turned
+from bench.peers.halves import names_of
+from bench.peers.ways import COSCHEDULING_CONFIG, DEFAULT, GATE, OURS, RESOURCE, WAYS, Extender, Way, peer
+from bench.peers.workloads import NAMESPACE, QUICK, WORKLOADS, Arrival, Workload, chosen, expected_s
+from testbed.schedulers import load_configuration
+
+SMALL = Workload("small", "3 gangs of 2", 8, 2, 4, 3, 2, ways=tuple(WAYS))
+BOTH = {**WORKLOADS, **{f"quick {name}": load for name, load in QUICK.items()}}
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Way:
+    """A peer that is given by its files."""
+    binary = tmp_path / "my-scheduler"
+    binary.write_text("")
+    return peer(f"mine={binary},{COSCHEDULING_CONFIG}")
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_every_way_has_the_same_load(way: Way) -> None:
+    """As many pods of the same names and CPUs; only gangs have labels, only gated ones the gate."""
+    pods = SMALL.backlog(way)
+    assert names_of(pods) == names_of(SMALL.backlog(WAYS["none"]))
+    assert len(pods) == SMALL.pods == 6
+    assert {one["metadata"]["namespace"] for one in pods} == {NAMESPACE}
+    assert {one["spec"]["schedulerName"] for one in pods} == {way.scheduler_name}
+    assert all(bool(one["metadata"]["labels"]) == way.grouped for one in pods)
+    assert all(("schedulingGates" in one["spec"]) == way.gated for one in pods)
+    requests = [one["spec"]["containers"][0]["resources"]["requests"] for one in pods]
+    assert {one["cpu"] for one in requests} == {"1"}
+    assert all((RESOURCE in one) == way.requests for one in requests)
+
+
+def test_a_peers_gangs_are_pod_groups(given: Way) -> None:
+    """A PodGroup for each gang, and pods that carry its label and the name of the configuration's first profile."""
+    objects = SMALL.backlog(given)
+    groups = [one for one in objects if one["kind"] == "PodGroup"]
+    assert [one["spec"]["minMember"] for one in groups] == [2, 2, 2]
+    assert len(names_of(objects)) == 6
+    pods = [one for one in objects if one["kind"] == "Pod"]
+    assert {one["spec"]["schedulerName"] for one in pods} == {"coscheduling"}
+    assert all("scheduling.x-k8s.io/pod-group" in one["metadata"]["labels"] for one in pods)
+
+
+WRONG = {  # case: (what is said, text)
+    "no equals sign": ("neither", "mine"),
+    "no configuration": ("neither", "mine=/bin/true"),
+    "a way's name": ("a way already", "none=/bin/true,x.yaml"),
+    "no such file": ("is not a file", "mine=/nowhere/scheduler,x.yaml"),
+}
+
+
+@pytest.mark.parametrize(("said", "text"), WRONG.values(), ids=WRONG)
+def test_a_peer_that_cannot_be_is_refused(said: str, text: str) -> None:
+    """Before anything is started, in words."""
+    with pytest.raises(ValueError, match=said):
+        peer(text)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_every_way_has_a_scheduler_for_its_pods(way: Way) -> None:
+    """A profile of one of its schedulers has the name that its pods carry; extenders stand where netgang or Go is."""
+    documents = [load_configuration(one.configuration) for one in way.schedulers]
+    profiles = [one.get("profiles") or [{"schedulerName": DEFAULT}] for one in documents]
+    assert way.scheduler_name in {profile["schedulerName"] for some in profiles for profile in some}
+    assert any("extenders" in one for one in documents) == (way.extender is not Extender.NONE)
+
+
+def test_all_ways_but_one_score_every_node() -> None:
+    """A comparison between sampled and whole clusters is said to be one."""
+    sampled = {
+        name
+        for name, way in WAYS.items()
+        for one in way.schedulers
+        if load_configuration(one.configuration).get("percentageOfNodesToScore") != 100
+    }
+    assert sampled == {"none-sampled"}
+
+
+def test_netgang_gets_the_settings_that_go_with_its_scheduler() -> None:
+    """Of an overlay those about pods and times, not those about where it runs."""
+    assert WAYS["managed"].settings()["managed_resource"] == RESOURCE
+    assert WAYS["default"].settings()["scheduler_names"] == [DEFAULT]
+    assert WAYS["second"].settings() == {}
+    assert WAYS["second"].scheduler_name == OURS
+    assert not {"host", "port"} & WAYS["managed"].settings().keys()
+    assert WAYS["second-gated"].gates == (GATE,)
+
+
+@pytest.mark.parametrize("load", BOTH.values(), ids=BOTH)
+def test_every_load_has_room_where_it_should(load: Workload) -> None:
+    """A backlog that cannot be bound whole would measure nothing; the gang that never fits does not."""
+    assert load.nodes % load.zones == 0
+    room = load.nodes * load.node_cpu
+    match load.arrival:
+        case Arrival.BACKLOG | Arrival.LIVE:
+            assert load.pods * load.cpu <= room
+            assert load.size * load.cpu <= room // load.zones
+        case Arrival.NEVER:
+            assert load.size > load.nodes * (load.node_cpu // load.cpu)
+            assert load.nodes * (load.node_cpu - load.cpu) >= 20, "room for those that come and go beside it"
+        case Arrival.ROOMS:
+            assert load.cpu == load.node_cpu
+
+
+@pytest.mark.parametrize("load", BOTH.values(), ids=BOTH)
+def test_the_ways_of_a_load_exist(load: Workload) -> None:
+    """Small loads are of the same name as large ones, with some of their ways."""
+    assert set(load.ways) <= set(WAYS)
+    assert set(load.ways) <= set(WORKLOADS[load.name].ways)
+
+
+LIMITS_S = {"default": (30 * 60.0, False), "quick": (5 * 60.0, True)}
+
+
+@pytest.mark.parametrize(("limit_s", "quick"), LIMITS_S.values(), ids=LIMITS_S)
+def test_the_expected_duration_is_bounded(limit_s: float, quick: bool) -> None:
+    """Half an hour for everything, five minutes for a look."""
+    todo = tasks(chosen([], quick=quick), ways=[], pairs=None)
+    assert limit_s / 4 < sum(one.expected_s for one in todo) <= limit_s
+
+
+def test_each_way_leads_a_round_in_turn() -> None:
+    """Over as many rounds as ways, each is measured once at each place."""
+    some = [WAYS[name] for name in ("none", "second", "managed")]
+    assert {turned(some, number)[0].name for number in range(3)} == {"none", "second", "managed"}
+    assert all({way.name for way in turned(some, number)} == {way.name for way in some} for number in range(3))
+
+
+def test_tasks_take_what_is_asked_for(given: Way) -> None:
+    """Named ways alone; else the load's own, and a peer wherever gangs are measured."""
+    loads = chosen(["plain", "gangs"], quick=False)
+    named = tasks(loads, ways=["second", "none"], pairs=2)
+    assert [[way.name for way in one.ways] for one in named] == [["none", "second"]] * 2
+    assert {one.pairs for one in named} == {2}
+    plain, gangs = tasks(loads, ways=[], pairs=None, peers=[given])
+    assert "mine" not in {way.name for way in plain.ways}
+    assert "mine" in {way.name for way in gangs.ways}
+    assert (plain.pairs, gangs.pairs) == (5, 5)
+    with pytest.raises(ValueError, match="nothing-like-it"):
+        tasks(loads, ways=["nothing-like-it"], pairs=None)
+
+
+def test_a_longer_task_is_expected_to_take_longer() -> None:
+    """The estimate grows with ways and pairs."""
+    load = WORKLOADS["gangs"]
+    assert expected_s(load, ways=2, pairs=1) < expected_s(load, ways=2, pairs=2) < expected_s(load, ways=3, pairs=2)
+    assert Task(load, (WAYS["none"],), 1).expected_s == expected_s(load, ways=1, pairs=1)

@@ -1,0 +1,192 @@
+"""The page of results is what the records say, and nothing else is."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bench import record, results
+from bench.__main__ import app
+from bench.peers.workloads import WORKLOADS
+from bench.programs import BENCHES
+from bench.record import Record, Section
+from bench.results import DOCS, RECORDS, WORDS, by_load, page, pages
+from bench.results_tables import TABLES, markdown
+
+NONE = {"workload": "gangs", "load": "words", "way": "none", "pairs": 3, "unfinished": 0, "partial_gangs": 0,
+        "pods_per_s": 100.0, "processes": {}}  # fmt: skip
+GOAL = {"workload": "gangs", "way": "second", "reference": "none", "figure": "ratio", "value": 0.5, "lowest": 0.4,
+        "highest": 0.6, "at_most": False, "bound": 0.75, "stretch": None, "only_stretch": False, "holds": False,
+        "stretch_holds": None, "words": "w"}  # fmt: skip
+MACHINE = {"cores": 2, "processor": "p", "memory_gib": 8, "kernel": "6"}
+
+
+def a_record(date: str, *ways: str, goals: tuple[dict[str, Any], ...] = ()) -> Record:
+    """A record of one comparison of gangs."""
+    lines = tuple({**NONE, "way": way} for way in ways)
+    return Record(date, "abc", MACHINE, {"python": "3"}, (Section("peers", "the command", (*lines, *goals)),))
+
+
+def committed() -> list[Record]:
+    """The records of the repository."""
+    return [record.read(path) for path in sorted(RECORDS.glob("*.json"))]
+
+
+def words() -> str:
+    """The words of all pages."""
+    return "".join(path.read_text() for path in sorted(WORDS.iterdir()))
+
+
+def test_the_pages_are_made_from_the_committed_records() -> None:
+    """Every figure of docs/results*.md is one of a record; renew them with `make results`."""
+    made = pages(committed())
+    assert made.keys() == {"results.md", "results-peers.md"}
+    assert made == {name: (DOCS / name).read_text() for name in made}
+
+
+def test_the_words_hold_no_figures() -> None:
+    """A number with a unit of measurement is a figure, and figures stand in tables that are made."""
+    figures = re.findall(r"(?<!\w)\d[\d.,]*\s?(?:ms|s|µs|MiB|kB|%|pods/s|×)(?!\w)", words())
+    assert figures == []
+
+
+def test_every_benchmark_has_a_place_on_the_page() -> None:
+    """Its table, or the line that says it has no record; and each place on the page is a benchmark's."""
+    places = set(re.findall(r"^\[\[(\w+)\]\]$", words(), re.MULTILINE))
+    assert places - {"runs", "goals"} == {one.name for one in BENCHES} == {*TABLES, "peers"}
+
+
+def test_what_has_no_record_is_said() -> None:
+    """An empty page names the commands instead of figures."""
+    text = page([], words())
+    assert text.count("No record yet") == len(BENCHES) + 1
+
+
+def test_an_unknown_table_is_refused() -> None:
+    """A slip in the words must not vanish."""
+    with pytest.raises(ValueError, match="nothing"):
+        page([], "[[nothing]]\n")
+
+
+def test_a_newer_run_takes_the_place_of_an_older_one() -> None:
+    """As long as it has all of its ways; else both are shown, and the goals of the older are kept."""
+    old, new = a_record("2026-01-01", "none", "second", goals=(GOAL,)), a_record("2026-01-02", "none", "second")
+    assert [source.record.date for source in by_load([old, new])["gangs"]] == ["2026-01-02"]
+    partly = a_record("2026-01-03", "none", "default")
+    assert [source.record.date for source in by_load([old, partly])["gangs"]] == ["2026-01-03", "2026-01-01"]
+    assert "**misses**" in page([old, partly], "[[goals]]\n")
+
+
+def test_a_miss_is_shown_as_one() -> None:
+    """Of a goal that is not kept the page says so, with what was found."""
+    text = page([a_record("2026-01-01", "none", goals=(GOAL,))], "[[goals]]\n")
+    assert "| ≥ 0.75 | 0.5 (0.4–0.6) | **misses** |" in text
+
+
+def test_partial_gangs_of_all_ways_are_one_line() -> None:
+    """One bad way is enough to miss."""
+    counts = {"figure": "partial_gangs", "reference": "", "at_most": True, "bound": 0, "lowest": None}
+    kept = {**GOAL, **counts, "value": 0, "holds": True}
+    broken = {**kept, "way": "managed", "value": 2, "holds": False}
+    text = page([a_record("2026-01-01", "none", goals=(kept, broken))], "[[goals]]\n")
+    assert "| gangs | second, managed | partial gangs | 0 | 2 | **misses** |" in text
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Date, commit, machine, versions and every line; the file is JSON with a line for each."""
+    made = replace(a_record("2026-01-01", "none", goals=(GOAL,)), remark="a remark")
+    record.write(tmp_path / "deep" / "r.json", made)
+    assert record.read(tmp_path / "deep" / "r.json") == made
+    assert json.loads((tmp_path / "deep" / "r.json").read_text())["format"] == record.FORMAT
+
+
+WRONG = {"no JSON": "{", "no record": "{}", "another format": '{"format": 0}', "a list": "[]"}
+
+
+@pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
+def test_what_is_no_record_is_refused(tmp_path: Path, text: str) -> None:
+    """With the file's name."""
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"bad\.json"):
+        record.read(path)
+
+
+def test_a_record_knows_where_it_is_from() -> None:
+    """This machine, this Python, a day, and the commit."""
+    made = record.here([])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", made.date)
+    assert made.versions["python"].startswith("3.")
+    assert made.machine["cores"] >= 1
+    assert re.fullmatch(r"[0-9a-f]{10,}\+?|unknown", made.commit)
+
+
+def test_a_file_is_added_and_the_page_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`results FILE` copies the record under its date; `--check` then finds the page up to date, and later not."""
+    monkeypatch.setattr(results, "RECORDS", tmp_path / "records")
+    monkeypatch.setattr(results, "DOCS", tmp_path)
+    record.write(tmp_path / "new.json", a_record("2026-01-01 10:00 UTC", "none"))
+    run = CliRunner().invoke
+    assert run(app, ["results", str(tmp_path / "new.json")]).exit_code == 0
+    assert [path.name for path in (tmp_path / "records").iterdir()] == ["2026-01-01-10-00.json"]
+    assert run(app, ["results", "--check"]).exit_code == 0
+    (tmp_path / "results.md").write_text("typed by hand")
+    assert run(app, ["results", "--check"]).exit_code == 1
+    (tmp_path / "records" / "bad.json").write_text("{}")
+    assert run(app, ["results"]).exit_code == 2
+
+
+def test_a_row_of_another_length_is_refused() -> None:
+    """A table with a hole in it would shift its cells."""
+    with pytest.raises(ValueError, match="cells"):
+        markdown(["a", "b"], [["1"]])
+
+
+REFUSED = {  # case: arguments
+    "unknown benchmark": ["all", "--only", "nothing"],
+    "unknown load": ["peers", "--workload", "nothing"],
+    "unknown way": ["peers", "--workload", "burst", "--way", "nothing"],
+    "unknown peer": ["peers", "--workload", "burst", "--peer", "nothing"],
+    "no rounds": ["peers", "--pairs", "0"],
+}
+
+
+@pytest.mark.parametrize("arguments", REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_run_is_refused_at_once(arguments: list[str]) -> None:
+    """Status 2, before anything is built or started."""
+    assert CliRunner().invoke(app, arguments).exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["peers", "results", "all"])
+def test_help_has_examples(command: str) -> None:
+    """Each command shows how it is used."""
+    assert "Examples" in CliRunner().invoke(app, [command, "--help"]).output
+
+
+def test_a_run_leaves_a_record_that_makes_the_page(tmp_path: Path) -> None:
+    """The smallest benchmark, in short, as `make bench` runs all of them: its lines, its command, its seconds."""
+    path = tmp_path / "out" / "bench.json"
+    done = CliRunner().invoke(app, ["all", "--only", "sync", "--quick", "--json", str(path)])
+    assert done.exit_code == 0
+    [section] = record.read(path).sections
+    assert (section.bench, section.ok) == ("sync", True)
+    assert section.command == "python -m bench.sync --pods 5000 --nodes 500"
+    assert "5,000 pods of" in page([record.read(path)], "[[sync]]\n")
+
+
+def test_the_page_of_peers_has_room_for_every_load() -> None:
+    """All ways and one peer of every load fit on a page of 200 lines, older runs of some ways below newer ones too."""
+    every = [
+        {**NONE, "workload": load.name, "way": way}
+        for load in WORKLOADS.values()
+        for way in (*load.ways, "coscheduling")
+    ]
+    section = Section("peers", "python -m bench peers --peer coscheduling", tuple(every))
+    newer = a_record("2026-01-02", "none", "second")
+    text = pages([Record("2026-01-01", "abc", MACHINE, {}, (section,)), newer])["results-peers.md"]
+    assert text.count("\n| ") > len(every)
+    assert len(text.splitlines()) <= 200

@@ -1,0 +1,152 @@
+"""Pairs of actions whose speeds are compared, and how: the ratio of what they take, in turns, in one process.
+
+Why ratios: a time says what the machine does, a ratio of two times in turns says what our code does. Rule: the first
+action of a pair is ours, the second a reference that does not change when ours does: the standard library, work from
+nothing, or Go. In one process CPU of the thread counts, so that who else uses the machine matters little.
+"""
+
+import json
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import thread_time
+
+from bench.bed import gang, mesh, nodes, snapshot
+from bench.http import Connection, request
+from bench.sync import raw_node, raw_pod
+from extender.cache import ClusterCache
+from extender.convert import node_from_json, pod_from_json
+from extender.wire import Passed, decode_filter, encode_filter
+from scoring.plan import Memo, plan
+from scoring.policy import Policy
+from scoring.reasons import Reason
+from scoring.resources import CPU
+
+ROUNDS = 5
+_NODES = 1000
+_PODS = 200
+_GANGS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Ours and the reference; each call does the work once and may have state of its own."""
+
+    ours: Callable[[], object]
+    reference: Callable[[], object]
+    repeat: int = 1
+    """How often each is done per turn, so that the clock's steps do not matter."""
+
+
+def ratio(pair: Pair, *, clock: Callable[[], float] = thread_time, rounds: int = ROUNDS) -> float:
+    """Median over the rounds of what ours takes by what the reference takes; every second round is turned around."""
+    for action in (pair.ours, pair.reference):
+        action()  # warm: imports, caches, the first connection
+    found = []
+    for number in range(rounds):
+        turn = (pair.ours, pair.reference) if number % 2 == 0 else (pair.reference, pair.ours)
+        took = {action: _took_s(action, pair.repeat, clock) for action in turn}
+        found.append(took[pair.ours] / max(took[pair.reference], 1e-9))
+    return statistics.median(found)
+
+
+def plan_after_one_event() -> Pair:
+    """A plan after a foreign pod took a CPU, beside the plan of the same queue with nothing to reuse."""
+    listed = nodes(_NODES // 2, zones=10)
+    network = mesh(listed, measured_per_zone=10)
+    gangs = [gang(f"g{number:04d}", 10, cpu=8, created_s=float(number)) for number in range(_GANGS)]
+    state = snapshot(listed, gangs, network)
+    memo = Memo()
+    first = plan(state, Policy(), now_s=0.0, memo=memo)
+    version = 1
+
+    def after() -> object:
+        nonlocal version
+        version += 1
+        used = state.used.copy()
+        used[version % 5, state.table.axis.index(CPU)] += 1000
+        return plan(replace(state, version=version, used=used), Policy(), now_s=0.0, memo=memo, previous=first)
+
+    return Pair(after, lambda: plan(state, Policy(), now_s=0.0, memo=Memo()))
+
+
+def reading_a_filter_call() -> Pair:
+    """A filter call with 1,000 names read by our decoder, beside the standard library's."""
+    body = request("filter", _NODES).partition(b"\r\n\r\n")[2]
+    return Pair(lambda: decode_filter(body), lambda: json.loads(body), repeat=50)
+
+
+def writing_a_filter_answer() -> Pair:
+    """The answer that one of 1,000 nodes passes, beside the same text by the standard library."""
+    args = decode_filter(request("filter", _NODES).partition(b"\r\n\r\n")[2])
+    others = list(args.node_names)[1:]
+    answer = Passed(list(args.node_names)[:1], Reason.OTHER_NODE_PLANNED)
+
+    def plainly() -> bytes:
+        refused = dict.fromkeys(others, str(Reason.OTHER_NODE_PLANNED))
+        result = {"Nodes": None, "NodeNames": others[:1], "FailedNodes": None, "FailedAndUnresolvableNodes": refused}
+        return json.dumps({**result, "Error": ""}).encode()
+
+    return Pair(lambda: encode_filter(args, answer), plainly, repeat=50)
+
+
+def reading_pods() -> Pair:
+    """200 pods as the API server lists them turned into records, beside json.loads alone."""
+    raws = [raw_pod(number, _NODES) for number in range(_PODS)]
+
+    def ours() -> object:
+        return [pod_from_json(raw) for raw in raws]
+
+    return Pair(ours, lambda: [json.loads(raw) for raw in raws])
+
+
+def snapshot_after_one_event() -> Pair:
+    """A snapshot after one pod's event, beside one of a cache that has just been filled."""
+    listed_nodes = [node_from_json(raw_node(number)) for number in range(_NODES)]
+    listed = [pod_from_json(raw_pod(number, _NODES)) for number in range(10 * _PODS)]
+    kept = ClusterCache()
+    kept.nodes.replace(listed_nodes)
+    kept.pods.replace(listed)
+    kept.snapshot()
+    changing = [one for one in listed if one.group is not None]
+    turn = 0
+
+    def after() -> object:
+        nonlocal turn
+        turn += 1
+        one = changing[turn % len(changing)]
+        kept.pods.upsert(replace(one, priority=turn))
+        return kept.snapshot()
+
+    def filled() -> object:
+        cache = ClusterCache()
+        cache.nodes.replace(listed_nodes)
+        cache.pods.replace(listed)
+        return cache.snapshot()
+
+    return Pair(after, filled)
+
+
+def filter_over_http(ours: Connection, reference: Connection) -> Pair:
+    """A filter call with 500 names over two kept connections: an echo through our server, and Go's."""
+    message = request("filter", 500)
+    return Pair(lambda: ours.call(message), lambda: reference.call(message), repeat=50)
+
+
+IN_PROCESS: dict[str, Callable[[], Pair]] = {
+    "plan after one event, by a plan from nothing": plan_after_one_event,
+    "read a filter call, by json.loads": reading_a_filter_call,
+    "write a filter answer, by json.dumps": writing_a_filter_answer,
+    "read pods, by json.loads": reading_pods,
+    "snapshot after one event, by a cache filled anew": snapshot_after_one_event,
+}
+"""name in ranges.toml → pair"""
+OVER_HTTP = "filter over HTTP, by Go's echo"
+"""The pair that needs servers."""
+
+
+def _took_s(action: Callable[[], object], repeat: int, clock: Callable[[], float]) -> float:
+    begun_s = clock()
+    for _ in range(repeat):
+        action()
+    return clock() - begun_s

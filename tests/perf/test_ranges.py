@@ -1,0 +1,92 @@
+"""The regression gate: ratios of two speeds in one run stay within the ranges that stand beside the measured ones."""
+
+import shutil
+import sys
+import tomllib
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from bench.http import ECHO_FACTORY, Connection, build_go_echo, running
+from bench.http_cpu import cpu_us
+from tests.perf.pairs import IN_PROCESS, OVER_HTTP, ROUNDS, Pair, filter_over_http, ratio
+
+RANGES = {
+    one["name"]: one for one in tomllib.loads(Path(__file__).with_name("ranges.toml").read_text())["range"]
+}  # name → measured and most
+HAS_GO = bool(shutil.which("go")) or Path("/usr/local/go/bin/go").exists()
+
+
+def within(name: str, found: float) -> bool:
+    """Whether a ratio is one that the range accepts."""
+    return 0.0 < found <= float(RANGES[name]["most"])
+
+
+@pytest.mark.parametrize(("name", "make"), IN_PROCESS.items(), ids=IN_PROCESS)
+def test_ratio(name: str, make: Callable[[], Pair]) -> None:
+    """Our way takes at most so many times what the reference takes, median of five turns."""
+    found = ratio(make())
+    assert within(name, found), f"{name}: {found:.3f}, range {RANGES[name]}"
+
+
+@pytest.mark.timeout(300)  # Go builds its program once
+@pytest.mark.skipif(not HAS_GO, reason="needs Go for the program beside which it is measured")
+def test_ratio_to_go() -> None:
+    """Our server's echo beside Go's, asked in turns over kept connections; the CPU of both servers counts."""
+    with ExitStack() as stack:
+        server = [sys.executable, "-m", "bench.http", "--serve", "--factory", ECHO_FACTORY]
+        servers = [stack.enter_context(running(command)) for command in (server, [str(build_go_echo())])]
+        ours, theirs = (stack.enter_context(closing(Connection(one.port))) for one in servers)
+        found = ratio(filter_over_http(ours, theirs), clock=lambda: sum(cpu_us(one.pid) for one in servers))
+    assert within(OVER_HTTP, found), f"{OVER_HTTP}: {found:.3f}, range {RANGES[OVER_HTTP]}"
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_ranges_are_three_times_what_was_measured(name: str) -> None:
+    """A range that is widened without a measurement shows."""
+    assert RANGES[name]["most"] == pytest.approx(3.0 * RANGES[name]["measured"])
+
+
+def test_every_pair_has_a_range() -> None:
+    """And every range a pair."""
+    assert RANGES.keys() == {*IN_PROCESS, OVER_HTTP}
+
+
+def test_at_least_five_turns() -> None:
+    """One slow turn, or two, cannot decide."""
+    assert ROUNDS >= 5
+
+
+def test_the_gate_can_fail() -> None:
+    """A filter call that is read four times over is out of its range, with the same pair and the same rule."""
+    name = "write a filter answer, by json.dumps"
+    pair = IN_PROCESS[name]()
+
+    def slower() -> None:
+        for _ in range(4):
+            pair.reference()
+
+    assert not within(name, ratio(Pair(slower, pair.reference, repeat=5)))
+
+
+def test_the_median_of_turns_outlives_slow_ones() -> None:
+    """Two turns of five in which the machine stood still change nothing; the order turns with each."""
+    times = iter([1.0] * 2 + [50.0] * 2 + [1.0] * 2)  # of what a turn takes, in the order of the actions
+    order: list[str] = []
+    now_s = 0.0
+
+    def clock() -> float:
+        return now_s
+
+    def does(name: str, seconds: float) -> Callable[[], None]:
+        def action() -> None:
+            nonlocal now_s
+            order.append(name)
+            now_s += seconds * (next(times, 1.0) if name == "ours" and len(order) > 2 else 1.0)
+
+        return action
+
+    assert ratio(Pair(does("ours", 2.0), does("theirs", 4.0)), clock=clock) == pytest.approx(0.5)
+    assert order[2:6] == ["ours", "theirs", "theirs", "ours"]
