@@ -3,15 +3,18 @@
 The same conversion, cache, mapping and planner as the service; only the sources differ.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from extender.bootstrap import empty_cache, fill
-from extender.clusterfile import read_cluster
+from extender.cache import ClusterCache
+from extender.clusterfile import ClusterFile, read_cluster
 from extender.network.configured import mapping_config
 from extender.network.coverage import node_counts
 from extender.network.mapping import NodeMapping, map_nodes
 from extender.network.mesh import read_mesh
+from extender.offline_scaling import Method, kinds_to_keep, scaling_document
 from extender.ports import Batch
 from extender.service.documents import Document, plan_document
 from extender.service.queue import weight_document
@@ -22,9 +25,29 @@ from scoring.plan import plan
 from scoring.queue.report import QueueReport, report
 
 
-def plan_files(cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float) -> Document:
-    """The plan for a saved cluster and mesh at `now_s`. Errors: ConfigError names file, entry and field."""
-    saved = read_cluster(cluster, zone_label=settings.zone_label)
+def plan_files(
+    cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float, scaling: Method | None = None
+) -> Document:
+    """The plan for a saved cluster and mesh at `now_s`; with `scaling` also what would become of its elastic jobs.
+
+    Errors: ConfigError names file, entry and field.
+    """
+    keep = kinds_to_keep(settings) if scaling is not None else ()
+    saved, cache = filled_cache(cluster, mesh, settings, now_s=now_s, keep=keep)
+    snapshot, policy = cache.snapshot(), settings.policy()
+    made = plan(snapshot, policy, now_s=now_s)
+    document = _with_queue(plan_document(made, snapshot), report(snapshot, made, policy, now_s=now_s))
+    if scaling is not None:
+        name = str(cluster)
+        document["scaling"] = scaling_document(name, saved, cache, made, settings, method=scaling, now_s=now_s)
+    return document
+
+
+def filled_cache(
+    cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float, keep: Collection[str] = ()
+) -> tuple[ClusterFile, ClusterCache]:
+    """A saved cluster, and the cache that the service would have of it and of the mesh. Errors: ConfigError."""
+    saved = read_cluster(cluster, zone_label=settings.zone_label, keep=keep)
     cache = empty_cache(settings)
     fill(cache, saved)
     if mesh is not None:
@@ -39,9 +62,7 @@ def plan_files(cluster: Path, mesh: Path | None, settings: Settings, *, now_s: f
             zones=zones if settings.network.zone_fallback else None,
         )
         cache.set_network(matrix)
-    snapshot, policy = cache.snapshot(), settings.policy()
-    made = plan(snapshot, policy, now_s=now_s)
-    return _with_queue(plan_document(made, snapshot), report(snapshot, made, policy, now_s=now_s))
+    return saved, cache
 
 
 def _with_queue(document: Document, queue: QueueReport) -> Document:

@@ -15,6 +15,7 @@ import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, Generic, TypeVar
@@ -47,8 +48,18 @@ class AuthLimits:
 class TokenAuth:
     """An ASGI app in front of another one: whoever may not is answered here, and the other one hears nothing."""
 
-    def __init__(self, app: ASGIApp, reviews: Reviews, clock: Clock, limits: AuthLimits = AuthLimits()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        reviews: Reviews,
+        clock: Clock,
+        limits: AuthLimits = AuthLimits(),
+        *,
+        open_to_all: AbstractSet[str] = frozenset(),
+    ) -> None:
         self._app = app
+        self._open_to_all = open_to_all
+        """Paths that show nothing of the cluster: a browser cannot show a token for a page's own files."""
         self._reviews = reviews
         self._limits = limits
         self._slots = asyncio.Semaphore(limits.asked_max)
@@ -65,6 +76,9 @@ class TokenAuth:
         """Let one request through, or refuse it with a problem document."""
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["path"] in self._open_to_all and scope["method"] in ("GET", "HEAD"):
+            await self._app(scope, receive, send)
             return
         refusal = await self._refusal(_bearer_token(scope), scope["method"].lower(), scope["path"])
         await (self._app if refusal is None else refusal)(scope, receive, send)

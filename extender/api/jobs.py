@@ -1,7 +1,7 @@
 """The addresses of jobs: /v1/jobs and /v1/jobs/{namespace}/{name}.
 
-Rule: as for all documents, they are answered from memory, on the event loop, and change nothing. Reports come in at a
-port of their own (`extender.api.reports`).
+Rule: as for all documents, they are answered from memory, on the event loop in slices, and change nothing. Reports come
+in at a port of their own (`extender.api.reports`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +14,8 @@ from starlette.responses import Response
 
 from extender.api.problems import PROBLEM_TYPE, Problem, problem_response
 from extender.elastic.jobs_view import MOST_JOBS, USUAL_JOBS
+from extender.service.slices import in_slices
+from scoring.plan.steps import Steps
 
 _PATTERN = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
 _Name: TypeAlias = Annotated[str, Path(min_length=1, max_length=253, pattern=_PATTERN)]
@@ -31,11 +33,11 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 class Jobs(Protocol):
     """What is shown of jobs."""
 
-    def document(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> Mapping[str, Any]:
-        """All jobs in short."""
+    def steps(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> Steps[dict[str, Any]]:
+        """All jobs in short, in steps."""
 
-    def job(self, namespace: str, name: str, *, kind: str | None = None) -> Sequence[Mapping[str, Any]]:
-        """Everything about the jobs of a name, nearly always one."""
+    def job(self, namespace: str, name: str, *, kind: str | None = None) -> Steps[Sequence[dict[str, Any]]]:
+        """Everything about the jobs of a name, nearly always one, in steps."""
 
 
 def jobs_router(jobs: Jobs | None) -> APIRouter:
@@ -44,13 +46,13 @@ def jobs_router(jobs: Jobs | None) -> APIRouter:
 
     @router.get("/jobs", summary="Jobs that may be resized: workers, places, reports, wishes", responses=_PROBLEMS)
     async def all_jobs(namespace: _Namespace = None, limit: _Limit = USUAL_JOBS) -> Response:
-        return _off() if jobs is None else _json(jobs.document(namespace=namespace, limit=limit))
+        return _off() if jobs is None else _json(await in_slices(jobs.steps(namespace=namespace, limit=limit)))
 
     @router.get("/jobs/{namespace}/{name}", summary="One job, with the history of its changes", responses=_PROBLEMS)
     async def one_job(namespace: _Name, name: _Name, kind: _Kind = None) -> Response:
         if jobs is None:
             return _off()
-        found = jobs.job(namespace, name, kind=kind)
+        found = await in_slices(jobs.job(namespace, name, kind=kind))
         if not found:
             said = f"no job {namespace}/{name} of a kind that netgang resizes is known"
             return problem_response(HTTPStatus.NOT_FOUND, said)

@@ -13,7 +13,7 @@ Rules:
 import asyncio
 import hmac
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
@@ -37,6 +37,10 @@ _WITH_SECRET: Final = Identity("netgang:shared-secret")
 BODY_TIMEOUT_S: Final = 5.0
 _REMEMBERED: Final = 4096
 """Callers whose answers are remembered: more than there are jobs whose reports are kept."""
+_WAY_OUT: Final = (
+    "a service account reports for jobs of its own namespace alone, and people for none: let a pod of the job's "
+    "namespace report with its own token, or show the secret of netgang's setting reports.secret_file"
+)
 _LAST: Final = {"connection": "close"}
 """The rest of the body is not read, so what follows on its connection is not either."""
 _NAME: Final = Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
@@ -73,13 +77,15 @@ class Reporters:
     reviews: Reviews | None
     """Knows service accounts; `None`: their tokens are not accepted."""
     secret_file: FilePath | None
+    audiences: tuple[str, ...] = ()
+    """What a token must be for; empty: for the API server."""
 
-    async def who(self, token: str) -> Identity | None:
-        """Whose token it is; None: nobody's. Errors: ApiError, ApiUnavailableError."""
+    async def who(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
+        """Whose token it is; None: nobody's, or not for us. Errors: ApiError, ApiUnavailableError."""
         secret = self._secret()
         if secret and hmac.compare_digest(token.encode(), secret):
             return _WITH_SECRET
-        return None if self.reviews is None else await self.reviews.who(token)
+        return None if self.reviews is None else await self.reviews.who(token, audiences=audiences or self.audiences)
 
     async def may(self, who: Identity, verb: str, path: str) -> bool:
         """Whether `who` is the shared secret's owner, or a service account of the namespace in `path`."""
@@ -124,8 +130,7 @@ class ReportsDoor:
 
         await self._auth(scope, receive, hear)
         if status == HTTPStatus.FORBIDDEN:
-            said = "a service account reports for jobs of its own namespace alone"
-            await problem_response(HTTPStatus.FORBIDDEN, said, headers=_LAST)(scope, receive, send)
+            await problem_response(HTTPStatus.FORBIDDEN, _WAY_OUT, headers=_LAST)(scope, receive, send)
         if status:
             self._count(_WORDS.get(status, "other"))
 

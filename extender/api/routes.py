@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 from starlette.types import StatelessLifespan
 
+from extender.api.explain_models import Explained
 from extender.api.problems import PROBLEM_TYPE, Problem, answer_with_problems, problem_response
 from extender.service.pairs import MOST_NODES, USUAL_NODES
 from extender.telemetry import METRICS_CONTENT_TYPE, Telemetry
@@ -46,6 +47,9 @@ class Views(Protocol):
 
     def explain(self, namespace: str, name: str) -> Document | None:
         """Why the gang or pod `name` is where it is; None if nothing of that name is known."""
+
+    async def explain_in_turns(self, namespace: str, name: str) -> Document | None:
+        """The same and what would let it in, while others have their turns."""
 
     def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Document:
         """The network as the planner sees it: sources, endpoints, and values between the first nodes of a zone or all.
@@ -113,9 +117,13 @@ def _documents(views: Views) -> APIRouter:
     async def plan() -> Response:
         return _json(views.plan())
 
-    @router.get("/explain/{namespace}/{name}", summary="Why a gang or pod is where it is", responses=_PROBLEMS)
+    @router.get(
+        "/explain/{namespace}/{name}",
+        summary="Why a gang or pod is where it is, and what would let it in",
+        responses={200: {"model": Explained}, **_PROBLEMS},
+    )
     async def explain(namespace: Annotated[str, _NAME], name: Annotated[str, _NAME]) -> Response:
-        document = views.explain(namespace, name)
+        document = await views.explain_in_turns(namespace, name)
         if document is None:
             return problem_response(HTTPStatus.NOT_FOUND, f"no gang or pod {namespace}/{name} is known")
         return _json(document)

@@ -98,6 +98,11 @@ class Admissions:
         """Whether the gang's places stay committed though no member is at bind."""
         return gang in self._open
 
+    def lapses_in_s(self, gang: GangKey) -> float | None:
+        """How long the gang still has to come to bind; `None`: it is not being let in."""
+        opened = self._open.get(gang)
+        return None if opened is None else max(opened.until_s - self._clock.monotonic_s(), 0.0)
+
     def recover(self) -> None:
         """After a restart: commit again to what the pods' notes say was promised, as far as there is room."""
         for key, gang in sorted(self._cache.snapshot().gangs.items()):

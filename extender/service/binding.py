@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import TypeAlias
 
 from extender.cache import ClusterCache
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
@@ -76,6 +77,10 @@ class Limits:
     held_max: int
 
 
+Recorded: TypeAlias = Callable[[GangKey, PermitState, Event, Quorum, tuple[Instruction, ...]], None]
+"""Gang, state before, event, quorum, and the instructions that came of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Call:
     """A bind call that waits."""
@@ -122,6 +127,8 @@ class Binds:
         """gang → when its machine wants to be told of the time, and what will tell it"""
         self._posts: set[asyncio.Task[None]] = set()
         self._lapses = lapses
+        self.recorded: Recorded = lambda *_: None
+        """Told of each step of a machine with what went into it; must not await and not raise."""
         self._ended = False
         """Nothing is bound any more; see `shut_down`."""
 
@@ -361,8 +368,10 @@ class Binds:
 
     def _feed(self, key: GangKey, event: Event) -> None:
         """One step of the gang's machine."""
-        state = self._states.get(key) or PermitState(self._planner.policy.partial_timeout_s)
-        state, instructions = handle(state, event, self._quorum(key))
+        before = self._states.get(key) or PermitState(self._planner.policy.partial_timeout_s)
+        quorum = self._quorum(key)
+        state, instructions = handle(before, event, quorum)
+        self.recorded(key, before, event, quorum, instructions)
         if self._worth_keeping(key, state):
             self._states[key] = state
         else:

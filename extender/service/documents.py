@@ -4,11 +4,10 @@ Rule: built from values (plan, snapshot, explanation), never from live objects, 
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from extender.service.link import UNITS, part_document
-from scoring.explain import Explanation, GangLinks
+from scoring.explain import GangLinks
 from scoring.ids import GangKey
 from scoring.network import METRICS
 from scoring.plan import Plan
@@ -47,31 +46,6 @@ def plan_document(plan: Plan, snapshot: Snapshot) -> Document:
             }
             for waiting in sorted(plan.waiting.values(), key=lambda waiting: waiting.rank)
         ],
-    }
-
-
-def explain_document(explanation: Explanation, *, held: tuple[str, ...]) -> Document:
-    """An explanation in JSON's words; `held`: uids of members whose bind is held now."""
-    admission, waiting = explanation.admission, explanation.waiting
-    state = "admitted" if admission else "waiting" if waiting else "running"
-    members = [asdict(member) for member in explanation.members]
-    for member in members:
-        member["state"] = "held" if member["uid"] in held else member["state"]
-    return {
-        "gang": explanation.gang,
-        "state": state,
-        "source": explanation.source,
-        "min_member": explanation.min_member,
-        "rank": admission.rank if admission else waiting.rank if waiting else None,
-        "zone": ",".join(admission.zones) if admission else None,
-        "score": admission.score if admission else None,
-        "code": waiting.reason.name if waiting else None,
-        "reason": str(waiting.reason) if waiting else None,
-        "detail": waiting.detail if waiting else "",
-        "members": members,
-        "zones": [asdict(zone) for zone in explanation.zones],
-        "links": None if explanation.links is None else links_document(explanation.links),
-        "problems": list(explanation.problems),
     }
 
 

@@ -9,6 +9,7 @@ at most: a run that needs longer goes on by itself, and whoever asked is answere
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
@@ -40,11 +41,17 @@ _LONGEST_PAUSE_S = 2.0
 must not wait for a multiple of that. What piled up in a long pause would make the next run as long, too."""
 
 
+Recorded: TypeAlias = Callable[[Snapshot, float, Plan, Plan], None]
+"""Snapshot, moment and previous plan of a run, and the plan it made."""
+
+
 @dataclass(slots=True)
 class _Begun:
     """A run that is under way."""
 
     snapshot: Snapshot
+    now_s: float
+    previous: Plan
     steps: Steps[Plan]
     took_s: float
     """Time spent on it so far."""
@@ -68,6 +75,8 @@ class Planner:
         self.current = Plan(version=-1)
         self.snapshot: Snapshot | None = None
         """What `current` was made from."""
+        self.recorded: Recorded = lambda *_: None
+        """Told of each run with what went into it; must not await and not raise."""
         self.changed_s = -float("inf")
         """When something that can decide last changed."""
         self._cache = cache
@@ -82,6 +91,11 @@ class Planner:
         self._listeners: list[Listener] = []
         self._not_before_s = -float("inf")
         self._spot_not_before_s = -float("inf")
+
+    @property
+    def now_s(self) -> float:
+        """The moment by which it plans, Unix seconds."""
+        return self._clock.now_s()
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` with each new plan; it must not await and not raise."""
@@ -163,7 +177,7 @@ class Planner:
         began_s = self._clock.monotonic_s()
         now_s = self._clock.now_s()
         steps = plan_in_steps(snapshot, self.policy, now_s=now_s, previous=self.current, memo=self.memo)
-        self._begun = _Begun(snapshot, steps, self._clock.monotonic_s() - began_s)
+        self._begun = _Begun(snapshot, now_s, self.current, steps, self._clock.monotonic_s() - began_s)
         return True
 
     def _go_on_for_a_slice(self) -> bool:
@@ -184,6 +198,7 @@ class Planner:
                 next(mine.steps)
             except StopIteration as done:
                 self._begun = None
+                self.recorded(mine.snapshot, mine.now_s, mine.previous, done.value)
                 self._adopt(done.value, mine.snapshot, took_s=mine.took_s + self._clock.monotonic_s() - began_s)
                 return True
             now_s = self._clock.monotonic_s()

@@ -3,20 +3,18 @@
 Rule: plain JSON values of one moment; times are Unix seconds. ω′ is given as a number and, exactly, as a fraction.
 """
 
-import asyncio
 from typing import Any
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.service.planning import Planner
+from extender.service.slices import in_slices
 from scoring.plan.steps import Steps, finish
 from scoring.queue.report import Entry, QueueReport, report_in_steps
 from scoring.weights import Weight
 
 Document = dict[str, Any]
 
-_SLICE_S = 0.004
-"""Others have a turn after this long and the step it is in (S15)."""
 _GANGS_A_STEP = 32
 
 
@@ -34,17 +32,7 @@ class QueueView:
 
     async def document_in_turns(self) -> Document:
         """The same, with a turn for everybody else every few milliseconds: a long queue takes a while."""
-        steps, loop = self.steps(), asyncio.get_running_loop()
-        until_s = loop.time() + _SLICE_S
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                made: Document = done.value
-                return made
-            if loop.time() >= until_s:
-                await asyncio.sleep(0)
-                until_s = loop.time() + _SLICE_S
+        return await in_slices(self.steps())
 
     def steps(self) -> Steps[Document]:
         """The same in steps; what it says is of the moment of the first one."""

@@ -1,6 +1,6 @@
 """The documents behind /v1, /readyz: read-only looks at the service."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
@@ -11,18 +11,21 @@ from extender.service.admission import Admissions
 from extender.service.binding import Binds
 from extender.service.documents import (
     Document,
-    explain_document,
     matrix_document,
     plan_document,
     preemption_document,
     preference_document,
 )
+from extender.service.explain_documents import explain_document, unblocking_document
 from extender.service.link import link_document
 from extender.service.pairs import USUAL_NODES, pairs_document, zones_document
 from extender.service.planning import Planner
-from scoring.explain import explain
+from extender.service.slices import in_slices
+from extender.service.what_ifs import BusyError, WhatIfs
+from scoring.explain import Around, Decision, Note, explain_in_steps
 from scoring.ids import GangKey, NodeName, gang_key
-from scoring.model import Pod
+from scoring.model import Gang, Pod
+from scoring.plan.steps import Steps, finish
 from scoring.prefer import prefer
 from scoring.score import extender_scores
 
@@ -49,6 +52,9 @@ class Views:
         leadership: Callable[[], Document] | None = None,
         repair: Callable[[GangKey], str] = lambda _: "",
         preemption_blocked: Callable[[GangKey], str | None] = lambda _: None,
+        decisions: Callable[[GangKey], tuple[Decision, ...]] = lambda _: (),
+        what_ifs: WhatIfs | None = None,
+        circumstances: Callable[[Gang], Awaitable[tuple[Note, ...]]] | None = None,
     ) -> None:
         self._cache = cache
         self._planner = planner
@@ -56,6 +62,12 @@ class Views:
         self._admissions = admissions
         self._sync = sync
         self._network = network
+        self._decisions = decisions
+        """The last ones about a gang, newest first"""
+        self._circumstances = circumstances
+        """Reads quotas, deadlines and budgets of a gang; `None`: nobody does"""
+        self._what_ifs = what_ifs
+        """Finds out what would let a gang in; `None`: nobody does"""
         self._preemption_blocked = preemption_blocked
         """Why a gang that would make room for this one stays"""
         self._leadership = leadership
@@ -75,26 +87,64 @@ class Views:
 
     def explain(self, namespace: str, name: str) -> Document | None:
         """Why a gang or a pod is where it is; `None` if nothing of that name is known."""
-        snapshot = self._cache.snapshot()
-        gang = snapshot.gangs.get(gang_key(namespace, name))
+        return finish(self._explained(namespace, name))
+
+    async def explain_in_turns(self, namespace: str, name: str) -> Document | None:
+        """The same and what would let a waiting gang in, with a turn for everybody else every few milliseconds."""
+        if self._what_ifs is None:
+            return self.explain(namespace, name)
+        gang = self._gang(namespace, name)
+        notes = await self._circumstances(gang) if gang is not None and self._circumstances is not None else ()
+        document = await in_slices(self._explained(namespace, name, notes=notes))
+        gang = self._gang(namespace, name)
+        if document is None or gang is None:
+            return document
+        try:
+            found = await self._what_ifs.unblock(gang)
+        except BusyError:
+            found = None
+        document["would_help"] = unblocking_document(found)
+        return document
+
+    def _gang(self, namespace: str, name: str) -> Gang | None:
+        """The gang of that name, else that of the pod of that name."""
+        gangs = self._cache.snapshot().gangs
         pod = self._cache.pod_by_name(namespace, name)
+        found = gangs.get(gang_key(namespace, name))
+        return gangs.get(pod.group.key) if found is None and pod is not None and pod.group is not None else found
+
+    def _explained(self, namespace: str, name: str, *, notes: tuple[Note, ...] = ()) -> Steps[Document | None]:
+        gang, pod = self._gang(namespace, name), self._cache.pod_by_name(namespace, name)
         if gang is None and pod is None:
             return None
-        if gang is None and pod is not None and pod.group is not None:
-            gang = snapshot.gangs.get(pod.group.key)
         document: Document = {}
         if gang is not None:
-            state = self._binds.state(gang.key)
-            held = tuple(state.held) if state is not None else ()
-            explanation = explain(snapshot, self._planner.current, gang, self._planner.policy, memo=self._planner.memo)
-            document = explain_document(explanation, held=held)
+            planner = self._planner
+            snapshot = self._cache.snapshot()
+            explanation = yield from explain_in_steps(
+                snapshot,
+                planner.current,
+                gang,
+                planner.policy,
+                now_s=planner.now_s,
+                memo=planner.memo,
+                around=self._around(gang.key, notes),
+            )
+            document = explain_document(explanation)
             document["being_admitted"] = self._admissions.keeps(gang.key)
             document["admission_refused"] = self._admissions.refusal(gang.key)
+            document["admission_lapses_in_s"] = self._admissions.lapses_in_s(gang.key)
             document["preemption"] = preemption_document(snapshot, gang.key, blocked=self._preemption_blocked(gang.key))
             document["repair"] = self._repair(gang.key)
         if pod is not None:
             document["pod"] = self._pod(pod)
         return document
+
+    def _around(self, gang: GangKey, notes: tuple[Note, ...]) -> Around:
+        """What the service knows besides the snapshot."""
+        state = self._binds.state(gang)
+        held = tuple(state.held) if state is not None else ()
+        return Around(held, self._decisions(gang), notes)
 
     def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Document:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""

@@ -1,6 +1,7 @@
 """What people are told about one gang. Imported from here by everybody else."""
 
-from scoring.explain.gang import Explanation, MemberState, ZoneVerdict, explain
+from scoring.explain.around import NOTHING_KNOWN, Around, Decision, Note, Topic
+from scoring.explain.gang import Explanation, MemberState, Missing, explain, explain_in_steps
 from scoring.explain.links import (
     GangLinks,
     LinkVerdict,
@@ -11,18 +12,38 @@ from scoring.explain.links import (
     hard_ttl_of,
     part_of,
 )
+from scoring.explain.shortage import Shortage
+from scoring.explain.turn import Ahead, Reservation, Turn
+from scoring.explain.unblock import NEVER, Suggestion, Unblocking, unblock, unblock_in_steps
+from scoring.explain.zones import ZoneVerdict
 
 __all__ = [
+    "NEVER",
+    "NOTHING_KNOWN",
+    "Ahead",
+    "Around",
+    "Decision",
     "Explanation",
     "GangLinks",
     "LinkVerdict",
     "MemberState",
     "MetricVerdict",
+    "Missing",
+    "Note",
     "PartVerdict",
+    "Reservation",
+    "Shortage",
+    "Suggestion",
+    "Topic",
+    "Turn",
+    "Unblocking",
     "ZoneVerdict",
     "counted",
     "explain",
+    "explain_in_steps",
     "gang_links",
     "hard_ttl_of",
     "part_of",
+    "unblock",
+    "unblock_in_steps",
 ]

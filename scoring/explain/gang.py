@@ -1,34 +1,25 @@
-"""Say of one gang where it stands: who exists, what each zone has for it, why it waits or where it goes.
+"""Say of one gang where it stands: who exists, what each zone has for it, whose turn it is, why it waits.
 
-A pure function of snapshot and plan, so that API, CLI and tests say the same.
+A pure function of snapshot, plan and what is known around them, so that API, CLI, page, Events and tests say the same.
+What would change it costs trial plans, and is in `scoring.explain.unblock`.
 """
 
 from dataclasses import dataclass
 
+from scoring.explain.around import NOTHING_KNOWN, Around, Decision, Note, notes_of
 from scoring.explain.links import GangLinks, gang_links
-from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.explain.turn import Turn, turn_of
+from scoring.explain.zones import ZoneVerdict, zones_in_steps
+from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang
 from scoring.plan import Admission, Memo, Plan, Waiting, take_commitments
+from scoring.plan.ask import Ask
 from scoring.plan.place import candidate_zones
-from scoring.plan.run import Run, When, with_ratios
+from scoring.plan.run import Run, with_ratios
+from scoring.plan.steps import Steps, finish
 from scoring.policy import Policy
 from scoring.snapshot import Snapshot
 from scoring.zone import UNKNOWN_DISTANCE_MS, zone_distances
-
-
-@dataclass(frozen=True, slots=True)
-class ZoneVerdict:
-    """What a zone has for the gang's missing minimum, as if the gang were next."""
-
-    zone: ZoneName
-    allowed: bool
-    nodes: int
-    room: int
-    """How many of the `wanted` members fit, each kind for itself, in what is neither used nor committed."""
-    room_when_empty: int
-    wanted: int
-    reference_bps: float | None
-    """Best measured throughput of the zone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +30,19 @@ class MemberState:
     uid: PodUid
     role: str
     state: str
-    """running, bound, planned, pending, gated, deleting, succeeded or failed."""
+    """running, bound, held, planned, pending, gated, deleting, succeeded or failed."""
     node: NodeName | None
+    why: str = ""
+    """Why it has no node; empty: it has one, or waits as its gang does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Members that do not exist."""
+
+    count: int
+    """Without them the minimum cannot be reached; 0: enough exist."""
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,40 +60,72 @@ class Explanation:
     """`None`: its members have no nodes, neither bound nor planned."""
     problems: tuple[str, ...]
     """Annotations that were not understood, or decide nothing."""
+    missing: Missing
+    turn: Turn
+    decisions: tuple[Decision, ...]
+    """The last ones, newest first."""
+    notes: tuple[Note, ...]
+    """What else stands in its way, and what nobody can tell."""
 
 
-def explain(snapshot: Snapshot, plan: Plan, gang: Gang, policy: Policy, *, memo: Memo | None = None) -> Explanation:
-    """Explain `gang`. Cost: as planning this one gang."""
+def explain(
+    snapshot: Snapshot,
+    plan: Plan,
+    gang: Gang,
+    policy: Policy,
+    *,
+    now_s: float,
+    memo: Memo | None = None,
+    around: Around = NOTHING_KNOWN,
+    closest: int | None = None,
+) -> Explanation:
+    """Explain `gang` at `now_s` (Unix seconds). Cost: as planning this one gang, and O(nodes + gangs).
+
+    `closest`: of how many zones it is said what is short there, those with most room; `None`: of all.
+    """
+    steps = explain_in_steps(snapshot, plan, gang, policy, now_s=now_s, memo=memo, around=around, closest=closest)
+    return finish(steps)
+
+
+def explain_in_steps(
+    snapshot: Snapshot,
+    plan: Plan,
+    gang: Gang,
+    policy: Policy,
+    *,
+    now_s: float,
+    memo: Memo | None = None,
+    around: Around = NOTHING_KNOWN,
+    closest: int | None = None,
+) -> Steps[Explanation]:
+    """The same in steps of a zone."""
     run = Run(snapshot, policy, memo or Memo())
     take_commitments(run, besides=gang.key)
     ask = run.ask(gang)
-    wish = run.wish(ask.need, ask)
-    allowed = candidate_zones(run, ask)
-    now, empty = run.zone_members(wish), run.zone_members(wish, When.EMPTY)
-    score = with_ratios(policy, ask)
-    zones = [
-        ZoneVerdict(
-            zone=zone,
-            allowed=zone in allowed,
-            nodes=len(snapshot.table.zones[zone]),
-            room=int(now[i]),
-            room_when_empty=int(empty[i]),
-            wanted=wish.size,
-            reference_bps=run.scores((zone,), score).reference_bps,
-        )
-        for i, zone in enumerate(run.zones)
-    ]
+    zones = yield from zones_in_steps(run, ask, closest=closest)
+    turn = turn_of(run, plan, ask, candidate_zones(run, ask), now_s=now_s)
+    waiting = plan.waiting.get(gang.key)
+    yield from run.pause()
     return Explanation(
         gang=gang.key,
         source=gang.source.value,
         min_member=gang.min_member,
-        members=tuple(_member(plan, gang)),
+        members=tuple(_member(plan, ask, around)),
         admission=plan.admitted.get(gang.key),
-        waiting=plan.waiting.get(gang.key),
-        zones=tuple(zones),
-        links=gang_links(run, plan, gang, score),
+        waiting=waiting,
+        zones=zones,
+        links=gang_links(run, plan, gang, with_ratios(policy, ask)),
         problems=(*ask.options.problems, *_near_problem(run, ask.options.near)),
+        missing=_missing(ask),
+        turn=turn,
+        decisions=around.decisions,
+        notes=(*notes_of(gang, waiting, ask.lost), *around.notes),
     )
+
+
+def _missing(ask: Ask) -> Missing:
+    least, known = ask.gang.min_member, ask.alive + len(ask.gated)
+    return Missing(max(least - known, 0), ask.incomplete or "")
 
 
 def _near_problem(run: Run, near: str | None) -> tuple[str, ...]:
@@ -104,17 +138,28 @@ def _near_problem(run: Run, near: str | None) -> tuple[str, ...]:
     return (f"netgang.io/near: {near!r} is no zone of the cluster and no endpoint with a known delay; it is ignored",)
 
 
-def _member(plan: Plan, gang: Gang) -> list[MemberState]:
+def _member(plan: Plan, ask: Ask, around: Around) -> list[MemberState]:
     states: list[MemberState] = []
-    for pod in gang.members:
+    beyond = {pod.uid for _, pods in ask.more for pod in pods}
+    for pod in ask.gang.members:
         planned = plan.node_of.get(pod.uid)
+        why = ""
         if pod.terminal:
             state = pod.phase.lower()
         elif pod.deleting:
-            state = "deleting"
+            state, why = "deleting", "it is being deleted"
         elif pod.node is not None:
             state = "running" if pod.phase == "Running" else "bound"
+            why = f"node {pod.node} is gone" if pod.node in ask.lost else ""
+        elif pod.uid in around.held:
+            state, why = "held", "its bind is held until the minimum has come"
+        elif planned is not None:
+            state = "planned"
         else:
-            state = ("gated" if pod.gates else "pending") if planned is None else "planned"
-        states.append(MemberState(pod.name, pod.uid, pod.role, state, pod.node or planned))
+            state = "gated" if pod.gates else "pending"
+            if pod.foreign_gates:
+                why = f"others have not removed scheduling gate {', '.join(pod.foreign_gates)}"
+            elif pod.uid in beyond:
+                why = "it is beyond the minimum, and starts when there is room"
+        states.append(MemberState(pod.name, pod.uid, pod.role, state, pod.node or planned, why))
     return states

@@ -131,7 +131,7 @@ def report_in_steps(
     leaves_for = {giver: claim.gang for claim in claims.values() for giver in claim.givers}
     entries: list[Entry] = []
     for ask in asks:
-        entries.append(_entry(plan, turns, ask, ranks.get(ask.gang.key), now_s=now_s))
+        entries.append(entry_of(plan, turns, ask, ranks.get(ask.gang.key), now_s=now_s))
         if len(entries) % _GANGS_A_STEP == 0:
             yield from _pause(run)
     if claims:
@@ -160,7 +160,8 @@ def _pause(run: Run) -> Steps[None]:
     run.memo.standings.renew(run.table, run.policy, run.memo.number)
 
 
-def _entry(plan: Plan, turns: Turns, ask: Ask, rank: int | None, *, now_s: float) -> Entry:
+def entry_of(plan: Plan, turns: Turns, ask: Ask, rank: int | None, *, now_s: float) -> Entry:
+    """One gang's entry; who makes room for whom is left out. Cost: O(members)."""
     gang = ask.gang
     waiting, admission = plan.waiting.get(gang.key), plan.admitted.get(gang.key)
     hold = plan.holds.get(gang.key)

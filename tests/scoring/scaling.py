@@ -7,6 +7,8 @@ from scoring.ids import Namespace
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.policy import Policy, QueuePolicy
 from scoring.scaling.job import ElasticJob, JobKey, Wants
+from scoring.scaling.series import Point, Series
+from scoring.scaling.told import Told
 from tests.builders import bound, gang, pod
 
 TRUSTING = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("*")})))
@@ -84,6 +86,15 @@ def elastic(
         changes_s=changes_s,
         grow_back_to=grow_back_to,
     )
+
+
+def reported(*points: Point) -> Series:
+    """What these reports come to; one that goes back undoes what was reported from its step on."""
+    told = Told()
+    for point in points:
+        told.undo(point.step)
+        told.add(point)
+    return told.series()
 
 
 def _worker(name: str, index: int, node: str | None, *, cpu: str, created_s: float, priority: int) -> Pod:

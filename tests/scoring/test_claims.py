@@ -114,10 +114,12 @@ def test_it_is_said_who_leaves() -> None:
     """The Event about its waiting names them."""
     now = state()
     made = planned(now)
-    said = why_it_waits(explain(now, made, BIG, Policy()), BIG, made, now)
+    said = why_it_waits(explain(now, made, BIG, Policy(), now_s=0.0), BIG, made, now)
     assert said.endswith("default/left leaves for it, and the room is kept.")
     nobody = state(claim=replace(CLAIM, givers=()))
-    assert "leave" not in why_it_waits(explain(nobody, planned(nobody), BIG, Policy()), BIG, planned(nobody), nobody)
+    assert "leave" not in why_it_waits(
+        explain(nobody, planned(nobody), BIG, Policy(), now_s=0.0), BIG, planned(nobody), nobody
+    )
 
 
 def test_a_claim_is_a_change_of_the_cluster() -> None:

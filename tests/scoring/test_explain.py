@@ -18,7 +18,7 @@ TWO_ZONES = [node("a0", zone="a", cpu="2"), node("a1", zone="a", cpu="2"), node(
 
 def explained(state: Snapshot, wish: Gang, policy: Policy = POLICY) -> Explanation:
     """The explanation of a gang from a fresh plan of the snapshot."""
-    return explain(state, plan(state, policy, now_s=0.0), wish, policy)
+    return explain(state, plan(state, policy, now_s=0.0), wish, policy, now_s=0.0)
 
 
 def test_an_admitted_gang() -> None:
@@ -31,8 +31,8 @@ def test_an_admitted_gang() -> None:
         ("planned", n) for _, n in sorted(told.admission.members.items())
     ]
     assert told.zones == (
-        ZoneVerdict("a", True, 2, 3, 3, 3, 100e6),  # type: ignore[arg-type]
-        ZoneVerdict("b", True, 1, 3, 3, 3, None),  # type: ignore[arg-type]
+        ZoneVerdict("a", True, 2, 3, 3, 3, 100e6, score=pytest.approx(99.0, abs=1.0)),  # type: ignore[arg-type]
+        ZoneVerdict("b", True, 1, 3, 3, 3, None, score=pytest.approx(100.0)),  # type: ignore[arg-type]
     )
 
 

@@ -45,7 +45,7 @@ def merged(sources: Mapping[str, list[Link]], *, zones: bool = False, same: tupl
 
 def explained(state: Snapshot, wish: Gang, policy: Policy = POLICY) -> Explanation:
     """The explanation of a gang from a fresh plan of the snapshot."""
-    return explain(state, plan(state, policy, now_s=NOW_S), wish, policy)
+    return explain(state, plan(state, policy, now_s=NOW_S), wish, policy, now_s=NOW_S)
 
 
 def links_of(state: Snapshot, wish: Gang) -> GangLinks:

@@ -13,6 +13,7 @@ from scoring.plan import Memo, plan
 from scoring.policy import Policy, QueuePolicy
 from scoring.scaling.change import ScaleIn
 from scoring.scaling.job import ElasticJob
+from scoring.scaling.leaving import room_of
 from scoring.scaling.options import Condition, Options
 from scoring.scaling.reasons import No
 from scoring.scaling.scale_in import scale_in
@@ -417,6 +418,12 @@ def test_a_job_on_a_node_that_is_gone_frees_nothing() -> None:
     found = decide([node("n1", cpu="2")], [one, gone, ends, waiting("h", 1, weight=9)], [elastic(one), elastic(gone)])
     assert given(found) == {"a": (2, 1)}
     assert refusals(found) == {"b": No.ELSEWHERE}
+
+
+def test_a_pod_that_asks_for_what_no_node_has_any_more_leaves_nothing() -> None:
+    """Its node lost the resource while it ran: what it took cannot be told, so it is not counted on."""
+    table = snapshot([node("n1")], []).table
+    assert not room_of(table, [bound(pod("p", gpu=1), "n1")]).any()
 
 
 def test_a_gang_that_asks_for_what_no_node_has_is_no_beneficiary() -> None:

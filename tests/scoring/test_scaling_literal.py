@@ -2,8 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
+
 from scoring.model import Gang, Role
+from scoring.plan import plan
 from scoring.scaling import literal
+from scoring.scaling.options import Options
+from scoring.scaling.scale_in import scale_in
 from scoring.snapshot import Snapshot
 from tests.builders import bound, node, pod, snapshot
 from tests.scoring.scaling import TRUSTING, elastic, waiting, workers
@@ -24,6 +29,23 @@ def test_one_node_must_hold_the_whole_minimum() -> None:
     )
     assert not found.possible
     assert len(found.plan) == 2, "what did not help stays in the plan"
+
+
+@pytest.mark.parametrize(
+    ("places", "cpu", "as_published"),
+    [(["n2"] * 3, {"n1": "4", "n2": "3"}, True), (["n2", "n2", "n3"], {"n1": "4", "n2": "2", "n3": "1"}, False)],
+    ids=["one node is enough", "over two nodes"],
+)
+def test_the_example_of_the_page(places: list[str], cpu: dict[str, str], as_published: bool) -> None:
+    """docs/elastic.md: 1 ps + 6 workers, a heavier gang of three, three may go: ours starts it in both cases."""
+    job, gang = workers("l", ["n1", "n1", "n1", *places], ps="n1"), waiting("h", 3, weight=9, created_s=5.0)
+    jobs = [elastic(job, least=2)]
+    full = snapshot([node(name, cpu=amount) for name, amount in cpu.items()], [job, gang])
+    found = literal.scale_in(full, jobs, gang.key, TRUSTING, decrement=3)
+    assert (found.possible, len(found.plan)) == (as_published, 3)
+    made = plan(full, TRUSTING, now_s=10.0)
+    given = scale_in(full, made, jobs, TRUSTING, Options(decrement=3), now_s=10.0)
+    assert [(change.before, change.after) for change in given.changes] == [(6, 3)]
 
 
 def test_nodes_with_the_ps_come_last() -> None:

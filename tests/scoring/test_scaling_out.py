@@ -91,6 +91,15 @@ def test_growth_stays_in_the_zone() -> None:
     assert refusals(found) == {"g": No.NO_ROOM}
 
 
+def test_a_job_in_two_zones_grows_in_both() -> None:
+    """Its workers are in both, so both are its own; of the room there the best connected is taken first."""
+    job = workers("g", ["a1", "b1"])
+    nodes = [node("a1", cpu="1", zone="a"), node("a2", cpu="1", zone="a"), node("b1", cpu="2", zone="b")]
+    network = mesh(["a1", "a2", "b1"], bad={"a2": {"delay_ms": 35.0}})
+    one, two = (decide(nodes, [job], [elastic(job, most=most)], network=network) for most in (3, 4))
+    assert (one.changes[0].nodes, sorted(two.changes[0].nodes)) == (("b1",), ["a2", "b1"])
+
+
 def test_growth_prefers_the_best_network_to_the_ps() -> None:
     """Two nodes have room, one of them far from the ps: the worker goes to the other."""
     job = workers("g", ["n1"], ps="n1")

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scoring.scaling.job import ElasticJob, Wants
 from scoring.scaling.options import MetricOptions
 from scoring.scaling.policies import Memory, Said, Wish, wish
-from scoring.scaling.series import NOTHING, Point, Series, appended
-from tests.scoring.scaling import elastic, workers
+from scoring.scaling.series import NOTHING, Point, Series
+from scoring.scaling.told import Told
+from tests.scoring.scaling import elastic, reported, workers
 
 QUICK = MetricOptions(min_interval_s=0.0)
 Loss = Callable[[float], float]
@@ -38,7 +39,7 @@ class Training:
     least: int = 3
     most: int = 12
     first: int = 3
-    series: Series = NOTHING
+    told: Told = field(default_factory=Told)
     memory: Memory | None = None
     time_s: float = 0.0
     wishes: list[tuple[int, Wish]] = field(default_factory=list)
@@ -59,16 +60,15 @@ class Training:
     def run(self, steps: int) -> "Training":
         """Train from where it is for so many steps."""
         random = np.random.default_rng(self.seed)
-        begin = self.series.top_step
+        begin = self.told.series().top_step
         for step in range(begin, begin + steps + 1, self.every):
             loss = self.loss(step * self.batch / 1000) * (1.0 + self.noise_ratio * float(random.standard_normal()))
             speed = 10.0 * self.speedup(self.workers)
             self.time_s += self.every * self.batch / speed
-            self.series = appended(
-                self.series,
-                Point(step, self.time_s, loss=loss, samples_per_second=speed, workers=self.workers),
-            )
-            found = wish(self.job(), self.series, self.memory, self.options, now_s=self.time_s)
+            point = Point(step, self.time_s, loss=loss, samples_per_second=speed, workers=self.workers)
+            self.told.undo(step)  # a run begins at the step with which the last one ended
+            self.told.add(point)
+            found = wish(self.job(), self.told.series(), self.memory, self.options, now_s=self.time_s)
             before = self.memory.wished if self.memory is not None else self.workers
             self.memory = found.memory
             if found.workers is not None and found.workers != before:
@@ -111,8 +111,9 @@ def test_iterations_do_not_go_back_with_a_checkpoint() -> None:
     """After a restart from step 490 the count due from step 500 on stays: else the job would be resized for ever."""
     found = Training(Wants.ITERATIONS, lambda _: 1.0).run(500)
     assert found.workers == 6
-    back = appended(found.series, Point(490, found.time_s + 50.0, loss=1.0, workers=6))
-    assert wish(found.job(), back, found.memory, QUICK, now_s=found.time_s + 50.0).workers == 6
+    found.told.undo(490)
+    found.told.add(Point(490, found.time_s + 50.0, loss=1.0, workers=6))
+    assert wish(found.job(), found.told.series(), found.memory, QUICK, now_s=found.time_s + 50.0).workers == 6
 
 
 def test_curve_adds_while_it_pays_and_stops_when_it_does_not() -> None:
@@ -123,7 +124,7 @@ def test_curve_adds_while_it_pays_and_stops_when_it_does_not() -> None:
     assert found.counts[-1] < 60
     assert max(step for step, _ in found.wishes) < 4000
     assert found.memory is not None
-    last = wish(found.job(), found.series, replace(found.memory, looked_at=0), found.options, now_s=found.time_s)
+    last = wish(found.job(), found.told.series(), replace(found.memory, looked_at=0), found.options, now_s=found.time_s)
     assert last.reason is Said.NO_GAIN
 
 
@@ -204,10 +205,8 @@ def test_no_series_makes_anything_oscillate(losses: list[float], wants: Wants) -
 
 def told(until: int, *, now_workers: int = 3, loss: Loss = lambda k: 2.0 - k / 10) -> Series:
     """Reports every ten steps, one step a second."""
-    found = NOTHING
-    for step in range(0, until + 1, 10):
-        found = appended(found, Point(step, float(step), loss=loss(step / 100), workers=now_workers))
-    return found
+    steps = range(0, until + 1, 10)
+    return reported(*(Point(step, float(step), loss=loss(step / 100), workers=now_workers) for step in steps))
 
 
 KEPT = Memory(wished=6, looked_at=0, changed_s=0.0, direction=1)
@@ -264,9 +263,9 @@ def test_a_job_that_is_off_wishes_nothing() -> None:
 
 def test_reports_before_a_change_do_not_count() -> None:
     """The loss fell before the change and is level since: level it is."""
-    series = told(400)
-    for step in range(410, 1001, 10):
-        series = appended(series, Point(step, float(step), loss=1.6, workers=6))
+    falls = (Point(step, float(step), loss=2.0 - step / 1000, workers=3) for step in range(0, 401, 10))
+    level = (Point(step, float(step), loss=1.6, workers=6) for step in range(410, 1001, 10))
+    series = reported(*falls, *level)
     job = elastic(workers("g", ["n1"] * 6), least=3, most=12, wants=Wants.LOSS)
     memory = Memory(wished=6, looked_at=400, changed_s=0.0, direction=1)
     assert wish(job, series, memory, QUICK, now_s=1000.0).reason is Said.LEVEL

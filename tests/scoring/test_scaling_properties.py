@@ -12,7 +12,7 @@ from scoring.scaling import literal
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import Change, ScaleIn
 from scoring.scaling.job import ElasticJob
-from scoring.scaling.leaving import room_of, steps_down, without
+from scoring.scaling.leaving import room_of, steps_down
 from scoring.scaling.options import Options
 from scoring.scaling.reasons import No
 from scoring.scaling.scale_in import scale_in
@@ -83,7 +83,7 @@ def without_pods(cluster: Snapshot, uids: set[str]) -> Snapshot:
         for key, gang in cluster.gangs.items()
     }
     gone = [p for gang in cluster.gangs.values() for p in gang.members if p.uid in uids]
-    return replace(cluster, gangs=gangs, used=without(cluster.used, room_of(cluster.table, gone)))
+    return replace(cluster, gangs=gangs, used=cluster.used - room_of(cluster.table, gone))
 
 
 @given(clusters(), options_of)

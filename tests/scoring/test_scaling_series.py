@@ -7,27 +7,20 @@ from hypothesis import strategies as st
 
 from scoring.network import Floats
 from scoring.plan import Memo
+from scoring.plan.steps import Steps
 from scoring.scaling.curve import Curve, Family, fit_curve
 from scoring.scaling.fewest import MOST_TRIALS, Taken, enough, fewer, ways
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import MetricOptions
 from scoring.scaling.pays import Model, model_of
-from scoring.scaling.series import NOTHING, Point, Series, appended
+from scoring.scaling.series import NOTHING, Point
 from scoring.scaling.speed import Speed, progress, speed_of, stall_s
+from scoring.scaling.told import Told
 from scoring.scaling.trend import trend_of
 from scoring.scaling.trial import Trial
 from scoring.snapshot import Snapshot
-from tests.scoring.scaling import TRUSTING
+from tests.scoring.scaling import TRUSTING, reported
 from tests.scoring.test_scaling_properties import clusters
-
-
-def reported(points: list[Point], *, most: int = 1024) -> Series:
-    """A series of these reports."""
-    found = NOTHING
-    for point in points:
-        found = appended(found, point, most=most)
-    return found
-
 
 BAD = {  # case: fields that no report may have
     "a negative step": {"step": -1, "time_s": 0.0},
@@ -48,22 +41,34 @@ def test_what_is_no_report(fields: dict[str, float]) -> None:
 @given(st.lists(st.integers(0, 60), max_size=120), st.integers(4, 20))
 def test_a_series_stays_bounded_and_rises(steps: list[int], most: int) -> None:
     """Whatever is reported: strictly rising steps, at most `most` of them, the last report last, the top remembered."""
-    found = reported([Point(step, float(i)) for i, step in enumerate(steps)], most=most)
+    told = Told(most)
+    for i, step in enumerate(steps):
+        told.undo(step)
+        told.add(Point(step, float(i)))
+    found = told.series()
     assert len(found) <= most
     assert (np.diff(found.step) > 0).all()
     assert not steps or (int(found.step[-1]), found.top_step) == (steps[-1], max(steps))
+    assert told.last() == (told.points()[-1] if steps else None)
 
 
-def test_thinning_keeps_the_whole_history() -> None:
-    """After 5,000 reports in 100 places the first one and the last fifty are there."""
-    found = reported([Point(step, float(step)) for step in range(5000)], most=100)
-    assert int(found.step[0]) == 0
-    assert found.step[-50:].tolist() == list(range(4950, 5000))
+def test_room_for_too_few_reports_is_refused() -> None:
+    """Thinning leaves half of it."""
+    with pytest.raises(ValueError, match="room for four points"):
+        Told(most=3)
+
+
+def test_the_same_reports_are_the_same_object() -> None:
+    """So that a look is not repeated without news."""
+    told = Told()
+    assert told.series() is NOTHING
+    told.add(Point(1, 1.0))
+    assert told.series() is told.series()
 
 
 def test_where_the_workers_changed() -> None:
     """The first report with the present count; none when it never changed."""
-    told = reported([Point(step, float(step), workers=3 if step < 5 else 6) for step in range(8)])
+    told = reported(*(Point(step, float(step), workers=3 if step < 5 else 6) for step in range(8)))
     assert told.changed_at() == 5
     assert told.since(5).changed_at() is None
     assert NOTHING.changed_at() is None
@@ -121,14 +126,14 @@ def test_no_curve_through_what_does_not_fall() -> None:
 def test_speed_is_what_was_measured() -> None:
     """Medians for each count; an outlier does not matter; without samples per second steps per second are taken."""
     told = reported(
-        [Point(s, float(s), samples_per_second=900.0 if s == 3 else 20.0, workers=2) for s in range(10)]
-        + [Point(s, float(s), samples_per_second=30.0, workers=4) for s in range(10, 20)]
+        *(Point(s, float(s), samples_per_second=900.0 if s == 3 else 20.0, workers=2) for s in range(10)),
+        *(Point(s, float(s), samples_per_second=30.0, workers=4) for s in range(10, 20)),
     )
     speed = speed_of(told, serial_ratio=0.2)
     assert speed is not None
     assert (speed.at(2), speed.at(4)) == pytest.approx((20.0, 30.0))
     assert speed.at(8) == pytest.approx(40.0)  # half of t is not shortened: 1/20 = α + β/2, 1/30 = α + β/4
-    bare = speed_of(reported([Point(s * 5, float(s), workers=2) for s in range(10)]), serial_ratio=0.2)
+    bare = speed_of(reported(*(Point(s * 5, float(s), workers=2) for s in range(10))), serial_ratio=0.2)
     assert bare is not None
     assert bare.at(2) == pytest.approx(5.0)
     assert speed_of(NOTHING, serial_ratio=0.2) is None
@@ -138,15 +143,15 @@ def test_a_stall_includes_the_steps_trained_again() -> None:
     """Step 500 at 500 s, back to the checkpoint of 490, going on at 541 s: 40 s of stall and ten steps."""
     points = [Point(step, float(step), workers=3) for step in range(480, 501)]
     again = [Point(step, 541.0 + step - 491, workers=6) for step in range(491, 520)]
-    told = reported(points + again)
+    told = reported(*points, *again)
     assert stall_s(told) == pytest.approx(50.0)
-    assert stall_s(reported(points)) is None
+    assert stall_s(reported(*points)) is None
 
 
 def test_synchronous_steps_count_for_what_they_train() -> None:
     """With twice the workers and as many steps a second, a step trains twice as many samples."""
     told = reported(
-        [Point(s, float(s), samples_per_second=10.0 * (1 + (s > 4)), workers=1 + (s > 4)) for s in range(10)]
+        *(Point(s, float(s), samples_per_second=10.0 * (1 + (s > 4)), workers=1 + (s > 4)) for s in range(10))
     )
     speed = speed_of(told, serial_ratio=0.2)
     assert speed is not None
@@ -155,7 +160,7 @@ def test_synchronous_steps_count_for_what_they_train() -> None:
 
 def test_no_model_without_loss_or_speed() -> None:
     """A job that reports steps alone says nothing of its loss."""
-    told = reported([Point(s, float(s), workers=2) for s in range(30)])
+    told = reported(*(Point(s, float(s), workers=2) for s in range(30)))
     assert model_of(told, MetricOptions()) is None
     assert model_of(NOTHING, MetricOptions()) is None
 
@@ -175,24 +180,35 @@ def test_ways_are_all_ways(limits: list[int], size: int) -> None:
 def test_a_search_that_is_cut_finds_nothing_rather_than_going_on() -> None:
     """Counting rules nothing out and placing confirms nothing: after the bounded number of trials that is that."""
     tried: list[Taken] = []
-    found: list[tuple[Taken, None] | None] = list(fewer([3] * 9, 99, lambda _: True, tried.append))
+
+    def passes(taken: Taken) -> Steps[None]:
+        tried.append(taken)
+        yield
+
+    found: list[tuple[Taken, None] | None] = list(fewer([3] * 9, 99, lambda _: True, passes))
     assert set(found) == {None}
     assert len(tried) == MOST_TRIALS + 1
     tried.clear()
-    assert {*fewer([4] * 15, 99, lambda _: False, tried.append)} == {None}
+    assert {*fewer([4] * 15, 99, lambda _: False, passes)} == {None}
     assert tried == []
 
 
 def test_too_many_jobs_are_not_gone_through() -> None:
     """With hundreds of jobs the way found by counting stays."""
-    assert list(fewer([1] * 500, 9, lambda _: True, lambda _: "fits")) == []
+
+    def passes(_: Taken) -> Steps[str]:
+        yield
+        return "fits"
+
+    assert list(fewer([1] * 500, 9, lambda _: True, passes)) == []
 
 
 @pytest.mark.parametrize(("needed", "first"), [(1, (2, 0, 0, 0, 0)), (5, (2, 2, 2, 0, 0)), (10, (2, 2, 2, 2, 2))])
 def test_enough_of_the_first_jobs(needed: int, first: Taken) -> None:
     """Found by halving, and all of them where nothing less passes."""
 
-    def passes(taken: Taken) -> str | None:
+    def passes(taken: Taken) -> Steps[str | None]:
+        yield
         return "fits" if sum(taken) >= needed else None
 
     assert [one[0] for one in enough([2] * 5, "all", passes) if one is not None] == [first]
@@ -200,11 +216,11 @@ def test_enough_of_the_first_jobs(needed: int, first: Taken) -> None:
 
 def test_a_speed_that_cannot_be_told_for_a_count_is_left_out() -> None:
     """One report with four workers, without a speed: the speed with two is all that is known, and no stall is."""
-    told = reported([*(Point(s, float(s), workers=2) for s in range(5)), Point(9, 9.0, workers=4)])
+    told = reported(*(Point(s, float(s), workers=2) for s in range(5)), Point(9, 9.0, workers=4))
     speed = speed_of(told, serial_ratio=0.2)
     assert speed is not None
     assert speed.counts == (2,)
-    frozen = reported([Point(s, 1.0, workers=2) for s in range(5)] + [Point(9, 9.0, workers=4)])
+    frozen = reported(*(Point(s, 1.0, workers=2) for s in range(5)), Point(9, 9.0, workers=4))
     assert stall_s(frozen) is None
     assert progress(told, speed)[-1] == pytest.approx(4.0 + 5 * speed.at(4) / 1.0)
 

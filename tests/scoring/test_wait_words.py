@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from scoring import wait_words as module
 from scoring.explain import explain
+from scoring.explain import words as module
 from scoring.model import Gang, Node, Pod
 from scoring.plan import plan
 from scoring.policy import Policy
@@ -19,7 +19,7 @@ def said(wanted: Gang, nodes: Iterable[Node], *others: Gang, pods: Iterable[Pod]
     """What is said of `wanted` in such a cluster, at time 0."""
     state: Snapshot = snapshot(nodes, [wanted, *others], pods=pods, **fields)  # type: ignore[arg-type]
     made = plan(state, Policy(), now_s=0.0)
-    return why_it_waits(explain(state, made, wanted, Policy()), wanted, made, state)
+    return why_it_waits(explain(state, made, wanted, Policy(), now_s=0.0), wanted, made, state)
 
 
 A, B = node("a1", zone="a", cpu="3"), node("b1", zone="b", cpu="2")
@@ -29,8 +29,8 @@ FULL = [pod("other", node="a1", cpu="2", scheduler_name="x")]
 def test_how_much_is_missing_and_where() -> None:
     """Of the zone with most room; what one member asks for."""
     assert said(gang("g", 3), [A, B], pods=FULL) == (
-        "The gang needs room for 3 pods at once in one zone (cpu 1 each); zone b has room for 2, 1 too few and the "
-        "other 1 zone no more."
+        "The gang needs room for 3 pods at once in one zone (cpu 1 each); zone b has room for 2, 1 too few (short "
+        "of 1 cpu) and the other 1 zone no more."
     )
 
 

@@ -1,0 +1,90 @@
+"""What is known of a gang besides the snapshot: the service tells it, and what nobody can tell is said, too.
+
+Why an argument and not a look: the explanation is a function of what it is given, so that the same snapshot and the
+same circumstances always say the same, in the service, from a file and in a replay.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scoring.ids import PodUid
+from scoring.model import GATE, Gang
+from scoring.plan.result import Waiting
+from scoring.reasons import Reason
+
+
+class Topic(StrEnum):
+    """What a note is about."""
+
+    QUOTA = "quota"
+    DEADLINE = "active deadline"
+    BUDGET = "disruption budget"
+    AUTOSCALER = "autoscaler"
+    GATE = "gate"
+    NODE = "lost node"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One thing that stands in the gang's way, or that is not known, as a sentence for people."""
+
+    topic: Topic
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision of the past."""
+
+    at_s: float
+    """Unix seconds"""
+    what: str
+    reason: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the service knows besides the snapshot; empty: it was not asked."""
+
+    held: Collection[PodUid] = ()
+    """Members whose bind is held now, until the minimum has come."""
+    decisions: tuple[Decision, ...] = ()
+    """The last ones, newest first."""
+    notes: tuple[Note, ...] = ()
+    """Quotas, deadlines and budgets that were read, and those that could not be."""
+
+
+NOTHING_KNOWN = Around()
+
+
+def notes_of(gang: Gang, waiting: Waiting | None, lost: Collection[str]) -> tuple[Note, ...]:
+    """What the snapshot itself shows: foreign gates, lost nodes, and that no autoscaler sees the pods (S17)."""
+    notes: list[Note] = []
+    foreign = sorted({gate for pod in gang.pending for gate in pod.foreign_gates})
+    if foreign:
+        pods = sum(bool(pod.foreign_gates) for pod in gang.pending)
+        notes.append(Note(Topic.GATE, f"{pods} of its pods wait for others to remove {', '.join(foreign)}"))
+    if lost:
+        notes.append(
+            Note(Topic.NODE, f"members were on {', '.join(sorted(lost))}, which is no node of the cluster now")
+        )
+    if waiting is not None and waiting.reason in _WANTS_NODES:
+        gated = sum(GATE in pod.gates for pod in gang.pending)
+        how = "wait at a scheduling gate" if gated else "are refused by netgang"
+        text = (
+            f"a cluster autoscaler adds no nodes for it: its pods {how}, and autoscalers look at pods that "
+            "kube-scheduler calls unschedulable"
+        )
+        notes.append(Note(Topic.AUTOSCALER, text))
+    if waiting is not None and waiting.reason is Reason.INCOMPLETE and not foreign:
+        text = (
+            "if its owner cannot make the missing pods, a ResourceQuota may forbid it: the owner's events say so "
+            "(kubectl describe)"
+        )
+        notes.append(Note(Topic.QUOTA, text))
+    return tuple(notes)
+
+
+_WANTS_NODES = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT})

@@ -1,0 +1,67 @@
+"""Ask the planner what changes would really do: a bounded number of trial plans, on a memo of their own.
+
+Why: room that is counted out for one gang may go to another that is ahead, so nothing is offered to people as a way out
+before the planner has taken it. Rule: a trial is `what_if` and nothing else, so whoever applies the same changes to the
+same snapshot gets the same plan.
+"""
+
+from collections.abc import Sequence
+
+from scoring.ids import GangKey
+from scoring.plan import Memo, Plan, plan_in_steps
+from scoring.plan.steps import Steps
+from scoring.what_if import Change, Misfit, Situation, Supposed, what_if_in_steps
+
+
+class Trials:
+    """Trial plans for one gang."""
+
+    def __init__(self, base: Situation, plan: Plan, gang: GangKey, *, memo: Memo | None, most: int) -> None:
+        self.base = base
+        self.plan = plan
+        self.gang = gang
+        self.made = 0
+        """Trials so far"""
+        self._most = most
+        self._memo = borrowed(memo) if memo is not None else Memo()
+        self._first = -1000 * (abs(base.snapshot.version) + 1)
+
+    @property
+    def memo(self) -> Memo:
+        """What looks beside the trials may use: never the service's own."""
+        return self._memo
+
+    @property
+    def left(self) -> int:
+        """Trials that may still be made."""
+        return self._most - self.made
+
+    def of(self, changes: Sequence[Change]) -> Steps[Supposed | None]:
+        """The plan with these changes; `None`: they do not fit, or no trial is left. Cost: as planning everything."""
+        if self.left <= 0:
+            return None
+        self.made += 1
+        yield
+        found = yield from what_if_in_steps(
+            self.base, self.plan, changes, memo=self._memo, version=self._first - self.made
+        )
+        return None if isinstance(found, Misfit) else found
+
+    def anew(self, supposed: Supposed) -> Steps[Plan]:
+        """The plan of what is supposed when nobody keeps a place for having had it. Cost: as planning everything."""
+        made = supposed.situation
+        return (yield from plan_in_steps(made.snapshot, made.policy, now_s=made.now_s, memo=self._memo))
+
+
+def borrowed(memo: Memo) -> Memo:
+    """A memo that begins with the scores of links in `memo`; nothing that is done with it changes the other.
+
+    Only these are keyed by names and versions alone; all else is quickly found again. Cost: copying references.
+    """
+    return Memo(
+        scores=dict(memo.scores),
+        toward=dict(memo.toward),
+        pairs=memo.pairs,
+        network_version=memo.network_version,
+        next_number=memo.next_number,
+    )

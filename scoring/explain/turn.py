@@ -1,0 +1,125 @@
+"""Whose turn it is: who is ahead of a gang, and what is kept for it, by whom, until when."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from scoring.ids import GangKey, NodeName, ZoneName
+from scoring.plan import Plan
+from scoring.plan.ask import Ask
+from scoring.plan.run import Run
+from scoring.plan.turns import Turns
+from scoring.policy import QueuePolicy
+from scoring.queue.report import Entry, entry_of
+from scoring.snapshot import Snapshot
+
+MOST_NAMED: Final = 10
+"""Gangs ahead that are named; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Gangs that are planned before this one."""
+
+    waiting: tuple[GangKey, ...]
+    """Those that wait, too, first come first, at most `MOST_NAMED`."""
+    waiting_count: int
+    admitted: tuple[GangKey, ...]
+    """Those that were given room in zones that this one may use, at most `MOST_NAMED`."""
+    admitted_count: int
+    starting: tuple[GangKey, ...]
+    """Those whose start has begun: their room is promised, whoever comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Room that nobody else is given."""
+
+    kind: str
+    """"committed": its start has begun; "planned": may be planned anew; "held": for a STARVING gang; "claimed": others
+    leave for it."""
+    zones: tuple[ZoneName, ...]
+    nodes: Mapping[str, NodeName]
+    """pod → node; empty for a hold, which is of whole nodes."""
+    held_nodes: tuple[NodeName, ...] = ()
+    until_s: float | None = None
+    """When it ends by itself (Unix seconds); `None`: nobody can tell from the snapshot."""
+    givers: tuple[GangKey, ...] = ()
+    """Who leaves for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One gang's place in the queue."""
+
+    entry: Entry
+    """As /v1/queue has it; its rank is that of the plan."""
+    of: int
+    """Gangs that have something to decide."""
+    ahead: Ahead
+    starves_at_s: float | None
+    """When its clock reaches STARVELIMIT; `None`: it never will as it is."""
+    backs_off_until_s: float | None
+    reservation: Reservation | None
+
+
+def turn_of(run: Run, plan: Plan, ask: Ask, allowed: tuple[ZoneName, ...], *, now_s: float) -> Turn:
+    """The gang's turn. Cost: O(gangs)."""
+    key = ask.gang.key
+    mine = plan.waiting.get(key) or plan.admitted.get(key)
+    entry = entry_of(plan, Turns(run, now_s=now_s, previous=plan), ask, mine.rank if mine else None, now_s=now_s)
+    starves_s = None
+    if entry.starves_in_s is not None and mine is not None:
+        starves_s = entry.times.starving_s
+    return Turn(
+        entry=entry,
+        of=len(plan.admitted) + len(plan.waiting),
+        ahead=_ahead(run.snapshot, plan, key, allowed, rank=mine.rank if mine else 0),
+        starves_at_s=starves_s,
+        backs_off_until_s=run.snapshot.backing_off_until_s.get(key),
+        reservation=_reservation(run.snapshot, plan, ask, starves_s, run.policy.queue, now_s=now_s),
+    )
+
+
+def _ahead(snapshot: Snapshot, plan: Plan, key: GangKey, allowed: tuple[ZoneName, ...], *, rank: int) -> Ahead:
+    zones = set(allowed)
+    waiting = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.rank < rank)
+    given = [one for one in plan.admitted.values() if one.rank < rank and zones.intersection(one.zones)]
+    admitted = sorted((one.rank, one.gang) for one in given)
+    starting = tuple(sorted(other for other in snapshot.commitments if other != key))
+    return Ahead(
+        tuple(gang for _, gang in waiting[:MOST_NAMED]),
+        len(waiting),
+        tuple(gang for _, gang in admitted[:MOST_NAMED]),
+        len(admitted),
+        starting[:MOST_NAMED],
+    )
+
+
+def _reservation(
+    snapshot: Snapshot, plan: Plan, ask: Ask, starves_s: float | None, policy: QueuePolicy, *, now_s: float
+) -> Reservation | None:
+    """What is kept for the gang: what has begun before what is planned, and that before what is held."""
+    key = ask.gang.key
+    names = {pod.uid: str(pod.name) for pod in ask.gang.members}
+    commitment, admission = snapshot.commitments.get(key), plan.admitted.get(key)
+    if commitment is not None:
+        nodes = {names.get(uid, str(uid)): node for uid, node in sorted(commitment.assignment.items())}
+        zones = {
+            snapshot.table.nodes[snapshot.table.index[n]].zone for n in nodes.values() if n in snapshot.table.index
+        }
+        return Reservation("committed", tuple(sorted(zones)), nodes)
+    if admission is not None:
+        nodes = {names.get(uid, str(uid)): node for uid, node in sorted(admission.members.items())}
+        return Reservation("planned", admission.zones, nodes)
+    hold, claim = plan.holds.get(key), snapshot.claims.get(key)
+    if claim is not None:
+        nodes = {names.get(uid, str(uid)): node for uid, node in sorted(claim.assignment.items())}
+        return Reservation("claimed", hold.zones if hold else (), nodes, hold.nodes if hold else (), None, claim.givers)
+    if hold is None:
+        return None
+    until_s = None
+    if starves_s is not None:
+        passed = int(max(now_s - starves_s, 0.0) / policy.starving_hold_s)
+        until_s = starves_s + (passed + 1) * policy.starving_hold_s
+    return Reservation("held", hold.zones, {}, hold.nodes, until_s)

@@ -1,0 +1,139 @@
+"""The next thing that is in a gang's way, and the change that would take it away.
+
+Rule: one obstacle at a time, the one that the planner names; what comes behind it shows in the next trial. So a gang
+that lacks pods, and then room, is told both.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
+from typing import Final
+
+from scoring.explain.givers import room_in_steps
+from scoring.explain.room import more_room
+from scoring.ids import GangKey
+from scoring.plan import Memo, Plan
+from scoring.plan.ask import Ask
+from scoring.plan.run import Run
+from scoring.plan.shares import cap_of, namespace_of
+from scoring.plan.steps import Steps
+from scoring.policy import ZonePolicy
+from scoring.reasons import Reason
+from scoring.resources import Resources
+from scoring.snapshot import Snapshot
+from scoring.waits import waiting_since_s
+from scoring.what_if import (
+    AddNodes,
+    AddPods,
+    Change,
+    ClockAdvances,
+    JobEnds,
+    MendGroup,
+    OpenGates,
+    SetOption,
+    SetShare,
+    Situation,
+)
+
+_CONTRADICTS: Final = frozenset({Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES})
+_PART: Final = 1000
+"""Shares are suggested in thousandths of the cluster, rounded up."""
+
+
+def next_step(
+    now: Situation, plan: Plan, key: GangKey, *, memo: Memo, before: Sequence[Change], rounds: int
+) -> Steps[list[Change]]:
+    """What would take away what the plan says is in the gang's way; empty: nothing that we know.
+
+    `before`: what is supposed already, so that the same is not said again; `rounds`: how often that was more room,
+    which went to others or did not suffice. Cost: O(nodes + gangs).
+    """
+    reason = plan.waiting[key].reason
+    run = Run(now.snapshot, now.policy, memo)
+    ask = run.ask(now.snapshot.gangs[key])
+    if reason in _CONTRADICTS:
+        return [MendGroup(key)]
+    match reason:
+        case Reason.INCOMPLETE:
+            return _more_members(ask)
+        case Reason.BACKING_OFF:
+            return [ClockAdvances(now.snapshot.backing_off_until_s[key])]
+        case Reason.SPILL_WAIT:
+            since_s = max(waiting_since_s(ask.gang) or 0.0, ask.gang.created_s)
+            return [ClockAdvances(max(since_s + now.policy.spill_wait_s, now.now_s))]
+        case Reason.OVER_SHARE:
+            return (yield from _larger_share(run, plan, ask, before, rounds=rounds))
+        case Reason.NOT_TRIED:
+            ahead = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.rank < plan.waiting[key].rank)
+            return [JobEnds(ahead[0][1])] if ahead else []
+        case Reason.NO_ALLOWED_ZONE:
+            return _another_zone(run, ask)
+        case _:
+            room = yield from room_in_steps(run, plan, ask)
+            return (yield from more_room(room, plan, rounds=rounds))
+
+
+def _more_members(ask: Ask) -> list[Change]:
+    """The pods that are missing, or the gates before those that are there."""
+    gang = ask.gang
+    missing = gang.min_member - ask.alive - len(ask.gated)
+    if missing <= 0:
+        return [OpenGates(gang.key)]
+    namespace, _, name = gang.key.partition("/")
+    changes: list[Change] = [AddPods(namespace_of(gang), name, missing, gang=name)]
+    assert namespace == namespace_of(gang)
+    return [*changes, OpenGates(gang.key)] if ask.gated else changes
+
+
+def _larger_share(run: Run, plan: Plan, ask: Ask, before: Sequence[Change], *, rounds: int) -> Steps[list[Change]]:
+    """The share that suffices for the namespace's gangs with this one."""
+    namespace = namespace_of(ask.gang)
+    if cap_of(namespace, run.policy.queue) == 1.0:  # it and those ahead of it would have more than there is
+        room = yield from room_in_steps(run, plan, ask)
+        return (yield from more_room(room, plan, rounds=rounds))
+    if any(isinstance(one, SetShare) for one in before):
+        return [SetShare(namespace, 1.0)]
+    yield
+    asked = _requested(run.snapshot, plan, ask)
+    table = run.table
+    totals = {name: int(table.allocatable[:, i].sum()) for i, name in enumerate(table.axis)}
+    needed = max((Fraction(amount, totals[name]) for name, amount in asked if totals.get(name)), default=Fraction(1))
+    return [SetShare(namespace, min(ceil(needed * _PART) / _PART, 1.0))]
+
+
+def _requested(snapshot: Snapshot, plan: Plan, ask: Ask) -> Resources:
+    """What the namespace's gangs have, are promised, and would have with this one."""
+    namespace = namespace_of(ask.gang)
+    total = Resources()
+    for gang in snapshot.gangs.values():
+        if not gang.own or namespace_of(gang) != namespace:
+            continue
+        commitment = snapshot.commitments.get(gang.key)
+        promised = commitment.assignment if commitment is not None else {}
+        for pod in gang.members:
+            if not pod.terminal and (pod.node is not None or pod.uid in promised or pod.uid in plan.node_of):
+                total = total + pod.requests
+    for _, pods in ask.need or ask.more[:1]:
+        for pod in pods:
+            total = total + pod.requests
+    return total
+
+
+def _another_zone(run: Run, ask: Ask) -> list[Change]:
+    """Any zone that the cluster has, instead of the ones that are named."""
+    if not run.zones:
+        zone = ask.options.zones[0] if ask.options.zones else None
+        return [] if zone is None else [AddNodes(zone, 1, _all_of(ask))]
+    if ask.options.zones is not None:
+        return [SetOption(ask.gang.key, "zones", None)]
+    if ask.options.zone_policy is not ZonePolicy.PREFERRED:
+        return [SetOption(ask.gang.key, "zone-policy", ZonePolicy.PREFERRED.value)]
+    return []
+
+
+def _all_of(ask: Ask) -> Resources:
+    total = Resources()
+    for _, pods in ask.need:
+        for pod in pods:
+            total = total + pod.requests
+    return total

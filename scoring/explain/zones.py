@@ -1,0 +1,135 @@
+"""What each zone has for a gang: room for how many, which resource is short by how much, how good and how far it is.
+
+Rule: counted as if the gang were next in what is neither used nor committed, so a zone that the plan has given to
+somebody ahead shows its room; who that is stands elsewhere in the explanation.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from scoring.explain.shortage import Shortage, lack_of
+from scoring.feasible import node_allows
+from scoring.ids import ZoneName
+from scoring.model import Constraints, Node, Role
+from scoring.plan.ask import Ask
+from scoring.plan.place import candidate_zones
+from scoring.plan.run import Run, When, Wish, with_ratios
+from scoring.plan.steps import Steps
+from scoring.zone import UNKNOWN_DISTANCE_MS, zone_distances
+
+_LOOKED_AT: Final = 64
+"""Nodes of a zone of which it is said why they are not allowed; the others count as the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneVerdict:
+    """What a zone has for the gang's missing minimum, as if the gang were next."""
+
+    zone: ZoneName
+    allowed: bool
+    nodes: int
+    room: int
+    """How many of the `wanted` members fit, each kind for itself, in what is neither used nor committed."""
+    room_when_empty: int
+    wanted: int
+    reference_bps: float | None
+    """Best measured throughput of the zone."""
+    short: tuple[Shortage, ...] = ()
+    """What is missing there for all of the `wanted`, on nodes that they may go to."""
+    homeless: int = 0
+    """Members that may go to none of the zone's nodes, however much room there is."""
+    closed: Mapping[str, int] = field(default_factory=dict)
+    """why → on how many of the zone's first nodes members may not be"""
+    score: float | None = None
+    """Estimate of the mean points (0..100) that members' links would have there; `None`: no room, or no link."""
+    distance_ms: float | None = None
+    """One-way delay from where its users are (`netgang.io/near`); `None`: nobody asked, or nobody knows."""
+
+
+def zones_in_steps(run: Run, ask: Ask, *, closest: int | None = None) -> Steps[tuple[ZoneVerdict, ...]]:
+    """All zones, by name. Cost: as planning the gang, and O(nodes) for what is short; in steps of a zone.
+
+    `closest`: what is short, and how good it would be, is said of so many zones only, those with most room among the
+    allowed, of equals the last by name; `None`: of all.
+    """
+    wish = run.wish(ask.need, ask)
+    allowed = candidate_zones(run, ask)
+    now, empty = run.zone_members(wish), run.zone_members(wish, When.EMPTY)
+    score = with_ratios(run.policy, ask)
+    near = ask.options.near
+    distances = zone_distances(near, run.table, run.snapshot.network, run.policy) if near is not None else {}
+    pairs = pairs_of(wish)
+    order = sorted(range(len(run.zones)), key=lambda i: (run.zones[i] not in allowed, -int(now[i]), -i))
+    looked_at = frozenset(order[:closest])
+    found: list[ZoneVerdict] = []
+    for i, zone in enumerate(run.zones):
+        yield from run.pause()
+        lack = lack_of(run, wish.classes, run.table.zones[zone]) if wish.size and i in looked_at else None
+        fits = lack is not None and lack.none and pairs > 0 and zone in allowed
+        total = run.estimate(wish, zone, score=score) if fits else None
+        distance = distances.get(zone, UNKNOWN_DISTANCE_MS)
+        found.append(
+            ZoneVerdict(
+                zone=zone,
+                allowed=zone in allowed,
+                nodes=len(run.table.zones[zone]),
+                room=int(now[i]),
+                room_when_empty=int(empty[i]),
+                wanted=wish.size,
+                reference_bps=run.scores((zone,), score).reference_bps,
+                short=lack.shortages if lack is not None else (),
+                homeless=sum(count for _, count in lack.homeless) if lack is not None else 0,
+                closed=_closed(run, ask, zone) if lack is not None and not lack.none else {},
+                score=None if total is None else min(total / pairs, 100.0),
+                distance_ms=distance if distance < UNKNOWN_DISTANCE_MS else None,
+            )
+        )
+    return tuple(found)
+
+
+def _closed(run: Run, ask: Ask, zone: ZoneName) -> dict[str, int]:
+    """Why members of the first kind of the minimum may not be on nodes of the zone, by how many nodes."""
+    member_class = ask.need[0][0]
+    rows = run.table.zones[zone]
+    barred = rows[~run.mask(member_class)[rows]][:_LOOKED_AT]
+    return dict(Counter(why_closed(run.table.nodes[row], member_class.constraints) for row in barred.tolist()))
+
+
+def pairs_of(wish: Wish) -> int:
+    """Pairs of members that exchange data: with a ps those with it, else all; those with placed siblings included.
+
+    >>> from scoring.model import MemberClass
+    >>> from scoring.resources import NO_RESOURCES
+    >>> ps, worker = (MemberClass(role, NO_RESOURCES, Constraints()) for role in (Role.PS, Role.WORKER))
+    >>> pairs_of(Wish(((worker, 4),), (), True, ())), pairs_of(Wish(((ps, 1), (worker, 3)), (), False, ()))
+    (6, 3)
+    """
+    size, placed = wish.size, len(wish.siblings)
+    if wish.all_reduce:
+        return size * (size - 1) // 2 + size * placed
+    leads = sum(count for member_class, count in wish.classes if member_class.role is Role.PS)
+    placed_leads = sum(role is Role.PS for role, _ in wish.siblings)
+    return leads * (size - leads + placed - placed_leads) + (size - leads) * placed_leads
+
+
+def why_closed(node: Node, constraints: Constraints) -> str:
+    """Why a pod with `constraints` may not be on `node`, room apart, the first thing that is found.
+
+    >>> from tests.builders import node
+    >>> [why_closed(node("n", **state), Constraints()) for state in ({"ready": False}, {"unschedulable": True}, {})]
+    ['not ready', 'cordoned', "refused by kube-scheduler's own filters, or a host port is taken"]
+    """
+    if not node.ready:
+        return "not ready"
+    if node.leaving:
+        return "marked for removal"
+    open_minded = Constraints(tolerations=constraints.tolerations)
+    if not node_allows(node, open_minded):
+        if node.unschedulable:
+            return "cordoned"
+        return f"taint {', '.join(sorted(one.key for one in node.taints))} not tolerated"
+    if not node_allows(node, constraints):
+        return "labels are not those that the pods ask for"
+    return "refused by kube-scheduler's own filters, or a host port is taken"
