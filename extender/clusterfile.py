@@ -1,9 +1,11 @@
 """Read a cluster from a file: what `kubectl get nodes,pods,podgroups -A -o json` prints.
 
 Why: `netgang plan` and `netgang serve --snapshot` must work without a cluster, and an operator can send one file with a
-question. Rule: an object that cannot be read is an error that names it; kinds that do not decide anything are skipped.
+question. Rule: an object that cannot be read is an error that names it; kinds that do not decide anything are skipped,
+and those that somebody else reads are handed on as they are.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,16 @@ _LARGEST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
+class Other:
+    """An object of a kind that the reader asked for: `number` is its place among the items."""
+
+    number: int
+    api_version: str
+    kind: str
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterFile:
     """The records of one file, in its order, and the JSON they came from."""
 
@@ -25,6 +37,8 @@ class ClusterFile:
     pod_groups: tuple[PodGroup, ...]
     pods_json: dict[str, bytes]
     """namespace/name → the pod's JSON"""
+    others: tuple[Other, ...] = ()
+    """Objects of the further kinds that were asked for."""
 
 
 class _Head(msgspec.Struct):
@@ -40,18 +54,21 @@ class _List(msgspec.Struct):
 _HEAD = msgspec.json.Decoder(_Head)
 
 
-def read_cluster(path: Path, *, zone_label: str) -> ClusterFile:
-    """Read `path`. Errors: ConfigError names the file, the object and the field."""
+def read_cluster(path: Path, *, zone_label: str, keep: Collection[str] = ()) -> ClusterFile:
+    """Read `path`; objects of the kinds in `keep` are kept as they are.
+
+    Errors: ConfigError names the file, the object and the field.
+    """
     try:
         if path.stat().st_size > _LARGEST_BYTES:
             raise ConfigError(f"{path}: larger than 1 GiB")
         body = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
-    return parse_cluster(body, name=str(path), zone_label=zone_label)
+    return parse_cluster(body, name=str(path), zone_label=zone_label, keep=keep)
 
 
-def parse_cluster(body: bytes, *, name: str, zone_label: str) -> ClusterFile:
+def parse_cluster(body: bytes, *, name: str, zone_label: str, keep: Collection[str] = ()) -> ClusterFile:
     """Read the JSON of a List (or of one object). Errors: ConfigError."""
     try:
         listed = msgspec.json.decode(body, type=_List)
@@ -62,9 +79,11 @@ def parse_cluster(body: bytes, *, name: str, zone_label: str) -> ClusterFile:
     pods: list[Pod] = []
     groups: list[PodGroup] = []
     pods_json: dict[str, bytes] = {}
+    others: list[Other] = []
     for number, item in enumerate(items):
         try:
-            match _HEAD.decode(item).kind:
+            head = _HEAD.decode(item)
+            match head.kind:
                 case "Node":
                     nodes.append(node_from_json(item, zone_label=zone_label))
                 case "Pod":
@@ -73,8 +92,10 @@ def parse_cluster(body: bytes, *, name: str, zone_label: str) -> ClusterFile:
                     pods_json[pod.key] = bytes(item)
                 case "PodGroup":
                     groups.append(pod_group_from_json(item))
+                case kind if kind in keep:
+                    others.append(Other(number, head.apiVersion, kind, bytes(item)))
                 case _:
                     continue
         except ValueError as error:
             raise ConfigError(f"{name}: items[{number}]: {error}") from error
-    return ClusterFile(tuple(nodes), tuple(pods), tuple(groups), pods_json)
+    return ClusterFile(tuple(nodes), tuple(pods), tuple(groups), pods_json, tuple(others))

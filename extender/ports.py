@@ -128,8 +128,11 @@ class Identity:
 class Reviews(Protocol):
     """What the API server says about people who come to us."""
 
-    async def who(self, token: str) -> Identity | None:
-        """Whose token it is; None: nobody's. Errors: ApiError, ApiUnavailableError."""
+    async def who(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
+        """Whose token it is; None: nobody's, or for none of `audiences` (none given: for the API server itself).
+
+        Errors: ApiError, ApiUnavailableError.
+        """
 
     async def may(self, who: Identity, verb: str, path: str) -> bool:
         """Whether `who` has the right to `verb` (get, post) this address. Errors: ApiError, ApiUnavailableError."""

@@ -7,11 +7,12 @@ not cross a network readable; what would be so is refused when the settings are 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from extender.settings_tls import TlsSettings, is_loopback
-from extender.settings_types import Positive, Section
+from extender.settings_types import Positive, Section, names
 
 
 class ReportSettings(Section):
@@ -24,6 +25,9 @@ class ReportSettings(Section):
     """Address of `port`; `null`: the same as `host` of the verbs."""
     service_accounts: bool = True
     """A pod may show the token of a service account of the job's own namespace (TokenReview)."""
+    audiences: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(names)] = ()
+    """What a token must have been made for, such as `netgang`; a pod's usual token is then refused. Empty: for the API
+    server, as the usual one is (docs/reporting.md)."""
     secret_file: Path | None = None
     """File with a secret of at least 16 characters; who shows it as a bearer token may report for every job."""
     plain: bool = False

@@ -30,11 +30,13 @@ from extender.elastic.rooms import Rooms
 from extender.elastic.strangers import Strangers
 from extender.elastic.under_way import facts_of, from_notes
 from extender.elastic.views import gang_key_of
-from extender.elastic.words import cause_of_growth, remember
+from extender.elastic.words import cause_of_growth, remember, tell_why_nobody
+from extender.service.slices import in_slices
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
 from scoring.plan.holds import WANTS_ROOM
-from scoring.scaling.adjust import Adjustment, adjust_in_steps
+from scoring.plan.steps import Steps
+from scoring.scaling.adjust import adjust_in_steps
 from scoring.scaling.change import ScaleIn
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import Options
@@ -53,8 +55,14 @@ _ENDED = object()
 
 _log = logging.getLogger(__name__)
 
-Wishes = Callable[[Sequence[ElasticJob]], Mapping[JobKey, int]]
+Wishes = Callable[[Sequence[ElasticJob]], Steps[Mapping[JobKey, int]]]
 """What the jobs' own metrics ask for now: job → workers."""
+
+
+def nobody_wishes(_: Sequence[ElasticJob]) -> Steps[Mapping[JobKey, int]]:
+    """`Wishes` where nothing is reported."""
+    yield
+    return {}
 
 
 class Feed(Protocol):
@@ -79,7 +87,7 @@ class Elastic:
         *,
         acting: Callable[[], bool] = lambda: True,
         feed: Feed,
-        wishes: Wishes = lambda _: {},
+        wishes: Wishes = nobody_wishes,
     ) -> None:
         self._parts = parts
         self._options = options
@@ -245,16 +253,19 @@ class Elastic:
     async def _adjust(self, served: GangKey | None) -> None:
         """One pass over all jobs, from the newest plan and its snapshot; for `served` alone, if that is a gang."""
         parts = self._parts
-        jobs = [view.job for view in self._records.views.values() if view.job is not None]
-        snapshot = parts.planner.snapshot
+        began_s = parts.clock.monotonic_s()
+        wishes = await in_slices(self._wishes(self._jobs()))
+        jobs, snapshot = (
+            self._jobs(),
+            parts.planner.snapshot,
+        )  # and the plan of this snapshot: nothing waits from here on
         if not jobs or snapshot is None:
             self._records.verdict = Verdict()
             return
         if served is not None:  # with its claim it would count as helped
             claims = {key: claim for key, claim in snapshot.claims.items() if key != served}
             snapshot = replace(snapshot, claims=claims)
-        facts, began_s = self._facts_now(), parts.clock.monotonic_s()
-        wishes = self._wishes(jobs)
+        facts = self._facts_now()
         steps = adjust_in_steps(
             snapshot,
             parts.planner.current,
@@ -265,18 +276,13 @@ class Elastic:
             now_s=parts.clock.now_s(),
             memo=parts.planner.memo,
         )
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                decided: Adjustment = done.value
-                break
-            await asyncio.sleep(0)
+        decided = await in_slices(steps)
         now_s = parts.clock.monotonic_s()
         self._not_before_s = now_s + _STRETCH * (now_s - began_s)
         self._again_s = now_s + _AGAIN_S
         self._decided_for = facts if not decided.changes else None
         remember(self._records, decided)
+        tell_why_nobody(parts, decided.scale_in)
         if served in (None, decided.scale_in.beneficiary):
             await self._give_way(decided.scale_in)
         if served is not None:
@@ -286,6 +292,10 @@ class Elastic:
         by_key = {job.key: job for job in jobs}
         for one in decided.scale_out.changes:
             await self._resizes.apply((one,), cause_of_growth(one, by_key[one.job], wishes))
+
+    def _jobs(self) -> list[ElasticJob]:
+        """The jobs as decisions see them."""
+        return [view.job for view in self._records.views.values() if view.job is not None]
 
     async def _give_way(self, decided: ScaleIn) -> None:
         """Take workers away for the first waiting gang, whose room is kept from before the first of them goes."""

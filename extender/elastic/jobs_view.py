@@ -12,7 +12,7 @@ from typing import Any, Final
 from extender.cache import ClusterCache
 from extender.elastic.records import Change, JobView, Records
 from extender.elastic.reports import find_jobs
-from extender.elastic.series import Point, SeriesBook
+from extender.elastic.series import SeriesBook
 from extender.elastic.wishing import MetricWishes
 from extender.ports import Clock
 from extender.service.documents import links_document
@@ -23,8 +23,10 @@ from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.plan import take_commitments
 from scoring.plan.run import Run
-from scoring.queue.report import Entry, report
+from scoring.plan.steps import Steps
+from scoring.queue.report import Entry, report_in_steps
 from scoring.scaling.policies import Wish
+from scoring.scaling.series import Point
 from scoring.scaling.worth import link_points
 from scoring.snapshot import Snapshot
 from scoring.waits import JobState
@@ -34,6 +36,8 @@ Document = dict[str, Any]
 MOST_JOBS: Final = 1000
 USUAL_JOBS: Final = 200
 _LAST_POINTS: Final = 20
+_JOBS_A_STEP: Final = 4
+"""Jobs shown between two moments to pause: the links of each are looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +70,22 @@ class JobsView:
         self._clock = clock
         self._wishes = wishes
 
-    def document(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> Document:
-        """All jobs by name, the first `limit` of them in short. Cost: as the queue, and O(nodes) a job shown."""
-        moment = self._moment()
+    def steps(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> Steps[Document]:
+        """All jobs by name, the first `limit` of them in short. Cost: as the queue, and O(nodes) a job shown.
+
+        In steps (S15); what it says is of the moment of the first one.
+        """
+        moment = yield from self._moment()
         found = sorted(
             (view for view in self._records.views.values() if namespace in (None, view.key.namespace)),
             key=lambda view: view.key,
         )
         verdict = self._records.verdict
+        shown: list[Document] = []
+        for number, view in enumerate(found[:limit], start=1):
+            shown.append(self._short(view, moment))
+            if number % _JOBS_A_STEP == 0:
+                yield from moment.run.pause()
         return {
             "at_s": moment.now_s,
             "counts": dict(sorted(Counter(_state(view, moment).value for view in found).items())),
@@ -82,20 +94,20 @@ class JobsView:
                 "reason": verdict.reason or None,
                 "detail": verdict.detail,
             },
-            "jobs": [self._short(view, moment) for view in found[:limit]],
+            "jobs": shown,
             "of": len(found),
         }
 
-    def job(self, namespace: str, name: str, *, kind: str | None = None) -> Sequence[Document]:
-        """Everything about the jobs of this name, nearly always one; empty: none is known."""
+    def job(self, namespace: str, name: str, *, kind: str | None = None) -> Steps[Sequence[Document]]:
+        """Everything about the jobs of this name, nearly always one; empty: none is known. In steps."""
         views = find_jobs(self._records.views, namespace, name, kind=kind)
-        moment = self._moment()
+        moment = yield from self._moment()
         return [self._long(view, moment) for view in views]
 
-    def _moment(self) -> _Moment:
+    def _moment(self) -> Steps[_Moment]:
         planner, now_s = self._planner, self._clock.now_s()
         snapshot = planner.snapshot or self._cache.snapshot()
-        queue = report(snapshot, planner.current, planner.policy, now_s=now_s, memo=planner.memo)
+        queue = yield from report_in_steps(snapshot, planner.current, planner.policy, now_s=now_s, memo=planner.memo)
         run = Run(snapshot, planner.policy, planner.memo)
         take_commitments(run)
         return _Moment(now_s, snapshot, run, {one.gang: one for one in queue.entries})
@@ -131,7 +143,15 @@ class JobsView:
         planner, points = self._planner, self._book.of(view.key, view.uid)
         links = None
         if gang is not None:
-            found = explain(moment.snapshot, planner.current, gang, planner.policy, memo=planner.memo)
+            found = explain(
+                moment.snapshot,
+                planner.current,
+                gang,
+                planner.policy,
+                now_s=moment.now_s,
+                memo=planner.memo,
+                closest=0,
+            )
             links = None if found.links is None else links_document(found.links)
         return self._short(view, moment) | {
             "uid": view.uid,

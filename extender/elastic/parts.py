@@ -47,11 +47,14 @@ class Parts:
         """Its worker pods that go when it has `workers`: frameworks take the highest index."""
         return tuple(pod.uid for pod in self.workers(seen) if pod.index is not None and pod.index >= workers)
 
+    def subject(self, seen: Seen) -> Subject:
+        """The job, as Events are about it."""
+        key = seen.key
+        return Subject(seen.api_version, key.kind.partition(".")[0], key.namespace, key.name, seen.uid)
+
     def tell(self, seen: Seen, what: Happening, note: str) -> None:
         """An Event about the job; the same note is told once in a while."""
-        key = seen.key
-        about = Subject(seen.api_version, key.kind.partition(".")[0], key.namespace, key.name, seen.uid)
-        self.tell_of(about, what, note, note)
+        self.tell_of(self.subject(seen), what, note, note)
 
     def record(self, change: Change) -> None:
         """Keep a change, and write it into the log of decisions."""

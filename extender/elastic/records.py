@@ -125,6 +125,8 @@ class JobView:
     """The same as decisions see it; `None`: it is not elastic, finished, or has no gang of ours."""
     running: bool
     finished: bool
+    owned: bool = False
+    """Whether another controller made it, and stands for it."""
     wish: str = ""
     """What it was last wished, or refused, and why, for people."""
 

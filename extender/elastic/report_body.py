@@ -12,8 +12,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
-from extender.elastic.series import Point
 from extender.errors import BadRequestError
+from scoring.scaling.series import Point
 
 MOST_POINTS: Final = 256
 """Points of one report."""
@@ -64,7 +64,7 @@ def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> Rep
     if not isinstance(given, list) or not 0 < len(given) <= MOST_POINTS:
         count = len(given) if isinstance(given, list) else "something else"
         raise BadRequestError(f"points: must be a list of 1 to {MOST_POINTS} points, not {count}")
-    points = tuple(_point(one, f"points[{i}]", now_s=now_s, workers=workers) for i, one in enumerate(given))
+    points = tuple(read_point(one, f"points[{i}]", now_s=now_s, workers=workers) for i, one in enumerate(given))
     for i, (one, other) in enumerate(pairwise(points), start=1):
         if other.step <= one.step:
             raise BadRequestError(f"points[{i}].step: {other.step} is not above {one.step}, the one before")
@@ -128,7 +128,8 @@ def _parts(document: Any, *, now_s: float) -> tuple[Any, Any]:
             return document, False
 
 
-def _point(given: Any, where: str, *, now_s: float, workers: int | None) -> Point:
+def read_point(given: Any, where: str, *, now_s: float, workers: int | None) -> Point:
+    """One point, of which people would speak as `where`. Errors: BadRequestError, whose text begins with the field."""
     if not isinstance(given, dict):
         raise BadRequestError(f"{where}: must be an object with step, time and loss")
     if unknown := given.keys() - set(_FIELDS):

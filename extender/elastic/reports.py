@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from extender.elastic.kinds import Seen
 from extender.elastic.records import JobView
-from extender.elastic.report_body import read_report
+from extender.elastic.report_body import read_point, read_report, trainer_point
 from extender.elastic.series import SeriesBook
+from extender.errors import BadRequestError
 from extender.ports import Clock
 from scoring.scaling.job import JobKey
 
@@ -96,6 +98,27 @@ class Reports:
         self._book.add(view.key, view.uid, report.points, undo=report.restarted)
         return Answer(Outcome.ACCEPTED, points=len(report.points), step=report.points[-1].step)
 
+    def knows(self, job: JobKey) -> bool:
+        """Whether there is such a job: what others reported would be forgotten at once."""
+        return job in self._jobs()
+
+    def take_status(self, seen: Seen) -> None:
+        """Keep what the job's own `trainerStatus` says, if it is news, and can be true.
+
+        It is the newest that its trainer knows, so a step below the last one is training begun anew.
+        """
+        now_s, status = self._clock.now_s(), seen.trainer_status or {}
+        found = trainer_point(status, now_s=now_s)
+        if found is None or "lastUpdatedTime" not in status:
+            return
+        try:
+            point = read_point(found, "trainerStatus", now_s=now_s, workers=seen.workers)
+        except BadRequestError:
+            return
+        last = self._book.last(seen.key, seen.uid)
+        if last is None or (point.time_s > last.time_s and point.step != last.step):
+            self._book.add(seen.key, seen.uid, [point], undo=True)
+
     def tidy(self) -> None:
         """Forget jobs that are gone; due now and then. Cost: O(jobs that reported)."""
         jobs = self._jobs()
@@ -153,7 +176,10 @@ class _Bucket:
 def find_jobs(
     jobs: Mapping[JobKey, JobView], namespace: str, name: str, *, kind: str | None = None
 ) -> Sequence[JobView]:
-    """The jobs of this name, by kind; `kind` in any case, with or without its API group. Cost: O(jobs)."""
+    """The jobs of this name, by kind; `kind` in any case, with or without its API group. Cost: O(jobs).
+
+    Of several the ones that another controller made do not count: a TrainJob stands for its JobSet.
+    """
     wanted = None if kind is None else kind.lower()
     found = [
         view
@@ -162,4 +188,5 @@ def find_jobs(
         and key.namespace == namespace
         and wanted in (None, key.kind.lower(), key.kind.lower().partition(".")[0])
     ]
+    found = [view for view in found if not view.owned] or found
     return sorted(found, key=lambda view: view.key)

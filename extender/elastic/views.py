@@ -81,6 +81,7 @@ def view_of(seen: Seen, around: Surroundings) -> JobView:
         job=job,
         running=any(pod.phase is Phase.RUNNING for pod in workers),
         finished=seen.state is State.ENDED,
+        owned=seen.owned,
     )
 
 

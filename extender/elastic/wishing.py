@@ -10,12 +10,14 @@ from typing import Final
 
 from extender.elastic.series import SeriesBook
 from extender.ports import Clock
+from scoring.plan.steps import Steps, finish
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import MetricOptions
 from scoring.scaling.policies import Wish, wish
 from scoring.scaling.series import Series
 
 _AGAIN_S: Final = 10.0
+_JOBS_A_STEP: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,21 @@ class MetricWishes:
 
         Cost: O(jobs); for those that reported as `scoring.scaling.policies.wish`.
         """
-        now_s = self._clock.now_s()
-        looked = {job.key: self._look(job, now_s) for job in jobs}
+        return finish(self.in_steps(jobs))
+
+    def in_steps(self, jobs: Sequence[ElasticJob]) -> Steps[Mapping[JobKey, int]]:
+        """The same with a moment for others after each job that was looked at anew, and now and then (S15)."""
+        now_s, known = self._clock.now_s(), self._looked
+        looked: dict[JobKey, _Looked] = {}
+        for number, job in enumerate(jobs, start=1):
+            before = known.get(job.key)
+            looked[job.key] = self._look(job, now_s)
+            if (looked[job.key] is not before and len(looked[job.key].series)) or number % _JOBS_A_STEP == 0:
+                yield
         # who is missing for a moment, while its pods come and go, is remembered for as long as its reports are
-        kept = {key: one for key, one in self._looked.items() if self._book.last(key, one.job.uid) is not None}
-        self._looked = kept | looked
+        kept = {key: one for key, one in known.items() if self._book.last(key, one.job.uid) is not None}
+        if self._looked is known:  # else a term ended meanwhile
+            self._looked = kept | looked
         return {key: one.wish.workers for key, one in looked.items() if one.wish.workers is not None}
 
     def of(self, job: JobKey) -> Wish | None:
@@ -56,7 +68,7 @@ class MetricWishes:
 
     def forget(self) -> None:
         """Know no wish, as after a restart."""
-        self._looked.clear()
+        self._looked = {}
 
     def _look(self, job: ElasticJob, now_s: float) -> _Looked:
         series = self._book.series(job.key, job.uid)

@@ -1,13 +1,21 @@
 """What a pass over the jobs came to, in words for people: verdicts, refusals, causes."""
 
+from collections import Counter
 from collections.abc import Mapping
+from typing import Final
 
+from extender.controller.events import Happening, pod_subject
+from extender.elastic.parts import Parts, pods_job
 from extender.elastic.records import Records, Verdict, Who
 from extender.elastic.resizes import Cause
 from extender.elastic.views import NotNow
 from scoring.scaling.adjust import Adjustment
-from scoring.scaling.change import Change, Refusal
+from scoring.scaling.change import Change, Refusal, ScaleIn
 from scoring.scaling.job import ElasticJob, JobKey
+from scoring.scaling.reasons import No
+
+_IN_VAIN: Final = frozenset({No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.NOT_HEAVIEST})
+"""Reasons for which a gang waits on although there are elastic jobs"""
 
 
 def remember(records: Records, decided: Adjustment) -> None:
@@ -24,6 +32,36 @@ def remember(records: Records, decided: Adjustment) -> None:
         key: view if view.refusal == NotNow.ATTEMPT_FAILED else view.wishing(words.get(key, ""))
         for key, view in records.views.items()
     }
+
+
+def tell_why_nobody(parts: Parts, given: ScaleIn) -> None:
+    """An Event on the waiting gang's job (on one of its pods, if that is no job we know) when nobody gives way to it.
+
+    Once for each reason in a while; nothing while room is on its way to it. Cost: O(jobs).
+    """
+    gang = parts.cache.gang(given.beneficiary) if given.beneficiary is not None else None
+    if gang is None or given.reason not in _IN_VAIN:
+        return
+    first = gang.members[0]
+    about = pod_subject(first)
+    for seen in parts.jobs.all() if first.job is not None else ():
+        if pods_job(seen) == first.job:
+            about = parts.subject(seen)
+    parts.tell_of(about, Happening.GANG_WAITING, why_nobody(given), f"elastic: {given.reason}")
+
+
+def why_nobody(given: ScaleIn) -> str:
+    """Why no running job gives up workers for the first waiting gang, with how many jobs keep theirs for which reason.
+
+    >>> from scoring.ids import GangKey, Namespace
+    >>> heavy = Refusal(JobKey(Namespace("a"), "Job.batch", "j"), No.NOT_LIGHTER, "ω′ 2, the gang's 1")
+    >>> why_nobody(ScaleIn(GangKey("a/g"), reason=No.NO_JOB, refusals=(heavy,))).partition("; ")[2]
+    '1 job: the job is heavier than the gang, or as heavy and earlier'
+    """
+    counts = Counter(one.reason.value for one in given.refusals)
+    reasons = [f"{count} job{'s' if count > 1 else ''}: {reason}" for reason, count in sorted(counts.items())]
+    detail = f" ({given.detail})" if given.detail else ""
+    return "; ".join([f"No running job gives up workers for it: {given.reason}{detail}", *reasons])
 
 
 def cause_of_growth(one: Change, job: ElasticJob, wishes: Mapping[JobKey, int]) -> Cause:

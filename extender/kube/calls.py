@@ -81,10 +81,12 @@ SUSPENDED_AT: tuple[tuple[str, Resource], ...] = (
 )
 """Kind and address of each collection in which suspended owners may be; MPIJobs are served in one of two versions."""
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
+QUOTAS = Resource("", "v1", "resourcequotas")
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets")
 AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers")
 RESIZED: Mapping[tuple[str, str], Resource] = {**SUSPENDED, ("jobset.x-k8s.io", "JobSet"): JOB_SETS}
 """(API group, kind) → a job whose worker count may be changed"""
+TRAIN_JOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs")
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 
 
@@ -132,10 +134,13 @@ RESTARTS: tuple[Call, ...] = (
 )
 """Made only for gangs that are started anew as a whole: their rights are in manifests/components/restart."""
 
+EXPLAIN: tuple[Call, ...] = (Call("list", QUOTAS), Call("list", BUDGETS))
+"""Made only when somebody asks why a gang waits: their rights are in manifests/components/explain."""
+
 ELASTIC: tuple[Call, ...] = (
     *(Call(verb, resource) for resource in RESIZED.values() for verb in ("list", "watch", "patch")),
     Call("get", JOB_SETS),
-    *(Call(verb, AUTOSCALERS) for verb in ("list", "watch")),
+    *(Call(verb, resource) for resource in (AUTOSCALERS, TRAIN_JOBS) for verb in ("list", "watch")),
 )
 """Made only with `elastic.enabled`, beside those of CALLS: their rights are in manifests/components/elastic."""
 
@@ -199,7 +204,16 @@ def resource_of(path: str, more: Iterable[Resource] = ()) -> Resource:
     'pods'
     """
     bare = path.partition("?")[0]
-    for resource in (*READ, BUDGETS, JOB_SETS, AUTOSCALERS, *(one for _, one in SUSPENDED_AT), *more):
+    for resource in (
+        *READ,
+        BUDGETS,
+        QUOTAS,
+        JOB_SETS,
+        AUTOSCALERS,
+        TRAIN_JOBS,
+        *(one for _, one in SUSPENDED_AT),
+        *more,
+    ):
         if bare == resource.collection():
             return resource
         inside = f"{resource.root}/namespaces/"

@@ -3,7 +3,7 @@
 Why a transport of its own: questions of people must not take the connections on which Bindings wait.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Self
 
@@ -28,6 +28,7 @@ class _User(msgspec.Struct):
 
 class _TokenStatus(msgspec.Struct):
     authenticated: bool = False
+    audiences: list[str] | None = None
     user: _User = msgspec.field(default_factory=_User)
 
 
@@ -56,12 +57,18 @@ class KubeReviews:
         async with Transport(server, limits=_LIMITS, agent=agent) as transport:
             yield cls(transport)
 
-    async def who(self, token: str) -> Identity | None:
-        """Whose token it is; None: nobody's. Errors: ApiError, ApiUnavailableError."""
-        body = await self._create(TOKEN_REVIEW, "TokenReview", {"token": token})
+    async def who(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
+        """Whose token it is; None: nobody's, or for none of `audiences`. Errors: ApiError, ApiUnavailableError.
+
+        An authenticator that knows no audiences answers yes and names none: that yes is for the API server alone.
+        """
+        spec = {"token": token, **({"audiences": list(audiences)} if audiences else {})}
+        body = await self._create(TOKEN_REVIEW, "TokenReview", spec)
         with mapped("TokenReview"):
             found = msgspec.json.decode(body, type=_TokenReview).status
         if not found.authenticated or not found.user.username:
+            return None
+        if audiences and not set(audiences).intersection(found.audiences or ()):
             return None
         extra = tuple(sorted((key, tuple(values)) for key, values in (found.user.extra or {}).items()))
         return Identity(found.user.username, found.user.uid, tuple(found.user.groups or ()), extra)

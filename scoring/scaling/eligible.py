@@ -5,7 +5,7 @@ a STARVING gang weights do not count, because it goes before all that wait, heav
 must not be resized, that do not run, or whose last change is not over are left alone, whatever they weigh.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,8 +47,7 @@ def candidates(
     refused: list[Refusal] = []
     for number, job in enumerate(sorted(jobs, key=lambda one: one.key)):
         if number % JOBS_A_STEP == JOBS_A_STEP - 1:
-            yield from run.pause()
-            run.memo.standings.renew(run.table, run.policy, run.memo.number)  # another plan may have used them
+            yield from _pause(run)
         if job.gang == ask.gang.key:
             continue
         gang = snapshot.gangs.get(job.gang)
@@ -105,14 +104,20 @@ def weight_key(run: Run, turns: Turns, gang: Gang) -> tuple[Any, ...]:
     return turns.weight(run.ask(gang)).key(run.policy.queue.weight)
 
 
-def heaviest_first(run: Run, turns: Turns, gangs: Mapping[JobKey, Gang]) -> list[JobKey]:
+def heaviest_first(run: Run, turns: Turns, gangs: Mapping[JobKey, Gang]) -> Steps[list[JobKey]]:
     """The jobs in the queue's order: priority, weight, age, name."""
+    order: list[tuple[Any, ...]] = []
+    for number, (key, gang) in enumerate(gangs.items()):
+        if number % JOBS_A_STEP == JOBS_A_STEP - 1:
+            yield from _pause(run)
+        order.append((-gang.priority, *weight_key(run, turns, gang), gang.created_s, key))
+    return [turn[-1] for turn in sorted(order)]
 
-    def turn(key: JobKey) -> tuple[Any, ...]:
-        gang = gangs[key]
-        return (-gang.priority, *weight_key(run, turns, gang), gang.created_s, key)
 
-    return sorted(gangs, key=turn)
+def _pause(run: Run) -> Iterator[None]:
+    """A moment for others in the middle of weighing."""
+    yield from run.pause()
+    run.memo.standings.renew(run.table, run.policy, run.memo.number)  # another plan may have used them
 
 
 def _outranks(job: ElasticJob, gang: Gang, run: Run, turns: Turns, ask: Ask) -> Refusal | None:

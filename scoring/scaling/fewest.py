@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from scoring.model import Pod
+from scoring.plan.steps import Steps
 from scoring.scaling.tally import Ledger, Tally
 
 T = TypeVar("T")
@@ -36,34 +37,38 @@ def gathered(ledger: Ledger, gone: Sequence[Pod], jobs: Sequence[Sequence[Pod]])
 
     `jobs`: each job's pods in the order in which they leave. Cost: O(steps · classes) for each zone and worker taken.
     """
+    zones: list[set[int]] = []
+    for number, pods in enumerate(jobs, start=1):
+        rows = (ledger.row(pod) for pod in pods)
+        zones.append({int(ledger.zone_of[row]) for row in rows if row is not None})
+        if number % _COUNTS_A_STEP == 0:
+            yield None
     for group in ledger.groups:
-        here = set(group)
-        rows = ([ledger.row(pod) for pod in pods] for pods in jobs)
-        near = [any(row is not None and int(ledger.zone_of[row]) in here for row in some) for some in rows]
+        near = [number for number, some in enumerate(zones) if not some.isdisjoint(group)]
         yield None
-        yield from _Gathering(ledger.tally(gone), group, jobs).run(near)
+        yield from _Gathering(ledger.tally(gone), group, jobs, near).run()
 
 
 class _Gathering:
     """One zone's way."""
 
-    def __init__(self, tally: Tally, group: Sequence[int], jobs: Sequence[Sequence[Pod]]) -> None:
-        self._tally, self._group, self._jobs = tally, group, jobs
+    def __init__(self, tally: Tally, group: Sequence[int], jobs: Sequence[Sequence[Pod]], near: Sequence[int]) -> None:
+        """`near`: jobs with a pod in the zone, by number."""
+        self._tally, self._group, self._jobs, self._near = tally, group, jobs, near
         self._taken = [0] * len(jobs)
         self._offers: dict[int, tuple[float, int]] = {}
         """job → (members gained for each pod, pods) of its best next pods"""
         self._at: dict[str, set[int]] = {}
         """node → jobs with a pod there"""
-        for number, pods in enumerate(jobs):
-            for pod in pods:
+        for number in near:
+            for pod in jobs[number]:
                 self._at.setdefault(str(pod.node), set()).add(number)
 
-    def run(self, near: Sequence[bool]) -> Iterator[Taken | None]:
-        """`None` now and then, at last the way; nothing at last: all that are `near` are not enough together."""
-        for number in range(len(self._jobs)):
-            if near[number]:
-                self._look_at(number)
-            if number % _COUNTS_A_STEP == 0:
+    def run(self) -> Iterator[Taken | None]:
+        """`None` now and then, at last the way; nothing at last: all that are near are not enough together."""
+        for looked, number in enumerate(self._near):
+            self._look_at(number)
+            if looked % _COUNTS_A_STEP == 0:
                 yield None
         while self._tally.lacking(self._group):
             if not self._offers:
@@ -71,7 +76,7 @@ class _Gathering:
             yield None
             number = min(self._offers, key=lambda one: (-self._offers[one][0], one))
             self._take(number, self._offers[number][1])
-        for number in range(len(self._jobs) - 1, -1, -1):
+        for number in reversed(self._near):
             self._give_back(number)
         yield tuple(self._taken)
 
@@ -112,14 +117,17 @@ class _Gathering:
 
 
 def fewer(
-    limits: Sequence[int], than: int, perhaps: Callable[[Taken], bool], passes: Callable[[Taken], T | None]
+    limits: Sequence[int], than: int, perhaps: Callable[[Taken], bool], passes: Callable[[Taken], Steps[T | None]]
 ) -> Iterator[tuple[Taken, T] | None]:
     """A way with fewer steps than `than`; `None` between looks, and nothing at last if there is none, or it is too far.
 
     >>> def sum_of_weights(taken): return taken[0] * 1 + taken[1] * 3 >= 4
-    >>> [found for found in fewer([2, 2], 9, sum_of_weights, lambda taken: "fits") if found is not None]
+    >>> def fits(taken):
+    ...     yield
+    ...     return "fits"
+    >>> [found for found in fewer([2, 2], 9, sum_of_weights, fits) if found is not None]
     [((1, 1), 'fits')]
-    >>> [found for found in fewer([2, 2], 2, sum_of_weights, lambda taken: "fits") if found is not None]
+    >>> [found for found in fewer([2, 2], 2, sum_of_weights, fits) if found is not None]
     []
     """
     counts = trials = 0
@@ -130,19 +138,23 @@ def fewer(
                 return
             if perhaps(taken):
                 trials += 1
-                result = passes(taken)
+                result = yield from passes(taken)
                 if result is not None:
                     yield taken, result
                     return
-                yield None
             elif counts % _COUNTS_A_STEP == 0:
                 yield None
 
 
-def enough(limits: Sequence[int], result: T, passes: Callable[[Taken], T | None]) -> Iterator[tuple[Taken, T] | None]:
+def enough(
+    limits: Sequence[int], result: T, passes: Callable[[Taken], Steps[T | None]]
+) -> Iterator[tuple[Taken, T] | None]:
     """As few of the first jobs as pass with all their steps. All jobs do, with `result`. `None` between looks.
 
-    >>> list(enough([1, 2, 1], 4, lambda taken: sum(taken) if sum(taken) >= 3 else None))[-1]
+    >>> def passes(taken):
+    ...     yield
+    ...     return sum(taken) if sum(taken) >= 3 else None
+    >>> list(enough([1, 2, 1], 4, passes))[-1]
     ((1, 2, 0), 3)
     """
     too_few, number = 0, len(limits)
@@ -150,8 +162,7 @@ def enough(limits: Sequence[int], result: T, passes: Callable[[Taken], T | None]
     while number - too_few > 1:
         middle = (number + too_few) // 2
         taken = (*limits[:middle], *[0] * (len(limits) - middle))
-        found = passes(taken)
-        yield None
+        found = yield from passes(taken)
         if found is None:
             too_few = middle
         else:

@@ -4,13 +4,14 @@ Rule (S18): frameworks remove the highest index first, so a job's plan is a pref
 worker without a node costs nothing and frees nothing; a prefix therefore ends with a worker that has one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from scoring.model import Gang, Pod, Role
 from scoring.network import Ints
+from scoring.resources import Resources
 from scoring.scaling.job import ElasticJob
 from scoring.snapshot import NodeTable, Snapshot
 
@@ -73,24 +74,22 @@ def going(snapshot: Snapshot, jobs: Iterable[ElasticJob]) -> tuple[Pod, ...]:
     )
 
 
-def room_of(table: NodeTable, pods: Iterable[Pod]) -> Mapping[int, Ints]:
-    """Row of the node table → what `pods` take there (resources,); pods on unknown nodes take nothing."""
-    rooms: dict[int, Ints] = {}
+def room_of(table: NodeTable, pods: Iterable[Pod]) -> Ints:
+    """What `pods` take of each node, (nodes, resources); pods on unknown nodes take nothing. Cost: O(nodes + pods).
+
+    >>> from tests.builders import bound, node, pod, snapshot
+    >>> table = snapshot([node("n1"), node("n2")], []).table
+    >>> table.axis[0], room_of(table, [bound(pod(name, cpu="2"), "n2") for name in ("p", "q")])[:, 0].tolist()
+    ('cpu', [0, 4000])
+    """
+    rows: dict[Resources, list[int]] = {}
     for pod in pods:
         row = table.index.get(pod.node) if pod.node is not None else None
-        request = table.vector(pod.requests) if row is not None else None
-        if row is not None and request is not None:
-            rooms[row] = rooms[row] + request if row in rooms else request
+        if row is not None:
+            rows.setdefault(pod.requests, []).append(row)
+    rooms = np.zeros((len(table.nodes), len(table.axis)), np.int64)
+    for requests, at in rows.items():
+        vector = table.vector(requests)
+        if vector is not None:
+            rooms += np.bincount(at, minlength=len(rooms))[:, None] * vector
     return rooms
-
-
-def without(used: Ints, rooms: Mapping[int, Ints]) -> Ints:
-    """`used` (nodes, resources) once the pods are gone.
-
-    >>> without(np.array([[4, 1], [2, 1]]), {0: np.array([3, 1])}).tolist()
-    [[1, 0], [2, 1]]
-    """
-    left = np.array(used)
-    for row, amounts in rooms.items():
-        left[row] -= amounts
-    return left

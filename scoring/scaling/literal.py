@@ -17,7 +17,7 @@ import numpy as np
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod, Role
 from scoring.network import Ints
-from scoring.plan import Memo, take_commitments
+from scoring.plan import Admission, Memo, take_admissions, take_commitments
 from scoring.plan.run import Run
 from scoring.plan.turns import Turns
 from scoring.policy import Policy
@@ -49,9 +49,15 @@ class LiteralScaleIn:
 
 
 def scale_in(
-    snapshot: Snapshot, jobs: Sequence[ElasticJob], new: GangKey, policy: Policy, *, decrement: int | None
+    snapshot: Snapshot,
+    jobs: Sequence[ElasticJob],
+    new: GangKey,
+    policy: Policy,
+    *,
+    decrement: int | None,
+    ahead: Sequence[Admission] = (),
 ) -> LiteralScaleIn:
-    """Algorithm 2 for the gang `new`; `decrement`: l_dw. Cost: O(workers).
+    """Algorithm 2 for the gang `new`; `decrement`: l_dw, `ahead`: who is given room before it. Cost: O(workers).
 
     >>> from tests.builders import node, snapshot
     >>> from tests.scoring.scaling import TRUSTING, elastic, waiting, workers
@@ -61,7 +67,7 @@ def scale_in(
     >>> found.possible, found.node, [removal.pod for removal in found.plan]  # the ps's node would come last
     (True, 'n2', ['uid-default-light-worker-2'])
     """
-    run, weights = _weighed(snapshot, jobs, policy)
+    run, weights = _weighed(snapshot, jobs, policy, ahead)
     gang = snapshot.gangs[new]
     wanted = _total(run, minimum_members(gang))
     turns = Turns(run, now_s=gang.created_s)
@@ -95,9 +101,16 @@ def scale_in(
 
 
 def scale_out(
-    snapshot: Snapshot, jobs: Sequence[ElasticJob], policy: Policy, *, increment: int | None
+    snapshot: Snapshot,
+    jobs: Sequence[ElasticJob],
+    policy: Policy,
+    *,
+    increment: int | None,
+    ahead: Sequence[Admission] = (),
 ) -> tuple[tuple[JobKey, NodeName], ...]:
-    """Algorithm 3: a further worker of which job goes to which node; `increment`: l_iw. Cost: O(workers · nodes).
+    """Algorithm 3: a further worker of which job goes to which node. Cost: O(workers · nodes).
+
+    `increment`: l_iw; `ahead`: who is given room before anybody grows.
 
     >>> from tests.builders import node, snapshot
     >>> from tests.scoring.scaling import TRUSTING, elastic, workers
@@ -107,7 +120,7 @@ def scale_out(
     >>> [(key.name, where) for key, where in scale_out(cluster, jobs, TRUSTING, increment=2)]
     [('heavy', 'n1'), ('heavy', 'n1'), ('light', 'n2')]
     """
-    run, weights = _weighed(snapshot, jobs, policy)
+    run, weights = _weighed(snapshot, jobs, policy, ahead)
     free: Ints = np.array(run.room.free)
     given: list[tuple[JobKey, NodeName]] = []
     for job in sorted((job for job in jobs if job.key in weights), key=lambda job: (weights[job.key], job.key)):
@@ -126,11 +139,12 @@ def scale_out(
 
 
 def _weighed(
-    snapshot: Snapshot, jobs: Sequence[ElasticJob], policy: Policy
+    snapshot: Snapshot, jobs: Sequence[ElasticJob], policy: Policy, ahead: Sequence[Admission]
 ) -> tuple[Run, Mapping[JobKey, tuple[Any, ...]]]:
     """The room, and the weight of each job that runs and may be resized."""
     run = Run(snapshot, policy, Memo())
     take_commitments(run)
+    take_admissions(run, ahead)
     turns = Turns(run, now_s=0.0)
     running = [job for job in jobs if job.refusal is None and (gang := snapshot.gangs.get(job.gang)) and gang.placed]
     return run, {job.key: weight_key(run, turns, snapshot.gangs[job.gang]) for job in running}

@@ -74,16 +74,17 @@ class Wish:
 def wish(job: ElasticJob, series: Series, memory: Memory | None, options: MetricOptions, *, now_s: float) -> Wish:
     """What the job wishes now. Cost: O(n) in reports, and for `curve` a fit.
 
-    >>> from scoring.scaling.series import NOTHING, Point, appended
+    >>> from scoring.scaling.series import Point
+    >>> from scoring.scaling.told import Told
     >>> from tests.scoring.scaling import elastic, workers
     >>> job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.LOSS)
-    >>> told = NOTHING
+    >>> told = Told()
     >>> for step in range(0, 501, 10):
-    ...     told = appended(told, Point(step, float(step), loss=2.0 - step / 500, workers=3))
-    >>> found = wish(job, told, None, MetricOptions(), now_s=500.0)
+    ...     told.add(Point(step, float(step), loss=2.0 - step / 500, workers=3))
+    >>> found = wish(job, told.series(), None, MetricOptions(), now_s=500.0)
     >>> found.workers, str(found.reason)
     (6, 'the loss falls')
-    >>> wish(job, NOTHING, None, MetricOptions(), now_s=0.0).workers is None
+    >>> wish(job, Told().series(), None, MetricOptions(), now_s=0.0).workers is None
     True
     """
     if job.wants is Wants.OFF:

@@ -36,6 +36,9 @@ from scoring.scaling.trial import WANTS_ROOM, Trial, in_turn
 from scoring.scaling.worth import worth_of
 from scoring.snapshot import Snapshot
 
+_WORTHS_A_STEP = 4
+"""Jobs whose links are looked at between two moments to pause: up to 2 ms each where the network data are new."""
+
 
 def scale_in(
     snapshot: Snapshot,
@@ -91,7 +94,7 @@ def scale_in_in_steps(
     ahead = in_turn(plan, before=plan.waiting[key].rank)
     trial = Trial(snapshot, ahead, ask, policy, now_s=now_s, memo=memo)
     gone = going(snapshot, jobs)
-    if trial.may_fit(gone) and trial.place(gone) is not None:
+    if trial.may_fit(gone) and (yield from trial.place_in_steps(gone)) is not None:
         words = f"{len(gone)} pods are going" if gone else "there is room already"
         return ScaleIn(key, reason=No.ROOM_IS_COMING, detail=words)
     yield from run.pause()
@@ -99,12 +102,13 @@ def scale_in_in_steps(
     if options.condition is Condition.HEAVIEST and not turns.starving(ask) and not _is_heaviest(run, turns, ask):
         return ScaleIn(key, reason=No.NOT_HEAVIEST)
     able, refusals = yield from candidates(snapshot, jobs, run, turns, ask, options, now_s=now_s)
-    near, elsewhere = _near(trial, able)
+    near, elsewhere = yield from _near(run, trial, able)
     refusals = (*refusals, *elsewhere)
     if not near:
         return ScaleIn(key, reason=No.NO_JOB, refusals=_sorted(refusals))
     everything = [*gone, *_pods(near, [len(one.steps) for one in near])]
-    best = trial.place(everything) if trial.may_fit(everything) else None
+    perhaps = yield from trial.may_fit_in_steps(everything)
+    best = (yield from trial.place_in_steps(everything)) if perhaps else None
     yield from run.pause()
     if best is None:
         return ScaleIn(key, reason=No.NOT_ENOUGH, detail=_offered(near), refusals=_sorted(refusals))
@@ -127,8 +131,8 @@ def _chosen(
     def gone_with(taken: Taken) -> list[Pod]:
         return [*gone, *_pods(ordered, taken)]
 
-    def passes(taken: Taken) -> Placed | None:
-        return trial.place(gone_with(taken))
+    def passes(taken: Taken) -> Steps[Placed | None]:
+        return trial.place_in_steps(gone_with(taken))
 
     limits = [len(one.steps) for one in ordered]
     some: list[Taken] = []
@@ -138,10 +142,10 @@ def _chosen(
         yield from run.pause()
     found: tuple[Taken, Placed] | None = None
     for way in sorted(some, key=lambda taken: (sum(taken), [-number for number in taken])):
-        placed = passes(way)
+        there = yield from passes(way)
         yield from run.pause()
-        if placed is not None:
-            found = way, placed
+        if there is not None:
+            found = way, there
             break
     if found is None:
         for look in enough(limits, best, passes):
@@ -198,11 +202,13 @@ def _if_the_planner_agrees(
     return ScaleIn(made.beneficiary, reason=No.GIVEN_TO_OTHERS, refusals=_sorted(refusals))
 
 
-def _near(trial: Trial, able: Sequence[Candidate]) -> tuple[list[Candidate], list[Refusal]]:
+def _near(run: Run, trial: Trial, able: Sequence[Candidate]) -> Steps[tuple[list[Candidate], list[Refusal]]]:
     """Each job's steps down to the last worker on a node that concerns the gang; jobs without any are refused."""
     near: list[Candidate] = []
     refused: list[Refusal] = []
-    for one in able:
+    for number, one in enumerate(able, start=1):
+        if number % (4 * JOBS_A_STEP) == 0:
+            yield from run.pause()
         last = max((n for n, step in enumerate(one.steps, start=1) if trial.concerns(step.pod)), default=0)
         if last:
             near.append(replace(one, steps=one.steps[:last]))
@@ -218,11 +224,13 @@ def _in_order(run: Run, ahead: Sequence[Admission], near: Sequence[Candidate], b
     worths = []
     for number, one in enumerate(near):
         worths.append((worth_of(run, one.gang, one.steps, wanted), one.job.key, number))
-        if number % JOBS_A_STEP == JOBS_A_STEP - 1:
+        if number % _WORTHS_A_STEP == _WORTHS_A_STEP - 1:
             yield from run.pause()
     ordered = [near[number] for _, _, number in sorted(worths)]
+    yield from run.pause()
     ordered.sort(key=lambda one: one.weight, reverse=True)  # a smaller key is a heavier job; equal ones stay in order
     ordered.sort(key=lambda one: one.gang.priority)
+    yield from run.pause()
     return ordered
 
 

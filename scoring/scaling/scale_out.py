@@ -23,7 +23,7 @@ from scoring.plan import Memo, Plan, take_admissions, take_commitments
 from scoring.plan.holds import nodes_held
 from scoring.plan.outcome import Placed, Refused
 from scoring.plan.place import kind_of, place_minimum_in_steps, place_more
-from scoring.plan.run import Run
+from scoring.plan.run import Run, with_ratios
 from scoring.plan.shares import Shares
 from scoring.plan.steps import Steps, finish
 from scoring.plan.turns import Turns
@@ -32,7 +32,7 @@ from scoring.room import fit_counts
 from scoring.scaling.change import Change, Refusal, ScaleOut
 from scoring.scaling.eligible import JOBS_A_STEP, all_placed, heaviest_first, resizable
 from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.leaving import going, room_of, without
+from scoring.scaling.leaving import going, room_of
 from scoring.scaling.newcomers import newcomers
 from scoring.scaling.options import Options
 from scoring.scaling.reasons import No
@@ -97,15 +97,15 @@ def scale_out_in_steps(
             growing[job.key] = job
         if number % JOBS_A_STEP == 0:
             yield from run.pause()
-    order = growth.in_order(Turns(run, now_s=now_s, previous=plan))
+    order = yield from growth.in_order(Turns(run, now_s=now_s, previous=plan))
     for key in order:
-        growth.grow(key, min(growing[key].grow_back_to or 0, targets[key]))
+        yield from growth.grow(key, min(growing[key].grow_back_to or 0, targets[key]))
         yield from run.pause()
     for key in order:
         job = growing[key]
         had = max(job.workers, min(job.grow_back_to or 0, targets[key]))
         unlimited = options.increment is None or key in (wishes or {})
-        growth.grow(key, targets[key] if unlimited else min(targets[key], had + (options.increment or 0)))
+        yield from growth.grow(key, targets[key] if unlimited else min(targets[key], had + (options.increment or 0)))
         yield from run.pause()
     changes = growth.changes()
     grown = {change.job for change in changes}
@@ -140,12 +140,15 @@ class _Growth:
         self._gangs[job.key] = gang
         return True
 
-    def in_order(self, turns: Turns) -> list[JobKey]:
+    def in_order(self, turns: Turns) -> Steps[list[JobKey]]:
         """Jobs that may grow, in the order in which they get room."""
         return heaviest_first(self._run, turns, self._gangs)
 
-    def grow(self, key: JobKey, target: int) -> None:
-        """Give the job up to `target` workers altogether, as far as there is room."""
+    def grow(self, key: JobKey, target: int) -> Steps[None]:
+        """Give the job up to `target` workers altogether, as far as there is room.
+
+        In steps: the links of its zones, where they are not known, and the placement.
+        """
         job, gang, run = self._jobs[key], self._gangs[key], self._run
         had = self._new.get(key)
         got = len(had.nodes) if had is not None else 0
@@ -156,6 +159,10 @@ class _Growth:
             return
         ask = self._shares.trimmed(replace(run.ask(gang), need=(), more=((pods[0].member_class, pods),)))
         zones = run.zones_of(node for _, node in ask.siblings)
+        if not run.scored.knows(zones, score := with_ratios(run.policy, ask)):
+            for _ in run.scored.links_in_steps(zones, score):
+                yield from run.pause()
+            yield from run.pause()
         placed = place_more(run, ask, zones, had.ends if had is not None else ()) if ask.more and zones else None
         if placed is not None:
             self._shares.admit(ask, placed.nodes)
@@ -194,9 +201,11 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
     Cost: one placement for each kind of gang that waits, and only while pods are going.
     """
     free = np.array(run.room.free)
-    gone = room_of(run.table, going(run.snapshot, jobs))
+    gone = going(run.snapshot, jobs)
+    yield from run.pause()
     if gone:
-        then = Run(replace(run.snapshot, used=without(run.snapshot.used, gone)), run.policy, run.memo)
+        used = run.snapshot.used - room_of(run.table, gone)
+        then = Run(replace(run.snapshot, used=used), run.policy, run.memo)
         take_commitments(then)
         take_admissions(then, in_turn(plan))
         for waiting in sorted(plan.waiting.values(), key=lambda one: (one.rank, one.gang)):

@@ -1,38 +1,36 @@
 """What a job has reported of its training: steps, times, loss, speed, and how many workers it had then.
 
-Why bounded and immutable: every job may report for days, and a decision must be repeatable from what it saw. Rules:
-
-- Steps only rise. A report whose step is not above the last one says that the job went back to a checkpoint: what was
-  reported from that step on is forgotten, because it is trained again. The highest step ever seen is remembered.
-- When the series is full, every second report of its older half goes: old times stay visible, more coarsely.
-- A loss or speed that was not reported is NaN; an infinite one is refused, by whoever takes reports in.
+Why immutable arrays: a decision must be repeatable from what it saw. Rules: steps only rise; a loss or speed that was
+not reported is NaN, an infinite one is refused. Which reports are kept, and for how long, is `scoring.scaling.told`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 
 import numpy as np
 
 from scoring.network import Floats, Ints
 
-MOST_POINTS = 1024
-"""Reports kept: 40 KB a job."""
-
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One report."""
+    """One report of one job: how far it is, and how well it goes. `None`: not told."""
 
     step: int
     time_s: float
-    """Unix seconds."""
+    """When, by the job's clock; Unix seconds."""
     loss: float | None = None
     samples_per_second: float | None = None
-    workers: int = 0
-    """Workers that ran at that time."""
+    """Of all workers together."""
+    accuracy: float | None = None
+    """A ratio, for people: no decision reads it."""
+    workers: int | None = None
+    """Workers in force at that time."""
 
     def __post_init__(self) -> None:
-        numbers = (self.time_s, self.loss or 0.0, self.samples_per_second or 0.0)
-        if self.step < 0 or self.workers < 0 or not np.isfinite(numbers).all() or numbers[2] < 0.0:
+        numbers = (self.time_s, self.loss or 0.0, self.samples_per_second or 0.0, self.accuracy or 0.0)
+        if self.step < 0 or (self.workers or 0) < 0 or not all(map(isfinite, numbers)) or numbers[2] < 0.0:
             raise ValueError("step, workers and speed must be at least 0, and all numbers finite")
 
 
@@ -76,31 +74,20 @@ NOTHING = Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0), n
 """Of a job that has not reported yet."""
 
 
-def appended(series: Series, point: Point, *, most: int = MOST_POINTS) -> Series:
-    """The series with one more report; at most `most` ones. Cost: O(n).
+def series_of(points: Sequence[Point], top_step: int) -> Series:
+    """Points, by ascending step, as arrays; what was not told is NaN, and no workers.
 
-    >>> grown = NOTHING
-    >>> for step in (10, 20, 30, 20):  # at the last the job went back to a checkpoint
-    ...     grown = appended(grown, Point(step, time_s=float(step), loss=1.0))
-    >>> grown.step.tolist(), grown.top_step
-    ([10, 20], 30)
-    >>> for step in range(21, 29):
-    ...     grown = appended(grown, Point(step, time_s=float(step)), most=6)
-    >>> grown.step.tolist()
-    [10, 24, 25, 26, 27, 28]
+    >>> found = series_of([Point(1, 10.0, 0.5), Point(2, 11.0, 0.4, samples_per_second=8.0, workers=3)], 9)
+    >>> found.step.tolist(), found.samples_per_second.tolist(), found.workers.tolist(), found.top_step
+    ([1, 2], [nan, 8.0], [0, 3], 9)
     """
-    kept = series.part(series.step < point.step) if len(series) and series.step[-1] >= point.step else series
-    if len(kept) >= most:
-        chosen = np.ones(len(kept), np.bool_)
-        chosen[1 : len(kept) // 2 : 2] = False
-        kept = kept.part(chosen)
     return Series(
-        step=np.append(kept.step, point.step),
-        time_s=np.append(kept.time_s, point.time_s),
-        loss=np.append(kept.loss, np.nan if point.loss is None else point.loss),
-        samples_per_second=np.append(
-            kept.samples_per_second, np.nan if point.samples_per_second is None else point.samples_per_second
+        step=np.array([one.step for one in points], np.int64),
+        time_s=np.array([one.time_s for one in points], np.float64),
+        loss=np.array([np.nan if one.loss is None else one.loss for one in points], np.float64),
+        samples_per_second=np.array(
+            [np.nan if one.samples_per_second is None else one.samples_per_second for one in points], np.float64
         ),
-        workers=np.append(kept.workers, point.workers),
-        top_step=max(series.top_step, point.step),
+        workers=np.array([one.workers or 0 for one in points], np.int64),
+        top_step=top_step,
     )

@@ -70,11 +70,12 @@ def speed_of(series: Series, *, serial_ratio: float) -> Speed | None:
 def stall_s(series: Series) -> float | None:
     """Median cost of the changes that the series shows, in seconds; `None`: it shows none.
 
-    >>> from scoring.scaling.series import NOTHING, Point, appended
-    >>> told = NOTHING
+    >>> from scoring.scaling.series import Point
+    >>> from scoring.scaling.told import Told
+    >>> told = Told()
     >>> for step, time_s, workers in ((1, 1.0, 3), (2, 2.0, 3), (3, 3.0, 3), (4, 44.0, 6), (5, 45.0, 6)):
-    ...     told = appended(told, Point(step, time_s, workers=workers))
-    >>> stall_s(told)
+    ...     told.add(Point(step, time_s, workers=workers))
+    >>> stall_s(told.series())
     40.0
     """
     changes = np.flatnonzero(np.diff(series.workers) != 0)
@@ -95,11 +96,12 @@ def progress(series: Series, speed: Speed) -> Floats:
     Each step counts for what a step trains with the workers of its time: in synchronous training more workers make
     bigger steps, in asynchronous training more of them. Where nothing tells, all steps count alike.
 
-    >>> from scoring.scaling.series import NOTHING, Point, appended
-    >>> told = NOTHING
+    >>> from scoring.scaling.series import Point
+    >>> from scoring.scaling.told import Told
+    >>> told = Told()
     >>> for step in range(3):
-    ...     told = appended(told, Point(step, float(step), samples_per_second=64.0, workers=2))
-    >>> progress(told, speed_of(told, serial_ratio=0.2)).tolist()
+    ...     told.add(Point(step, float(step), samples_per_second=64.0, workers=2))
+    >>> progress(told.series(), speed_of(told.series(), serial_ratio=0.2)).tolist()
     [0.0, 64.0, 128.0]
     """
     per_step = np.ones(len(series))

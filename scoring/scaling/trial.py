@@ -12,14 +12,16 @@ from scoring.model import Pod
 from scoring.plan import Admission, Memo, Plan, take_admissions, take_commitments
 from scoring.plan.ask import Ask
 from scoring.plan.outcome import Placed
-from scoring.plan.place import place_minimum
+from scoring.plan.place import place_minimum_in_steps
 from scoring.plan.run import Run
+from scoring.plan.steps import Steps, finish
 from scoring.policy import Policy
 from scoring.reasons import Reason
-from scoring.scaling.leaving import room_of, without
+from scoring.scaling.leaving import room_of
 from scoring.scaling.tally import Ledger
 from scoring.snapshot import Snapshot
 
+_PODS_A_STEP = 128
 WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})
 """Why a gang waits that could start if there were room."""
 
@@ -35,7 +37,8 @@ class Trial:
         self._policy, self._now_s, self._memo = policy, now_s, memo
         self.placements = 0
         """Real placements so far: what a search is bounded by."""
-        self.ledger = Ledger(self._run(snapshot), ask)
+        self._first = self._run(snapshot)
+        self.ledger = Ledger(self._first, ask)
         """For counting."""
 
     def concerns(self, pod: Pod) -> bool:
@@ -52,16 +55,31 @@ class Trial:
         """Whether counting leaves it possible that the gang fits. Cost: O(pods · classes)."""
         return self.ledger.tally(gone).may_fit()
 
+    def may_fit_in_steps(self, gone: Sequence[Pod]) -> Steps[bool]:
+        """The same with a moment for others now and then (S15)."""
+        tally = self.ledger.tally()
+        for begin in range(0, len(gone), _PODS_A_STEP):
+            for pod in gone[begin : begin + _PODS_A_STEP]:
+                tally.leave(pod)
+            yield from self._first.pause()
+        return tally.may_fit()
+
     def place(self, gone: Sequence[Pod]) -> Placed | None:
         """Where the gang's minimum set goes once the pods are gone; `None`: nowhere. Cost: one placement."""
+        return finish(self.place_in_steps(gone))
+
+    def place_in_steps(self, gone: Sequence[Pod]) -> Steps[Placed | None]:
+        """The same with a moment for others before it and between two zones (S15)."""
         self.placements += 1
-        outcome = place_minimum(self._run(self.after(gone)), self._ask, now_s=self._now_s)
+        run = self._run(self.after(gone))
+        yield from run.pause()
+        outcome = yield from place_minimum_in_steps(run, self._ask, now_s=self._now_s)
         return outcome if isinstance(outcome, Placed) else None
 
-    def after(self, gone: Iterable[Pod]) -> Snapshot:
-        """The snapshot in which the pods use nothing."""
-        rooms = room_of(self._snapshot.table, gone)
-        return replace(self._snapshot, used=without(self._snapshot.used, rooms)) if rooms else self._snapshot
+    def after(self, gone: Sequence[Pod]) -> Snapshot:
+        """The snapshot in which the pods use nothing. Cost: O(nodes + pods)."""
+        used = self._snapshot.used
+        return replace(self._snapshot, used=used - room_of(self._snapshot.table, gone)) if gone else self._snapshot
 
     def _run(self, snapshot: Snapshot) -> Run:
         run = Run(snapshot, self._policy, self._memo)

@@ -205,8 +205,10 @@ async def test_a_job_gives_way_and_grows_back(site: Site, pair: Pair) -> None:
     """It shrinks to what a heavier job needs and not below its minimum; a third job that comes meanwhile gets nothing.
 
     The heavier job starts whole within seconds after the removed pods are gone. When it ends, the third starts and the
-    first has all its workers again. Neither of the first two is ever anything but Running.
+    first has all its workers again. Neither of the first two is ever anything but Running. A budget that allows no
+    disruption changes nothing: operators delete their own pods without asking it.
     """
+    await site.api.create(_no_disruption(site.namespace))
     if pair.kind != "Job":
         await start_operator(site.cluster)
     await site.api.create(pair.low(site.namespace))
@@ -241,6 +243,16 @@ async def test_a_job_gives_way_and_grows_back(site: Site, pair: Pair) -> None:
     if pair.kind != "Job":
         assert low.conditions == heavy.conditions == {"Created", "Running"}
         assert low.minimums == {pair.minimum}
+
+
+def _no_disruption(namespace: str) -> Object:
+    """A budget over all pods."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "keep", "namespace": namespace},
+        "spec": {"maxUnavailable": 0, "selector": {}},
+    }
 
 
 async def test_a_job_that_must_not_be_resized_keeps_its_workers(site: Site) -> None:

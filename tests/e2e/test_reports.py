@@ -33,19 +33,33 @@ async def rights(stage: Stage) -> AsyncIterator[None]:
         await stage.api.delete(one["kind"], one["metadata"]["name"])
 
 
-async def _token(stage: Stage, namespace: str, account: str) -> str:
-    """A token as the kubelet asks for it (TokenRequest), of a new service account."""
+async def _token(stage: Stage, namespace: str, account: str, *audiences: str) -> str:
+    """A token as the kubelet asks for it (TokenRequest), of a new service account; by default for the API server."""
     made = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}}
     await stage.api.create(made)
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    spec = {"audiences": audiences} if audiences else {}
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     return str((await stage.api.request("POST", path, body=asked))["status"]["token"])
 
 
-async def test_a_pod_s_own_token_reports_for_its_namespace(stage: Stage, tmp_path: Path, rights: None) -> None:
-    """The real client with the token of a service account is heard; another namespace's and a person's are not."""
+FOR_WHOM = {  # case: (setting reports.audiences, answer to a token that is for netgang alone)
+    "for the API server": ((), 401),
+    "for netgang or the API server": (("netgang", "https://kubernetes.default.svc"), 200),
+}
+
+
+@pytest.mark.parametrize(("audiences", "for_us"), FOR_WHOM.values(), ids=FOR_WHOM)
+async def test_a_pod_s_own_token_reports_for_its_namespace(
+    stage: Stage, tmp_path: Path, rights: None, audiences: tuple[str, ...], for_us: int
+) -> None:
+    """The real client with the token of a service account is heard; another namespace's and a person's are not.
+
+    Nor is a token that was made for somebody else; one for netgang alone is, where the settings name it.
+    """
     [port] = free_ports(1)
-    netgang = await stage.start_netgang({"elastic": {"enabled": True}, "reports": {"port": port}})
+    reports = {"port": port, "audiences": list(audiences)}
+    netgang = await stage.start_netgang({"elastic": {"enabled": True}, "reports": reports})
     other = f"{stage.namespace}-b"
     await stage.api.create(namespace_object(other))
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}
@@ -55,6 +69,8 @@ async def test_a_pod_s_own_token_reports_for_its_namespace(stage: Stage, tmp_pat
     tokens = {
         "mine": await _token(stage, stage.namespace, "trainer"),
         "other": await _token(stage, other, "trainer"),
+        "for us": await _token(stage, stage.namespace, "trainer-2", "netgang"),
+        "for others": await _token(stage, stage.namespace, "trainer-3", "vault"),
         "admin": re.findall(r"token: (\S+)", stage.cluster.kubeconfig("admin").read_text())[0],
         "wrong": "no token of this cluster",
     }
@@ -76,12 +92,14 @@ async def test_a_pod_s_own_token_reports_for_its_namespace(stage: Stage, tmp_pat
     async with httpx.AsyncClient() as client:
         statuses = {
             name: (
-                await client.post(url, json={"step": 99, "loss": 1.0}, headers={"Authorization": f"Bearer {token}"})
+                await client.post(url, json={"step": step, "loss": 1.0}, headers={"Authorization": f"Bearer {token}"})
             ).status_code
-            for name, token in tokens.items()
+            for step, (name, token) in enumerate(tokens.items(), start=99)
         }
         verb = await client.post(f"http://{LOOPBACK}:{port}/bind", json={})
-    assert statuses == {"mine": 200, "other": 403, "admin": 403, "wrong": 401}
+    assert statuses == {
+        "mine": 200, "other": 403, "for us": for_us, "for others": 401, "admin": 403, "wrong": 401,
+    }  # fmt: skip
     assert verb.status_code == 401
     assert await metric(netgang, "netgang_reports_total", outcome="other namespace") == 2
     await stage.api.delete("Job", "resnet", namespace=stage.namespace)

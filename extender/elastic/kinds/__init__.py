@@ -1,4 +1,4 @@
-"""The kinds of jobs whose worker count may be changed, one module per family.
+"""The kinds of jobs whose worker count may be changed, one module per family, and those that only tell how they are.
 
 Rule: a kind is known or it is left alone; nothing here reaches out, raw JSON comes in and values or patches go out.
 """
@@ -8,9 +8,12 @@ from collections.abc import Iterable, Mapping
 from extender.elastic.kinds.indexed import JOB, JOB_SET
 from extender.elastic.kinds.scalable import scalable
 from extender.elastic.kinds.seen import Kind, Seen, State, Unsafe, Where, read, resize_patch
+from extender.elastic.kinds.trainer import TRAIN_JOB
 from extender.elastic.kinds.training import JAX_JOB, MPI_JOB, PADDLE_JOB, PYTORCH_JOB, TF_JOB, XGBOOST_JOB
 
-__all__ = ["KINDS", "Kind", "Seen", "State", "Unsafe", "Where", "kinds_with", "read", "resize_patch"]
+__all__ = [
+    "KINDS", "TRAIN_JOB", "Kind", "Seen", "State", "Unsafe", "Where", "kinds_with", "read", "resize_patch",
+]  # fmt: skip
 
 KINDS: Mapping[str, Kind] = {
     # kind and group, as JobKey has it → how it is read and resized

@@ -44,6 +44,7 @@ class Unsafe(StrEnum):
     MANAGED = "another controller manages it (managedBy)"
     QUEUED = "Kueue manages it, and would stop it"
     AUTOSCALED = "a HorizontalPodAutoscaler changes its worker count"
+    FIXED_TRAINER = "the trainer of a TrainJob cannot be changed once it exists"
     CONTROLLED = "it belongs to another controller, which would undo the change"
 
 
@@ -122,6 +123,10 @@ class Seen:
     """`None`: it does not say."""
     bad_wants: bool = False
     """What it says is not one of the words."""
+    owned: bool = False
+    """Whether another controller made it."""
+    trainer_status: Json | None = None
+    """What a TrainJob tells of its training, as it is."""
 
     @property
     def claims(self) -> bool:
@@ -228,9 +233,12 @@ def outside_rule(job: Json, managed_by: Any, *ours: str) -> Unsafe | None:
         return Unsafe.MANAGED
     if labels_of(job).get(_KUEUE_QUEUE):
         return Unsafe.QUEUED
-    if any(one.get("controller") for one in (job.get("metadata") or {}).get("ownerReferences") or ()):
-        return Unsafe.CONTROLLED
-    return None
+    return Unsafe.CONTROLLED if _owned(job) else None
+
+
+def _owned(job: Json) -> bool:
+    """Whether another controller made it."""
+    return any(one.get("controller") for one in (job.get("metadata") or {}).get("ownerReferences") or ())
 
 
 def conditions_of(job: Json) -> frozenset[str]:
@@ -289,6 +297,7 @@ def seen(
         intent=intent_of(annotations_of(job)),
         wants=Wants(said) if said in list(Wants) else None,
         bad_wants=said is not None and said not in list(Wants),
+        owned=_owned(job),
     )
 
 

@@ -7,9 +7,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from extender.elastic.records import JobView
-from extender.elastic.series import Point
 from scoring.ids import Namespace
 from scoring.scaling.job import JobKey
+from scoring.scaling.series import Point
 
 TFJOB = "TFJob.kubeflow.org"
 REPORT_PATH = "/v1/jobs/team/resnet/metrics"

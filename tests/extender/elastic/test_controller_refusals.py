@@ -1,4 +1,4 @@
-"""Jobs that keep their workers although a gang waits: nothing is patched, and /v1/jobs says why."""
+"""Jobs that keep their workers although a gang waits: nothing is patched; /v1/jobs and an Event say why."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,12 +24,17 @@ class Case:
     low_says: str = ""
     """Part of what the first says of itself"""
     elastic: dict[str, Any] = field(default_factory=dict)
+    most: str | None = None
+    """Maximum of the first, where it is not its size"""
 
 
 CASES = {
     "it would not suffice": Case(low=(6, 3), heavy=(6, 6), why_not=No.NOT_ENOUGH),
     "as heavy and earlier": Case(low=(8, 2), heavy=(2, 2), why_not=No.NO_JOB, low_says=No.NOT_LIGHTER),
     "heavier": Case(low=(8, 3), heavy=(2, 2), why_not=No.NO_JOB, low_says=No.NOT_LIGHTER),
+    "at its minimum": Case(  # a dry run, because else it would grow into the two CPUs that the other cannot use
+        low=(6, 6), heavy=(7, 7), why_not=No.NO_JOB, low_says=No.AT_MINIMUM, elastic={"dry_run": True}, most="8"
+    ),
     "at most so many at once": Case(
         low=(6, 2), heavy=(5, 5), why_not=No.NOT_ENOUGH, elastic={"decrement": 1, "increment": 1}
     ),
@@ -47,9 +52,13 @@ async def told(here: Site, path: str) -> Any:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_nothing_is_patched_and_the_reason_is_visible(case: Case) -> None:
-    """The count stays, no room is kept, and both the waiting gang's and the job's reason can be read."""
+    """The count stays, no room is kept, and both the waiting gang's and the job's reason can be read.
+
+    Besides, the waiting job has one Event with both.
+    """
     async with site(elastic=case.elastic) as here:
-        here.create("low", case.low[0], least=case.low[1])
+        bounds = {} if case.most is None else {"netgang.io/max-workers": case.most}
+        here.create("low", case.low[0], least=case.low[1], annotations=bounds)
         await here.until("low runs", lambda: len(here.on_nodes("low")) == case.low[0])
         here.create("heavy", case.heavy[0], least=case.heavy[1])
         await here.until_quiet_is_over()
@@ -58,6 +67,9 @@ async def test_nothing_is_patched_and_the_reason_is_visible(case: Case) -> None:
         first = (await told(here, "/v1/jobs"))["first_waiting"]
         assert (first["gang"], first["reason"]) == ("default/heavy", case.why_not)
         assert case.low_says in (await told(here, "/v1/jobs/default/low"))["wish"]
+        [note] = [one for one in here.told("GangWaiting") if one.startswith("No running job gives up workers for it")]
+        assert case.why_not in note
+        assert f"1 job: {case.low_says}" in note or not case.low_says
 
 
 async def test_a_job_that_was_changed_a_short_time_ago() -> None:

@@ -10,8 +10,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from extender.cli import app as command_line
+from extender.elastic.jobs_view import JobsView
+from extender.elastic.records import Records
+from extender.elastic.series import SeriesBook
+from extender.service.slices import in_slices
 from extender.settings import Settings
+from scoring.ids import GangKey
+from scoring.plan.steps import finish
 from tests.extender.elastic.cluster import JOBS, Site, site
+from tests.extender.elastic.reporting import view, views
 from tests.extender.service.world import unfinished
 from tests.fakes.raw_http import RawServer, ok
 
@@ -277,6 +284,22 @@ async def test_of_many_jobs_the_first_are_shown() -> None:
         assert lines(run("jobs", "--limit", "1", "--url", server.url))[-1] == "1 of 2 jobs; see --namespace and --limit"
 
 
+async def test_of_many_jobs_others_have_their_turn_meanwhile() -> None:
+    """The document of many jobs is made in steps of a few, and is that of one moment."""
+    async with site() as here:
+        service = here.world.service
+        records = Records()
+        records.views = views(*(view(f"j{number:02}", gang=GangKey("default/g")) for number in range(41)))
+        jobs = JobsView(service.cache, service.planner, records, SeriesBook(), here.world.clock)
+        steps = jobs.steps()
+        next(steps)
+        records.views = {}
+        assert 1 + sum(1 for _ in steps) >= 10
+        records.views = views(*(view(f"j{number:02}") for number in range(41)))
+        assert [one["job"] for one in (await in_slices(jobs.steps(limit=2)))["jobs"]] == ["team/j00", "team/j01"]
+        assert finish(jobs.steps())["of"] == 41
+
+
 # -- settings ---------------------------------------------------------------------------------------------------------
 
 DOORS: dict[str, tuple[dict[str, Any], str]] = {
@@ -284,6 +307,7 @@ DOORS: dict[str, tuple[dict[str, Any], str]] = {
     "a port that is taken": ({"reports": {"port": 8888}}, "must differ from port"),
     "a saved cluster": ({"reports": {"port": 1}, "snapshot": "c.json"}, "reports.port needs a live cluster"),
     "nobody can prove anything": ({"reports": {"port": 1, "service_accounts": False}}, "a way to know who reports"),
+    "tokens for nobody": ({"reports": {"port": 1, "audiences": ["netgang", ""]}}, "at least 1 character"),
     "readable tokens": ({"reports": {"port": 1, "host": "0.0.0.0"}}, "would cross the network readable"),
     "readable tokens at the host of the verbs": ({"reports": {"port": 1}, "host": "0.0.0.0"}, "cross the network"),
 }

@@ -27,7 +27,10 @@ OWNERS = {
     "teams-token": "system:serviceaccount:teams:trainer",
     "ann-token": "ann",
     "odd-token": "system:serviceaccount:team:",
+    "netgang-token": "system:serviceaccount:team:trainer",
+    "vault-token": "system:serviceaccount:team:trainer",
 }
+AUDIENCES = {"netgang-token": "netgang", "vault-token": "vault"}
 
 
 class Port:
@@ -39,19 +42,20 @@ class Port:
         secret_file: Path | None = None,
         rates: Rates = Rates(),
         accounts: bool = True,
+        audiences: tuple[str, ...] = (),
         body_timeout_s: float = 5.0,
     ) -> None:
         self.clock = FakeClock()
         self.jobs = views(*(jobs or (view("resnet"),)))
         self.book = SeriesBook()
         self.reports = Reports(lambda: self.jobs, self.book, self.clock, rates=rates)
-        self.reviews = FakeReviews(owners=OWNERS)
+        self.reviews = FakeReviews(owners=OWNERS, audiences=AUDIENCES)
         self.leads = True
         self.counted: list[str] = []
         app = create_reports_app(
             self.reports, acting=lambda: self.leads, max_body_bytes=65536, body_timeout_s=body_timeout_s
         )
-        reporters = Reporters(self.reviews if accounts else None, secret_file)
+        reporters = Reporters(self.reviews if accounts else None, secret_file, audiences)
         self.door = ReportsDoor(app, reporters, self.clock, count=self.counted.append)
 
     async def send(
@@ -171,7 +175,28 @@ async def test_a_pod_reports_for_its_own_namespace(authorization: str | None, st
         assert answer.headers["connection"] == "close"
         assert port.counted == ["no token" if status == 401 else "other namespace"]
     if status == 403:
-        assert "of its own namespace" in answer.json()["detail"]
+        said = answer.json()["detail"]
+        assert "of its own namespace" in said
+        assert "let a pod of the job's namespace report" in said
+        assert "reports.secret_file" in said
+
+
+FOR_US = {  # case: (audiences of the settings, token, status)
+    "a pod's own": ((), "team-token", 200),
+    "one for us that nobody asks for": ((), "netgang-token", 401),
+    "one for us": (("netgang",), "netgang-token", 200),
+    "one for us or others": (("vault", "netgang"), "netgang-token", 200),
+    "a pod's own where one for us is asked for": (("netgang",), "team-token", 401),
+    "one for somebody else": (("netgang",), "vault-token", 401),
+}
+
+
+@pytest.mark.parametrize(("audiences", "token", "status"), FOR_US.values(), ids=FOR_US)
+async def test_a_token_is_for_somebody(audiences: tuple[str, ...], token: str, status: int) -> None:
+    """By default for the API server, as a pod's own is; else for one of those that the settings name."""
+    port = Port(audiences=audiences)
+    answer = await port.send(point(1), headers={"authorization": f"Bearer {token}"})
+    assert (answer.status_code, port.kept()) == (status, [1] if status == 200 else [])
 
 
 async def test_a_name_cannot_lead_into_another_namespace() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.elastic.report_body import MOST_POINTS, Report, read_report, trainer_point
-from extender.elastic.series import Point
 from extender.errors import BadRequestError
+from scoring.scaling.series import Point
 
 NOW_S = 1_700_000_000.0
 GOOD = {"step": 7, "time": NOW_S - 1.0, "loss": 0.5}
@@ -129,6 +129,7 @@ def test_any_document_is_read_or_refused(document: Any) -> None:
     with suppress(BadRequestError):
         for point in read(document).points:
             assert point.step >= 0
+            assert point.loss is not None
             assert abs(point.loss) <= 1e30
             assert abs(point.time_s - NOW_S) <= 7 * 86400.0
 

@@ -7,12 +7,13 @@ import pytest
 from extender.elastic.metering import Metering
 from extender.elastic.records import Change, Records, Stage, Who
 from extender.elastic.reports import Reports
-from extender.elastic.series import Point, SeriesBook
+from extender.elastic.series import SeriesBook
 from extender.elastic.wishing import MetricWishes
 from extender.telemetry import Telemetry
 from scoring.ids import GangKey
 from scoring.scaling.job import ElasticJob, Wants
 from scoring.scaling.options import MetricOptions
+from scoring.scaling.series import Point
 from tests.extender.elastic.reporting import job_key, view, views
 from tests.fakes.clock import FakeClock
 
@@ -105,6 +106,27 @@ def test_a_look_is_not_repeated_without_news() -> None:
     told.fall(job, steps=1)
     told.wishes([job])
     assert told.wishes.of(job.key) is not second
+
+
+def test_others_have_their_turn_between_two_looks() -> None:
+    """A fit takes a while, so there is a pause after each job that was looked at anew; without news there are few."""
+    told, jobs = Told(), [elastic(f"j{number:02}") for number in range(20)]
+    for job in jobs:
+        told.fall(job)
+    assert sum(1 for _ in told.wishes.in_steps(jobs)) == 20
+    assert sum(1 for _ in told.wishes.in_steps(jobs)) == 0
+    assert len(told.wishes(jobs)) == 20
+
+
+def test_a_term_that_ends_between_two_looks_is_forgotten_all_the_same() -> None:
+    """What is known at the end of the looks belonged to the term before."""
+    told, job = Told(), elastic()
+    told.fall(job)
+    steps = told.wishes.in_steps([job])
+    next(steps)
+    told.wishes.forget()
+    assert list(steps) == []
+    assert told.wishes.of(job.key) is None
 
 
 # -- counting ---------------------------------------------------------------------------------------------------------

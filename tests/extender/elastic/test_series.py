@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.elastic.series import Point, SeriesBook
+from extender.elastic.series import SeriesBook
 from scoring.scaling.job import JobKey
+from scoring.scaling.series import Point
 from tests.extender.elastic.reporting import job_key, points
 
 JOB = job_key("resnet")
