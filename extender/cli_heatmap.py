@@ -1,16 +1,14 @@
 """Draw links as a coloured matrix per metric, as wide as the terminal allows.
 
 Why three sizes: 6 ends fit with their numbers, 36 as two characters each, 100 as one; a mesh that is wider still is cut
-into parts. Rule: the colours of loss are those of the published MaDDash view (green up to 0.001 %, yellow above, pink
-from 0.1 % on); delay and throughput, for which it has none, are coloured by the share of the points that the published
-score gives them. Where there is no colour a letter says the same. Names are shown as they are, but control characters
+into parts. Rule: the colours are those of the page (`extender.web.grades`). Where there is no colour a letter says the
+same. Names are shown as they are, but control characters
 never reach the terminal.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from rich.cells import cell_len, set_cell_size
@@ -18,6 +16,8 @@ from rich.console import Console
 from rich.text import Text
 
 from extender.network.survey import Link, Survey
+from extender.web.grades import Bounds, Grade, bounds_of
+from scoring.network import Metric
 
 _NAME_CELLS: Final = 36
 _VALUE_CELLS: Final = 7
@@ -25,24 +25,14 @@ _WORST: Final = 5
 _LEAST_CELLS: Final = 10
 
 
-class Grade(Enum):
-    """How good a value is: style, and the letter that stands for it without colours."""
-
-    GOOD = ("green", "+")
-    FAIR = ("yellow", "o")
-    POOR = ("hot_pink", "#")
-    UNKNOWN = ("dark_orange", "?")
-    UNCHECKED = ("bright_black", ".")
-
-    @property
-    def style(self) -> str:
-        """Colour of the cell."""
-        return self.value[0]
-
-    @property
-    def letter(self) -> str:
-        """Sign of the cell."""
-        return self.value[1]
+_STYLE: Final = {
+    Grade.GOOD: "green",
+    Grade.FAIR: "yellow",
+    Grade.POOR: "hot_pink",
+    Grade.UNKNOWN: "dark_orange",
+    Grade.UNCHECKED: "bright_black",
+}
+"""grade → colour of its cells"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +42,16 @@ class _View:
     title: str
     unit: str
     values: Mapping[tuple[str, str], float | None]
-    good: float
-    poor: float
-    highest_is_best: bool = False
+    bounds: Bounds
 
     def grade(self, pair: tuple[str, str]) -> Grade:
         """Colour of a pair."""
-        if pair not in self.values:
-            return Grade.UNCHECKED
-        value = self.values[pair]
-        if value is None:
-            return Grade.UNKNOWN
-        if self.highest_is_best:
-            return Grade.GOOD if value >= self.good else Grade.POOR if value < self.poor else Grade.FAIR
-        return Grade.GOOD if value <= self.good else Grade.POOR if value >= self.poor else Grade.FAIR
+        return self.bounds.grade(self.values[pair]) if pair in self.values else Grade.UNCHECKED
 
     def legend(self) -> tuple[tuple[Grade, str], ...]:
         """What the colours mean."""
-        good, poor = _number(self.good), _number(self.poor)
-        if self.highest_is_best:
+        good, poor = _number(self.bounds.good), _number(self.bounds.poor)
+        if self.bounds.highest_is_best:
             limits = (f"{good} {self.unit} and more", "less", f"below {poor} {self.unit}")
         else:
             limits = (f"up to {good} {self.unit}", "more", f"from {poor} {self.unit}")
@@ -88,21 +69,16 @@ def draw(console: Console, survey: Survey) -> None:
 
 
 def views(links: Sequence[Link]) -> tuple[_View, ...]:
-    """The three metrics in the units that people read.
-
-    Delay: 40 points less one per ms, so 3/4 of the points end at 10 ms and 1/4 at 30 ms. Throughput: points in
-    proportion to the best of the mesh.
-    """
+    """The three metrics in the units that people read."""
     loss = {_pair(link): _scaled(link.loss_ratio, 100.0) for link in links}
     delay = {_pair(link): link.delay_ms for link in links}
     best_bps = max((link.throughput_bps for link in links if link.throughput_bps is not None), default=0.0)
     unit, factor = ("Gbit/s", 1e-9) if best_bps >= 1e9 else ("Mbit/s", 1e-6)
     rate = {_pair(link): _scaled(link.throughput_bps, factor) for link in links}
-    best = best_bps * factor
     return (
-        _View("packet loss", "%", loss, 0.001, 0.1),
-        _View("one-way delay", "ms", delay, 10.0, 30.0),
-        _View("throughput", unit, rate, 0.75 * best, 0.25 * best, highest_is_best=True),
+        _View("packet loss", "%", loss, bounds_of(Metric.LOSS).scaled(100.0)),
+        _View("one-way delay", "ms", delay, bounds_of(Metric.DELAY)),
+        _View("throughput", unit, rate, bounds_of(Metric.THROUGHPUT, best=best_bps).scaled(factor)),
     )
 
 
@@ -150,7 +126,7 @@ class _Drawing:
                     line.append_text(self._cell(view, (source, self._ends[column])))
                 console.print(line, no_wrap=True, crop=False, overflow="ignore")
         legend = Text("   ").join(
-            Text(f"{self._sign(grade)} {words}", style=grade.style) for grade, words in view.legend()
+            Text(f"{self._sign(grade)} {words}", style=_STYLE[grade]) for grade, words in view.legend()
         )
         console.print(legend, soft_wrap=True)
         if self._cells < _VALUE_CELLS:
@@ -176,19 +152,19 @@ class _Drawing:
         grade = view.grade(pair)
         value = view.values.get(pair)
         if self._cells < _VALUE_CELLS:
-            return Text(self._sign(grade).ljust(self._cells), style=grade.style)
-        text = grade.letter if value is None else _number(value)
-        return Text(f"{text:>{_VALUE_CELLS}}", style=grade.style)
+            return Text(self._sign(grade).ljust(self._cells), style=_STYLE[grade])
+        text = grade.value if value is None else _number(value)
+        return Text(f"{text:>{_VALUE_CELLS}}", style=_STYLE[grade])
 
     def _sign(self, grade: Grade) -> str:
         if not self._coloured or grade in (Grade.UNKNOWN, Grade.UNCHECKED):
-            return grade.letter
+            return grade.value
         return self._block
 
 
 def _worst(view: _View) -> Iterable[str]:
     known = [(value, pair) for pair, value in view.values.items() if value is not None]
-    known.sort(key=lambda one: (-one[0] if not view.highest_is_best else one[0], one[1]))
+    known.sort(key=lambda one: (-one[0] if not view.bounds.highest_is_best else one[0], one[1]))
     for value, (source, target) in known[:_WORST]:
         yield f"  {_number(value)} {view.unit}  {source} → {target}"
 

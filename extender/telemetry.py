@@ -57,6 +57,7 @@ class Telemetry:
         self._evictions = self._counter("evictions", "Pods evicted", ["reason"])
         self._restarts = self._counter("restarts", "Owners of gangs suspended, resumed or not suspended", ["outcome"])
         self._preemptions = self._counter("preemptions", "Waiting gangs for which whole gangs left", ["outcome"])
+        self._record_lost = self._counter("record_lost", "Decisions not kept for replay", [])
         self._relists = self._counter("relists", "Full lists of a watched kind", ["kind"])
         self._watch_errors = self._counter("watch_errors", "Watches that ended with an error", ["kind"])
         self._network_pairs = self._gauge("network_pairs", "Directed pairs with a value, by age", ["metric", "state"])
@@ -209,6 +210,10 @@ class Telemetry:
         self._leads = leads
         self._leader.set(int(leads))
 
+    def record_lost(self, entries: int) -> None:
+        """Count decisions that were not kept for replay, because writing them did not keep up."""
+        self._record_lost.inc(entries)
+
     def log_line_dropped(self) -> None:
         """Count a refusal that was not logged because it, or too many others, had been."""
         self._log_lines_dropped.inc()
@@ -268,8 +273,11 @@ class DecisionLog:
         refusals_per_s_max: int = 100,
         remembered_max: int = 10_000,
         acting: Callable[[], bool] = lambda: True,
+        heard: Callable[[Decision], None] = lambda _: None,
     ) -> None:
         self._telemetry = telemetry
+        self._heard = heard
+        """Told each decision that is written, whatever the log's level"""
         self._acting = acting
         """Whether our plans are what happens; a standby's are not, and are not written"""
         self._logger = logging.getLogger(DECISIONS)
@@ -292,6 +300,7 @@ class DecisionLog:
                 self._telemetry.log_line_dropped()
                 return False
             repeated, seen.left_out = seen.left_out, 0
+        self._heard(decision)
         if self._logger.isEnabledFor(logging.INFO):
             self._write(decision, repeated)
         return True

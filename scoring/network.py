@@ -210,6 +210,14 @@ class NetworkMatrix:
         rows, cols = np.divmod(keys, max(len(self.endpoints), 1))
         return rows, cols
 
+    def measured_values(self, metric: Metric) -> tuple[Ints, Ints, Floats, Floats]:
+        """`measured_pairs` with the value and the age (s) of each, in the same order. Cost: O(pairs)."""
+        rows, cols = self.measured_pairs(metric)
+        pairs = self._pairs.get(metric)
+        if pairs is None:
+            return rows, cols, np.empty(0), np.empty(0)
+        return rows, cols, pairs.values, np.maximum(self.evaluated_at_s - pairs.measured_at_s, 0.0)
+
     def ends_at_least(self, metric: Metric, value: float) -> frozenset[EndpointId]:
         """Endpoints from or to which at least `value` was measured, however long ago. Cost: O(pairs)."""
         pairs = self._pairs.get(metric)
@@ -291,6 +299,31 @@ class NetworkMatrix:
         of = {m: {**dict.fromkeys(known), **self.endpoint_of.get(m, {})} for m in METRICS}
         mapped = {m: {n: e if e is not None else EndpointId(n) for n, e in ends.items()} for m, ends in of.items()}
         return replace(self, endpoint_of=mapped, version=-1 - abs(self.version))
+
+    def with_measurements(self, measurements: Sequence[Measurement], *, origin: str) -> "NetworkMatrix":
+        """The same data with other values of some pairs of its endpoints, whatever was measured of these before.
+
+        The version becomes negative, as that of `with_nodes`; medians between zones stay. Cost: O(pairs).
+        """
+        origins = self.origins if origin in self.origins else (*self.origins, origin)
+        pairs = dict(self._pairs)
+        for metric in METRICS:
+            mine = {
+                self._index[one.source] * len(self.endpoints) + self._index[one.target]: one
+                for one in measurements
+                if one.metric is metric
+            }
+            if not mine:
+                continue
+            known = pairs.get(metric, _Pairs(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0, np.uint8)))
+            stays = ~np.isin(known.keys, list(mine))
+            keys = np.concatenate((known.keys[stays], np.array(list(mine), np.int64)))
+            values = np.concatenate((known.values[stays], [one.value for one in mine.values()]))
+            times = np.concatenate((known.measured_at_s[stays], [one.measured_at_s for one in mine.values()]))
+            origin_of = np.concatenate((known.origin[stays], np.full(len(mine), origins.index(origin), np.uint8)))
+            order = np.argsort(keys)
+            pairs[metric] = _Pairs(keys[order], values[order], times[order], origin_of[order])
+        return replace(self, origins=origins, _pairs=pairs, version=-1 - abs(self.version))
 
     def endpoint_delays_ms(self, sources: Sequence[EndpointId], targets: Sequence[EndpointId]) -> Floats:
         """One-way delays (len(sources), len(targets)) in ms between endpoints, NaN where unknown."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -10,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from testbed.archives import ARCHIVES, ensure
+from testbed.browser import ensure_browser
 from testbed.build import cache_directory, ensure_all, ensure_asset, missing
 from testbed.demo import Shape, up
 from testbed.errors import ControlPlaneError, FetchFailed
@@ -76,13 +79,14 @@ def start(
 def archives(
     optional: Annotated[bool, typer.Option("--optional", help="Exit with 0 even if one cannot be had.")] = False,
 ) -> None:
-    """Fetch the real archives of measurements that tests run against; those that are there are left alone."""
+    """Fetch what tests run against: real archives of measurements, and a browser; what is there is left alone."""
     console = Console()
     missing_any = False
-    for name in ARCHIVES:
+    fetches: dict[str, Callable[[ShownProgress], object]] = {name: partial(_archive, name) for name in ARCHIVES}
+    for name, fetch in (fetches | {"chromium": ensure_browser}).items():
         try:
             with ShownProgress(console, doing="fetch", done="fetched") as progress:
-                place = ensure(name, reporter=progress)
+                place = fetch(progress)
         except FetchFailed as wrong:
             missing_any = True
             console.print(
@@ -94,6 +98,10 @@ def archives(
             console.print(f"{name}: {place}", highlight=False, soft_wrap=True)
     if missing_any and not optional:
         raise typer.Exit(1)
+
+
+def _archive(name: str, progress: ShownProgress) -> object:
+    return ensure(name, reporter=progress)
 
 
 @app.command()

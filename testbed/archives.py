@@ -176,7 +176,7 @@ def _opensearch(runner: Runner, work: Path, reporter: Reporter) -> str:
     ended = runner.run(command, directory=work)
     if ended.code != 0:
         raise FetchFailed(
-            f"Maven could not fetch OpenSearch ({_complaint(ended)}): let it reach Maven Central or a mirror"
+            f"Maven could not fetch OpenSearch ({complaint(ended)}): let it reach Maven Central or a mirror"
         )
     return OPENSEARCH
 
@@ -220,14 +220,14 @@ def _package(runner: Runner, work: Path) -> str:
         if ended.code == 0 and found:
             break
     else:
-        raise FetchFailed(f"apt-get: {_complaint(ended)}")
+        raise FetchFailed(f"apt-get: {complaint(ended)}")
     ended = runner.run(["dpkg", "-x", found[0].string, str(work / "files")], directory=work)
     if ended.code != 0:
-        raise FetchFailed(f"dpkg: {_complaint(ended)}")
+        raise FetchFailed(f"dpkg: {complaint(ended)}")
     return found[0]["version"]
 
 
-def _complaint(ended: Ended) -> str:
+def complaint(ended: Ended) -> str:
     """The first complaint among the output of a failed command, on one line."""
     said = _COMPLAINT.search(ended.output)
     words = said["words"] if said else (ended.output.strip().splitlines() or [f"exit code {ended.code}"])[-1]

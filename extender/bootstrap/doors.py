@@ -11,6 +11,7 @@ from extender.app import App
 from extender.ports import Clock, Reviews
 from extender.settings import Settings
 from extender.settings_tls import DebugAuth
+from extender.web.routes import ADDRESSES
 
 
 def ports_of(settings: Settings, app: App, clock: Clock, reviews: Reviews | None) -> tuple[ASGIApp, ASGIApp, ASGIApp]:
@@ -19,7 +20,7 @@ def ports_of(settings: Settings, app: App, clock: Clock, reviews: Reviews | None
     if settings.debug_auth is DebugAuth.TOKEN:
         if reviews is None:
             raise ValueError("debug_auth is token, and nobody is there to review tokens")
-        people = TokenAuth(people, reviews, clock)
+        people = TokenAuth(people, reviews, clock, open_to_all=ADDRESSES)
     probes = Only(app, PROBES, elsewhere="this port has /healthz, /readyz and /metrics; documents are at debug_port")
     if settings.tls.client_ca_file is None:
         return app, people, probes

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extender.elastic.jobs import Autoscalers, Jobs, reduce_by, target_from_json
-from extender.elastic.kinds import KINDS, Kind, kinds_with
+from extender.elastic.kinds import KINDS, TRAIN_JOB, Kind, kinds_with
 from extender.kube.calls import AUTOSCALERS, Resource
 from extender.kube.reflector import Reflector
 from extender.settings import Settings
@@ -67,7 +67,7 @@ def feeds_of(settings: Settings, follow: Follow) -> Feeds | None:
         f"{kind.where.plural}.{kind.where.group}": follow(
             path=kind.where.collection, reduce=reduce_by(kind), sink=jobs.sink(kind)
         )
-        for kind in kinds.values()
+        for kind in (*kinds.values(), TRAIN_JOB)
     }
     reflectors["horizontalpodautoscalers"] = follow(
         path=AUTOSCALERS.collection(), reduce=target_from_json, sink=autoscalers

@@ -11,11 +11,13 @@ from starlette.types import ASGIApp
 
 from extender.api.reports import Reporters, ReportsDoor, create_reports_app
 from extender.cache import ClusterCache
+from extender.elastic.jobs import Jobs
 from extender.elastic.jobs_view import JobsView
 from extender.elastic.metering import Metering
 from extender.elastic.records import Records
 from extender.elastic.reports import Rates, Reports
 from extender.elastic.series import SeriesBook
+from extender.elastic.statuses import Statuses
 from extender.elastic.wishing import MetricWishes
 from extender.ports import Clock
 from extender.ports import Reviews as ReviewsPort
@@ -33,16 +35,23 @@ class Reporting:
     wishes: MetricWishes
     view: JobsView
     metering: Metering
+    statuses: Statuses
+
+    def look(self) -> None:
+        """Take what statuses tell, and count what ended; due once a second."""
+        self.statuses.look()
+        self.metering.look()
 
     def forget(self) -> None:
         """Know no report and no wish: a term begins or ends."""
         self.reports.forget()
+        self.statuses.forget()
         self.wishes.forget()
         self.metering.forget()
 
 
 def reporting_of(
-    settings: Settings, cache: ClusterCache, planner: Planner, clock: Clock, telemetry: Telemetry
+    settings: Settings, cache: ClusterCache, planner: Planner, jobs: Jobs, clock: Clock, telemetry: Telemetry
 ) -> Reporting:
     """All of it; nothing is served by it yet."""
     records, book = Records(), SeriesBook()
@@ -50,7 +59,7 @@ def reporting_of(
     reports = Reports(lambda: records.views, book, clock, rates=Rates(chosen.per_job_s, chosen.all_jobs_s))
     wishes = MetricWishes(book, settings.elastic.options().metrics, clock)
     view = JobsView(cache, planner, records, book, clock, wishes=wishes)
-    return Reporting(records, reports, wishes, view, Metering(records, reports, telemetry))
+    return Reporting(records, reports, wishes, view, Metering(records, reports, telemetry), Statuses(jobs, reports))
 
 
 def reports_port(
@@ -69,5 +78,5 @@ def reports_port(
     if chosen.service_accounts and reviews is None:
         raise ValueError("reports.service_accounts is set, and nobody is there to review tokens")
     app = create_reports_app(reporting.reports, acting=acting, max_body_bytes=chosen.max_body_bytes)
-    reporters = Reporters(reviews if chosen.service_accounts else None, chosen.secret_file)
+    reporters = Reporters(reviews if chosen.service_accounts else None, chosen.secret_file, chosen.audiences)
     return ReportsDoor(app, reporters, clock, count=count)

@@ -20,6 +20,7 @@ from extender.service.verbs import Verbs
 from extender.service.views import Views
 from extender.telemetry import Telemetry
 from extender.tls.rotation import Rotation
+from extender.web.feed import Feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class Service:
     """For training jobs alone: what they report. None: they cannot."""
     restarts: Restarts | None = None
     """Gangs that are being started anew."""
+    page: Feed | None = None
+    """News for those who watch the page."""
 
     async def run(self) -> None:
         """Run everything behind the HTTP face until cancelled; the first task that fails ends all of them."""
@@ -57,6 +60,8 @@ class Service:
 
     async def shut_down(self) -> None:
         """Answer every held call, so that connections can drain; then let another replica lead."""
+        if self.page is not None:
+            self.page.close()
         if self.leadership is not None:
             self.leadership.retire()
         await self.binds.shut_down()

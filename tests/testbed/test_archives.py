@@ -237,24 +237,28 @@ COMMANDS: dict[str, tuple[list[str], int]] = {  # case: (arguments, exit code)
 def test_the_command_says_what_is_missing(
     arguments: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a machine without any package manager it says one line per archive, with how to get it."""
+    """On a machine without any package manager: one line per archive and for the browser, with how to get it."""
     monkeypatch.setenv("PATH", str(tmp_path / "no-programs"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("NETGANG_TESTBED_CACHE", raising=False)
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == code
     lines = [line for line in done.output.splitlines() if line.startswith("no ")]
-    assert [line.split()[1].rstrip(",") for line in lines] == ["opensearch", "prometheus"]
+    assert [line.split()[1].rstrip(",") for line in lines] == ["opensearch", "prometheus", "chromium"]
     assert "apt-get install maven" in lines[0]
 
 
 def test_the_command_says_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where both are in the cache it needs nothing and names the directories."""
-    monkeypatch.setenv("PATH", str(tmp_path / "no-programs"))
+    """Where all are there it needs nothing and names the places."""
+    browser = tmp_path / "programs" / "chromium"
+    browser.parent.mkdir()
+    browser.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(browser.parent))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     places = [tmp_path / "netgang" / "archives" / directory for directory, _ in FETCHED.values()]
     for place in places:
         place.mkdir(parents=True)
     done = CliRunner().invoke(app, ["archives"])
     assert done.exit_code == 0
-    assert done.output.splitlines() == [f"{name}: {place}" for name, place in zip(FETCHED, places, strict=True)]
+    there = dict(zip((*FETCHED, "chromium"), (*places, browser), strict=True))
+    assert done.output.splitlines() == [f"{name}: {place}" for name, place in there.items()]

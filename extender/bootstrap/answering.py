@@ -1,0 +1,147 @@
+"""Put together what answers: kube-scheduler's three verbs, documents, the page, and what jobs report."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from extender.api.jobs import jobs_router
+from extender.api.queue import queue_router
+from extender.api.what_if import what_if_router
+from extender.app import Callers, create_app
+from extender.bootstrap.caring import Caring
+from extender.bootstrap.common import Common
+from extender.bootstrap.doors import ports_of
+from extender.bootstrap.page import page_of
+from extender.bootstrap.recording import recorder_of
+from extender.bootstrap.reporting import reports_port
+from extender.bootstrap.starting import Starting
+from extender.controller.circumstances import Circumstances
+from extender.network.refresh import NetworkRefresh, NetworkStatus
+from extender.ports import Reviews
+from extender.record.routes import record_router
+from extender.service.catchup import CatchUp
+from extender.service.guard import StormGuard
+from extender.service.learning import Learning
+from extender.service.other_policy import policy_with
+from extender.service.queue import QueueView
+from extender.service.reporting import Reporting
+from extender.service.verbs import Books, Verbs
+from extender.service.views import Views
+from extender.service.what_ifs import WhatIfs
+from extender.web.feed import Feed
+from extender.web.moment import MOST_JOBS, Watched
+from scoring.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """Who answers, at which port, and what runs for it."""
+
+    verbs: Verbs
+    views: Views
+    ports: tuple[ASGIApp, ASGIApp, ASGIApp]
+    """For kube-scheduler, for people, for probes"""
+    reports: ASGIApp | None
+    """For training jobs alone"""
+    feed: Feed
+    tasks: dict[str, Callable[[], Any]]
+    """name → coroutine function"""
+
+
+def verbs_of(common: Common, starting: Starting, catch_up: CatchUp) -> Verbs:
+    """filter, prioritize and bind; a process that does not lead says so."""
+    settings, cache, clock, synced = common.settings, common.cache, common.clock, common.synced
+    learning = Learning(
+        lambda member_class, node: cache.exclude(member_class, node, clock.now_s() + settings.exclusion_ttl_s),
+        sees_all_nodes=settings.sees_all_nodes,
+    )
+    return Verbs(
+        cache,
+        common.planner,
+        starting.binds,
+        Books(starting.offers, starting.parking, learning, StormGuard(), starting.plain),
+        catch_up,
+        clock,
+        common.log,
+        synced=synced if common.leadership is None else lambda: synced() and common.acting(),
+        otherwise=lambda: Reason.NOT_LEADER if synced() else Reason.NOT_SYNCED,
+        zone_label=settings.zone_label,
+    )
+
+
+def answering_of(
+    common: Common,
+    starting: Starting,
+    caring: Caring,
+    catch_up: CatchUp,
+    refresh: NetworkRefresh | None,
+    *,
+    callers: Callers,
+    reviews: Reviews | None,
+) -> Answering:
+    """All of it; nothing is served yet."""
+    settings, cache, clock, planner = common.settings, common.cache, common.clock, common.planner
+
+    def sync() -> dict[str, dict[str, Any]]:
+        return {name: asdict(reflector.status()) for name, reflector in common.reflectors.items()}
+
+    def network() -> NetworkStatus | None:
+        return refresh.status() if refresh is not None else None
+
+    what_ifs, preemptions, reported = WhatIfs(cache, planner, clock), caring.preemptions, caring.reported
+    views = Views(
+        cache,
+        planner,
+        starting.binds,
+        starting.admissions,
+        sync=sync,
+        network=network,
+        leadership=common.leadership.status if common.leadership is not None else None,
+        repair=caring.repairs.words,
+        preemption_blocked=preemptions.why_blocked if preemptions is not None else lambda _: None,
+        decisions=common.past.of,
+        what_ifs=what_ifs,
+        circumstances=Circumstances(cache, common.api, clock).notes,
+    )
+    queue_view = QueueView(cache, planner, clock)
+    page = page_of(
+        Watched(
+            cache,
+            planner,
+            starting.binds,
+            starting.admissions,
+            queue_view,
+            common.recent,
+            network=network,
+            readiness=views.readiness,
+            jobs=partial(reported.view.steps, limit=MOST_JOBS) if reported is not None else None,
+            acting=common.acting,
+        )
+    )
+    tasks: dict[str, Callable[[], Any]] = {
+        "reporting": Reporting(common.telemetry, sync=sync, network=network).run,
+        "page": page.feed.run,
+    }
+    recorder = recorder_of(settings, planner, starting.binds, common.telemetry)
+    if recorder is not None:
+        tasks["record"] = recorder.run
+    verbs = verbs_of(common, starting, catch_up)
+    app = create_app(
+        verbs,
+        views,
+        common.telemetry,
+        max_body_bytes=settings.max_body_bytes,
+        callers=callers,
+        routers=(
+            queue_router(queue_view.document_in_turns),
+            jobs_router(reported.view if reported is not None else None),
+            what_if_router(what_ifs, policy_of=partial(policy_with, settings), now_s=clock.now_s),
+            page.router,
+            record_router(recorder),
+        ),
+    )
+    reports = reports_port(settings, reported, clock, reviews, acting=common.acting, count=common.telemetry.reported)
+    return Answering(verbs, views, ports_of(settings, app, clock, reviews), reports, page.feed, tasks)

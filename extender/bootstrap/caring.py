@@ -1,0 +1,173 @@
+"""Put together what cares for gangs that wait or run: repair, preemption, elastic jobs, and what they are told."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from extender.bootstrap.common import Common
+from extender.bootstrap.preempting import preemptions_of
+from extender.bootstrap.reporting import Reporting, reporting_of
+from extender.bootstrap.starting import Starting
+from extender.cache.seen_groups import SeenGroups
+from extender.controller.complaints import Complaints
+from extender.controller.finishing import Finishing
+from extender.controller.group_status import GroupStatuses
+from extender.controller.judge import Judge
+from extender.controller.preemptions import Preemptions
+from extender.controller.recreation import Recreation
+from extender.controller.repairs import Repairs
+from extender.controller.restarts import Restarts
+from extender.controller.waits import Waits
+from extender.elastic.controller import Elastic
+from extender.elastic.follow import Limits as ElasticLimits
+from extender.elastic.parts import Parts
+from extender.service.starvation import Starvation
+from scoring.explain import explain
+
+Look = Callable[[], Iterator[None] | None]
+"""What is to be called once a second; what takes long does it in steps"""
+
+
+@dataclass(frozen=True, slots=True)
+class Caring:
+    """The parts; `None`: switched off."""
+
+    restarts: Restarts
+    repairs: Repairs
+    preemptions: Preemptions | None
+    statuses: GroupStatuses
+    elastic: Elastic | None
+    reported: Reporting | None
+    looks: Sequence[Look]
+    """In this order"""
+
+    def recover(self) -> None:
+        """Find again what another process, or this one before, had begun."""
+        if self.preemptions is not None:
+            self.preemptions.recover()
+        if self.elastic is not None:
+            self.elastic.recover()
+
+    def begin_anew(self) -> None:
+        """Both, as a term begins."""
+        if self.elastic is not None:
+            self.elastic.forget()
+            self.elastic.recover()
+        if self.reported is not None:
+            self.reported.forget()
+        if self.preemptions is not None:
+            self.preemptions.forget()
+            self.preemptions.recover()
+
+    def forget(self) -> None:
+        """Know nothing of what was under way, but of restarts and repairs: whoever acts next finds it again."""
+        for book in (self.elastic, self.reported, self.preemptions):
+            if book is not None:
+                book.forget()
+
+
+def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> Caring:
+    """All of it; nothing runs yet."""
+    cache, api, clock, policy = common.cache, common.api, common.clock, common.policy
+    telemetry, log, planner = common.telemetry, common.log, common.planner
+    events, health, quiet = starting.events, starting.health, starting.quiet
+    groups = groups if groups is not None else SeenGroups(cache.pod_groups)
+    judge = Judge(cache, api, lost_of=health.lost_under)
+    restarts = Restarts(
+        judge,
+        Recreation(cache, api, clock, telemetry, log, lost_of=health.lost_under, tell_of=events.tell_of),
+        api,
+        clock,
+        telemetry,
+        quiet=quiet,
+        limits=policy.restarts,
+    )
+    repairs = Repairs(
+        cache,
+        groups,
+        clock,
+        policy,
+        restarts,
+        lost_of=health.lost_under,
+        silent=health.silent,
+        wants_no_more=judge.wants_no_more,
+        tell_of=events.tell_of,
+    )
+    preemptions = preemptions_of(
+        common.settings,
+        cache,
+        api,
+        clock,
+        planner,
+        restarts,
+        groups=groups,
+        telemetry=telemetry,
+        log=log,
+        quiet=quiet,
+        tell=events.tell_of,
+    )
+    complaints = Complaints(cache, clock, policy, events.tell, groups=groups, tell_of=events.tell_of)
+    statuses = GroupStatuses(
+        cache,
+        groups,
+        api,
+        clock,
+        mode=common.settings.pod_group_status,
+        plan=common.current,
+        may_write=common.acting,
+    )
+    waits = Waits(
+        cache,
+        groups,
+        clock,
+        events.tell_of,
+        plan=common.current,
+        may_tell=common.acting,
+        explain=lambda gang: explain(
+            cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), memo=planner.memo, closest=1
+        ),
+    )
+    elastic, reported = _elastic_of(common, starting)
+    looks: list[Look] = [
+        starting.repins.look,
+        repairs.look_in_steps,
+        Finishing(cache, api, clock, telemetry, plan=common.current).look,
+        *([preemptions.look] if preemptions is not None else []),
+        *([reported.look] if reported is not None else []),
+        complaints.look,
+        statuses.look,
+        waits.look,
+        Starvation(cache, planner, clock).look,
+    ]
+    return Caring(restarts, repairs, preemptions, statuses, elastic, reported, looks)
+
+
+def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Reporting | None]:
+    """The controller of elastic jobs, and the books of what jobs report."""
+    feeds, limits = common.feeds, common.settings.elastic
+    if feeds is None:
+        return None, None
+    reported = reporting_of(common.settings, common.cache, common.planner, feeds.jobs, common.clock, common.telemetry)
+    parts = Parts(
+        feeds.kinds,
+        common.cache,
+        common.planner,
+        feeds.jobs,
+        feeds.autoscalers,
+        common.api,
+        common.clock,
+        reported.records,
+        common.telemetry,
+        common.log,
+        starting.quiet,
+        starting.events.tell_of,
+        common.rng,
+    )
+    elastic = Elastic(
+        parts,
+        limits.options(),
+        ElasticLimits(limits.removal_timeout_s, limits.reserve_timeout_s, limits.growth_timeout_s),
+        acting=common.acting,
+        feed=feeds,
+        wishes=reported.wishes.in_steps,
+    )
+    return elastic, reported

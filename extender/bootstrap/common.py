@@ -1,0 +1,99 @@
+"""What every part of the service is built on: settings, the cluster as it is seen, the plan, and whether we may act."""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from extender.bootstrap.elastic import Feeds
+from extender.cache import ClusterCache
+from extender.candidacy import Candidacy
+from extender.kube.reflector import Reflector
+from extender.ports import Clock, ClusterApi
+from extender.service.fencing import FencedApi
+from extender.service.leadership import Leadership
+from extender.service.past import Past
+from extender.service.planning import Planner
+from extender.settings import Settings
+from extender.telemetry import Decision, DecisionLog, Telemetry
+from extender.web.recent import Recent
+from scoring.plan import Plan
+from scoring.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """Handed to all who put parts together."""
+
+    settings: Settings
+    cache: ClusterCache
+    api: ClusterApi
+    """Nothing is written through it by a process that lost the lease"""
+    clock: Clock
+    rng: random.Random
+    telemetry: Telemetry
+    log: DecisionLog
+    policy: Policy
+    planner: Planner
+    recent: Recent
+    past: Past
+    reflectors: Mapping[str, Reflector[Any]]
+    """name → what keeps the cache; the caller does where there are none"""
+    feeds: Feeds | None
+    leadership: Leadership | None
+    """Our part in the election; `None`: there is none, and we act"""
+    fenced: FencedApi | None
+    """`api`, where there is an election"""
+    acting: Callable[[], bool]
+
+    def synced(self) -> bool:
+        """Whether there is a plan."""
+        return self.planner.snapshot is not None
+
+    def current(self) -> Plan | None:
+        """The plan of now; `None`: there was no first one yet."""
+        return self.planner.current if self.synced() else None
+
+
+def common_of(
+    settings: Settings,
+    cache: ClusterCache,
+    api: ClusterApi,
+    clock: Clock,
+    rng: random.Random,
+    *,
+    reflectors: Mapping[str, Reflector[Any]],
+    stands: Candidacy | None,
+    feeds: Feeds | None,
+) -> Common:
+    """The log, the planner, and the fence around `api` where there is an election."""
+    telemetry = Telemetry()
+    leadership = stands.leadership(clock, telemetry) if stands is not None else None
+    acting: Callable[[], bool] = leadership.leading if leadership is not None else lambda: True
+    fenced = FencedApi(api, leadership.room_s) if leadership is not None else None
+    recent, past = Recent(clock), Past(clock)
+
+    def heard_of(decision: Decision) -> None:
+        recent.heard(decision)
+        past.heard(decision)
+
+    log = DecisionLog(telemetry, acting=acting, heard=heard_of)
+    policy = settings.policy()
+    return Common(
+        settings=settings,
+        cache=cache,
+        api=fenced if fenced is not None else api,
+        clock=clock,
+        rng=rng,
+        telemetry=telemetry,
+        log=log,
+        policy=policy,
+        planner=Planner(cache, policy, clock, telemetry, log, interval_s=settings.plan_interval_ms / 1000.0),
+        recent=recent,
+        past=past,
+        reflectors=reflectors,
+        feeds=feeds,
+        leadership=leadership,
+        fenced=fenced,
+        acting=acting,
+    )

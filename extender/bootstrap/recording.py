@@ -1,0 +1,31 @@
+"""Put the decision log together: what tells it, and the address where it is given out."""
+
+from extender.record.recorder import Recorder, Run, Step
+from extender.service.binding import Binds
+from extender.service.planning import Planner
+from extender.settings import Settings
+from extender.telemetry import Telemetry
+from scoring.ids import GangKey
+from scoring.permit import Event, Instruction, PermitState
+from scoring.plan import Plan
+from scoring.quorum import Quorum
+from scoring.snapshot import Snapshot
+
+
+def recorder_of(settings: Settings, planner: Planner, binds: Binds, telemetry: Telemetry) -> Recorder | None:
+    """A recorder that hears of every decision; `None`: the settings want none."""
+    if not settings.record.enabled:
+        return None
+    most_bytes = settings.record.most_mib * 2**20
+    recorder = Recorder(planner.policy, most_bytes=most_bytes, lost=telemetry.record_lost)
+
+    def ran(snapshot: Snapshot, at_s: float, previous: Plan, made: Plan) -> None:
+        recorder.heard(Run(at_s, snapshot, previous, made))
+
+    def stepped(
+        gang: GangKey, before: PermitState, event: Event, quorum: Quorum, instructions: tuple[Instruction, ...]
+    ) -> None:
+        recorder.heard(Step(gang, before, event, quorum, instructions))
+
+    planner.recorded, binds.recorded = ran, stepped
+    return recorder

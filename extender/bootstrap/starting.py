@@ -1,0 +1,110 @@
+"""Put together what lets gangs start: who may go, gates and wakes, held binds, and pods that must be removed for it."""
+
+import socket
+from dataclasses import dataclass
+
+from extender.bootstrap.common import Common
+from extender.controller.events import Events
+from extender.controller.evictions import Evictions
+from extender.controller.quiet import Quiet
+from extender.controller.repins import Repins
+from extender.controller.wakes import Gates, Wakes
+from extender.service.admission import AdmissionLimits, Admissions
+from extender.service.binding import Binds, Effects, Limits
+from extender.service.health import NodeHealth
+from extender.service.lapses import Lapses
+from extender.service.offers import Offers
+from extender.service.parking import Parking
+from extender.service.plain import PlainPods
+from extender.service.stranding import Stranding
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """The parts."""
+
+    health: NodeHealth
+    offers: Offers
+    parking: Parking
+    plain: PlainPods
+    events: Events
+    admissions: Admissions
+    wakes: Wakes
+    binds: Binds
+    quiet: Quiet
+    repins: Repins
+
+
+def starting_of(common: Common) -> Starting:
+    """All of it; nothing runs yet."""
+    settings, cache, api, clock = common.settings, common.cache, common.api, common.clock
+    telemetry, log, planner = common.telemetry, common.log, common.planner
+    health = NodeHealth(cache, clock, node_lost_s=settings.node_lost_s)
+    parking = Parking()
+    events = Events(api, clock, telemetry, instance=socket.gethostname())
+    lapses = Lapses(cache, clock, log, tell=events.tell)
+    admissions = Admissions(
+        cache,
+        planner,
+        lapses,
+        clock,
+        log,
+        limits=AdmissionLimits(settings.admit_timeout_s, settings.exclusion_ttl_s),
+        tell=events.tell,
+    )
+    wakes = Wakes(
+        cache,
+        api,
+        clock,
+        telemetry,
+        Gates(admissions.patch_for, admissions.sent, admissions.refused),
+        per_s=settings.writes_per_s,
+        rng=common.rng,
+        acting=common.acting,
+    )
+    binds = Binds(
+        cache,
+        api,
+        clock,
+        planner,
+        health,
+        telemetry,
+        log,
+        lapses=lapses,
+        limits=Limits(settings.hold_limit_s, settings.commit_timeout_s, settings.max_held_binds),
+        effects=Effects(
+            nudge=lambda uids: wakes.add(parking.asleep(uids)),
+            evict=lambda gang, uids: evictions.add(gang, uids),
+            being_admitted=admissions.keeps,
+            gives_up=admissions.gives_up,
+        ),
+    )
+    quiet = _quiet_of(common)
+    evictions = Evictions(
+        cache, api, clock, telemetry, log, refused=binds.eviction_refused, quiet=quiet, tell=events.tell
+    )
+    repins = Repins(
+        cache,
+        api,
+        clock,
+        telemetry,
+        log,
+        stranded=Stranding(planner, clock),
+        quiet=quiet,
+        tell=events.tell,
+        timeout_s=settings.repin_timeout_s,
+    )
+    plain = PlainPods(cache, planner, clock)
+    return Starting(health, Offers(), parking, plain, events, admissions, wakes, binds, quiet, repins)
+
+
+def _quiet_of(common: Common) -> Quiet:
+    """Each list that was read anew, and each take-over, begins the quiet time anew."""
+    leadership, feeds = common.leadership, common.feeds
+
+    def news() -> int:
+        relists = sum(reflector.status().relists for reflector in common.reflectors.values())
+        relists += feeds.relists() if feeds is not None else 0
+        return relists if leadership is None else relists + leadership.terms
+
+    return Quiet(common.clock, relists=news)

@@ -1,0 +1,112 @@
+"""What runs, in which order it begins, and what a term of leadership begins and ends with."""
+
+import asyncio
+import gc
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from extender.bootstrap.caring import Caring
+from extender.bootstrap.common import Common
+from extender.bootstrap.starting import Starting
+from extender.controller.owner_ages import OwnerAges
+from extender.network.refresh import NetworkRefresh
+from extender.service.housekeeping import Housekeeping
+from extender.service.leadership import Duties
+
+_FIRST_LOOK_S = 10.0
+"""Longest wait for the first network data, and for the ages of jobs, before the first plan is made without."""
+
+
+class Terms:
+    """Begin and end of acting, for a process alone and for one that leads for a time."""
+
+    def __init__(
+        self,
+        common: Common,
+        starting: Starting,
+        caring: Caring,
+        housekeeping: Housekeeping,
+        refresh: NetworkRefresh | None,
+    ) -> None:
+        self._common, self._starting, self._caring = common, starting, caring
+        self._housekeeping, self._refresh = housekeeping, refresh
+        self.ages = OwnerAges(common.cache, common.api, common.clock)
+
+    async def plan_once_synced(self) -> None:
+        """Wait for what the first plan needs, then plan until cancelled."""
+        common = self._common
+        await self._first_looks()
+        # What was read at start lives as long as the process: the collector need not look at it again. Collecting
+        # first would stop the loop for a tenth of a second and find next to nothing.
+        gc.freeze()
+        if common.leadership is None:
+            common.telemetry.leader(leads=True)
+            self._starting.admissions.recover()
+            self._caring.recover()
+        await common.planner.replan_in_steps()
+        if common.leadership is not None:
+            common.leadership.ready.set()
+        await common.planner.run()
+
+    async def _first_looks(self) -> None:
+        for reflector in self._common.reflectors.values():
+            await reflector.synced.wait()
+        if self._refresh is not None:
+            self._refresh.nodes_changed()
+            with suppress(TimeoutError):  # a source that hangs must not keep jobs from starting
+                async with asyncio.timeout(_FIRST_LOOK_S):
+                    await self._refresh.first_look.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_LOOK_S):
+                await self.ages.first_look()
+        if self._common.feeds is not None:
+            with suppress(TimeoutError):  # rights for jobs may be missing
+                async with asyncio.timeout(_FIRST_LOOK_S):
+                    await self._common.feeds.synced()
+
+    def duties(self, heard: Callable[[], None]) -> Duties:
+        """What leadership calls; `heard`: the API server answered the election."""
+        return Duties(take_up=self._take_up, lay_down=self._lay_down, heard=heard, over=self._over)
+
+    def _take_up(self) -> None:
+        """A term begins as the process does after a restart."""
+        one, care = self._starting, self._caring
+        for book in (
+            one.wakes, one.parking, one.plain, one.offers, one.repins, care.restarts, care.repairs, one.admissions
+        ):  # fmt: skip
+            book.forget()
+        one.binds.begin_anew()
+        one.admissions.recover()
+        care.begin_anew()
+        self._common.planner.replan()
+        self._housekeeping.plan_made(self._common.planner.current)  # which need not be a new one
+
+    def _lay_down(self) -> None:
+        """A term ends: who waits is told so, and nothing is kept for anybody."""
+        one, care = self._starting, self._caring
+        one.binds.stand_down()
+        care.forget()
+        for book in (one.wakes, one.parking, one.plain, care.restarts, care.repairs, one.admissions):
+            book.forget()
+
+    async def _over(self) -> None:
+        if self._common.fenced is not None:
+            await self._common.fenced.idle()
+        await self._starting.binds.posts_over()
+
+
+def tasks_of(common: Common, starting: Starting, caring: Caring, terms: Terms) -> dict[str, Callable[[], Any]]:
+    """Coroutine functions by name: what runs in every service."""
+    tasks: dict[str, Callable[[], Any]] = {f"follow {name}": one.run for name, one in common.reflectors.items()}
+    tasks |= {
+        "plan": terms.plan_once_synced,
+        "wake": starting.wakes.run,
+        "events": starting.events.run,
+        "group status": caring.statuses.run,
+        "owners": terms.ages.run,
+    }
+    if caring.elastic is not None and common.feeds is not None:
+        tasks |= {f"follow {name}": one.run for name, one in common.feeds.reflectors.items()}
+        tasks["elastic"] = caring.elastic.run
+    return tasks

@@ -1,0 +1,132 @@
+"""Server-sent events: whoever watches the page hears of a change within a second.
+
+Why one task for all viewers: what is shown is worked out and written once, however many watch, and not at all while
+nobody does. Rules:
+
+- The work takes at most a 25th of the loop: the more a look costs, the rarer it is. It is done in slices (S15).
+- A viewer that reads too slowly misses intermediate states, never the last one, and holds at most one of each section.
+- The number of viewers is bounded; all are let go when the process ends, so that no page delays it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from extender.web.moment import Sections
+from scoring.plan.steps import Steps
+
+MOST_VIEWERS: Final = 50
+_SOONEST_S: Final = 0.4
+_LATEST_S: Final = 5.0
+_SHARE: Final = 25.0
+_SLICE_S: Final = 0.004
+_BEAT_S: Final = 15.0
+"""A comment is sent after so long without news: proxies close what is silent, and a viewer that is gone is found."""
+
+
+class FullError(Exception):
+    """As many watch as may."""
+
+
+@dataclass(slots=True, eq=False)
+class _Viewer:
+    waiting: dict[str, bytes] = field(default_factory=dict)
+    """section → what it has not been sent yet"""
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Feed:
+    """The page's news for everybody who watches."""
+
+    def __init__(self, steps: Callable[[], Steps[Sections]], version: Callable[[], object]) -> None:
+        self._steps = steps
+        self._version = version
+        """Something else than the last time when there may be news."""
+        self._viewers: set[_Viewer] = set()
+        self._somebody = asyncio.Event()
+        self._latest: dict[str, bytes] = {}
+        self._seen: object = None
+        self._closed = False
+
+    @property
+    def viewers(self) -> int:
+        """How many watch now."""
+        return len(self._viewers)
+
+    async def look(self) -> Sections:
+        """All sections of now, for one who does not watch."""
+        sections, _ = await _in_slices(self._steps(), asyncio.get_running_loop())
+        return sections
+
+    async def watch(self) -> AsyncIterator[bytes]:
+        """Server-sent events for one viewer, all sections first; ends with the process. FullError: too many watch."""
+        if self._closed or len(self._viewers) >= MOST_VIEWERS:
+            raise FullError
+        viewer = _Viewer(dict(self._latest))
+        self._viewers.add(viewer)
+        self._somebody.set()
+        return self._events(viewer)
+
+    async def _events(self, viewer: _Viewer) -> AsyncIterator[bytes]:
+        try:
+            yield b"retry: 2000\n\n"
+            while not self._closed:
+                waiting, viewer.waiting = viewer.waiting, {}
+                for name, body in waiting.items():
+                    yield b"event: %s\ndata: %s\n\n" % (name.encode(), body)
+                viewer.news.clear()
+                if viewer.waiting or self._closed:
+                    continue
+                try:
+                    async with asyncio.timeout(_BEAT_S):
+                        await viewer.news.wait()
+                except TimeoutError:
+                    yield b": still here\n\n"
+        finally:
+            self._viewers.discard(viewer)
+
+    async def run(self) -> None:
+        """Look and tell, as long as anybody watches; runs until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._viewers:
+                self._somebody.clear()
+                self._latest, self._seen = {}, None  # what is old by then is told to nobody
+                await self._somebody.wait()
+            pause_s = _SOONEST_S
+            version = self._version()
+            if version != self._seen:
+                self._seen = version
+                sections, cost_s = await _in_slices(self._steps(), loop)
+                self._tell(sections)
+                pause_s = min(max(cost_s * _SHARE, _SOONEST_S), _LATEST_S)
+            await asyncio.sleep(pause_s)
+
+    def close(self) -> None:
+        """Let every viewer go, for good."""
+        self._closed = True
+        for viewer in self._viewers:
+            viewer.news.set()
+
+    def _tell(self, sections: Sections) -> None:
+        changed = {name: body for name, body in sections.items() if self._latest.get(name) != body}
+        self._latest.update(changed)
+        for viewer in self._viewers if changed else ():
+            viewer.waiting |= changed
+            viewer.news.set()
+
+
+async def _in_slices(steps: Steps[Sections], loop: asyncio.AbstractEventLoop) -> tuple[Sections, float]:
+    """Do the steps, with a turn for everybody else every few milliseconds; and how long they took themselves."""
+    spent_s, began_s = 0.0, loop.time()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            made: Sections = done.value
+            return made, spent_s + loop.time() - began_s
+        if loop.time() - began_s >= _SLICE_S:
+            spent_s += loop.time() - began_s
+            await asyncio.sleep(0)
+            began_s = loop.time()

@@ -1,0 +1,139 @@
+"""The page as a person uses it: it renders, follows, explains, obeys the keyboard, and complains of nothing."""
+
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import ROOT, Watched, served
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]
+SOON_MS = 1000.0
+"""A change is to be seen within a second."""
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[str]:
+    """The demonstration: the paper's test bed, two gangs wait."""
+    with served("demo") as url:
+        yield url
+
+
+def test_it_renders(watched: Watched, demo: str) -> None:
+    """Queue, zones, heat-map, sources and decisions of the demonstration, without a word on the console."""
+    page = watched.page
+    page.goto(demo)
+    expect(page.locator("#state")).to_have_text("live")
+    expect(page.locator("#queue-rows tr")).to_have_count(2)
+    expect(page.locator("#queue-rows")).to_contain_text("demo/tf-smoke-gpu")
+    expect(page.locator("#zone-list .zone-card")).to_have_count(4)
+    expect(page.locator("#sources")).to_contain_text("file")
+    expect(page.locator("#decision-list")).to_contain_text("demo/case1")
+    expect(page.locator("#legend")).to_contain_text("up to 0.001 %")
+    assert drawn(page) > 1, "the heat-map has more than one colour"
+
+
+def test_a_change_is_seen_within_a_second(watched: Watched, demo: str) -> None:
+    """A member at bind appears under Starting; the clock is the browser's own, from the call to the element."""
+    page = watched.page
+    page.goto(demo)
+    expect(page.locator("#gate-list")).to_contain_text("nobody")
+    page.evaluate(
+        """() => {
+          window.seen = new Promise((done) => new MutationObserver((_, self) => {
+            if (document.querySelector("#gate-list .pods .h")) { self.disconnect(); done(performance.now()); }
+          }).observe(document.getElementById("gate-list"), { childList: true, subtree: true }));
+        }"""
+    )
+    body = (ROOT / "examples" / "requests" / "bind-case1.json").read_bytes()
+    ask = (ROOT / "examples" / "requests" / "filter-case1.json").read_bytes()
+    call(demo, "/filter", ask)
+    with ThreadPoolExecutor(1) as pool:
+        began_ms = page.evaluate("() => performance.now()")
+        held = pool.submit(call, demo, "/bind", body, limit_s=5.0)
+        took_ms = page.evaluate("() => window.seen") - began_ms
+        expect(page.locator("#gate-list")).to_contain_text("demo/case1")
+        with pytest.raises(TimeoutError):  # the caller hangs up, since five of six never come
+            held.result(timeout=40)
+    assert took_ms <= SOON_MS
+    expect(page.locator("#gate-list")).to_contain_text("nobody")
+
+
+def test_it_explains(watched: Watched, demo: str) -> None:
+    """A click on a gang says why it waits; Escape closes it, and the focus is back where it was."""
+    page = watched.page
+    page.goto(demo)
+    link = page.get_by_role("button", name="demo/tf-smoke-gpu").first
+    link.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("would not fit into the empty cluster")
+    expect(dialog.get_by_role("table").first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(link).to_be_focused()
+
+
+def test_the_heat_map_obeys_the_keyboard(watched: Watched, demo: str) -> None:
+    """Metric and zone are chosen, cells are walked with arrows, and each is said in words for who cannot see it."""
+    page = watched.page
+    page.goto(demo)
+    page.get_by_role("button", name="delay").click()
+    page.locator("#zone").select_option("D")
+    expect(page.locator("#heat")).to_have_attribute("aria-label", "Heat-map of delay, nodes of zone D")
+    page.locator("#heat").focus()
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    expect(page.locator("#heat-cell")).to_contain_text("node28 → node")
+    expect(page.locator("#heat-cell")).to_contain_text("ms")
+    expect(page.locator("#worst")).to_contain_text("node33")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1500, 2560])
+def test_it_fits(watched: Watched, demo: str, scheme: str, width: int) -> None:
+    """In both schemes, from a telephone to a wall: nothing is wider than the window, every text has contrast enough."""
+    page = watched.page
+    page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
+    page.set_viewport_size({"width": width, "height": 1000})
+    page.goto(demo)
+    expect(page.locator("#queue-rows tr")).to_have_count(2)
+    assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.evaluate(CONTRASTS) == []
+
+
+def test_a_server_that_comes_back(watched: Watched) -> None:
+    """While it is away the page says so; afterwards it is live again without being loaded anew."""
+    page = watched.page
+    with served("demo") as url:
+        page.goto(url)
+        expect(page.locator("#state")).to_have_text("live")
+    expect(page.locator("#state")).to_contain_text("trying again")
+    watched.complaints.clear()  # that the connection is refused meanwhile is said on the console, and true
+
+
+def drawn(page: Page) -> int:
+    """Colours on the heat-map."""
+    found: int = page.evaluate(
+        """() => {
+          const canvas = document.getElementById("heat");
+          const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+          const seen = new Set();
+          for (let i = 0; i < pixels.length; i += 4) seen.add(pixels.slice(i, i + 4).join());
+          return seen.size;
+        }"""
+    )
+    return found
+
+
+def call(url: str, verb: str, body: bytes, *, limit_s: float = 30.0) -> bytes:
+    """POST as curl does."""
+    request = urllib.request.Request(url + verb, body, {"user-agent": "curl/8"})
+    with urllib.request.urlopen(request, timeout=limit_s) as answer:
+        found: bytes = answer.read()
+        return found
+
+
+CONTRASTS = (Path(__file__).parent / "contrasts.js").read_text()

@@ -1,0 +1,1 @@
+"""The page: heat-map, sections, stream, addresses."""

@@ -1,0 +1,143 @@
+"""The stream: everything at first, then what changed; for a bounded number, and nothing when nobody looks."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from extender.web.feed import MOST_VIEWERS, Feed, FullError
+from scoring.plan.steps import Steps
+
+pytestmark = pytest.mark.looptime
+
+
+@dataclass
+class Shown:
+    """What there is to see, and how often it was looked at."""
+
+    sections: dict[str, bytes] = field(default_factory=lambda: {"queue": b"1", "zones": b"1"})
+    version: int = 1
+    looks: int = 0
+
+    def change(self, **sections: bytes) -> None:
+        """Something new."""
+        self.sections |= sections
+        self.version += 1
+
+    def steps(self) -> Steps[Mapping[str, bytes]]:
+        """A look in two steps."""
+        self.looks += 1
+        yield
+        return dict(self.sections)
+
+
+@asynccontextmanager
+async def running(shown: Shown) -> AsyncIterator[Feed]:
+    """A feed that runs."""
+    feed = Feed(shown.steps, lambda: shown.version)
+    task = asyncio.create_task(feed.run())
+    try:
+        yield feed
+    finally:
+        task.cancel()
+
+
+async def told(events: AsyncIterator[bytes], count: int) -> list[bytes]:
+    """The next events."""
+    async with asyncio.timeout(30):
+        return [await anext(events) for _ in range(count)]
+
+
+async def test_all_sections_first_then_what_changed() -> None:
+    """A section that is as before is not sent again."""
+    shown = Shown()
+    async with running(shown) as feed:
+        events = await feed.watch()
+        first = await told(events, 3)
+        assert first == [b"retry: 2000\n\n", b"event: queue\ndata: 1\n\n", b"event: zones\ndata: 1\n\n"]
+        shown.change(zones=b"2")
+        assert await told(events, 1) == [b"event: zones\ndata: 2\n\n"]
+
+
+async def test_news_come_within_a_second() -> None:
+    """Measured on the virtual clock, from the change to the event."""
+    shown = Shown()
+    async with running(shown) as feed:
+        events = await feed.watch()
+        await told(events, 3)
+        began_s = asyncio.get_running_loop().time()
+        shown.change(queue=b"2")
+        await told(events, 1)
+        assert asyncio.get_running_loop().time() - began_s <= 1.0
+
+
+async def test_nobody_looks_and_nothing_is_worked_out() -> None:
+    """Before the first viewer and after the last; and not again without a change."""
+    shown = Shown()
+    async with running(shown) as feed:
+        await asyncio.sleep(60)
+        assert shown.looks == 0
+        events = await feed.watch()
+        await told(events, 3)
+        await asyncio.sleep(10)
+        assert shown.looks == 1
+        await events.aclose()  # type: ignore[attr-defined]
+        assert feed.viewers == 0
+        shown.change(queue=b"9")
+        await asyncio.sleep(60)
+        assert shown.looks == 1
+
+
+async def test_many_viewers_cost_one_look() -> None:
+    """Twenty of them see the same bytes."""
+    shown = Shown()
+    async with running(shown) as feed:
+        viewers = [await feed.watch() for _ in range(20)]
+        seen = [await told(events, 3) for events in viewers]
+        assert shown.looks == 1
+        assert all(one == seen[0] for one in seen)
+
+
+async def test_a_slow_viewer_misses_states_and_not_the_last() -> None:
+    """It holds one of each section, whatever happened meanwhile."""
+    shown = Shown()
+    async with running(shown) as feed:
+        events = await feed.watch()
+        await told(events, 3)
+        for number in range(5):
+            shown.change(queue=b"%d" % number)
+            await asyncio.sleep(2)
+        assert await told(events, 1) == [b"event: queue\ndata: 4\n\n"]
+
+
+async def test_the_line_is_kept_open() -> None:
+    """A comment after a while without news."""
+    async with running(Shown()) as feed:
+        events = await feed.watch()
+        await told(events, 3)
+        assert await told(events, 1) == [b": still here\n\n"]
+
+
+async def test_one_too_many_is_refused() -> None:
+    """And has a place when another one goes."""
+    async with running(Shown()) as feed:
+        viewers = [await feed.watch() for _ in range(MOST_VIEWERS)]
+        with pytest.raises(FullError):
+            await feed.watch()
+        await told(viewers[0], 1)
+        await viewers[0].aclose()  # type: ignore[attr-defined]
+        await feed.watch()
+
+
+async def test_the_end_lets_all_go() -> None:
+    """Open pages do not delay a process that is told to end, and no new one is let in."""
+    async with running(Shown()) as feed:
+        events = await feed.watch()
+        await told(events, 3)
+        feed.close()
+        with pytest.raises(StopAsyncIteration):
+            await told(events, 1)
+        with pytest.raises(FullError):
+            await feed.watch()

@@ -1,0 +1,79 @@
+"""The heat-map: letters, numbers and ages of a matrix, whatever its size."""
+
+import msgspec
+import pytest
+
+from extender.web.mesh import MOST_ENDS, mesh_document
+from scoring.network import Metric, NetworkMatrix
+from scoring.policy import ScorePolicy, Ttl
+from tests.builders import mesh, node, snapshot
+
+NODES = [node(f"n{i}", zone="ab"[i // 3]) for i in range(6)]
+BAD = {"n4": {"loss_ratio": 0.02, "delay_ms": 50.0, "throughput_bps": 1e6}}
+POLICY = ScorePolicy(soft_ttl_s=Ttl.same(60.0), hard_ttl_s=Ttl.same(600.0))
+
+
+def shown(network: NetworkMatrix, metric: Metric, zone: str | None = None) -> dict:
+    """The document after its way through JSON."""
+    made = mesh_document(snapshot(NODES, network=network), POLICY, metric=metric, zone=zone)
+    assert made is not None
+    return msgspec.json.decode(msgspec.json.encode(made))
+
+
+@pytest.mark.parametrize("metric", Metric)
+def test_a_zone_node_by_node(metric: Metric) -> None:
+    """Every link of the impaired node is poor, all others good; the diagonal is nobody's."""
+    made = shown(mesh(NODES, bad=BAD), metric, "b")
+    assert made["ends"] == ["n3", "n4", "n5"]
+    assert made["grades"] == [" #+", "# #", "+# "]
+    assert {tuple(sorted(pair)) for pair in made["worst"][:4]} == {(0, 1), (1, 2)}
+    assert made["values"][0][0] is None
+
+
+@pytest.mark.parametrize(("metric", "worst"), [(Metric.LOSS, 0.02), (Metric.DELAY, 50.0), (Metric.THROUGHPUT, 1e6)])
+def test_zone_by_zone_the_worst_pair_counts(metric: Metric, worst: float) -> None:
+    """One bad node in zone b: whatever has to do with b is poor, and says for how many pairs it stands."""
+    made = shown(mesh(NODES, bad=BAD), metric)
+    assert made["ends"] == ["a", "b"]
+    assert made["grades"] == ["+#", "##"]
+    assert [row[1] for row in made["values"]] == [worst, worst]
+    assert made["pairs"] == [[6, 9], [9, 6]]
+
+
+def test_what_is_old_is_hatched() -> None:
+    """Beyond the soft TTL a cell keeps its value and its colour and is marked; its age is said."""
+    made = shown(mesh(NODES, now_s=61.0), Metric.DELAY, "a")
+    assert made["grades"][0] == " ++"
+    assert made["stale"] == ["011", "101", "110"]
+    assert made["ages_s"][0] == [None, 61, 61]
+
+
+def test_nothing_measured() -> None:
+    """No value is neither good nor bad."""
+    made = shown(NetworkMatrix(), Metric.LOSS)
+    assert (made["grades"], made["worst"], made["pairs"]) == (["..", ".."], [], [[0, 0], [0, 0]])
+    assert shown(NetworkMatrix(), Metric.THROUGHPUT, "a")["grades"] == [" ..", ". .", ".. "]
+
+
+def test_a_measured_link_without_a_value_says_so() -> None:
+    """Both nodes are measured, this pair is not: that is a hole in the mesh, and not the same as no mesh."""
+    whole = mesh(NODES)
+    some = mesh(NODES[:2])
+    made = shown(NetworkMatrix(1, 0.0, some.endpoints, whole.endpoint_of, some.origins, some._index, some._pairs),
+                 Metric.LOSS, "a")  # fmt: skip
+    assert made["grades"] == [" +?", "+ ?", "?? "]
+
+
+def test_a_zone_nobody_knows() -> None:
+    """None, which becomes a 404."""
+    assert mesh_document(snapshot(NODES), POLICY, metric=Metric.LOSS, zone="mars") is None
+
+
+def test_a_large_zone_is_cut_and_says_so() -> None:
+    """5,000 nodes in one zone: the first 130, below 500 KiB."""
+    nodes = [node(f"n{i:04}") for i in range(5000)]
+    ends = [one.name for one in nodes[:MOST_ENDS]]
+    made = mesh_document(snapshot(nodes, network=mesh(ends)), POLICY, metric=Metric.DELAY, zone="a")
+    assert made is not None
+    assert (len(made["ends"]), made["of"]) == (MOST_ENDS, 5000)
+    assert len(msgspec.json.encode(made)) < 500 * 1024

@@ -1,0 +1,131 @@
+"""The page of a running service: its files, its sections, and what a browser is told to refuse."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from extender.web import routes
+from extender.web.moment import MOST_GANGS
+from tests.builders import mesh
+from tests.extender.service.world import World, node_json, running
+
+pytestmark = pytest.mark.looptime
+
+NODES = [node_json(f"n{i}", zone="ab"[i % 2]) for i in range(4)]
+STATIC = Path(routes.__file__).parent / "static"
+
+
+@asynccontextmanager
+async def browser(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    """Whoever asks the service."""
+    transport = httpx.ASGITransport(world.service.debug_app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+        yield client
+
+
+async def test_every_file_of_the_page_is_served_and_no_other() -> None:
+    """With its type, and told to load nothing from elsewhere; the page asks for no file that is not there."""
+    async with running(*NODES) as world, browser(world) as client:
+        page = await client.get("/")
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        for path in sorted(routes.ADDRESSES - {"/"}):
+            answer = await client.get(path)
+            assert answer.status_code == 200, path
+            policy = answer.headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+        assert (await client.get("/page/secrets.env")).status_code == 404
+        assert (await client.get("/page/../routes.py")).status_code == 404
+    assert {f"/page/{path.name}" for path in STATIC.iterdir() if path.name != "index.html"} == routes.ADDRESSES - {"/"}
+
+
+def test_the_page_needs_nothing_from_elsewhere() -> None:
+    """No address of another host, no inline script and no inline style, which the policy would refuse."""
+    for path in STATIC.iterdir():
+        text = path.read_text()
+        assert "https://" not in text, path
+        assert "http://" not in text.replace("http://www.w3.org/2000/svg", ""), path
+        assert "style=" not in text, path
+        assert "innerHTML" not in text, path
+    page = (STATIC / "index.html").read_text()
+    assert "<script>" not in page
+    assert page.count("<script") == 1
+
+
+async def test_the_sections_of_a_moment() -> None:
+    """Who runs, who is held at bind, who waits and why; what is free in each zone; what was decided last."""
+    async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, browser(world) as client:
+        names = world.gang("runs", 2, cpu="4")
+        await world.settle()
+        world.bind_offered(*names)
+        await world.settle()
+        first, _ = world.gang("half", 2, cpu="3")
+        await world.settle()
+        world.bind_offered(first)
+        world.gang("waits", 3, cpu="4")
+        await world.settle()
+        shown = (await client.get("/v1/page")).json()
+        world.delete("half-0", "half-1")
+    assert set(shown) == {"status", "zones", "gates", "network", "decisions", "queue"}
+    assert shown["status"]["ready"]
+    assert (shown["status"]["nodes"], shown["status"]["held_binds"]) == (4, 1)
+    [gate] = shown["gates"]["rows"]
+    assert (gate["gang"], gate["stage"], gate["held"], gate["least"]) == ("default/half", "held", 1, 2)
+    assert sorted(gate["members"]) == ["h", "w"]
+    rows = {row["gang"]: row for row in shown["queue"]["rows"]}
+    assert (rows["default/runs"]["state"], rows["default/runs"]["members"]) == ("RUNNING", [2, 0, 2, 0])
+    assert rows["default/waits"]["reason"]
+    zones = {zone["zone"]: zone for zone in shown["zones"]["rows"]}
+    assert (zones["a"]["nodes"], zones["b"]["nodes"]) == (2, 2)
+    free = sum(zone["resources"]["cpu"][0] for zone in zones.values())
+    assert free == 16000 - 2 * 4000
+    assert {"admit", "bind"} <= {row["what"] for row in shown["decisions"]["rows"]}
+
+
+async def test_a_section_stands_still_while_nothing_happens() -> None:
+    """Nothing in it moves with the clock alone, so that nothing is sent again."""
+    async with running(*NODES) as world, browser(world) as client:
+        world.gang("waits", 5, cpu="4")
+        await world.settle(2.0)
+        before = (await client.get("/v1/page")).json()
+        await world.settle(5.0)
+        assert (await client.get("/v1/page")).json() == before
+
+
+async def test_a_long_queue_is_cut_and_counted() -> None:
+    """So that what is sent stays small."""
+    async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, browser(world) as client:
+        for number in range(MOST_GANGS + 20):
+            world.gang(f"g{number}", 1, cpu="5")
+        await world.settle(3.0)
+        answer = await client.get("/v1/page")
+    queue = answer.json()["queue"]
+    assert (len(queue["rows"]), queue["of"]) == (MOST_GANGS, MOST_GANGS + 20)
+    assert len(answer.content) < 500 * 1024
+
+
+async def test_the_heat_map_is_served() -> None:
+    """By metric and zone; what does not exist is a problem document."""
+    async with running(*NODES) as world, browser(world) as client:
+        world.set_network(mesh(["n0", "n1", "n2", "n3"], bad={"n2": {"loss_ratio": 0.5}}))
+        await world.settle()
+        whole = (await client.get("/v1/page/mesh")).json()
+        assert (whole["metric"], whole["ends"], whole["grades"]) == ("loss", ["a", "b"], ["##", "#+"])
+        zone = (await client.get("/v1/page/mesh", params={"zone": "b", "metric": "delay"})).json()
+        assert (zone["ends"], zone["grades"]) == (["n1", "n3"], [" +", "+ "])
+        assert (await client.get("/v1/page/mesh", params={"zone": "mars"})).status_code == 404
+        assert (await client.get("/v1/page/mesh", params={"metric": "colour"})).status_code == 400
+
+
+async def test_held_room_is_said_of_its_zone() -> None:
+    """A STARVING gang saves up in a zone: the zone says for whom."""
+    async with running(*NODES, queue={"starve_limit_s": 1.0, "starving_share": 1.0}) as world, browser(world) as client:
+        world.occupy("n0")
+        world.gang("saves", 2, cpu="4", annotations={"netgang.io/zones": "a"})
+        await world.settle(5.0)
+        shown = (await client.get("/v1/page")).json()
+    held = {zone["zone"]: zone["held_for"] for zone in shown["zones"]["rows"]}
+    assert held == {"a": ["default/saves"], "b": []}
