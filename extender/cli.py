@@ -9,17 +9,16 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from math import isfinite
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from extender import cli_jobs, cli_mesh, cli_network
+from extender import cli_doctor, cli_explain, cli_jobs, cli_mesh, cli_network, cli_record, cli_scaling, cli_uninstall
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,7 +34,45 @@ app = typer.Typer(
 app.add_typer(cli_network.app, name="network")
 app.add_typer(cli_mesh.app, name="mesh")
 app.command(epilog="Example: netgang jobs; netgang jobs team-a/resnet --json")(cli_jobs.jobs)
+app.command(epilog="Example: netgang doctor; netgang doctor --scheduler-config scheduler.yaml --json")(
+    cli_doctor.doctor
+)
+app.command(epilog="Example: netgang uninstall --dry-run")(cli_uninstall.uninstall)
+app.command(epilog="Example: netgang explain demo/case1; netgang explain team-a/resnet --cluster cluster.json --json")(
+    cli_explain.explain
+)
+app.command(
+    "what-if",
+    epilog="Example: netgang what-if --suggestion team-a/resnet; netgang what-if --end-job team-a/old --advance 10m",
+)(cli_explain.what_if)
+app.command(epilog="Example: netgang record -o decisions.log.gz --url http://127.0.0.1:8889")(cli_record.record)
+app.command(epilog="Example: netgang replay decisions.log.gz; netgang replay decisions.log.gz --with other.yaml")(
+    cli_record.replay
+)
 app.command(epilog="Example: netgang scores --from node28 --to node33 --url http://127.0.0.1:8888")(cli_network.scores)
+
+_ABOVE = ("simulator.cli",)
+"""Modules of layers above this one that add commands to ours: named, not imported, so that this layer stays below."""
+for _module in _ABOVE:
+    import_module(_module).register(app)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"netgang {version('netgang')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version, and end.")
+    ] = False,
+) -> None:
+    """Starts distributed training jobs whole, in one zone, on the best measured network."""
+
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings file, YAML or JSON.", show_default="none")]
 _DEMO = "paper-testbed.json"
@@ -88,18 +125,27 @@ def plan(
         str | None,
         typer.Option(help="Moment to plan for, such as 2026-01-31T12:00:00Z or Unix seconds.", show_default="now"),
     ] = None,
+    scaling: Annotated[
+        Literal["ours", "literal"] | None,
+        typer.Option(
+            help="Also who would give up workers and who would get some: as netgang does it, or as published, node by "
+            "node. The file must have the jobs, too: kubectl get nodes,pods,podgroups,jobs,tfjobs,hpa …",
+            show_default="no",
+        ),
+    ] = None,
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say who would start where and who would wait for what, from files alone. Nothing is changed anywhere."""
+    from extender.cli_moment import moment_s
     from extender.clock import SystemClock
     from extender.offline import plan_files
     from extender.settings import Settings
 
     with _clear_errors():
         settings = Settings.load(config)
-        now_s = SystemClock().now_s() if now is None else _moment(now)
-        document = plan_files(file, network, settings, now_s=now_s)
+        now_s = SystemClock().now_s() if now is None else moment_s(now)
+        document = plan_files(file, network, settings, now_s=now_s, scaling=scaling)
     if as_json:
         json.dump(document, sys.stdout, indent=2)
         sys.stdout.write("\n")
@@ -207,21 +253,6 @@ def _fail(text: str) -> NoReturn:
     raise typer.Exit(2)
 
 
-def _moment(text: str) -> float:
-    try:
-        moment_s = float(text)
-    except ValueError:
-        pass
-    else:
-        if isfinite(moment_s):
-            return moment_s
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ConfigError(f"--now: {text!r} is neither Unix seconds nor a time such as 2026-01-31T12:00:00Z") from error
-    return moment.timestamp() if moment.tzinfo else moment.replace(tzinfo=UTC).timestamp()
-
-
 def _print_plan(document: dict[str, Any]) -> None:
     console = Console()
     queue = ("rank", "gang", "state", "ω′", "ω")
@@ -237,6 +268,8 @@ def _print_plan(document: dict[str, Any]) -> None:
         console.print(table if table.row_count else f"{table.title}: none")
     for gang, nodes in document["held"].items():
         console.print(f"held for {escape(gang)}: {escape(', '.join(nodes))}", soft_wrap=True, highlight=False)
+    if "scaling" in document:
+        cli_scaling.print_scaling(console, document["scaling"])
 
 
 def _turn(one: dict[str, Any], colour: str) -> tuple[str, str, str, str, str]:

@@ -35,7 +35,7 @@ def what_to_try(port: int) -> str:
     url = f"http://127.0.0.1:{port}"
     return f"""
 netgang demo: the paper's test bed, 36 nodes in zones A-D, node33-35 impaired; two gangs wait.
-Paste these into another terminal, from this folder. Stop with Ctrl-C.
+See it at {url}/ in a browser. Paste these into another terminal, from this folder. Stop with Ctrl-C.
 
   # where may the first pod of gang demo/case1 go? (one node of zone D, never 33, 34, 35)
   curl -s {url}/filter -d @examples/requests/filter-case1.json

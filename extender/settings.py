@@ -31,6 +31,7 @@ from extender.settings_mapping import EndpointRule
 from extender.settings_network import SOURCES, FileSource, MaddashSource, NetworkSettings
 from extender.settings_preemption import PreemptionSetting
 from extender.settings_queue import QueueSettings
+from extender.settings_record import RecordSettings
 from extender.settings_repair import RepairSettings
 from extender.settings_reports import ReportSettings, report_doors
 from extender.settings_status import StatusMode, StatusSetting
@@ -227,6 +228,8 @@ class Settings(BaseSettings):
     """Running jobs that give up workers for heavier gangs, and get them back."""
     reports: ReportSettings = ReportSettings()
     """Where training jobs report how they are doing."""
+    record: RecordSettings = RecordSettings()
+    """What went into each decision, for `netgang replay` (docs/replay.md)."""
     queue: QueueSettings = QueueSettings()
     """Whose turn it is, and how much a namespace may have."""
     preemption: PreemptionSetting = Preempting.OFF

@@ -1,7 +1,7 @@
 """What the documents say exists, does exist: links, files, make targets, settings, annotations, metrics.
 
 Also the other way round where a list claims to be complete: docs/settings.md is written from the settings themselves.
-Renew it with `.venv/bin/python -m tests.contract.test_docs`.
+Renew it, and the schema of the chart's values, with `.venv/bin/python -m tests.contract.test_docs`.
 """
 
 import re
@@ -23,6 +23,7 @@ from extender.settings_sources import (
 )
 from extender.telemetry import Telemetry
 from scoring.policy import Policy, Ratios, gang_options
+from tests.contract import chart_schema
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -209,3 +210,4 @@ def test_every_setting_is_documented() -> None:
 if __name__ == "__main__":
     (ROOT / "docs/settings.md").write_text(settings_document())
     (ROOT / "docs/settings-sources.md").write_text(sources_document())
+    chart_schema.FILE.write_text(chart_schema.text())

@@ -32,9 +32,18 @@ from testbed.progress import ShownProgress
 from testbed.pytest_plugin import ARTIFACTS, E2E, scheduler_versions
 from testbed.service import Netgang, install_rights, start_netgang, start_second_scheduler
 from tests.e2e import AddNodes, StartNetgang, StartScheduler, StartSecondScheduler
+from tests.e2e.replayed import Replayed
 from tests.e2e.stage import Stage
 
 _NETGANGS = pytest.StashKey[list[Netgang]]()
+REPLAYED = pytest.StashKey[Replayed]()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how many decisions of the tests' netgangs were run again."""
+    tally = config.stash.get(REPLAYED, None)
+    if tally is not None:
+        terminalreporter.line(str(tally))
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -121,7 +130,7 @@ async def netgang(cluster: Cluster, request: pytest.FixtureRequest) -> AsyncIter
     started = request.node.stash.setdefault(_NETGANGS, [])
 
     async def start(settings: Mapping[str, Any] | None = None, **how: Any) -> Netgang:
-        one = await start_netgang(cluster, settings, **how)
+        one = await start_netgang(cluster, {"record": {"enabled": True}} | dict(settings or {}), **how)
         started.append(one)
         return one
 
@@ -196,7 +205,8 @@ def _keep_evidence(item: pytest.Item, cluster: Cluster) -> None:
 
 
 @pytest.fixture
-def stage(
+async def stage(
+    request: pytest.FixtureRequest,
     cluster: Cluster,
     api: Api,
     namespace: str,
@@ -205,6 +215,12 @@ def stage(
     second_scheduler: StartSecondScheduler,
     start_scheduler: StartScheduler,
     scheduler_version: Version,
-) -> Stage:
-    """Everything a scenario needs, in one object."""
-    return Stage(cluster, api, namespace, add_nodes, netgang, second_scheduler, start_scheduler, scheduler_version)
+) -> AsyncIterator[Stage]:
+    """Everything a scenario needs, in one object.
+
+    What the netgangs that still run afterwards have decided is run again, and must come out as it was.
+    """
+    yield Stage(cluster, api, namespace, add_nodes, netgang, second_scheduler, start_scheduler, scheduler_version)
+    tally = request.config.stash.setdefault(REPLAYED, Replayed())
+    for one in request.node.stash.get(_NETGANGS, []):
+        await tally.check(one)

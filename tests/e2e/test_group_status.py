@@ -88,7 +88,7 @@ TOLD = [
     (
         "GangWaiting",
         "The gang needs room for 3 pods at once in one zone (cpu 1, memory 64Mi each); "
-        "zone a has room for 2, 1 too few.",
+        "zone a has room for 2, 1 too few (short of 500m cpu).",
     ),
 ]
 

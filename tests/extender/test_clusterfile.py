@@ -55,6 +55,15 @@ def test_the_pods_json_is_kept() -> None:
     assert json.loads(parsed({"kind": "List", "items": [pod]}).pods_json["default/p"]) == pod
 
 
+def test_kinds_that_are_asked_for_are_kept_as_they_are() -> None:
+    """With their place, for who can read them; whatever else is in them, and no others."""
+    job = {"apiVersion": "batch/v1", "kind": "Job", "spec": "anything"}
+    body = json.dumps({"kind": "List", "items": [pod_json("p"), job, {"kind": "Service"}]}).encode()
+    [kept] = parse_cluster(body, name="c.json", zone_label=ZONE, keep={"Job"}).others
+    assert (kept.number, kept.api_version, kept.kind, json.loads(kept.raw)) == (1, "batch/v1", "Job", job)
+    assert parse_cluster(body, name="c.json", zone_label=ZONE).others == ()
+
+
 def test_the_zone_label_is_the_settings() -> None:
     """Another label, another zone."""
     node = node_json("n", zone="z")

@@ -24,6 +24,7 @@ from extender.kube.calls import (
     OWNERS,
     POD_GROUPS,
     PODS,
+    QUOTAS,
     SUSPENDED,
     Resource,
     owner_path,
@@ -35,6 +36,7 @@ from scoring.ids import PodUid
 _OWNERS = {kind: resource for (_, kind), resource in OWNERS.items()}
 _RESOURCES: dict[str, Resource] = {
     **{"Pod": PODS, "Node": NODES, "PodGroup": POD_GROUPS, "Event": EVENTS, "PodDisruptionBudget": BUDGETS},
+    "ResourceQuota": QUOTAS,
     **_OWNERS,
 }
 
@@ -58,6 +60,7 @@ class FakeClusterApi:
     def __init__(self, *objects: Mapping[str, Any], store: ApiStore | None = None, bookmark_s: float = 60.0) -> None:
         self.store = store if store is not None else ApiStore()
         self.store.install(BUDGETS)
+        self.store.install(QUOTAS)
         self.bookmark_s = bookmark_s
         self.latency_s: dict[str, float] = {}
         """verb → time each call takes before it has an effect; verbs not named take none"""

@@ -1,7 +1,7 @@
 """What an API server would say about people, from two tables."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.ports import Identity
@@ -13,6 +13,8 @@ class FakeReviews:
 
     owners: Mapping[str, str | Identity] = field(default_factory=dict)
     rights: frozenset[tuple[str, str, str]] = frozenset()
+    audiences: Mapping[str, str] = field(default_factory=dict)
+    """token → what it is for; who is not here: the API server"""
     error: Exception | None = None
     """Raised instead of every answer."""
     asked: list[str] = field(default_factory=list)
@@ -20,9 +22,11 @@ class FakeReviews:
     closed: asyncio.Event | None = None
     """While it is not set, no answer comes."""
 
-    async def who(self, token: str) -> Identity | None:
-        """The owner of a token in the table."""
+    async def who(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
+        """The owner of a token in the table that is for one of these."""
         await self._answer("who")
+        if self.audiences.get(token) not in (audiences or (None,)):
+            return None
         owner = self.owners.get(token)
         return Identity(owner, groups=("system:authenticated",)) if isinstance(owner, str) else owner
 

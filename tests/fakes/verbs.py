@@ -83,6 +83,10 @@ class FakeViews:
         """Only team-a/resnet is known."""
         return {"gang": "team-a/resnet"} if (namespace, name) == ("team-a", "resnet") else None
 
+    async def explain_in_turns(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """The same."""
+        return self.explain(namespace, name)
+
     def network(self, *, zone: str | None = None, limit: int = 40) -> Mapping[str, Any]:
         """No measurements."""
         return {"pairs": 0}

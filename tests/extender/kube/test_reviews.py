@@ -53,6 +53,18 @@ async def test_a_token_is_reviewed() -> None:
     assert seen == [(TOKENS, want)]
 
 
+@pytest.mark.parametrize(
+    ("for_whom", "known"),
+    [(["netgang"], True), (["vault", "netgang"], True), (["vault"], False), ([], False), (None, False)],
+)
+async def test_a_token_may_have_to_be_for_us(for_whom: list[str] | None, known: bool) -> None:
+    """What it is for is asked and compared: an authenticator that knows no audiences says yes and names none."""
+    status = {"authenticated": True, "user": ANN_JSON, **({} if for_whom is None else {"audiences": for_whom})}
+    async with asked({"status": status}) as (reviews, seen):
+        assert await reviews.who("secret", audiences=("netgang", "other")) == (ANN if known else None)
+    assert [body["spec"] for _, body in seen] == [{"token": "secret", "audiences": ["netgang", "other"]}]
+
+
 NOBODY = {
     "not authenticated": {"authenticated": False},
     "an error": {"error": "token expired"},

@@ -1,0 +1,174 @@
+"""`netgang record` and `netgang replay`: fetch the decisions of a running netgang, and run them again.
+
+Rule: as for all commands: results on standard output, the rest on standard error, never a traceback. `replay` ends with
+0 when everything came out as it was, 1 when something did not, 2 for wrong use or a file that is no log.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress
+from rich.table import Table
+
+from extender.errors import ConfigError
+
+if TYPE_CHECKING:
+    from extender.record.replay import Again, Difference
+    from scoring.policy import Policy
+
+_DEFAULT_URL = "http://127.0.0.1:8888"
+_SHOWN = 20
+
+
+def record(
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path("decisions.log.gz"),
+    url: Annotated[str, typer.Option(help="Address of a running netgang.")] = _DEFAULT_URL,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with a bearer token, where documents ask for one.", show_default="none")
+    ] = None,
+) -> None:
+    """Fetch the decision log of a running netgang (its settings must have record.enabled).
+
+    Exit code: 0 written; 1 no answer, or nothing is kept there; 2 wrong use.
+    """
+    import httpx
+
+    with _clear_errors():
+        token = token_file.read_text().strip() if token_file is not None else None
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    try:
+        answer = httpx.get(f"{url.rstrip('/')}/v1/record", headers=headers, timeout=120.0)
+    except httpx.HTTPError as error:
+        _fail(f"{url} does not answer: {error}", code=1)
+    if answer.status_code != httpx.codes.OK:
+        _fail(f"{url} answers {answer.status_code}: {_detail(answer)}", code=1)
+    with _clear_errors():
+        out.write_bytes(answer.content)
+    Console(stderr=True).print(f"{out}: {len(answer.content):,} bytes; netgang replay {out}", highlight=False)
+
+
+def replay(
+    log: Annotated[Path, typer.Argument(help="A decision log, as `netgang record` writes it.")],
+    instead: Annotated[
+        Path | None,
+        typer.Option("--with", help="Settings to compare with: what would have been decided.", show_default="none"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Run recorded decisions again: the same must come out; with other settings, show what would be different.
+
+    Exit code: 0 all as recorded; 1 some are not; 2 wrong use, or this is no decision log.
+    """
+    from extender.record.entries import BadLogError, read
+    from extender.record.replay import replay as run_again
+
+    found = _Found()
+    with _clear_errors():
+        policy = _policy(instead)
+        content = log.read_bytes()
+        try:
+            with Progress(console=Console(stderr=True), transient=True) as progress:
+                task = progress.add_task("replay", total=None)
+                for again in run_again(read(content), instead=policy):
+                    found.add(again)
+                    progress.update(task, advance=1)
+        except BadLogError as error:
+            raise ConfigError(f"{log}: {error}") from error
+    if as_json:
+        import msgspec
+
+        sys.stdout.write(msgspec.json.encode(asdict(found)).decode() + "\n")
+    else:
+        _print(found, compared=policy is not None)
+    if found.different:
+        raise typer.Exit(1)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a replay came to."""
+
+    runs: int = 0
+    steps: int = 0
+    missing: int = 0
+    """Entries that were not written when it was recorded"""
+    different: list[int] = field(default_factory=list)
+    """Numbers of entries that did not come out as recorded"""
+    would_differ: int = 0
+    """Planner runs that other settings would have decided differently"""
+    examples: list[dict[str, object]] = field(default_factory=list)
+
+    def add(self, again: "Again") -> None:
+        """Count one."""
+        from extender.record.replay import Gap, RunAgain
+
+        if isinstance(again, Gap):
+            self.missing += again.entries
+            return
+        if not again.same:
+            self.different.append(again.number)
+        if not isinstance(again, RunAgain):
+            self.steps += 1
+            return
+        self.runs += 1
+        self.would_differ += bool(again.differences)
+        self._keep(again.number, again.at_s, again.differences)
+
+    def _keep(self, number: int, at_s: float, differences: "tuple[Difference, ...]") -> None:
+        for one in differences:
+            if len(self.examples) < _SHOWN and all(kept["gang"] != one.gang for kept in self.examples):
+                self.examples.append({"entry": number, "at_s": at_s, **asdict(one)})
+
+
+def _policy(settings: Path | None) -> "Policy | None":
+    if settings is None:
+        return None
+    from extender.settings import Settings
+
+    return Settings.load(settings, {}).policy()
+
+
+def _print(found: _Found, *, compared: bool) -> None:
+    console = Console()
+    console.print(f"{found.runs} planner runs and {found.steps} steps of gangs at bind were run again", highlight=False)
+    if found.missing:
+        console.print(f"{found.missing} entries had not been written: the recorder did not keep up", style="yellow")
+    if found.different:
+        shown = ", ".join(map(str, found.different[:_SHOWN]))
+        console.print(f"{len(found.different)} came out differently (entries {shown})", style="red", highlight=False)
+    else:
+        console.print("all came out as recorded", style="green")
+    if compared:
+        console.print(f"{found.would_differ} runs would have been decided differently", highlight=False)
+    if found.examples:
+        table = Table("entry", "gang", "was", "would be")
+        for one in found.examples:
+            table.add_row(*(escape(str(one[name])) for name in ("entry", "gang", "was", "would_be")))
+        console.print(table)
+
+
+def _detail(answer: object) -> str:
+    try:
+        return str(answer.json()["detail"])  # type: ignore[attr-defined]
+    except (ValueError, KeyError, TypeError):
+        return "no reason given"
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    try:
+        yield
+    except (ConfigError, OSError) as error:
+        _fail(str(error), code=2)
+
+
+def _fail(text: str, *, code: int) -> NoReturn:
+    Console(stderr=True).print(f"[red]{escape(text)}[/red]", highlight=False, soft_wrap=True)
+    raise typer.Exit(code)

@@ -1,0 +1,53 @@
+"""Decisions of real runs, run again: each netgang of a test gives its log away before it is stopped.
+
+Why for every test: the logs of a whole suite hold cases that nobody would think of writing down. Rule: whoever still
+answers is asked; one that was killed, or that shows its documents to nobody, is counted as silent.
+"""
+
+from dataclasses import dataclass
+
+import httpx
+
+from extender.record.entries import read
+from extender.record.replay import Gap, RunAgain, replay
+from testbed.service import Netgang
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What was run again in this session."""
+
+    logs: int = 0
+    silent: int = 0
+    runs: int = 0
+    steps: int = 0
+    missing: int = 0
+
+    async def check(self, one: Netgang) -> None:
+        """Fetch the log and run it again; AssertionError if anything comes out differently."""
+        try:
+            async with httpx.AsyncClient(timeout=30.0) as client:
+                answer = await client.get(f"{one.debug_url}/v1/record")
+        except httpx.HTTPError:
+            self.silent += 1
+            return
+        if answer.status_code != httpx.codes.OK:
+            self.silent += 1
+            return
+        self.logs += 1
+        different = []
+        for again in replay(read(answer.content)):
+            if isinstance(again, Gap):
+                self.missing += again.entries
+                continue
+            self.runs += isinstance(again, RunAgain)
+            self.steps += not isinstance(again, RunAgain)
+            if not again.same:
+                different.append(again)
+        assert different == [], f"{one.part.name}: decided differently when run again"
+
+    def __str__(self) -> str:
+        return (
+            f"decision logs: {self.logs} run again, {self.silent} silent; {self.runs} planner runs and {self.steps} "
+            f"steps of the permit machine as recorded, {self.missing} entries missing"
+        )

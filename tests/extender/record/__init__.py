@@ -1,0 +1,1 @@
+"""The decision log: changes, entries, recorder, replay."""
