@@ -65,6 +65,7 @@ def test_every_metric_appears_with_its_labels() -> None:
     telemetry.resize_took("in", 2.5)
     telemetry.pod_seconds_lost(7.5)
     telemetry.reported("accepted")
+    telemetry.record_lost(5)
     samples = {
         (sample.name.removeprefix("netgang_"), *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(telemetry.exposition().decode())
@@ -106,6 +107,7 @@ def test_every_metric_appears_with_its_labels() -> None:
         ("resize_duration_seconds_sum", "in"): 2.5,
         ("lost_pod_seconds_total",): 7.5,
         ("reports_total", "accepted"): 1,
+        ("record_lost_total",): 5,
     }
 
 
