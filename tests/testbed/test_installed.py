@@ -22,7 +22,7 @@ def _installing() -> list[Path]:
 
 
 def test_service_accounts_are_those_of_the_manifests() -> None:
-    """The identities of the testbed are those that manifests/ create and bind; uninstalling has an account of its own."""
+    """The identities of the testbed are those that manifests/ create and bind; uninstalling has one of its own."""
     documents = [one for path in _installing() for one in yaml.safe_load_all(path.read_text()) if one]
     accounts = {
         (one["metadata"]["namespace"], one["metadata"]["name"])
