@@ -11,7 +11,7 @@ scale-in the framework removes the highest index first, so a gang started on wor
   known here and cannot be asked for.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from scoring.ids import GangKey, NodeName, PodUid
@@ -22,8 +22,8 @@ _RANK = {Role.PS: 0, Role.CHIEF: 0, Role.WORKER: 1, Role.OTHER: 2}
 """role → place in the order of placement"""
 _LAST_INDEX = float("inf")
 """A worker that does not tell its index comes after those that do."""
-_KEPT = 4096
-"""Gangs whose quorum is remembered; those with something under way are far fewer."""
+_GONE_AT_MOST = 64
+"""Gangs that are remembered although they are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +121,14 @@ def quorum_of(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Q
 
 
 class Quorums:
-    """The quorum of each gang, stated once per record of the gang: most questions come between two of its changes."""
+    """The quorum of each gang, stated once per record of the gang: most questions come between two of its changes.
+
+    Whoever asks about gangs that come and go calls `keep_only` now and then.
+    """
 
     def __init__(self) -> None:
         self._known: dict[GangKey, tuple[Gang, frozenset[NodeName], Quorum]] = {}
+        self._prune_at = _GONE_AT_MOST
 
     def of(self, gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Quorum:
         """As `quorum_of`. Cost: O(1) for the record and lost nodes asked for last.
@@ -137,11 +141,18 @@ class Quorums:
         known = self._known.get(gang.key)
         if known is not None and known[0] is gang and known[1] == lost_nodes:
             return known[2]
-        if len(self._known) >= _KEPT:
-            self._known.clear()
         quorum = quorum_of(gang, lost_nodes=lost_nodes)
         self._known[gang.key] = gang, lost_nodes, quorum
         return quorum
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def keep_only(self, exists: Callable[[GangKey], object]) -> None:
+        """Forget gangs that do not exist any more (`exists` gives None or False); O(gangs) once in many calls."""
+        if len(self._known) >= self._prune_at:
+            self._known = {key: known for key, known in self._known.items() if exists(key)}
+            self._prune_at = len(self._known) + _GONE_AT_MOST
 
 
 def placement_order(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> tuple[Pod, ...]:

@@ -99,6 +99,7 @@ class Repairs:
     def look_in_steps(self) -> Iterator[None]:
         """The same, with moments for others (S15). Cost: O(gangs + members that changed, all when nodes did)."""
         now_s = self._clock.monotonic_s()
+        self._quorums.keep_only(self._cache.gang)
         snapshot, under_way = self._cache.snapshot(), self._restarts.under_way
         nodes = snapshot.table.version, self._silent()
         same_nodes, self._nodes = nodes == self._nodes, nodes

@@ -203,6 +203,7 @@ class Binds:
     def reconcile(self, keys: Iterable[GangKey]) -> None:
         """Bring the machines of these gangs up to date with the cache; gangs that run in part get one."""
         self._lapses.renew()
+        self._quorums.keep_only(self._cache.gang)
         wanted = sorted(set(keys))
         for gone in self._looked.keys() - set(wanted):
             del self._looked[gone]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
-from scoring.quorum import NO_MEMBERS, Quorum, is_incomplete, minimum_members, placement_order, quorum_of
+from scoring.quorum import NO_MEMBERS, Quorum, Quorums, is_incomplete, minimum_members, placement_order, quorum_of
 from tests.builders import bound, gang, pod
 
 
@@ -198,3 +198,14 @@ def test_more_members_never_unreach_a_quorum(some: Gang, data: st.DataObject) ->
     there = data.draw(st.sets(st.sampled_from(sorted(quorum.live)))) if quorum.live else set()
     more = there | (data.draw(st.sets(st.sampled_from(sorted(quorum.live)))) if quorum.live else set())
     assert quorum.reached_by(more) >= quorum.reached_by(there)
+
+
+def test_gangs_that_are_gone_are_forgotten() -> None:
+    """What is kept follows those that exist, and a few more; who stays is answered by the same value as before."""
+    quorums, stays = Quorums(), gang("stays", 2)
+    before = quorums.of(stays)
+    for number in range(1000):
+        quorums.of(gang(f"g{number}", 1))
+        quorums.keep_only(lambda key: key == stays.key)
+        assert len(quorums) <= 1 + 64
+    assert quorums.of(stays) is before
