@@ -37,7 +37,8 @@ lint: setup ## lint, types, import contracts
 	$(RUN) lint-imports
 
 test: setup ## unit, property and in-process tests, and the e2e core where Go is there
-	$(RUN) python -m pytest -n 2 --e2e=none -rs
+	$(RUN) python -m pytest -n 2 --e2e=none --ignore=tests/browser -rs
+	$(RUN) python -m pytest tests/browser -rs
 	$(RUN) python -m pytest tests/e2e --e2e=core -rs
 
 e2e: setup ## every test on the real control plane; VERSIONS=1.36.3,1.35.4,1.34.4 for others

@@ -1,4 +1,7 @@
-"""The bed itself, on this machine's kernel: skipped, with what is missing, where it cannot be had."""
+"""The network test bed itself, on this machine's kernel: skipped, with what is missing, where it cannot be had.
+
+Why here, though it needs no cluster: it measures delays and rates, which nothing else may disturb.
+"""
 
 import json
 import os
@@ -115,7 +118,6 @@ def test_loss_is_real_to_tcp(three: Bed, kernel: Kernel) -> None:
     assert all(one.finished for one in found.values())
     assert found[10.0].retransmits > found[0.0].retransmits
     assert found[10.0].last_loss == found[0.0].last_loss
-    assert (found[10.0].seconds or 0.0) > (found[0.0].seconds or 0.0)
 
 
 def test_everything_is_removed_when_a_run_fails(kernel: Kernel, tmp_path: Path) -> None:
