@@ -51,11 +51,16 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-@contextmanager
-def served(*arguments: str) -> Iterator[str]:
-    """`netgang …` on a free port of the loopback; its address."""
+def free_port() -> int:
+    """A port of the loopback that nobody has."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def served(*arguments: str, port: int | None = None) -> Iterator[str]:
+    """`netgang …` on a port of the loopback, a free one unless it is given; its address."""
+    port = free_port() if port is None else port
     program = [sys.executable, "-m", "extender.cli", *arguments, "--port", str(port)]
     process = subprocess.Popen(program, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import ROOT, Watched, served
+from tests.browser.conftest import ROOT, Watched, free_port, served
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]
 SOON_MS = 1000.0
@@ -106,12 +106,15 @@ def test_it_fits(watched: Watched, demo: str, scheme: str, width: int) -> None:
 
 def test_a_server_that_comes_back(watched: Watched) -> None:
     """While it is away the page says so; afterwards it is live again without being loaded anew."""
-    page = watched.page
-    with served("demo") as url:
+    page, port = watched.page, free_port()
+    with served("demo", port=port) as url:
         page.goto(url)
         expect(page.locator("#state")).to_have_text("live")
     expect(page.locator("#state")).to_contain_text("trying again")
-    watched.complaints.clear()  # that the connection is refused meanwhile is said on the console, and true
+    with served("demo", port=port):
+        expect(page.locator("#state")).to_have_text("live", timeout=20_000)
+        page.goto("about:blank")
+    watched.complaints.clear()  # that the connection was refused meanwhile is said on the console, and true
 
 
 def drawn(page: Page) -> int:
