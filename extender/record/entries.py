@@ -10,32 +10,13 @@ import hashlib
 import io
 import zlib
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
 import numpy as np
 
 from extender.record.change import Change
-from scoring.permit.protocol import (
-    Answer,
-    BindFailed,
-    BindRequested,
-    ClientGone,
-    DeadlinePassed,
-    Event,
-    Evict,
-    EvictionRefused,
-    GangChanged,
-    Hold,
-    Instruction,
-    LeadershipLost,
-    MemberBound,
-    NodeLost,
-    Nudge,
-    PodDeleted,
-    PostBinding,
-    Release,
-)
+from scoring.permit.protocol import Event, Instruction
 from scoring.permit.state import PermitState
 from scoring.plan import Plan
 from scoring.policy import Policy
@@ -44,13 +25,7 @@ from scoring.quorum import Quorum
 FORMAT: Final = 1
 """Grows whenever an older netgang could not read a log any more."""
 MOST_ENTRY_BYTES: Final = 256 * 1024 * 1024
-_KINDS: Final[dict[str, type[Any]]] = {
-    kind.__name__: kind
-    for kind in (
-        *(BindRequested, GangChanged, MemberBound, BindFailed, ClientGone, PodDeleted, NodeLost, DeadlinePassed),
-        *(EvictionRefused, LeadershipLost, Hold, PostBinding, Answer, Release, Nudge, Evict),
-    )
-}
+_KINDS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in (*get_args(Event), *get_args(Instruction))}
 """name → event or instruction of the permit machine"""
 
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from extender.service.slices import in_slices, in_timed_slices
 from extender.web.moment import Sections
 from scoring.plan.steps import Steps
 
@@ -20,7 +21,6 @@ MOST_VIEWERS: Final = 50
 _SOONEST_S: Final = 0.4
 _LATEST_S: Final = 5.0
 _SHARE: Final = 25.0
-_SLICE_S: Final = 0.004
 _BEAT_S: Final = 15.0
 """A comment is sent after so long without news: proxies close what is silent, and a viewer that is gone is found."""
 
@@ -56,8 +56,7 @@ class Feed:
 
     async def look(self) -> Sections:
         """All sections of now, for one who does not watch."""
-        sections, _ = await _in_slices(self._steps(), asyncio.get_running_loop())
-        return sections
+        return await in_slices(self._steps())
 
     async def watch(self) -> AsyncIterator[bytes]:
         """Server-sent events for one viewer, all sections first; ends with the process. FullError: too many watch."""
@@ -88,7 +87,6 @@ class Feed:
 
     async def run(self) -> None:
         """Look and tell, as long as anybody watches; runs until cancelled."""
-        loop = asyncio.get_running_loop()
         while True:
             if not self._viewers:
                 self._somebody.clear()
@@ -98,7 +96,7 @@ class Feed:
             version = self._version()
             if version != self._seen:
                 self._seen = version
-                sections, cost_s = await _in_slices(self._steps(), loop)
+                sections, cost_s = await in_timed_slices(self._steps())
                 self._tell(sections)
                 pause_s = min(max(cost_s * _SHARE, _SOONEST_S), _LATEST_S)
             await asyncio.sleep(pause_s)
@@ -115,18 +113,3 @@ class Feed:
         for viewer in self._viewers if changed else ():
             viewer.waiting |= changed
             viewer.news.set()
-
-
-async def _in_slices(steps: Steps[Sections], loop: asyncio.AbstractEventLoop) -> tuple[Sections, float]:
-    """Do the steps, with a turn for everybody else every few milliseconds; and how long they took themselves."""
-    spent_s, began_s = 0.0, loop.time()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            made: Sections = done.value
-            return made, spent_s + loop.time() - began_s
-        if loop.time() - began_s >= _SLICE_S:
-            spent_s += loop.time() - began_s
-            await asyncio.sleep(0)
-            began_s = loop.time()
