@@ -1,29 +1,30 @@
-"""Suppositions about the running cluster: one at a time, a few that wait, and everybody else has turns meanwhile.
+"""Suppositions about the running cluster: one at a time, a few that wait, and nobody else waits for them.
 
-Why a turnstile: each supposition costs one plan or several, and people who click must not slow down those who schedule.
-Rules: nothing of the service is changed: snapshots and plans are immutable, and trial plans have a memo of their own;
-work goes on in slices (S15); whoever comes when `most_waiting` wait already is told to come again.
+Why a turnstile and a thread: each supposition costs one plan or several, up to a second with a thousand waiting gangs,
+and people who click must not slow down those who schedule. Rules: nothing of the service is changed: snapshots and
+plans are immutable, and trial plans have a memo of their own, so that the one thread may read them (S15); whoever comes
+when `most_waiting` wait already is told to come again.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.service.planning import Planner
-from extender.service.slices import in_slices
 from scoring.explain import Unblocking, unblock_in_steps
 from scoring.explain.trial import borrowed
 from scoring.model import Gang, Pod
-from scoring.plan import Plan
+from scoring.plan import Memo, Plan
+from scoring.plan.steps import finish
 from scoring.plan.warm import warmed
 from scoring.policy import Policy
 from scoring.what_if import Change, Misfit, RemovePods, Situation, Supposed, apply, supposed_in_steps
 
-_INLINE_NODES: Final = 200
-"""On more nodes, links that are to be scored anew are scored in a thread."""
+_T = TypeVar("_T")
 MOST_WAITING: Final = 4
 
 
@@ -43,6 +44,8 @@ class WhatIfs:
         self._most_waiting = most_waiting
         self._turn = asyncio.Lock()
         self._waiting = 0
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="what-if")
+        """One: whoever hung up meanwhile is still worked for, and the next waits."""
 
     @property
     def policy(self) -> Policy:
@@ -62,21 +65,18 @@ class WhatIfs:
         """What the changes would make of the plan. Errors: BusyError."""
         async with _Turn(self):
             base, plan = self.now(changes)
-            made = apply(base, changes, version=-1 - abs(base.snapshot.version))
-            if isinstance(made, Misfit):
-                return made
             memo = borrowed(self._planner.memo)
-            before, after = base.snapshot, made.snapshot
-            anew = after.network is not before.network or after.table.names != before.table.names
-            if (anew or made.policy is not base.policy) and len(after.table.nodes) > _INLINE_NODES:
-                memo.take_over(await asyncio.to_thread(warmed, after, after.network, made.policy))
-            return await in_slices(supposed_in_steps(base, plan, made, memo=memo))
+            return await self._beside(lambda: _supposed(base, plan, changes, memo))
 
     async def unblock(self, gang: Gang) -> Unblocking:
         """What would let the gang in. Errors: BusyError."""
         async with _Turn(self):
             base, plan = self.now()
-            return await in_slices(unblock_in_steps(base, plan, gang, memo=self._planner.memo))
+            memo = borrowed(self._planner.memo)
+            return await self._beside(lambda: finish(unblock_in_steps(base, plan, gang, memo=memo)))
+
+    async def _beside(self, work: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._worker, work)
 
     def _plain(self, key: str) -> Pod | None:
         """A pod of no gang of ours, where its room is counted; `None`: there is none, or it is a member."""
@@ -85,6 +85,17 @@ class WhatIfs:
         if pod is None or self._cache.gang_of(pod.uid) is not None:
             return None
         return replace(pod, node=self._cache.counted_on(pod))
+
+
+def _supposed(base: Situation, plan: Plan, changes: Sequence[Change], memo: Memo) -> Supposed | Misfit:
+    made = apply(base, changes, version=-1 - abs(base.snapshot.version))
+    if isinstance(made, Misfit):
+        return made
+    before, after = base.snapshot, made.snapshot
+    anew = after.network is not before.network or after.table.names != before.table.names
+    if anew or made.policy is not base.policy:
+        memo.take_over(warmed(after, after.network, made.policy))
+    return finish(supposed_in_steps(base, plan, made, memo=memo))
 
 
 class _Turn:

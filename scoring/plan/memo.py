@@ -40,7 +40,7 @@ _LAYOUTS = 4
 """Layouts remembered: plans of two snapshots may take turns."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Memo:
     """Tables of reusable results. Not shared between threads."""
 

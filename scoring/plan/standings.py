@@ -9,6 +9,8 @@ is apart from the rest, and needs a few multiplications of whole numbers per gan
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MethodType
+from weakref import WeakMethod
 
 from scoring.ids import GangKey
 from scoring.model import MemberClass
@@ -54,7 +56,9 @@ class Standings:
         """minimum, and (number of the class, members) → what it weighs by"""
         self._keys: dict[Load, tuple[float, Exact]] = {}
         """Sort keys under the totals of now; equal loads share one"""
-        self._number: Callable[[MemberClass], int] = id
+        self._number: Callable[[], Callable[[MemberClass], int] | None] = lambda: id
+        """Held loosely, since it is the memo's, and the memo has these standings: a memo for one look must go with it,
+        and not wait for a collector that hardly ever comes (S15)."""
         self._table: NodeTable | None = None
         self._policy: Policy | None = None
         self._totals: Totals = ()
@@ -65,7 +69,7 @@ class Standings:
 
         Cost: O(nodes) for another table, else nothing.
         """
-        self._number = number
+        self._number = WeakMethod(number) if isinstance(number, MethodType) else lambda: number
         if table is self._table and policy is self._policy:
             return
         totals = totals_of(table, policy.queue)
@@ -149,7 +153,9 @@ class Standings:
         gang, parts = ask.gang, (*ask.need, *ask.more)
         if sum([len(pods) for _, pods in parts]) != len(gang.members):
             return load_of(gang, self._queue)
-        content = (gang.min_member, len(ask.need), *[(self._number(mc), len(pods)) for mc, pods in parts])
+        number = self._number()
+        assert number is not None, "the memo that has these standings is gone"
+        content = (gang.min_member, len(ask.need), *[(number(mc), len(pods)) for mc, pods in parts])
         known = self._loads.get(content)
         if known is None:
             if len(self._loads) >= _KEPT:

@@ -1,0 +1,65 @@
+"""What is made for one look goes with it: no cycle keeps it for a collector that hardly ever comes (S15).
+
+The service lets Python's collector look at everything only once in a very long time, because that stops the event loop
+for a tenth of a second. A memo in a cycle is megabytes for each explanation that somebody asks for.
+"""
+
+import gc
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from scoring.explain import explain, unblock
+from scoring.plan import Memo, Plan, plan
+from scoring.policy import Policy
+from scoring.queue.report import report
+from scoring.snapshot import Snapshot
+from scoring.what_if import AddCapacity, Situation, what_if
+from tests.builders import gang, mesh, node, pod, snapshot
+
+POLICY = Policy()
+
+
+def busy() -> Snapshot:
+    """Twelve gangs wait on eight nodes that others fill."""
+    nodes = [node(f"n{i}", zone="ab"[i % 2]) for i in range(8)]
+    others = [pod(f"p{i}", cpu="6", node=f"n{i}") for i in range(8)]
+    return snapshot(nodes, [gang(f"g{i}", 3, cpu="4") for i in range(12)], pods=others, network=mesh(nodes))
+
+
+STATE = busy()
+NOW: Plan = plan(STATE, POLICY, now_s=100.0)
+SITUATION = Situation(STATE, POLICY, 100.0)
+SOMEBODY = next(iter(STATE.gangs.values()))
+LOOKS: dict[str, Callable[[], object]] = {
+    "plan": lambda: plan(STATE, POLICY, now_s=100.0, memo=Memo()),
+    "explain": lambda: explain(STATE, NOW, SOMEBODY, POLICY, now_s=100.0),
+    "what would help": lambda: unblock(SITUATION, NOW, SOMEBODY, memo=Memo()),
+    "what if": lambda: what_if(SITUATION, NOW, [AddCapacity("a", "cpu", 8000)]),  # type: ignore[arg-type]
+    "queue": lambda: report(STATE, NOW, POLICY, now_s=100.0),
+}
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """The collector keeps what it finds, for whoever wants to see it."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_nothing_of_ours_is_in_a_cycle(look: Callable[[], object], uncollected: None) -> None:
+    """Nothing is left for the collector but, perhaps, what Python itself makes."""
+    look()
+    gc.collect()
+    look()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    gc.collect()
+    ours = {type(one).__name__ for one in gc.garbage if type(one).__module__.startswith("scoring")}
+    assert ours == set()
