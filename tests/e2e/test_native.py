@@ -89,6 +89,12 @@ def group(name: str, count: int, where: str, *, topology: str = "") -> list[Obje
     ]
 
 
+async def create_group(api: Api, name: str, count: int, where: str, **how: str) -> None:
+    """One after the other: the API server refuses a PodGroup whose Workload it does not know yet."""
+    for one in group(name, count, where, **how):
+        await api.create(one)
+
+
 def members(name: str, count: int, where: str, *, first: int = 0, **fields: Any) -> list[Object]:
     """Pods of a native group: no label and no annotation of ours."""
     pods = [
@@ -111,7 +117,7 @@ async def test_a_native_gang_starts_whole_and_is_never_gated_or_held(native_clus
     where = await own_namespace(native_api)
     await native_cluster.add_nodes(zone_nodes({"a": 2}, cpu="1500m"))
     netgang = await both(native_cluster)
-    await native_api.create_all(group("g", 3, where))
+    await create_group(native_api, "g", 3, where)
     stored = await native_api.create_all(members("g", 3, where))
     assert all(one["spec"]["schedulingGroup"] == {"podGroupName": "g"} for one in stored), "the gates are off"
     assert [gates(one) for one in stored] == [[], [], []]
@@ -132,7 +138,7 @@ async def test_a_native_gang_starts_in_one_zone(native_cluster: Cluster, native_
     await native_cluster.add_nodes(zone_nodes({"a": 3, "b": 3}, cpu="1500m"))
     await both(native_cluster)
     for name in ("g", "h"):
-        await native_api.create_all(group(name, 3, where))
+        await create_group(native_api, name, 3, where)
         await native_api.create_all(members(name, 3, where))
     bound = await native_api.until_bound(where, 6, limit_s=60.0)
     for name in ("g", "h"):
@@ -146,7 +152,7 @@ async def test_a_topology_constraint_keeps_a_native_gang_in_one_zone(native_clus
     where = await own_namespace(native_api)
     await native_cluster.add_nodes(zone_nodes({"a": 2, "b": 3}, cpu="1500m"))
     await both(native_cluster)
-    await native_api.create_all(group("g", 3, where, topology=ZONE))
+    await create_group(native_api, "g", 3, where, topology=ZONE)
     await native_api.create_all(members("g", 3, where))
     bound = await native_api.until_bound(where, 3, limit_s=60.0)
     assert await zones_of(native_api, bound) == {"b"}
@@ -158,7 +164,7 @@ async def test_later_members_follow_and_gangs_of_ours_run_beside(native_cluster:
     where = await own_namespace(native_api)
     await native_cluster.add_nodes([node("a1", zone="a", cpu="4"), node("b1", zone="b", cpu="8")])
     await both(native_cluster)
-    await native_api.create_all(group("g", 2, where))
+    await create_group(native_api, "g", 2, where)
     await native_api.create_all(members("g", 2, where, node_selector={ZONE: "a"}))
     await native_api.until_bound(where, 2, limit_s=60.0)
     await native_api.create_all(members("g", 1, where, first=2))
