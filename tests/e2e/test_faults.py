@@ -135,10 +135,14 @@ async def test_pods_of_other_schedulers_are_left_alone(stage: Stage) -> None:
     await stage.api.create_all(mixed)
     await stage.until_refused(2)
     assert await stage.bound("mixed") == {}
-    refusals = [
-        not_scheduled(one) or "" for one in await stage.pods() if one["metadata"]["name"] in ("mixed-worker-0",)
-    ]
-    assert "netgang: the gang's pods name different schedulers" in refusals[0]
+
+    async def said() -> str:
+        """What kube-scheduler, which answers first and writes then, has written on the pod."""
+        [one] = [pod for pod in await stage.pods() if pod["metadata"]["name"] == "mixed-worker-0"]
+        return not_scheduled(one) or ""
+
+    reason = "netgang: the gang's pods name different schedulers"
+    await stage.api.until(said, lambda words: reason in words, what="the refusal on the pod")
     touched = [one["metadata"]["name"] for one in await stage.pods() if NUDGE in one["metadata"].get("annotations", {})]
     assert not [name for name in touched if name.startswith("foreign")]
 
