@@ -21,7 +21,7 @@ from bench.testbed.errors import BedUnavailable, NotOurs
 from bench.testbed.experiment import Result, Row, summary
 from bench.testbed.kernel import examined
 from bench.testbed.nodes import NODES
-from bench.testbed.plot import can_draw, draw
+from bench.testbed.plot import draw
 from bench.testbed.probes import Link, tournament
 from bench.testbed.record import Record, clean
 from bench.testbed.relay import Direction
@@ -266,7 +266,6 @@ def test_options_choose_values_and_jobs() -> None:
     assert (found.datasets, found.topologies, found.whole_s) == (("notmnist",), ("ring",), 60.0)
 
 
-@pytest.mark.skipif(not can_draw(), reason="matplotlib is not installed (extra `plots`)")
 @pytest.mark.parametrize("name", ["t.png", "t.svg"])
 def test_a_picture_is_drawn(tmp_path: Path, name: str) -> None:
     """PNG or SVG by the name, with runs that never began left out."""
