@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 
-from testbed.build import ensure_all, program_path
+from testbed.build import ensure_all
 from testbed.cluster import JOB_CONTROLLERS, Cluster
+from testbed.errors import ControlPlaneError
+from testbed.network import LOOPBACK
 from testbed.objects import zone_nodes
 from testbed.programs import CORE
 from testbed.progress import ShownProgress
 from testbed.service import ROOT, Netgang, install_rights, start_netgang, start_second_scheduler
+from testbed.shell import from_here, shell_file
 
 EXAMPLES = ROOT / "examples"
+SHELL_FILE = ROOT / "build" / "cluster.env"
+"""What a second terminal sources; docs/tutorial.md names it."""
 SETTINGS = {
     "network": {
         "sources": [{"kind": "file", "path": str(EXAMPLES / "mesh" / "paper-testbed.json")}],
@@ -51,8 +58,10 @@ class Shape:
 async def up(console: Console, *, shape: Shape, port: int) -> None:
     """Start everything, say what to try, wait for Ctrl-C or SIGTERM, stop everything.
 
-    Raises ControlPlaneError if a part cannot start, or ends by itself later.
+    Raises ControlPlaneError if netgang's port is taken, a part cannot start, or one ends by itself later.
     """
+    if shape.with_netgang:
+        check_port(port)
     with ShownProgress(console) as progress:
         controllers = JOB_CONTROLLERS if shape.with_jobs else ()
         built = (*CORE, *(["kube-controller-manager"] if controllers else []))
@@ -63,11 +72,15 @@ async def up(console: Console, *, shape: Shape, port: int) -> None:
         with ShownProgress(console) as progress, progress.step("etcd, kube-apiserver, kwok"):
             await cluster.start()
         netgang = await _populate(console, cluster, shape, port=port)
-        console.rule("the cluster is up; Ctrl-C stops it")
-        console.print(what_to_try(cluster, netgang), highlight=False, soft_wrap=True)  # lines to copy stay whole
-        while True:
-            cluster.check_alive()
-            await asyncio.sleep(1.0)
+        url = netgang.url if netgang else None
+        variables = {"KUBECONFIG": str(cluster.kubeconfig())} | ({"NETGANG_URL": url} if url else {})
+        with shell_file(SHELL_FILE, directory=cluster.directory, variables=variables):
+            console.rule("the cluster is up; Ctrl-C stops it")
+            said = what_to_try(url, logs=cluster.directory / "logs")
+            console.print(said, highlight=False, markup=False, soft_wrap=True)  # lines to copy stay whole
+            while True:
+                cluster.check_alive()
+                await asyncio.sleep(1.0)
     except asyncio.CancelledError:  # a signal asked for the end, and an orderly end is a success
         console.print("stopping …")
     finally:
@@ -75,22 +88,35 @@ async def up(console: Console, *, shape: Shape, port: int) -> None:
         console.print("stopped: no process is left, the kubeconfig is gone")
 
 
-def what_to_try(cluster: Cluster, netgang: Netgang | None) -> str:
-    """Lines for the terminal: environment, then commands to paste."""
-    lines = [
-        f"export KUBECONFIG={cluster.kubeconfig()}",
-        f"alias kubectl={program_path('kubectl')}",
-        "",
-        "kubectl get nodes -L topology.kubernetes.io/zone",
-    ]
-    if netgang is not None:
-        lines += [
-            f"kubectl apply -f {EXAMPLES / 'case1.yaml'}   # six pods, all or none, in zone D; never on its bad links",
-            "kubectl get pods -n demo -o wide -w",
-            f"curl -s {netgang.url}/v1/plan   # who was admitted where, and why not; {netgang.url}/docs has the rest",
-        ]
-    lines += ["", f"logs: {cluster.directory / 'logs'}"]
-    return "\n".join(lines)
+def check_port(port: int) -> None:
+    """Refuse a port on which somebody listens, before minutes are spent on building: ControlPlaneError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((LOOPBACK, port))
+        except OSError as taken:
+            raise ControlPlaneError(
+                f"port {port} is taken: is `make run` or another cluster still up? Stop it, or choose another port:\n"
+                f"  .venv/bin/python -m testbed up --port {port + 1}"
+            ) from taken
+
+
+def what_to_try(url: str | None, *, logs: Path) -> str:
+    """Lines for the terminal: what to type in another one, and where to look. `url` is netgang's, if it runs."""
+    typed = {  # command → what it is for
+        f"source {from_here(SHELL_FILE)}": "kubectl and netgang, for this cluster",
+        "kubectl get nodes -L topology.kubernetes.io/zone": "",
+    }
+    look: list[str] = []
+    if url is not None:
+        typed |= {
+            f"kubectl apply -f {from_here(EXAMPLES / 'case1.yaml')}": "six pods, all or none, in zone D",
+            "kubectl get pods -n demo -o wide": "",
+            "netgang explain demo/case1": "why they are where they are",
+        }
+        look = [f"The page: {url}/ – all documents: {url}/docs – step by step: docs/tutorial.md", ""]
+    lines = [f"  {command:<40} # {why}" if why else f"  {command}" for command, why in typed.items()]
+    return "\n".join(["In a second terminal, in this folder:", "", *lines, "", *look, f"Logs: {logs}"])
 
 
 async def _populate(console: Console, cluster: Cluster, shape: Shape, *, port: int) -> Netgang | None:

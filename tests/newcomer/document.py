@@ -1,0 +1,174 @@
+"""What a document tells its reader to do, in order: type these commands, open this page, press Ctrl-C.
+
+Rule: a `sh` block is commands, one a line, all typed into the same terminal; the `text` block that follows is what they
+print. A `text` block that begins with `^C` is Ctrl-C in the terminal of the command that stays, and what follows then.
+An address of this computer in the prose is opened. A block that is neither a command nor its output, nor YAML or JSON,
+is refused in sections that are walked: a command must not hide in a block that nobody runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+_FENCE = re.compile(r"^```(\S*)$")
+_HEADING = re.compile(r"^#{1,2} (.+)$")
+_ADDRESS = re.compile(r"https?://(?:localhost|127\.0\.0\.1)(?::\d+)?(?:/[\w./-]*\w|/)?")
+_CODE = re.compile(r"`([^`\n]+)`")
+_PROGRAM = re.compile(r"^(?:make|curl|kubectl|netgang|docker|source|(?:\S+/)+\S+\.sh|\.venv/bin/\S+) \S")
+_BESIDE = ("yaml", "json")  # languages of blocks that are to be read, not typed
+
+
+class WrongDocument(ValueError):
+    """A document that cannot be walked through; says in which line and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """Commands of one block, from `line` on, and the lines that the document shows below (None: it shows nothing)."""
+
+    line: int
+    commands: tuple[str, ...]
+    shown: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A page to open in a browser."""
+
+    line: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """Ctrl-C for the command that stays, and what it prints then."""
+
+    line: int
+    shown: tuple[str, ...]
+
+
+Step: TypeAlias = Typed | Opened | Interrupted
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A document to walk through: all of it, or the sections named.
+
+    `elsewhere` maps the title of another section with commands to who runs those, and why nobody does here.
+    """
+
+    path: Path
+    sections: tuple[str, ...] = ()
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+
+    def steps(self) -> tuple[Step, ...]:
+        """What to do, in order. Errors: WrongDocument."""
+        return steps(self.path.read_text(), sections=self.sections)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    line: int
+    heading: str
+    language: str
+    lines: tuple[str, ...]
+
+
+def steps(text: str, *, sections: Iterable[str] = ()) -> tuple[Step, ...]:
+    r"""The steps of the named sections, or of the whole text. Errors: WrongDocument.
+
+    >>> steps("```sh\nmake run  # stays\n```\n```text\nup\n…\n```\nOpen http://localhost:8888/ then.")
+    ... # doctest: +NORMALIZE_WHITESPACE
+    (Typed(line=2, commands=('make run  # stays',), shown=('up', '…')),
+     Opened(line=8, url='http://localhost:8888/'))
+    """
+    wanted = frozenset(sections)
+    found: list[Step] = []
+    after_commands = False  # whether what came last is a block of commands whose output may follow
+    for part in _parts(text):
+        if wanted and part.heading not in wanted:
+            continue
+        match part.language:
+            case "prose":
+                urls = [match for line in part.lines for match in _ADDRESS.findall(line)]
+                found += [Opened(part.line, url) for url in urls]
+                after_commands = after_commands and not any(line.strip() for line in part.lines)
+            case "sh":
+                found.append(Typed(part.line, tuple(_commands(part.lines))))
+                after_commands = True
+            case "text" if part.lines[:1] == ("^C",):
+                found.append(Interrupted(part.line, part.lines[1:]))
+                after_commands = False
+            case "text" if after_commands and isinstance(last := found[-1], Typed):
+                found[-1] = Typed(last.line, last.commands, part.lines)
+                after_commands = False
+            case language if language not in _BESIDE:
+                raise WrongDocument(f"line {part.line}: a block of {language or 'nothing'} that is no command's output")
+            case _:
+                pass  # to be read, not typed
+    return tuple(found)
+
+
+def commands(found: Iterable[Step]) -> tuple[str, ...]:
+    """All commands among the steps, without comments."""
+    return tuple(bare(one) for step in found if isinstance(step, Typed) for one in step.commands)
+
+
+def sections_with_commands(text: str) -> frozenset[str]:
+    """Titles of the sections that have a block in the shell's language."""
+    return frozenset(part.heading for part in _parts(text) if part.language in ("sh", "bash", "shell", "console"))
+
+
+def mentioned(text: str, *, sections: Iterable[str] = ()) -> tuple[str, ...]:
+    """Commands in backquotes in the prose of the named sections, or of the whole text.
+
+    >>> mentioned("Ctrl-C ends `make run`; then `kubectl get pods` says `Pending`, and `make` alone lists targets.")
+    ('make run', 'kubectl get pods')
+    """
+    wanted = frozenset(sections)
+    prose = [part for part in _parts(text) if part.language == "prose" and (not wanted or part.heading in wanted)]
+    return tuple(code for part in prose for code in _CODE.findall("\n".join(part.lines)) if _PROGRAM.match(code))
+
+
+def bare(command: str) -> str:
+    """The command without the comment behind it.
+
+    >>> bare("curl -s localhost:8888/v1/plan   # who goes where")
+    'curl -s localhost:8888/v1/plan'
+    """
+    return re.sub(r"\s+#.*$", "", command, flags=re.DOTALL)
+
+
+def _commands(lines: Iterable[str]) -> Iterator[str]:
+    """One command a line; a backslash at the end of a line continues it; comments and empty lines are none."""
+    begun = ""
+    for line in lines:
+        if line.endswith("\\"):
+            begun += f"{line}\n"
+        elif begun or (line.strip() and not line.lstrip().startswith("#")):
+            yield f"{begun}{line}"
+            begun = ""
+
+
+def _parts(text: str) -> Iterator[_Block]:
+    """Fenced blocks in their languages, and each line between them as a block of prose."""
+    heading, opened, language, inside = "", 0, "", list[str]()
+    for number, line in enumerate(text.splitlines(), start=1):
+        fence = _FENCE.match(line)
+        if opened and not fence:
+            inside.append(line)
+        elif opened:
+            yield _Block(opened + 1, heading, language, tuple(inside))
+            opened, inside = 0, []
+        elif fence:
+            opened, language = number, fence[1]
+        else:
+            if title := _HEADING.match(line):
+                heading = title[1]
+            yield _Block(number, heading, "prose", (line,))
+    if opened:
+        raise WrongDocument(f"line {opened}: a block that does not end")
