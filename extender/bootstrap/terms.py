@@ -9,6 +9,7 @@ from typing import Any
 from extender.bootstrap.caring import Caring
 from extender.bootstrap.common import Common
 from extender.bootstrap.starting import Starting
+from extender.collecting import collect_when_grown
 from extender.controller.owner_ages import OwnerAges
 from extender.network.refresh import NetworkRefresh
 from extender.service.housekeeping import Housekeeping
@@ -32,22 +33,27 @@ class Terms:
         self._common, self._starting, self._caring = common, starting, caring
         self._housekeeping, self._refresh = housekeeping, refresh
         self.ages = OwnerAges(common.cache, common.api, common.clock)
+        self._planned = asyncio.Event()
 
     async def plan_once_synced(self) -> None:
         """Wait for what the first plan needs, then plan until cancelled."""
         common = self._common
         await self._first_looks()
-        # What was read at start lives as long as the process: the collector need not look at it again. Collecting
-        # first would stop the loop for a tenth of a second and find next to nothing.
-        gc.freeze()
         if common.leadership is None:
             common.telemetry.leader(leads=True)
             self._starting.admissions.recover()
             self._caring.recover()
+            self._inherit()
         await common.planner.replan_in_steps()
+        self._planned.set()
         if common.leadership is not None:
             common.leadership.ready.set()
         await common.planner.run()
+
+    async def collect_once_planned(self) -> None:
+        """Collect garbage from the first plan on, where the interpreter was told not to."""
+        await self._planned.wait()
+        await collect_when_grown()
 
     async def _first_looks(self) -> None:
         for reflector in self._common.reflectors.values():
@@ -79,8 +85,15 @@ class Terms:
         one.binds.begin_anew()
         one.admissions.recover()
         care.begin_anew()
+        self._inherit()
         self._common.planner.replan()
         self._housekeeping.plan_made(self._common.planner.current)  # which need not be a new one
+
+    def _inherit(self) -> None:
+        """Whoever waits in kube-scheduler may have been refused by a process before us. Cost: O(pods of gangs)."""
+        common, gangs = self._common, self._common.cache.snapshot().gangs.values()
+        there = [pod.uid for gang in gangs if gang.own for pod in gang.pending if not pod.gates]
+        self._starting.parking.inherit(there, now_s=common.clock.monotonic_s())
 
     def _lay_down(self) -> None:
         """A term ends: who waits is told so, and nothing is kept for anybody."""
@@ -106,6 +119,10 @@ def tasks_of(common: Common, starting: Starting, caring: Caring, terms: Terms) -
         "group status": caring.statuses.run,
         "owners": terms.ages.run,
     }
+    if not gc.isenabled():
+        tasks["collect"] = terms.collect_once_planned
+    if caring.provisioning is not None:
+        tasks["provisioning"] = caring.provisioning.run
     if caring.elastic is not None and common.feeds is not None:
         tasks |= {f"follow {name}": one.run for name, one in common.feeds.reflectors.items()}
         tasks["elastic"] = caring.elastic.run
