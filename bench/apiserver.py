@@ -25,15 +25,17 @@ import msgspec
 from aiohttp import web
 
 from bench.apistore import ApiStore, Object, binding_of
-from extender.errors import ApiError
-from extender.kube.calls import EVENTS, NODES, POD_GROUPS, PODS, SUSPENDED, Resource
+from extender.errors import ApiError, ConflictError
+from extender.kube.calls import EVENTS, MADE, NODES, POD_GROUPS, PODS, SUSPENDED, Resource
 
 _PATH = re.compile(
     r"(?P<root>/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
     r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/]+))?"
 )
 _JSON = "application/json"
-_RESOURCES = {(one.root, one.plural): one for one in (PODS, NODES, POD_GROUPS, EVENTS, *SUSPENDED.values())}
+_RESOURCES = {
+    (one.root, one.plural): one for one in (PODS, NODES, POD_GROUPS, EVENTS, *SUSPENDED.values(), *MADE.values())
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,10 @@ class _Target:
 
 
 class LoopbackApi:
-    """The HTTP side of an ApiStore. Verbs, for faults: list, watch, get, patch, bind, evict, create_event."""
+    """The HTTP side of an ApiStore.
+
+    Verbs, for faults: list, watch, get, patch, bind, evict, create_event, create, delete.
+    """
 
     def __init__(self, store: ApiStore, *, bookmark_s: float = 60.0, remember: int = 0) -> None:
         self.store = store
@@ -144,6 +149,16 @@ class LoopbackApi:
                 return web.Response(
                     status=201, body=msgspec.json.encode(self.store.put(EVENTS, event)), content_type=_JSON
                 )
+            case "create":
+                content = msgspec.json.decode(body)
+                content["metadata"]["namespace"] = namespace
+                if (namespace, content["metadata"]["name"]) in self.store.bodies(resource):
+                    raise ConflictError(409, f"{resource.plural} {content['metadata']['name']} already exists")
+                self.store.put(resource, content)
+                return web.Response(status=201, body=body, content_type=_JSON)
+            case "delete":
+                self.store.remove(resource, namespace, name)
+                return _status(200, "")
             case _:
                 raise ApiError(405, "the server does not allow this method on the requested resource")
 
@@ -270,6 +285,10 @@ def _verb(request: web.BaseRequest, target: _Target) -> str:
             return "evict"
         case "POST", False, _ if target.resource is EVENTS:
             return "create_event"
+        case "POST", False, _ if target.resource in MADE.values():
+            return "create"
+        case "DELETE", True, "" if target.resource in MADE.values():
+            return "delete"
         case _:
             return ""
 

@@ -81,6 +81,14 @@ class EmbeddedCluster:
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """Nobody reads events here; the log has them."""
 
+    async def create_object(self, api_version: str, kind: str, namespace: str, content: Mapping[str, Any]) -> None:
+        """Nobody would look at it here."""
+        raise NotFoundError(404, f"a saved cluster serves no {kind} of {api_version}")
+
+    async def delete_object(self, api_version: str, kind: str, namespace: str, name: str) -> None:
+        """There is none here."""
+        raise NotFoundError(404, f"{kind} {namespace}/{name} not found")
+
     def _existing(self, uid: PodUid, namespace: str, name: str) -> Pod:
         pod = self._cache.pod(uid)
         if pod is None:

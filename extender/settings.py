@@ -30,6 +30,7 @@ from extender.settings_leadership import LeaderElection, LeaseSettings, on_or_of
 from extender.settings_mapping import EndpointRule
 from extender.settings_network import SOURCES, FileSource, MaddashSource, NetworkSettings
 from extender.settings_preemption import PreemptionSetting
+from extender.settings_provisioning import AutoscalingMode, AutoscalingSettings
 from extender.settings_queue import QueueSettings
 from extender.settings_record import RecordSettings
 from extender.settings_repair import RepairSettings
@@ -236,6 +237,8 @@ class Settings(BaseSettings):
     """`gangs`: whole gangs leave, as few as suffice, for a waiting one of higher priority (docs/preemption.md)."""
     preemption_timeout_s: Positive = 600.0
     """How long the room of gangs that leave is kept for the one they leave for, from the last pod that went."""
+    autoscaling: AutoscalingSettings = AutoscalingSettings()
+    """Nodes for gangs that wait for room."""
     selection: Selection = Selection.SUBSET
     """How nodes are chosen inside a zone: the best subset, the published greedy walk, or the fewest nodes."""
     zone_policy: ZonePolicy = ZonePolicy.REQUIRED
@@ -387,6 +390,7 @@ class Settings(BaseSettings):
             prioritize_reservation=self.prioritize_reservation,
             queue=self.queue.policy(),
             preemption=self.preemption,
+            asks_for_nodes=self.autoscaling.mode is not AutoscalingMode.OFF,
             repair=self.repair.policy,
             restarts=self.repair.limits(),
         )
@@ -424,6 +428,8 @@ def _names_at(path: Sequence[int | str]) -> Iterable[str]:
             return ElasticMetricsSettings.model_fields
         case ["reports"]:
             return ReportSettings.model_fields
+        case ["autoscaling"]:
+            return AutoscalingSettings.model_fields
         case ["queue"]:
             return QueueSettings.model_fields
         case ["repair"]:

@@ -105,6 +105,7 @@ def answering_of(
         decisions=common.past.of,
         what_ifs=what_ifs,
         circumstances=Circumstances(cache, common.api, clock).notes,
+        nodes_asked=caring.provisioning.note if caring.provisioning is not None else None,
     )
     queue_view = QueueView(cache, planner, clock)
     page = page_of(

@@ -13,6 +13,7 @@ from extender.controller.finishing import Finishing
 from extender.controller.group_status import GroupStatuses
 from extender.controller.judge import Judge
 from extender.controller.preemptions import Preemptions
+from extender.controller.provisioning import Decides, Provisioning
 from extender.controller.recreation import Recreation
 from extender.controller.repairs import Repairs
 from extender.controller.restarts import Restarts
@@ -21,6 +22,7 @@ from extender.elastic.controller import Elastic
 from extender.elastic.follow import Limits as ElasticLimits
 from extender.elastic.parts import Parts
 from extender.service.starvation import Starvation
+from extender.settings_provisioning import AutoscalingMode
 from scoring.explain import explain
 
 Look = Callable[[], Iterator[None] | None]
@@ -37,6 +39,7 @@ class Caring:
     statuses: GroupStatuses
     elastic: Elastic | None
     reported: Reporting | None
+    provisioning: Provisioning | None
     looks: Sequence[Look]
     """In this order"""
 
@@ -60,7 +63,7 @@ class Caring:
 
     def forget(self) -> None:
         """Know nothing of what was under way, but of restarts and repairs: whoever acts next finds it again."""
-        for book in (self.elastic, self.reported, self.preemptions):
+        for book in (self.elastic, self.reported, self.preemptions, self.provisioning):
             if book is not None:
                 book.forget()
 
@@ -138,7 +141,22 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         waits.look,
         Starvation(cache, planner, clock).look,
     ]
-    return Caring(restarts, repairs, preemptions, statuses, elastic, reported, looks)
+    return Caring(restarts, repairs, preemptions, statuses, elastic, reported, _provisioning_of(common, groups), looks)
+
+
+def _provisioning_of(common: Common, groups: SeenGroups) -> Provisioning | None:
+    """What asks an autoscaler for nodes; `None`: it is off."""
+    asked = common.settings.autoscaling
+    if asked.mode is AutoscalingMode.OFF:
+        return None
+    by = Decides(
+        common.policy,
+        asked.limits(),
+        asked.class_name.value,
+        plan=common.current,
+        memo=lambda: common.planner.memo,
+    )
+    return Provisioning(by, common.cache, groups, common.api, common.clock, acting=common.acting)
 
 
 def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Reporting | None]:

@@ -11,6 +11,7 @@ from extender.kube import calls
 from extender.service.role import LEADER
 from extender.settings import Settings
 from extender.settings_leadership import LeaderElection
+from extender.settings_provisioning import AutoscalingMode
 from extender.settings_tls import DebugAuth
 from scoring.policy import Preempting, Repair
 
@@ -40,6 +41,8 @@ def needed(settings: Settings) -> dict[str, frozenset[Right]]:
         parts["components/restart"] = calls.rules(calls.RESTARTS)
     if settings.elastic.enabled:
         parts["components/elastic"] = calls.rules(calls.ELASTIC)
+    if settings.autoscaling.mode is AutoscalingMode.PROVISIONING_REQUEST:
+        parts["components/provisioning"] = calls.rules(calls.PROVISIONING)
     if settings.reports.port is not None and settings.reports.service_accounts:
         parts["components/reports"] = calls.rules((calls.TOKEN_REVIEW,))
     if settings.debug_auth is DebugAuth.TOKEN:

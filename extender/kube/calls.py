@@ -87,6 +87,13 @@ AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers")
 RESIZED: Mapping[tuple[str, str], Resource] = {**SUSPENDED, ("jobset.x-k8s.io", "JobSet"): JOB_SETS}
 """(API group, kind) → a job whose worker count may be changed"""
 TRAIN_JOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs")
+POD_TEMPLATES = Resource("", "v1", "podtemplates")
+PROVISIONING_REQUESTS = Resource("autoscaling.x-k8s.io", "v1", "provisioningrequests")
+MADE: Mapping[tuple[str, str], Resource] = {
+    # (API group, kind) → what is made for a gang and taken back, to ask an autoscaler for nodes
+    ("", "PodTemplate"): POD_TEMPLATES,
+    ("autoscaling.x-k8s.io", "ProvisioningRequest"): PROVISIONING_REQUESTS,
+}
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 
 
@@ -144,6 +151,12 @@ ELASTIC: tuple[Call, ...] = (
 )
 """Made only with `elastic.enabled`, beside those of CALLS: their rights are in manifests/components/elastic."""
 
+PROVISIONING: tuple[Call, ...] = (
+    Call("list", PROVISIONING_REQUESTS),
+    *(Call(verb, resource) for resource in MADE.values() for verb in ("create", "delete")),
+)
+"""Made only with `autoscaling.mode: provisioning-request`: their rights are in manifests/components/provisioning."""
+
 CALLS: tuple[Call, ...] = (
     *(Call(verb, resource) for resource in READ for verb in ("list", "watch")),
     POD_GET,
@@ -186,11 +199,27 @@ def owner_path(
     >>> owner_path("kubeflow.org/v2beta1", "MPIJob", "team-a", "horovod")
     '/apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs/horovod'
     """
+    return _served(api_version, kind, among).path(namespace, name)
+
+
+def collection_path(api_version: str, kind: str, namespace: str, *, among: Mapping[tuple[str, str], Resource]) -> str:
+    """URL path of the collection in which an object of this kind is made. Errors: as `owner_path`.
+
+    >>> collection_path("v1", "PodTemplate", "team-a", among=MADE)
+    '/api/v1/namespaces/team-a/podtemplates'
+    """
+    return _served(api_version, kind, among).collection(namespace)
+
+
+def _served(api_version: str, kind: str, among: Mapping[tuple[str, str], Resource]) -> Resource:
+    """The kind in the version that is named."""
     group, _, version = api_version.rpartition("/")
     resource = among.get((group, kind))
     if resource is None or not _VERSION.fullmatch(version):
-        raise ValueError(f"{kind} of {api_version} is not an owner for which extender.kube.calls has this call")
-    return replace(resource, version=version).path(namespace, name)
+        raise ValueError(
+            f"{kind} of {api_version} is not an owner or other kind for which extender.kube.calls has this call"
+        )
+    return replace(resource, version=version)
 
 
 def resource_of(path: str, more: Iterable[Resource] = ()) -> Resource:
@@ -211,6 +240,7 @@ def resource_of(path: str, more: Iterable[Resource] = ()) -> Resource:
         JOB_SETS,
         AUTOSCALERS,
         TRAIN_JOBS,
+        PROVISIONING_REQUESTS,
         *(one for _, one in SUSPENDED_AT),
         *more,
     ):

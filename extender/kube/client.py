@@ -21,6 +21,7 @@ from extender.errors import ApiError, ConflictError, NotFoundError
 from extender.kube.binding import Binder, BindLimits
 from extender.kube.calls import (
     EVENT_CREATE,
+    MADE,
     OWNERS,
     POD_EVICT,
     POD_GET,
@@ -29,6 +30,7 @@ from extender.kube.calls import (
     RESIZED,
     SUSPENDED_AT,
     Resource,
+    collection_path,
     owner_path,
     resource_of,
 )
@@ -270,6 +272,17 @@ class KubeClient:
         body = msgspec.json.encode({"apiVersion": "events.k8s.io/v1", "kind": "Event", **event})
         path = EVENT_CREATE.resource.collection(namespace)
         await self._transport.send("POST", path, body=body, timeout_s=self._limits.request_s)
+
+    async def create_object(self, api_version: str, kind: str, namespace: str, content: Mapping[str, Any]) -> None:
+        """POST an object that netgang makes for a gang. ConflictError: there is one of its name."""
+        path = collection_path(api_version, kind, namespace, among=MADE)
+        body = msgspec.json.encode(content)
+        await self._transport.send("POST", path, body=body, timeout_s=self._limits.request_s)
+
+    async def delete_object(self, api_version: str, kind: str, namespace: str, name: str) -> None:
+        """DELETE an object that netgang made."""
+        path = owner_path(api_version, kind, namespace, name, among=MADE)
+        await self._transport.send("DELETE", path, timeout_s=self._limits.request_s)
 
 
 def _with_query(path: str, query: Mapping[str, str], resized: Mapping[tuple[str, str], Resource]) -> str:

@@ -104,3 +104,13 @@ class FencedApi:
         """See ClusterApi."""
         async with self._written("event"):
             await self._api.create_event(namespace, event)
+
+    async def create_object(self, api_version: str, kind: str, namespace: str, content: Mapping[str, Any]) -> None:
+        """See ClusterApi."""
+        async with self._written("create"):
+            await self._api.create_object(api_version, kind, namespace, content)
+
+    async def delete_object(self, api_version: str, kind: str, namespace: str, name: str) -> None:
+        """See ClusterApi."""
+        async with self._written("delete"):
+            await self._api.delete_object(api_version, kind, namespace, name)

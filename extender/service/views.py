@@ -55,6 +55,7 @@ class Views:
         decisions: Callable[[GangKey], tuple[Decision, ...]] = lambda _: (),
         what_ifs: WhatIfs | None = None,
         circumstances: Callable[[Gang], Awaitable[tuple[Note, ...]]] | None = None,
+        nodes_asked: Callable[[GangKey], Note | None] | None = None,
     ) -> None:
         self._cache = cache
         self._planner = planner
@@ -66,6 +67,8 @@ class Views:
         """The last ones about a gang, newest first"""
         self._circumstances = circumstances
         """Reads quotas, deadlines and budgets of a gang; `None`: nobody does"""
+        self._nodes_asked = nodes_asked
+        """What an autoscaler was asked for a gang; `None`: none is asked"""
         self._what_ifs = what_ifs
         """Finds out what would let a gang in; `None`: nobody does"""
         self._preemption_blocked = preemption_blocked
@@ -144,7 +147,8 @@ class Views:
         """What the service knows besides the snapshot."""
         state = self._binds.state(gang)
         held = tuple(state.held) if state is not None else ()
-        return Around(held, self._decisions(gang), notes)
+        asked = self._nodes_asked(gang) if self._nodes_asked is not None else None
+        return Around(held, self._decisions(gang), notes, asked)
 
     def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Document:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""

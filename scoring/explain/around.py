@@ -54,13 +54,20 @@ class Around:
     """The last ones, newest first."""
     notes: tuple[Note, ...] = ()
     """Quotas, deadlines and budgets that were read, and those that could not be."""
+    nodes_asked: Note | None = None
+    """What an autoscaler was asked for the gang, and what it said; `None`: none is asked."""
 
 
 NOTHING_KNOWN = Around()
 
 
-def notes_of(gang: Gang, waiting: Waiting | None, lost: Collection[str]) -> tuple[Note, ...]:
-    """What the snapshot itself shows: foreign gates, lost nodes, and that no autoscaler sees the pods (S17)."""
+def notes_of(
+    gang: Gang, waiting: Waiting | None, lost: Collection[str], *, nodes_asked: Note | None = None
+) -> tuple[Note, ...]:
+    """What the snapshot itself shows: foreign gates, lost nodes, and that no autoscaler sees the pods (S17).
+
+    `nodes_asked` is what is said instead where one is asked.
+    """
     notes: list[Note] = []
     foreign = sorted({gate for pod in gang.pending for gate in pod.foreign_gates})
     if foreign:
@@ -70,7 +77,9 @@ def notes_of(gang: Gang, waiting: Waiting | None, lost: Collection[str]) -> tupl
         notes.append(
             Note(Topic.NODE, f"members were on {', '.join(sorted(lost))}, which is no node of the cluster now")
         )
-    if waiting is not None and waiting.reason in _WANTS_NODES:
+    if nodes_asked is not None:
+        notes.append(nodes_asked)
+    elif waiting is not None and waiting.reason in _WANTS_NODES:
         gated = sum(GATE in pod.gates for pod in gang.pending)
         how = "wait at a scheduling gate" if gated else "are refused by netgang"
         text = (

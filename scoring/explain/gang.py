@@ -119,7 +119,7 @@ def explain_in_steps(
         missing=_missing(ask),
         turn=turn,
         decisions=around.decisions,
-        notes=(*notes_of(gang, waiting, ask.lost), *around.notes),
+        notes=(*notes_of(gang, waiting, ask.lost, nodes_asked=around.nodes_asked), *around.notes),
     )
 
 

@@ -185,6 +185,14 @@ class ApiServer:
         """Count it and drop it."""
         await self._write("event")
 
+    async def create_object(self, api_version: str, kind: str, namespace: str, content: Mapping[str, Any]) -> None:
+        """There is no autoscaler here that could be asked."""
+        raise NotFoundError(404, f"{kind} of {api_version} is not served")
+
+    async def delete_object(self, api_version: str, kind: str, namespace: str, name: str) -> None:
+        """None was made."""
+        raise NotFoundError(404, f"{kind} {namespace}/{name} not found")
+
     # -- what others of the cluster do --------------------------------------------------------------------------------
 
     def delete_pod(self, namespace: str, name: str) -> None:

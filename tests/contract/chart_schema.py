@@ -20,6 +20,8 @@ _RESOURCES = {"type": "object"}
 _LOOSE = {  # definition → what YAML may also say, which the settings read as well
     "Ratios": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "number"}}]},
     "LeaderElection": {"enum": ["off", "on", True, False]},
+    "AutoscalingMode": {"enum": ["off", "provisioning-request", False]},
+    "Preempting": {"enum": ["off", "gangs", False]},
     "StatusMode": {"enum": ["auto", "on", "off", True, False]},
 }
 
@@ -74,7 +76,8 @@ def document() -> dict[str, Any]:
                 apiVersion={"enum": [f"admissionregistration.k8s.io/{one}" for one in ("v1", "v1beta1")]},
             ),
             **dict.fromkeys(
-                ("namespaces", "explain", "restart", "elastic", "reports", "debugAuth", "flowSchema"), switch
+                ("namespaces", "explain", "restart", "elastic", "provisioning", "reports", "debugAuth", "flowSchema"),
+                switch,
             ),
             tls=_section(enabled=_FLAG, secret=_TEXT, schedulerSecret=_TEXT, clientName=_TEXT),
             monitoring=_section(enabled=_FLAG, dashboard=_FLAG),

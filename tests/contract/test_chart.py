@@ -42,7 +42,7 @@ def helm(tmp_path: Path) -> Helm:
 
 COMPONENTS = "manifests/components/**/kustomization.yaml"
 ON = {"enabled": True}
-OWN = ("elastic", "explain", "restart", "debug-auth", "flow-schema", "monitoring")
+OWN = ("elastic", "explain", "provisioning", "restart", "debug-auth", "flow-schema", "monitoring")
 ALIKE: dict[str, tuple[str, tuple[str, ...], Mapping[str, Any]]] = {  # case: (overlay, components, values)
     "second scheduler": ("second-scheduler", (), {}),
     "second scheduler with everything": (
@@ -50,7 +50,18 @@ ALIKE: dict[str, tuple[str, tuple[str, ...], Mapping[str, Any]]] = {  # case: (o
         (*OWN, "tls", "reports", "gate-policy", "scheduler-name-policy"),
         {
             **dict.fromkeys(
-                ("elastic", "explain", "restart", "debugAuth", "flowSchema", "monitoring", "tls", "reports"), ON
+                (
+                    "elastic",
+                    "explain",
+                    "provisioning",
+                    "restart",
+                    "debugAuth",
+                    "flowSchema",
+                    "monitoring",
+                    "tls",
+                    "reports",
+                ),
+                ON,
             ),
             **dict.fromkeys(("gates", "namespaces"), ON),
         },
@@ -63,7 +74,18 @@ ALIKE: dict[str, tuple[str, tuple[str, ...], Mapping[str, Any]]] = {  # case: (o
         {
             "nodeName": "control-plane",
             **dict.fromkeys(
-                ("elastic", "explain", "restart", "debugAuth", "flowSchema", "monitoring", "tls", "gates"), ON
+                (
+                    "elastic",
+                    "explain",
+                    "provisioning",
+                    "restart",
+                    "debugAuth",
+                    "flowSchema",
+                    "monitoring",
+                    "tls",
+                    "gates",
+                ),
+                ON,
             ),
         },
     ),
@@ -182,7 +204,9 @@ def test_settings_reach_everything_that_depends_on_them(helm: Helm, tmp_path: Pa
 
 EXAMINED: dict[str, Mapping[str, Any]] = {  # values with which the doctor looks at what is rendered
     "as it comes": {"gates": ON},
-    "with everything": dict.fromkeys(("gates", "namespaces", "restart", "elastic", "tls", "reports", "monitoring"), ON),
+    "with everything": dict.fromkeys(
+        ("gates", "namespaces", "restart", "elastic", "provisioning", "tls", "reports", "monitoring"), ON
+    ),
     "another name, port and time": {
         "gates": ON,
         "namespaces": ON,

@@ -1,4 +1,4 @@
-"""manifests/components restart and explain: the rights are the calls that are made, and netgang alone has them."""
+"""manifests/components with rights: they are the calls that are made, and netgang alone has them."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import yaml
 from extender.kube import calls
 
 COMPONENTS = Path(__file__).parents[2] / "manifests/components"
-RIGHTS = {"restart": calls.RESTARTS, "explain": calls.EXPLAIN}
+RIGHTS = {"restart": calls.RESTARTS, "explain": calls.EXPLAIN, "provisioning": calls.PROVISIONING}
 
 
 @pytest.mark.parametrize("name", RIGHTS)
@@ -36,6 +36,6 @@ def test_the_component_holds_what_is_there(name: str) -> None:
 
 
 def test_without_the_component_nothing_can_be_suspended() -> None:
-    """The rights that every netgang has patch no owner and read no disruption budget and no quota."""
+    """The rights that every netgang has patch no owner, read no disruption budget and no quota, and make nothing."""
     usual = calls.rules()
     assert not {right for some in RIGHTS.values() for right in calls.rules(some) if right in usual}

@@ -2,7 +2,7 @@
 
 Its objects live in an ApiStore, so binding, patching and evicting change them and the watches tell. Verbs, for faults,
 latency and counts: list, labelled, watch, bind, patch, admit, get, get_object, patch_object, evict, group_status,
-create_event.
+create_event, create_object, delete_object.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from extender.errors import ApiError, ConflictError
 from extender.kube.calls import (
     BUDGETS,
     EVENTS,
+    MADE,
     NODES,
     OWNERS,
     POD_GROUPS,
@@ -27,6 +28,7 @@ from extender.kube.calls import (
     QUOTAS,
     SUSPENDED,
     Resource,
+    collection_path,
     owner_path,
     resource_of,
 )
@@ -285,6 +287,23 @@ class FakeClusterApi:
         metadata = {**event.get("metadata", {}), "namespace": namespace}
         metadata.setdefault("name", f"event-{len(self.events)}")
         self.events.append(self.store.put(EVENTS, {**event, "metadata": metadata}))
+        _end(fault)
+
+    async def create_object(self, api_version: str, kind: str, namespace: str, content: Mapping[str, Any]) -> None:
+        """POST an object; only of kinds that are installed."""
+        collection_path(api_version, kind, namespace, among=MADE)
+        fault = await self._begin("create_object")
+        resource, metadata = MADE[api_version.rpartition("/")[0], kind], content["metadata"]
+        if (namespace, metadata["name"]) in self.store.bodies(resource):
+            raise ConflictError(409, f'{resource.plural} "{metadata["name"]}" already exists')
+        self.store.put(resource, {**content, "metadata": {**metadata, "namespace": namespace}})
+        _end(fault)
+
+    async def delete_object(self, api_version: str, kind: str, namespace: str, name: str) -> None:
+        """DELETE an object; what it owns stays."""
+        owner_path(api_version, kind, namespace, name, among=MADE)
+        fault = await self._begin("delete_object")
+        self.store.remove(MADE[api_version.rpartition("/")[0], kind], namespace, name)
         _end(fault)
 
     async def _begin(self, verb: str) -> _Fault | None:

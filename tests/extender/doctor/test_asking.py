@@ -17,6 +17,7 @@ from extender.doctor.running import needed
 from extender.errors import ConfigError
 from extender.settings import Settings
 from extender.settings_elastic import ElasticSettings
+from extender.settings_provisioning import AutoscalingMode, AutoscalingSettings
 from extender.settings_repair import RepairSettings
 from extender.settings_reports import ReportSettings
 from extender.settings_tls import DebugAuth
@@ -68,6 +69,7 @@ EVERYTHING = Settings(leader_election="on").model_copy(
         "elastic": ElasticSettings(enabled=True),
         "reports": ReportSettings(port=8891),
         "debug_auth": DebugAuth.TOKEN,
+        "autoscaling": AutoscalingSettings(mode=AutoscalingMode.PROVISIONING_REQUEST),
     }
 )
 
@@ -90,7 +92,7 @@ def test_a_part_grants_the_rights_that_it_is_named_for(part: str) -> None:
 def test_with_little_switched_on_little_is_needed() -> None:
     """Only what the settings ask for."""
     assert set(needed(Settings())) == {"base"}
-    assert len(needed(EVERYTHING)) == 6
+    assert len(needed(EVERYTHING)) == 7
 
 
 def test_groups_of_an_account() -> None:
