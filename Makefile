@@ -43,6 +43,7 @@ test: setup ## unit, property and in-process tests, and the e2e core where Go is
 
 e2e: setup ## every test on the real control plane; VERSIONS=1.36.3,1.35.4,1.34.4 for others
 	$(RUN) python -m testbed archives --optional
+	$(RUN) python -m testbed build --e2e --optional
 	$(RUN) python -m pytest tests/e2e tests/browser --e2e=all --versions=$(VERSIONS) -rs
 
 # the real OpenSearch, Prometheus and Chromium that some tests run against; `make e2e` fetches what it can by itself

@@ -16,7 +16,7 @@ from testbed.browser import ensure_browser
 from testbed.build import cache_directory, ensure_all, ensure_asset, missing
 from testbed.demo import Shape, up
 from testbed.errors import ControlPlaneError, FetchFailed
-from testbed.programs import ASSETS, CORE, PROGRAMS, Version, parse_version
+from testbed.programs import ASSETS, CORE, E2E, PROGRAMS, Version, parse_version
 from testbed.progress import ShownProgress
 
 app = typer.Typer(help="A real Kubernetes control plane on this computer; needs Go to build it once.")
@@ -38,10 +38,12 @@ def build(
         Version | None,
         typer.Option(parser=_version, metavar="X.Y.Z", help="Version of Kubernetes' own programs."),
     ] = None,
+    e2e: Annotated[bool, typer.Option("--e2e", help="All that the tests of tests/e2e ask for.")] = False,
+    optional: Annotated[bool, typer.Option("--optional", help="Exit with 0 even if one cannot be built.")] = False,
 ) -> None:
     """Build programs into the cache; those that are there already are left alone."""
     console = Console()
-    chosen = list(programs or CORE)
+    chosen = list(programs or (E2E if e2e else CORE))
     unknown = [name for name in chosen if name not in PROGRAMS]
     if unknown:
         raise typer.BadParameter(f"{', '.join(unknown)}: not among {', '.join(PROGRAMS)}")
@@ -51,8 +53,8 @@ def build(
             for asset in ASSETS:
                 ensure_asset(asset)
     except ControlPlaneError as wrong:
-        console.print(f"[red]{wrong}[/red]", highlight=False)
-        raise typer.Exit(1) from wrong
+        console.print(f"[red]{escape(str(wrong))}[/red]", highlight=False)
+        raise typer.Exit(0 if optional else 1) from wrong
     for path in built.values():
         console.print(str(path), highlight=False, soft_wrap=True)
 

