@@ -1,4 +1,4 @@
-"""The command line: `netgang serve`, `plan`, `demo`, `jobs`, `check-config`, and groups `network` and `mesh`.
+"""The command line: `netgang serve`, `queue`, `explain` and the other commands, and groups `network` and `mesh`.
 
 Rule: errors are sentences on standard error with exit code 2 and no traceback; `--json` prints for machines; tables are
 coloured only on a terminal. Commands import what they need when they run, so that `--help` is instant.
@@ -18,7 +18,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from extender import cli_doctor, cli_explain, cli_jobs, cli_mesh, cli_network, cli_record, cli_scaling, cli_uninstall
+from extender import (
+    cli_doctor,
+    cli_explain,
+    cli_jobs,
+    cli_mesh,
+    cli_network,
+    cli_queue,
+    cli_record,
+    cli_scaling,
+    cli_uninstall,
+)
+from extender.cli_reach import busy
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,6 +44,9 @@ app = typer.Typer(
 
 app.add_typer(cli_network.app, name="network")
 app.add_typer(cli_mesh.app, name="mesh")
+app.command(
+    epilog="Example: netgang queue; netgang queue -n team-a --state waiting --state starving; netgang queue --watch"
+)(cli_queue.queue)
 app.command(epilog="Example: netgang jobs; netgang jobs team-a/resnet --json")(cli_jobs.jobs)
 app.command(epilog="Example: netgang doctor; netgang doctor --scheduler-config scheduler.yaml --json")(
     cli_doctor.doctor
@@ -136,7 +150,10 @@ def plan(
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say who would start where and who would wait for what, from files alone. Nothing is changed anywhere."""
+    """Say who would start where and who would wait for what, from files alone. Nothing is changed anywhere.
+
+    Exit code: 0 shown; 2 wrong use, or a file cannot be read.
+    """
     from extender.cli_moment import moment_s
     from extender.clock import SystemClock
     from extender.offline import plan_files
@@ -145,7 +162,8 @@ def plan(
     with _clear_errors():
         settings = Settings.load(config)
         now_s = SystemClock().now_s() if now is None else moment_s(now)
-        document = plan_files(file, network, settings, now_s=now_s, scaling=scaling)
+        with busy(Console(stderr=True), "planning"):
+            document = plan_files(file, network, settings, now_s=now_s, scaling=scaling)
     if as_json:
         json.dump(document, sys.stdout, indent=2)
         sys.stdout.write("\n")
@@ -157,7 +175,10 @@ def plan(
 def demo(
     port: Annotated[int, typer.Option(help="Port to listen on, this machine only.")] = 8888,
 ) -> None:
-    """Serve the paper's test bed (36 nodes, zones A-D, three impaired nodes) and print what to try with curl."""
+    """Serve the paper's test bed (36 nodes, zones A-D, three impaired nodes) and print what to try with curl.
+
+    Exit code: 0 after SIGTERM or Ctrl-C; 2 the example files are not there; 3 the port cannot be had.
+    """
     from extender.demo import demo_settings, what_to_try
     from extender.server import run
     from extender.telemetry import LogFormat, configure_logging
@@ -232,9 +253,13 @@ def _show_endpoints(cluster: Path, network: Path, settings: "Settings", *, as_js
 
 def main() -> None:
     """Run the command line."""
-    # Products of small matrices lose ten times more by handing work to threads than they gain; read by numpy's import.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    single_threaded()
     app()
+
+
+def single_threaded() -> None:
+    """Keep numpy to one thread: products of small matrices lose ten times more by handing work over than they gain."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read by numpy's import
 
 
 @contextmanager

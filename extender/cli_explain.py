@@ -2,12 +2,11 @@
 
 Rule: as `netgang network`: results on standard output, everything else on standard error; exit code 0 when an answer
 was shown, 1 when nobody answered, 2 for wrong use, such as a gang that is not known; never a traceback. The same
-documents come from a running netgang (--server) and from a saved cluster (--cluster).
+documents come from a running netgang and from a saved cluster (--cluster).
 """
 
 import json
 import sys
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,13 +15,10 @@ import typer
 from rich.console import Console
 
 from extender.cli_network import _clear_errors, _run
+from extender.cli_reach import Reach, busy, reaching
 from extender.errors import ConfigError
 
-_DEFAULT_URL = "http://127.0.0.1:8888"
 Document = dict[str, Any]
-Server = Annotated[
-    str | None, typer.Option("--server", help="Address of a running netgang.", show_default=_DEFAULT_URL)
-]
 Cluster = Annotated[
     Path | None,
     typer.Option(
@@ -45,7 +41,7 @@ Texts = list[str] | None
 class Place:
     """Where the answer comes from: a running netgang, or files."""
 
-    server: str | None
+    reach: Reach
     cluster: Path | None
     mesh: Path | None
     config: Path | None
@@ -53,8 +49,8 @@ class Place:
 
     def check(self) -> None:
         """Errors: ConfigError for options that do not belong together."""
-        if self.cluster is not None and self.server is not None:
-            raise ConfigError("--server and --cluster: name one of them")
+        if self.cluster is not None and self.reach.given:
+            raise ConfigError(f"{self.reach.given[0]} and --cluster: name one of them")
         others = {"--network": self.mesh, "--config": self.config, "--now": self.now}
         given = [name for name, value in others.items() if value is not None]
         if self.cluster is None and given:
@@ -69,7 +65,8 @@ class Place:
             return explain_file(self.cluster, self.mesh, Settings.load(self.config), name, now_s=self._now_s())
         from extender.network.running_explain import ask_explanation
 
-        return _run(ask_explanation(self.server or _DEFAULT_URL, name))[0]
+        url, way = self.reach.way()
+        return _run(ask_explanation(url, name, transport=way))[0]
 
     def supposed(self, changes: list[Document]) -> Document:
         """What the changes would make of the plan. Errors: ConfigError, NetworkSourceError."""
@@ -81,7 +78,8 @@ class Place:
             return what_if_file(self.cluster, self.mesh, Settings.load(self.config), body, now_s=self._now_s())
         from extender.network.running_explain import ask_what_if
 
-        return _run(ask_what_if(self.server or _DEFAULT_URL, body))[0]
+        url, way = self.reach.way()
+        return _run(ask_what_if(url, body, transport=way))[0]
 
     def _now_s(self) -> float:
         from extender.cli_moment import moment_s
@@ -90,9 +88,13 @@ class Place:
         return SystemClock().now_s() if self.now is None else moment_s(self.now)
 
 
+@reaching
 def explain(
-    name: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="A gang, or one of its pods.")],
-    server: Server = None,
+    reach: Reach,
+    name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="A gang, or one of its pods.")],
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Namespace of NAME.", show_default="none")
+    ] = None,
     cluster: Cluster = None,
     network: Mesh = None,
     config: Config = None,
@@ -106,12 +108,13 @@ def explain(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a gang that is not known.
     """
-    place = Place(server, cluster, network, config, now)
+    place = Place(reach, cluster, network, config, now)
     errors = Console(stderr=True)
     with _clear_errors(errors):
         place.check()
-        with _waiting(errors):
-            document = place.explanation(name)
+        whole = reach.named(name, namespace)
+        with busy(errors, "asking the planner"):
+            document = place.explanation(whole)
         if not as_json:
             from extender.cli_explained import print_explanation
 
@@ -120,7 +123,9 @@ def explain(
     _print_json(document)
 
 
+@reaching
 def what_if(
+    reach: Reach,
     changes: Annotated[
         Path | None, typer.Option("--changes", help="File with changes as /v1/what-if takes them; -: standard input.")
     ] = None,
@@ -150,7 +155,6 @@ def what_if(
     set_: Annotated[
         Texts, typer.Option("--set", metavar="NAME=VALUE", help="A setting that decides, such as queue.order=fifo.")
     ] = None,
-    server: Server = None,
     cluster: Cluster = None,
     network: Mesh = None,
     config: Config = None,
@@ -163,7 +167,7 @@ def what_if(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a node that is not known.
     """
-    place = Place(server, cluster, network, config, now)
+    place = Place(reach, cluster, network, config, now)
     given = {
         "--set": set_,
         "--annotate": annotate,
@@ -188,7 +192,7 @@ def what_if(
         listed.extend(from_options({option: texts or () for option, texts in given.items()}))
         if not listed:
             raise ConfigError("say what would be different: --add-nodes, --end-job, --changes FILE; see --help")
-        with _waiting(errors):
+        with busy(errors, "asking the planner"):
             document = place.supposed(listed)
         if not as_json:
             from extender.cli_explained import print_supposed
@@ -196,11 +200,6 @@ def what_if(
             print_supposed(Console(), document)
             return
     _print_json(document)
-
-
-def _waiting(errors: Console) -> AbstractContextManager[object]:
-    """Shows on a terminal that something is going on: the planner may need seconds on a large cluster."""
-    return errors.status("asking the planner") if errors.is_terminal else nullcontext()
 
 
 def _suggested(place: Place, name: str) -> list[Document]:

@@ -12,20 +12,23 @@ from rich.console import Console
 from rich.table import Table
 
 from extender.cli_network import _clear_errors, _run, _safe
+from extender.cli_reach import Reach, busy, reaching
 
 if TYPE_CHECKING:
     from extender.network.running_jobs import Change, RunningJob
 
-_DEFAULT_URL = "http://127.0.0.1:8888"
 _COLOURS = {"RUNNING": "green", "WAITING": "yellow", "STARVING": "hot_pink"}
 
 
+@reaching
 def jobs(
+    reach: Reach,
     job: Annotated[
         str | None,
-        typer.Argument(help="NAMESPACE/NAME: one job, with the history of its changes.", show_default="all"),
+        typer.Argument(
+            metavar="[NAMESPACE/]NAME", help="One job, with the history of its changes.", show_default="all"
+        ),
     ] = None,
-    url: Annotated[str, typer.Option(help="Address of a running netgang.")] = _DEFAULT_URL,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Only jobs of this namespace.", show_default="all")
     ] = None,
@@ -42,13 +45,17 @@ def jobs(
     from extender.network.running_jobs import ask_job, ask_jobs
 
     console = Console()
-    with _clear_errors(Console(stderr=True)):
-        if job is not None:
-            one, document = _run(ask_job(url, job, kind=kind))
-            listed, of = [one], 1
-        else:
-            found, document = _run(ask_jobs(url, namespace=namespace, limit=limit))
-            listed, of = found.jobs, found.of
+    errors = Console(stderr=True)
+    with _clear_errors(errors):
+        name = None if job is None else reach.named(job, namespace)
+        url, way = reach.way()
+        with busy(errors, "asking netgang"):
+            if name is not None:
+                one, document = _run(ask_job(url, name, kind=kind, transport=way))
+                listed, of = [one], 1
+            else:
+                found, document = _run(ask_jobs(url, namespace=namespace, limit=limit, transport=way))
+                listed, of = found.jobs, found.of
     if as_json:
         sys.stdout.write(document.decode() + "\n")
         return

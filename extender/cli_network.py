@@ -10,7 +10,6 @@ import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
@@ -19,7 +18,8 @@ from rich.progress import Progress
 from rich.table import Column, Table
 from rich.text import Text
 
-from extender.errors import ConfigError, NetworkSourceError
+from extender.cli_reach import Reach, busy, reaching
+from extender.errors import ConfigError, NetgangError
 
 if TYPE_CHECKING:
     from extender.network.running_link import RunningLink, Value
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Look at the measured links.")
 
 _T = TypeVar("_T")
-_DEFAULT_URL = "http://127.0.0.1:8888"
 
 
 @app.callback()
@@ -39,21 +38,18 @@ def _group() -> None:
     epilog="Example: netgang network show --maddash https://maddash.example.org/maddash --json > mesh.json; "
     "netgang plan cluster.json --network mesh.json"
 )
+@reaching
 def show(
+    reach: Reach,
     maddash: Annotated[
         str | None,
         typer.Option(help="Address of a MaDDash server; needs no cluster and no settings.", show_default="none"),
     ] = None,
-    url: Annotated[str | None, typer.Option(help="Address of a running netgang.", show_default=_DEFAULT_URL)] = None,
     zone: Annotated[
         str | None, typer.Option(help="Only nodes of this zone (running netgang).", show_default="all")
     ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, max=100, help="Most nodes (running netgang).", show_default="40")
-    ] = None,
-    ca_file: Annotated[
-        Path | None,
-        typer.Option(help="Certificates to trust besides the system's (MaDDash).", show_default="none"),
     ] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Accept any certificate (MaDDash).")] = False,
     timeout_s: Annotated[
@@ -82,11 +78,13 @@ def show(
 
     errors = Console(stderr=True)
     with _clear_errors(errors):
-        _refuse_mixtures(maddash=maddash, ca_file=ca_file, others={"--url": url, "--zone": zone, "--limit": limit})
+        _refuse_mixtures(reach, maddash=maddash, others={"--zone": zone, "--limit": limit})
         if maddash is None:
-            survey = _run(survey_running(url or _DEFAULT_URL, zone=zone, limit=limit or 40))
+            url, way = reach.way()
+            with busy(errors, "asking netgang"):
+                survey = _run(survey_running(url, zone=zone, limit=limit or 40, transport=way))
         else:
-            server = MaddashServer(maddash, ca_file=ca_file, insecure=insecure, timeout_s=timeout_s)
+            server = MaddashServer(maddash, ca_file=reach.ca_file, insecure=insecure, timeout_s=timeout_s)
             with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
                 task = progress.add_task("reading grids", total=None)
 
@@ -107,10 +105,11 @@ def show(
         _fail(errors, "nothing there measures packet loss, delay or throughput", code=1)
 
 
+@reaching
 def scores(
+    reach: Reach,
     source: Annotated[str, typer.Option("--from", help="A node.")],
     target: Annotated[str, typer.Option("--to", help="Another node.")],
-    url: Annotated[str, typer.Option(help="Address of a running netgang.")] = _DEFAULT_URL,
     as_json: Annotated[bool, typer.Option("--json", help="Print the document /v1/network/FROM/TO as it is.")] = False,
 ) -> None:
     """Show what the link between two nodes is worth and why: values, ages, sources and points of each metric.
@@ -122,8 +121,11 @@ def scores(
     """
     from extender.network.running_link import ask_link
 
-    with _clear_errors(Console(stderr=True)):
-        link, document = _run(ask_link(url, source, target))
+    errors = Console(stderr=True)
+    with _clear_errors(errors):
+        url, way = reach.way()
+        with busy(errors, "asking netgang"):
+            link, document = _run(ask_link(url, source, target, transport=way))
     if as_json:
         sys.stdout.write(document.decode() + "\n")
     else:
@@ -181,12 +183,11 @@ def _amount(value: float, unit: str) -> str:
             return f"{value:.4g} {unit}"
 
 
-def _refuse_mixtures(*, maddash: str | None, ca_file: Path | None, others: dict[str, object]) -> None:
-    given = [name for name, value in others.items() if value is not None]
+def _refuse_mixtures(reach: Reach, *, maddash: str | None, others: dict[str, object]) -> None:
+    given = [name for name in reach.given if name != "--ca-file"]  # which both may need
+    given += [name for name, value in others.items() if value is not None]
     if maddash is not None and given:
         raise ConfigError(f"{given[0]} is for a running netgang and goes not together with --maddash")
-    if maddash is None and ca_file is not None:
-        raise ConfigError("--ca-file is for --maddash")
 
 
 def _run(asking: Coroutine[Any, Any, _T]) -> _T:
@@ -202,7 +203,7 @@ def _clear_errors(errors: Console) -> Iterator[None]:
         yield
     except ConfigError as error:
         _fail(errors, str(error), code=2)
-    except NetworkSourceError as error:
+    except NetgangError as error:
         _fail(errors, str(error), code=1)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

@@ -4,8 +4,9 @@ Rule: as for all commands: results on standard output, the rest on standard erro
 0 when everything came out as it was, 1 when something did not, 2 for wrong use or a file that is no log.
 """
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,44 +15,53 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 
-from extender.errors import ConfigError
+from extender.cli_reach import Reach, reaching
+from extender.errors import ConfigError, NetgangError
 
 if TYPE_CHECKING:
     from extender.record.replay import Again, Difference
     from scoring.policy import Policy
 
-_DEFAULT_URL = "http://127.0.0.1:8888"
 _SHOWN = 20
 
 
+@reaching
 def record(
+    reach: Reach,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path("decisions.log.gz"),
-    url: Annotated[str, typer.Option(help="Address of a running netgang.")] = _DEFAULT_URL,
-    token_file: Annotated[
-        Path | None, typer.Option(help="File with a bearer token, where documents ask for one.", show_default="none")
-    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Fetch the decision log of a running netgang (its settings must have record.enabled).
 
     Exit code: 0 written; 1 no answer, or nothing is kept there; 2 wrong use.
     """
-    import httpx
+    import asyncio
 
+    from extender.network.running_record import fetch_record
+
+    errors = Console(stderr=True)
     with _clear_errors():
-        token = token_file.read_text().strip() if token_file is not None else None
-    headers = {"authorization": f"Bearer {token}"} if token else {}
-    try:
-        answer = httpx.get(f"{url.rstrip('/')}/v1/record", headers=headers, timeout=120.0)
-    except httpx.HTTPError as error:
-        _fail(f"{url} does not answer: {error}", code=1)
-    if answer.status_code != httpx.codes.OK:
-        _fail(f"{url} answers {answer.status_code}: {_detail(answer)}", code=1)
-    with _clear_errors():
-        out.write_bytes(answer.content)
-    Console(stderr=True).print(f"{out}: {len(answer.content):,} bytes; netgang replay {out}", highlight=False)
+        url, way = reach.way()
+        with _reading(errors) as told, asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            content = runner.run(fetch_record(url, told=told, transport=way))
+        out.write_bytes(content)
+    if as_json:
+        json.dump({"file": str(out), "bytes": len(content)}, sys.stdout)
+        sys.stdout.write("\n")
+    else:
+        errors.print(f"{out}: {len(content):,} bytes; netgang replay {out}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _reading(errors: Console) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar of bytes on a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
+        task = progress.add_task("record", total=None)
+        yield lambda done, due: progress.update(task, completed=done, total=due)
 
 
 def replay(
@@ -74,7 +84,8 @@ def replay(
         policy = _policy(instead)
         content = log.read_bytes()
         try:
-            with Progress(console=Console(stderr=True), transient=True) as progress:
+            errors = Console(stderr=True)
+            with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
                 task = progress.add_task("replay", total=None)
                 for again in run_again(read(content), instead=policy):
                     found.add(again)
@@ -154,19 +165,16 @@ def _print(found: _Found, *, compared: bool) -> None:
         console.print(table)
 
 
-def _detail(answer: object) -> str:
-    try:
-        return str(answer.json()["detail"])  # type: ignore[attr-defined]
-    except (ValueError, KeyError, TypeError):
-        return "no reason given"
-
-
 @contextmanager
 def _clear_errors() -> Iterator[None]:
     try:
         yield
     except (ConfigError, OSError) as error:
         _fail(str(error), code=2)
+    except NetgangError as error:
+        _fail(str(error), code=1)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
 
 
 def _fail(text: str, *, code: int) -> NoReturn:

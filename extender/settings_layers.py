@@ -22,8 +22,8 @@ from pydantic_settings.sources import EnvSettingsSource
 from extender.errors import ConfigError
 
 ENV_PREFIX = "NETGANG_"
-NOT_SETTINGS = ("NETGANG_HELM", "NETGANG_KUBECTL", "NETGANG_TESTBED")
-"""Environment names (and beginnings of names) that belong to the tests."""
+NOT_SETTINGS = ("NETGANG_HELM", "NETGANG_KUBECTL", "NETGANG_TESTBED", "NETGANG_TOKEN", "NETGANG_URL")
+"""Environment names (and beginnings of names) that belong to the tests, and to commands that ask a running netgang."""
 
 KINDS = ("file", "maddash", "opensearch", "prometheus", "esmond")
 """Kinds of sources: pydantic puts them into the place of a mistake, behind the source's number."""

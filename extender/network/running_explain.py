@@ -206,7 +206,7 @@ async def ask_what_if(
             headers = {"content-type": "application/json"}
             response = await client.post(where, content=msgspec.json.encode(body), headers=headers)
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-        raise ConfigError(f"--server {url!r}: {error}; accepted: http://HOST:PORT") from error
+        raise ConfigError(f"--url {url!r}: {error}; accepted: http://HOST:PORT") from error
     except httpx.HTTPError as error:
         raise NetworkSourceError(f"{where}: {str(error) or type(error).__name__}; does netgang run there?") from error
     return _document(response, where)

@@ -246,7 +246,7 @@ def test_answers_that_are_none() -> None:
         assert "status 429" in refused("what-if", "--advance", "1s", "--server", server.url, code=1)
     assert "does netgang run there?" in refused("explain", "a/b", "--server", server.url, code=1)
     assert "does netgang run there?" in refused("what-if", "--advance", "1s", "--server", server.url, code=1)
-    assert "--server" in refused("what-if", "--advance", "1s", "--server", "x:/y")
+    assert "--url" in refused("what-if", "--advance", "1s", "--server", "x:/y")
 
 
 def test_rare_parts_are_shown() -> None:

@@ -134,7 +134,7 @@ REFUSALS = {  # case: (arguments, exit code, what is said)
     "nobody there": (("--maddash", "http://127.0.0.1:9"), 1, "http://127.0.0.1:9/maddash/grids: "),
     "no address": (("--maddash", "maddash.example.org"), 2, "accepted is http:// or https://"),
     "no such CA file": (("--maddash", "https://127.0.0.1", "--ca-file", "/no/such.pem"), 2, "ca_file /no/such.pem"),
-    "CA file without MaDDash": (("--ca-file", "x.pem"), 2, "--ca-file is for --maddash"),
+    "no such CA file of a running netgang": (("--ca-file", "x.pem"), 2, "ca_file x.pem"),
     "zone of MaDDash": (("--maddash", "http://127.0.0.1", "--zone", "A"), 2, "--zone is for a running netgang"),
     "both": (("--maddash", "http://127.0.0.1", "--url", "http://127.0.0.1"), 2, "--url is for a running netgang"),
     "no netgang there": (("--url", "http://127.0.0.1:9"), 1, "does netgang run there?"),
