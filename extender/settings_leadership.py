@@ -45,13 +45,15 @@ class LeaseSettings(Section):
     """Name of the Lease; replicas of one installation have the same."""
     namespace: str | None = Field(default=None, pattern=_NAME)
     """Its namespace; `null`: that of the pod (POD_NAMESPACE), outside a cluster netgang-system."""
-    duration_s: int = Field(default=4, ge=1, le=3600)
-    """How long the others wait for a leader that gives no sign; whole seconds. This is most of a take-over's time."""
-    renew_deadline_s: Positive = 2.5
+    duration_s: int = Field(default=3, ge=1, le=3600)
+    """How long the others wait for a leader that gives no sign; whole seconds. From a leader's death until another acts
+    it takes at worst this, 0.4 of `retry_period_s` (a look of the others), and three answers of the API server: 3.2 s
+    and those answers."""
+    renew_deadline_s: Positive = 2.3
     """How long a leader tries to renew before it stands down by itself. The rest of `duration_s`, less 5 % of it for
     clocks, is the longest that a request sent at the last moment may take."""
     retry_period_s: Positive = 0.5
-    """Pause between renewals of the leader, and between looks of the others."""
+    """Pause between renewals of the leader; the others look 2.5 times as often."""
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

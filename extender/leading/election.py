@@ -3,9 +3,9 @@
 Why sans-I/O: whether two may lead at a time depends on lost answers, late ones and clocks, which only a test without
 any of the real ones can bring about in every order.
 
-How it works. The holder writes into the Lease every `retry_period_s`. Everybody else reads it; who has seen no change
-of it for the holder's duration, by its own clock, writes itself in. Writes name the version that they replace, so of
-two only one succeeds. Rules:
+How it works. The holder writes into the Lease every `retry_period_s`. Everybody else reads it, more often; who has seen
+no change of it for the holder's duration, by its own clock, writes itself in, at that very moment. Writes name the
+version that they replace, so of two only one succeeds. Rules:
 
 - A holder counts from the moment *before* it sent the write that succeeded, the others from the moment *after* they
   read it, so the holder's time is over first, whatever the network did in between.
@@ -25,7 +25,11 @@ from extender.leading.lease import Lease, LeaseSpec, micro_time
 DRIFT_RATIO = 0.05
 """How much slower than another's a clock may go; real ones differ by less than a thousandth of that."""
 JITTER_RATIO = 0.2
-"""Pauses are longer by up to this, so that candidates do not come together."""
+"""Pauses after failures are longer by up to this, so that candidates do not come together; where nothing fails nobody
+waits longer than it must, and of two writes that come together one is refused."""
+LOOKS = 2.5
+"""Looks of a candidate while the holder renews once: what lies between a renewal and the next look is added to the
+time that nobody leads."""
 
 _UNANSWERED_MAX = 16
 """A write that is forgotten does not count, which errs towards not leading."""
@@ -35,8 +39,8 @@ _UNANSWERED_MAX = 16
 class LeaseTimes:
     """Durations of the election; see `extender.settings_leadership` for how they must relate."""
 
-    duration_s: int = 4
-    renew_deadline_s: float = 2.5
+    duration_s: int = 3
+    renew_deadline_s: float = 2.3
     retry_period_s: float = 0.5
 
     @property
@@ -47,6 +51,23 @@ class LeaseTimes:
         3.8
         """
         return self.duration_s * (1.0 - DRIFT_RATIO)
+
+    @property
+    def look_period_s(self) -> float:
+        """Between two looks of who does not lead."""
+        return self.retry_period_s / LOOKS
+
+    @property
+    def take_over_s(self) -> float:
+        """Longest time between a leader's death and the write by which another one takes over, less what calls take.
+
+        It died right after a renewal, which is seen at the next look; the duration begins then. Calls add up to three
+        answers: that of the look, that of the write, and that of the label by which callers are led to the new leader.
+
+        >>> LeaseTimes(3, 2.3, 0.5).take_over_s
+        3.2
+        """
+        return self.duration_s + self.look_period_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +155,7 @@ class Election:
         self._note(found, now_s)
         self._outdated = False
         ours = now_s >= self._free_at_s or self._is_mine
-        later_s = sent_s + self._period_s()
+        later_s = sent_s + self.times.look_period_s
         self.due_s = now_s if ours else max(now_s, min(later_s, self._free_at_s))
 
     def was_written(self, stored: Lease, *, sent_s: float) -> None:
@@ -142,12 +163,12 @@ class Election:
         self._lease, self._renewed_s, self._unanswered = stored, sent_s, []
         self._outdated = self._refused_before = False
         self._free_at_s = -float("inf")
-        self.due_s = sent_s + self._period_s()
+        self.due_s = sent_s + self.times.retry_period_s
 
     def was_refused(self, *, sent_s: float, now_s: float) -> None:
         """The Lease changed or vanished before our write: read it, at once unless that happened just before."""
         self._outdated = True
-        self.due_s = max(now_s, sent_s + self._period_s()) if self._refused_before else now_s
+        self.due_s = max(now_s, sent_s + self._pause_s()) if self._refused_before else now_s
         self._refused_before = True
 
     def has_failed(self, call: Call, *, sent_s: float, now_s: float) -> None:
@@ -155,7 +176,7 @@ class Election:
         if isinstance(call, Write):
             self._unanswered = [*self._unanswered, (call, sent_s)][-_UNANSWERED_MAX:]
         self._outdated = True
-        self.due_s = max(now_s, sent_s + self._period_s())
+        self.due_s = max(now_s, sent_s + self._pause_s())
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -193,5 +214,5 @@ class Election:
         transitions = 0 if spec is None else spec.transitions + 1
         return LeaseSpec(self.identity, self.times.duration_s, now, now, transitions)
 
-    def _period_s(self) -> float:
+    def _pause_s(self) -> float:
         return self.times.retry_period_s * (1.0 + JITTER_RATIO * self._rng.random())

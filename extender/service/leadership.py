@@ -71,6 +71,7 @@ class Leadership:
         self._deadline: asyncio.TimerHandle | None = None
         self._began_s: float | None = None
         self._taking_up: asyncio.Task[None] | None = None
+        self._turned_away_s = -float("inf")
         self._last_error = ""
         telemetry.leader(leads=False)
 
@@ -150,11 +151,13 @@ class Leadership:
 
     def _settle(self, tasks: asyncio.TaskGroup) -> None:
         """Bring our role in line with what the election says now."""
-        leading = self._election.leading(self._clock.monotonic_s())
+        now_s = self._clock.monotonic_s()
+        leading = self._election.leading(now_s)
         if not leading and self._acting:
             self._lay_down()
         elif not leading:
-            self.duties.turn_away()
+            if now_s - self._turned_away_s >= self._election.times.retry_period_s:
+                self._turn_away(now_s)  # not with each look: whoever has just connected shall be able to ask
         elif not self._acting and (self._taking_up is None or self._taking_up.done()) and not self._retired:
             self._taking_up = tasks.create_task(self._take_up(), name="take over")
         if leading:
@@ -192,13 +195,18 @@ class Leadership:
         self._acting = False
         self._label.want(leader=False)
         self.duties.lay_down()
-        self.duties.turn_away()
+        self._turn_away(self._clock.monotonic_s())
         self._telemetry.leader(leads=False)
         lease = self._election.lease
         if lease is not None and lease.holder != self._election.identity:
             _log.warning("not leading any more: the lease is held by %s", lease.holder or "nobody")
         else:
             _log.warning("not leading any more: the lease is not renewed: %s", self._last_error or "no answer yet")
+
+    def _turn_away(self, now_s: float) -> None:
+        """Close connections of callers."""
+        self._turned_away_s = now_s
+        self.duties.turn_away()
 
     # -- an orderly end -----------------------------------------------------------------------------------------------
 

@@ -4,7 +4,9 @@ Why: kube-scheduler retries a pod that an extender refused only at a cluster eve
 no event, and the pod would sleep for five minutes (measured on 1.36.3). A patch of an annotation wakes it in 10 ms.
 Rules: a pod is woken at once when the plan gives it another node than at its refusal (none, usually); a planned pod
 that does not come all the same is woken again after a pause that doubles, whatever went wrong. A pod that was told a
-reason of the moment (not planned yet) is woken once when the real one is known, so that people read that one.
+reason of the moment (not planned yet) is woken once when the real one is known, so that people read that one. Pods that
+were there before us may be parked under a process that is gone, and nobody can tell which: planned ones that have not
+come are woken once, soon after we began.
 """
 
 from collections.abc import Iterable
@@ -15,6 +17,9 @@ from scoring.plan import Plan
 
 FIRST_LOOK_S = 10.0
 """A pod that we never refused is usually still in kube-scheduler's queue: it is not disturbed before this."""
+INHERITED_S = 1.0
+"""A planned pod that another process may have refused is woken so long after we began, and after that as any other. Not
+at once: callers are led to a new leader a moment after it began, and a pod that asks before waits out an error."""
 RETRY_S = 1.1
 """After refusing a planned pod because its node was not asked: two refusals this far apart are believed (S7)."""
 LONGEST_S = 60.0
@@ -37,11 +42,20 @@ class Parking:
         """parked pods whose reason does not hold any more once they are planned"""
         self._awaited: dict[PodUid, _Awaited] = {}
         """planned pod that was not offered its node yet → when to wake it"""
+        self._inherited: set[PodUid] = set()
+        """pods that were there before us, and have neither come nor been woken since"""
+        self._inherited_due_s = -float("inf")
         self._absent: set[PodUid] = set()
         """pods in here that did not exist, or needed no node, at the last look"""
 
+    def inherit(self, uids: Iterable[PodUid], *, now_s: float) -> None:
+        """We begin to act: these pods may have been refused by whoever acted before."""
+        self._inherited = set(uids)
+        self._inherited_due_s = now_s + INHERITED_S
+
     def refused(self, uid: PodUid, planned: NodeName | None, *, now_s: float, for_a_moment: bool = False) -> None:
         """kube-scheduler was told no. With a planned node it is asked again soon, and less often each time."""
+        self._inherited.discard(uid)
         again = planned is not None and self._parked.get(uid) == planned
         self._parked[uid] = planned
         if for_a_moment:
@@ -55,6 +69,7 @@ class Parking:
 
     def offered(self, uid: PodUid) -> None:
         """kube-scheduler was told yes: it goes on by itself."""
+        self._inherited.discard(uid)
         self._parked.pop(uid, None)
         self._told_for_a_moment.discard(uid)
         self._awaited.pop(uid, None)
@@ -71,6 +86,8 @@ class Parking:
                 self._parked[uid] = node
                 self._awaited[uid] = _Awaited(node, now_s + RETRY_S, RETRY_S * 2)
                 wake.append(uid)
+            elif uid in self._inherited and uid not in self._awaited:
+                self._awaited[uid] = _Awaited(node, max(self._inherited_due_s, now_s), FIRST_LOOK_S)
             elif uid not in self._awaited:
                 self._awaited[uid] = _Awaited(node, now_s + FIRST_LOOK_S, FIRST_LOOK_S * 2)
         return wake
@@ -78,6 +95,7 @@ class Parking:
     def overdue(self, *, now_s: float) -> list[PodUid]:
         """Planned pods that did not come in time; the next look is later by twice the pause."""
         due = [uid for uid, awaited in self._awaited.items() if awaited.due_s <= now_s]
+        self._inherited.difference_update(due)
         for uid in due:
             awaited = self._awaited[uid]
             awaited.due_s = now_s + awaited.pause_s
@@ -93,6 +111,7 @@ class Parking:
 
         Once is not enough: kube-scheduler may ask for a new pod before our watch has brought it.
         """
+        self._inherited &= uids
         absent = (self._parked.keys() | self._awaited.keys()) - uids
         for uid in absent & self._absent:
             self._parked.pop(uid, None)
@@ -105,6 +124,7 @@ class Parking:
         self._parked.clear()
         self._told_for_a_moment.clear()
         self._awaited.clear()
+        self._inherited.clear()
         self._absent.clear()
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
 """What the verbs write down between calls: offers (S2), first refusals (S7), parked pods; all bounded."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import pairwise
 
 import pytest
@@ -10,7 +10,7 @@ from extender.cache import ClusterCache
 from extender.service.catchup import LONGEST_S, CatchUp, ahead_of
 from extender.service.learning import TOGETHER_S, Learning
 from extender.service.offers import Offers
-from extender.service.parking import FIRST_LOOK_S, RETRY_S, Parking
+from extender.service.parking import FIRST_LOOK_S, INHERITED_S, RETRY_S, Parking
 from extender.service.parking import LONGEST_S as LONGEST_PAUSE_S
 from scoring.ids import NodeName, PodUid
 from scoring.model import MemberClass, Pod
@@ -168,6 +168,48 @@ def test_a_pod_that_was_never_refused_is_not_disturbed() -> None:
     assert parking.woken_by(planned(a="n1"), now_s=0.0) == []
     assert parking.overdue(now_s=FIRST_LOOK_S - 0.1) == []
     assert parking.overdue(now_s=FIRST_LOOK_S) == [A]
+
+
+def test_pods_of_a_process_before_us_are_woken_once_soon() -> None:
+    """Who refused them is gone: a second after we began, and those that are planned only later at the next look."""
+    parking = Parking()
+    parking.inherit([A, B], now_s=100.0)
+    assert parking.woken_by(planned(a="n1"), now_s=100.0) == []
+    assert parking.overdue(now_s=100.0 + INHERITED_S - 0.1) == []
+    assert parking.overdue(now_s=100.0 + INHERITED_S) == [A]
+    parking.woken_by(planned(a="n1", b="n2"), now_s=105.0)
+    assert parking.overdue(now_s=105.0) == [B]
+    assert parking.overdue(now_s=101.0 + FIRST_LOOK_S - 0.1) == []
+    assert parking.overdue(now_s=101.0 + FIRST_LOOK_S) == [A]
+
+
+def test_a_plan_that_comes_and_goes_wakes_an_inherited_pod_once() -> None:
+    """From its second place on it is one of ours, which are left alone for ten seconds."""
+    parking = Parking()
+    parking.inherit([A], now_s=0.0)
+    woken: list[PodUid] = []
+    for second in range(1, 9):
+        parking.woken_by(planned(a="n1") if second % 2 else planned(), now_s=float(second))
+        woken += parking.overdue(now_s=float(second))
+    assert woken == [A]
+
+
+INHERITED_NO_MORE: Mapping[str, Callable[[Parking], object]] = {  # case: what makes us know of the pod
+    "it was refused": lambda parking: parking.refused(A, None, now_s=0.5),
+    "it was offered its node": lambda parking: parking.offered(A),
+    "it does not exist any more": lambda parking: parking.keep_only(set()),
+    "we know nothing any more": Parking.forget,
+}
+
+
+@pytest.mark.parametrize("happens", INHERITED_NO_MORE.values(), ids=INHERITED_NO_MORE)
+def test_a_pod_that_we_know_of_is_not_inherited(happens: Callable[[Parking], object]) -> None:
+    """It came to us meanwhile, or is gone: it is not woken for its past."""
+    parking = Parking()
+    parking.inherit([A], now_s=0.0)
+    happens(parking)
+    parking.woken_by(planned(a="n1"), now_s=2.0)
+    assert parking.overdue(now_s=2.5) == []
 
 
 def test_a_planned_pod_that_does_not_come_is_woken_less_and_less_often() -> None:

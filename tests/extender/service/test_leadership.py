@@ -22,7 +22,7 @@ from tests.fakes.leases import FakeLeases, StoredLease
 pytestmark = pytest.mark.looptime
 
 N1, N2 = node_json("n1"), node_json("n2")
-TAKE_OVER_S = 5.0
+TAKE_OVER_S = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ async def test_a_standby_s_callers_are_turned_away() -> None:
             one.world.service.leadership.duties.turn_away = lambda name=name: turned_away.update([name])  # type: ignore[misc]
         await b.world.settle(5.0)
         assert turned_away["a"] == 0
-        assert turned_away["b"] >= 8
+        assert 8 <= turned_away["b"] <= 10, "not with each look: who has just connected must be able to ask"
         cut_off(a)
         await a.world.settle(TAKE_OVER_S)
         assert turned_away["a"] >= 2
@@ -160,7 +160,7 @@ async def test_what_is_wrong_with_the_lease_is_said_once(caplog: pytest.LogCaptu
 # -- take-over --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_leader_that_is_cut_off_is_followed_within_five_seconds() -> None:
+async def test_a_leader_that_is_cut_off_is_followed_within_four_seconds() -> None:
     """It stands down by its own clock first; at no moment do both lead."""
     async with two() as (group, a, b):
         cut_off(a)
@@ -169,7 +169,7 @@ async def test_a_leader_that_is_cut_off_is_followed_within_five_seconds() -> Non
             await asyncio.sleep(0.01)
             assert not (a.leads and b.leads)
             stood_down_s = stood_down_s or (0.0 if a.leads else a.world.now_s)
-        assert stood_down_s - began_s <= 2.6
+        assert stood_down_s - began_s <= 2.4
         assert b.world.now_s - began_s <= TAKE_OVER_S
         await b.world.settle()
         assert group.stored.leaders() == ["b"], "the new one takes the label off the old one"
@@ -187,7 +187,7 @@ async def test_what_is_held_is_answered_when_the_lease_is_lost() -> None:
         offer = a.world.offered(late)
         [call] = a.world.bind_offered(held_one)
         cut_off(a)
-        await a.world.settle(2.6)
+        await a.world.settle(2.4)
         assert call.answer is Reason.NOT_LEADER
         assert not b.leads
         another = a.world.bind(late, offer)
@@ -249,7 +249,7 @@ async def test_gates_open_at_once_after_a_take_over() -> None:
     """A gang that came while nobody led is let in by the plan that the standby had ready."""
     async with two() as (group, a, b):
         cut_off(a)
-        await a.world.settle(3.0)
+        await a.world.settle(2.4)
         assert (a.leads, b.leads) == (False, False)
         b.world.gang("g", 2, schedulingGates=[{"name": GATE}])
         await until_leads(b)
