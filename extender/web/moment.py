@@ -170,7 +170,7 @@ def _member(pod: Pod, held: object) -> str:
 def _network(watched: Watched) -> Document:
     status = watched.network()
     if status is None:
-        return {"sources": [], "pairs": {}}
+        return {"sources": []}
     return {
         "sources": [
             {
@@ -182,7 +182,6 @@ def _network(watched: Watched) -> Document:
             }
             for one in status.sources
         ],
-        "pairs": {metric.value: [one.fresh, one.fading, one.expired] for metric, one in status.pairs.items()},
     }
 
 

@@ -54,11 +54,13 @@ class Trials:
 
 
 def borrowed(memo: Memo) -> Memo:
-    """A memo that begins with the scores of links in `memo`; nothing that is done with it changes the other.
+    """A memo that begins with the wishes and the scores of links in `memo`; nothing done with it changes the other.
 
-    Only these are keyed by names and versions alone; all else is quickly found again. Cost: copying references.
+    These are values that nobody changes, keyed by names and versions alone. All else counts on what goes on between two
+    looks, so it is found again: as planning everything once without a memo. Cost: copying references.
     """
     return Memo(
+        asks=dict(memo.asks),
         scores=dict(memo.scores),
         toward=dict(memo.toward),
         pairs=memo.pairs,

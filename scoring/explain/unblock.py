@@ -5,7 +5,9 @@ something wrong about itself is told that first, and a gang that would not fit t
 would help. Rule: nothing is offered that a trial plan did not let in (`trial`); the number of trials is bounded, and
 each goes in steps, so whoever asks delays nobody else. The first one is true twice: with the places that gangs have in
 the plan of now, and when everybody is placed anew, as new measurements make the service do. Cost: as planning
-everything, once for each trial.
+everything, once for each trial. More room is looked for beside at most `MOST_AHEAD` gangs that would take it first: a
+trial that starts hundreds of them costs seconds, and tells somebody at the end of a long queue little. Where the search
+ends for that reason, it is said.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,6 +45,8 @@ from scoring.what_if import (
 MOST_TRIALS: Final = 12
 """Trial plans for one question."""
 MOST_SUGGESTIONS: Final = 4
+MOST_AHEAD: Final = 48
+"""Waiting gangs ahead for which room is supposed, too, when they would take what one gang needs."""
 _MOST_STEPS: Final = 6
 """Obstacles that are taken away one after the other."""
 _MOST_TOGETHER: Final = 8
@@ -51,6 +55,8 @@ NEVER: Final = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})
 """Reasons that neither time nor the end of other jobs can take away."""
 _ROOM: Final = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.RESERVED, Reason.SURPLUS})
 """Reasons that others can take away by giving up room."""
+_WANT_ROOM: Final = _ROOM | {Reason.IMPOSSIBLE}
+"""Reasons that more room can take away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +77,14 @@ class Unblocking:
 
     suggestions: tuple[Suggestion, ...]
     impossible: bool
-    """It would not fit into the empty cluster, or none of its zones exists: waiting alone never helps."""
+    """It would not fit into the empty cluster, or none of its zones exists, and no autoscaler is asked for nodes:
+    waiting alone never helps."""
     trials: int
     """Trial plans that were made."""
     text: str
     """In one sentence; empty: the gang does not wait."""
+    not_beside: int = 0
+    """Gangs that wait before it, if the search ended because there are too many; 0: it did not."""
 
 
 def unblock(base: Situation, plan: Plan, gang: Gang, *, memo: Memo | None = None) -> Unblocking:
@@ -93,20 +102,31 @@ def unblock_in_steps(base: Situation, plan: Plan, gang: Gang, *, memo: Memo | No
     ask = run.ask(gang)
     never = waiting.reason in NEVER
     found: list[Suggestion] = []
+    crowd, left_out = _crowd(plan, gang.key), 0
     proposed = [] if never else (yield from _by_others(trials, ask, waiting.reason))
     for changes in (*_by_time(base, plan, ask, waiting.reason, trials.memo), *proposed):
         if trials.left <= _MOST_STEPS or len(found) == MOST_SUGGESTIONS - 1:
             break
-        found.extend((yield from _tried(trials, changes, first=not found)))
-    found.extend((yield from _way_in(trials)))
+        supposed = yield from trials.of(changes)
+        found.extend((yield from _told(trials, changes, supposed, first=not found)))
+        if crowd and not found and supposed is not None and supposed.difference.admitted:
+            left_out = crowd
+            break  # it went to somebody of the crowd, and so would what others give up
+    way_in, not_beside = yield from _way_in(trials, crowd)
+    not_beside = not_beside or left_out
+    found.extend(way_in)
     for changes in _by_itself(run, ask) if never else ():
-        found.extend((yield from _tried(trials, changes, first=not found)))
+        found.extend((yield from _told(trials, changes, (yield from trials.of(changes)), first=not found)))
     listed = tuple(found[:MOST_SUGGESTIONS])
-    return Unblocking(listed, impossible=never, trials=trials.made, text=_said(listed, trials.made, never=never))
+    hopeless = never and not base.policy.asks_for_nodes
+    text = _said(listed, trials.made, never=hopeless, not_beside=not_beside)
+    return Unblocking(listed, impossible=hopeless, trials=trials.made, text=text, not_beside=not_beside)
 
 
-def _tried(trials: Trials, changes: Sequence[Change], *, first: bool) -> Steps[list[Suggestion]]:
-    supposed = yield from trials.of(changes)
+def _told(
+    trials: Trials, changes: Sequence[Change], supposed: Supposed | None, *, first: bool
+) -> Steps[list[Suggestion]]:
+    """The suggestion, if the trial let the gang in; the first one must do so also with everybody placed anew."""
     if supposed is None or trials.gang not in supposed.plan.admitted:
         return []
     if first and trials.gang not in (yield from trials.anew(supposed)).admitted:
@@ -124,36 +144,55 @@ def _suggestion(trials: Trials, changes: Sequence[Change], supposed: Supposed) -
     )
 
 
-def _way_in(trials: Trials) -> Steps[list[Suggestion]]:
-    """Take one obstacle after the other away, until the gang is let in; empty: there is one that nothing takes away."""
+def _way_in(trials: Trials, crowd: int) -> Steps[tuple[list[Suggestion], int]]:
+    """Take one obstacle after the other away, until the gang is let in; empty: there is one that nothing takes away.
+
+    And the `crowd`, if that is why no more room was looked for.
+    """
     changes: list[Change] = []
     situation, plan, rounds = trials.base, trials.plan, 0
     for _ in range(_MOST_STEPS):
         yield
+        if crowd and rounds and plan.waiting[trials.gang].reason in _WANT_ROOM:
+            return [], crowd
         step = yield from next_step(situation, plan, trials.gang, memo=trials.memo, before=changes, rounds=rounds)
         if not step:
-            return []
+            return [], 0
         changes.extend(step)
         rounds += any(isinstance(one, AddCapacity | AddNodes) for one in step)
         supposed = yield from trials.of(changes)
         if supposed is None:
-            return []
+            return [], 0
         situation, plan = supposed.situation, supposed.plan
         if trials.gang in plan.admitted:
             plan = yield from trials.anew(supposed)
             if trials.gang in plan.admitted:
-                return [_suggestion(trials, changes, supposed)]
+                return [_suggestion(trials, changes, supposed)], 0
         if trials.gang not in plan.waiting:
-            return []
-    return []
+            return [], 0
+    return [], 0
+
+
+def _crowd(plan: Plan, key: GangKey) -> int:
+    """Gangs that wait for room before this one, if they are too many to suppose room for all of them; else 0."""
+    mine = plan.waiting[key].rank
+    ahead = sum(one.rank < mine and one.reason in _WANT_ROOM for one in plan.waiting.values())
+    return ahead if ahead > MOST_AHEAD else 0
 
 
 def _by_time(base: Situation, plan: Plan, ask: Ask, reason: Reason, memo: Memo) -> Iterator[list[Change]]:
-    """The moment at which it becomes STARVING, and goes before others."""
-    if reason not in (Reason.BEHIND, Reason.NO_ROOM):
+    """The moment at which it becomes STARVING, and goes before others; not where many others will be before it then.
+
+    Not without room either: whoever goes first finds no more of it than there is.
+    """
+    if reason is not Reason.BEHIND:
         return
     starving_s = transitions_of(ask.gang, base.policy.queue).starving_s
     if starving_s is None or starving_s <= base.now_s or not ask.need or ask.siblings:
+        return
+    planned = (*plan.waiting, *plan.admitted)
+    clocks = (transitions_of(base.snapshot.gangs[key], base.policy.queue).starving_s for key in planned)
+    if sum(clock is not None and clock < starving_s for clock in clocks) > MOST_AHEAD:
         return
     turns = Turns(Run(base.snapshot, base.policy, memo), now_s=starving_s, previous=plan)
     if turns.starving(ask):
@@ -200,8 +239,9 @@ def _by_itself(run: Run, ask: Ask) -> Iterator[list[Change]]:
         yield [SetOption(ask.gang.key, "zone-policy", ZonePolicy.PREFERRED.value)]
 
 
-def _said(found: Sequence[Suggestion], trials: int, *, never: bool) -> str:
+def _said(found: Sequence[Suggestion], trials: int, *, never: bool, not_beside: int) -> str:
     first = "Waiting will not help: it would not fit into the empty cluster as it is. " if never else ""
     if not found:
-        return f"{first}None of {trials} changes that were tried lets it in."
+        crowd = f" {not_beside} gangs wait for room before it and would take more first; it was not searched further."
+        return f"{first}None of {trials} changes that were tried lets it in.{crowd if not_beside else ''}"
     return f"{first}What would let it in: {'; or: '.join(one.text for one in found)}."

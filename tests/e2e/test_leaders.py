@@ -29,12 +29,13 @@ from testbed.relay import Relay, relay
 from testbed.replicas import Replicas, kubeconfig_by_way_of, replicas
 from testbed.service import Netgang
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
+from tests.e2e.replayed import Replayed
 from tests.e2e.stage import Stage, document, metric, say
 
 core = pytest.mark.e2e_core
 OURS = "netgang"
 GATE = "netgang.io/gang"
-SETTINGS = {"leader_election": "on"}
+SETTINGS = {"leader_election": "on", "record": {"enabled": True}}
 KILLS = int(os.environ.get("LEADER_KILLS", "10"))
 SEED = int(os.environ.get("CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 REPAIR_S = 20.0
@@ -125,6 +126,10 @@ async def both(stage: Stage, *, cable: bool = False) -> AsyncIterator[tuple[Repl
         service = Netgang(part=first.part, url=f"http://127.0.0.1:{address.port}", debug_url=first.debug_url)
         await stage.start_second_scheduler(service, version=stage.version)
         yield group, service, wire
+        replayed = Replayed()
+        for one in group.running.values():
+            await replayed.check(one)
+        say(str(replayed))
 
 
 async def until_selected(group: Replicas, name: str, *, limit_s: float = 30.0) -> None:

@@ -35,6 +35,8 @@ class Churn:
     """phase in which they were created → seconds"""
     phase: str = "before"
     number: int = 0
+    ended: bool = False
+    """No further pods; the one that is being created is still waited for"""
 
 
 @pytest.mark.timeout(300)
@@ -114,14 +116,15 @@ async def _five_pods_a_second(stage: Stage) -> AsyncIterator[Churn]:
     try:
         yield churn
     finally:
-        tasks[0].cancel()
+        churn.ended = True
+        await tasks[0]
         await stage.api.until(_counted(churn), lambda left: left == 0, what="all plain pods bound")
         tasks[1].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _create(stage: Stage, churn: Churn) -> None:
-    while True:
+    while not churn.ended:
         name = f"{churn.phase}-{churn.number}"
         churn.open[name] = monotonic()
         churn.number += 1

@@ -8,6 +8,7 @@ import pytest
 from scoring.explain import Unblocking, unblock, unblock_in_steps
 from scoring.explain.givers import room_in_steps
 from scoring.explain.room import more_room
+from scoring.explain.unblock import MOST_AHEAD
 from scoring.ids import GangKey, Namespace, NodeName, ResourceName, ZoneName
 from scoring.model import Gang, HostPort, Node, NodeSelectorTerm, Pod, Requirement, Role, Taint
 from scoring.plan import Memo, Waiting, plan
@@ -185,6 +186,13 @@ def test_what_is_too_large_for_any_zone() -> None:
     ]
 
 
+def test_what_is_too_large_waits_for_nodes_where_they_are_asked_for() -> None:
+    """Waiting may help then; the ways in are the same."""
+    told = found(gang("g", 6), policy=Policy(asks_for_nodes=True))
+    assert told.impossible is False
+    assert told.text.startswith("What would let it in: 2 more cpu in zone a")
+
+
 def test_a_resource_that_no_node_has() -> None:
     """Named as the pods name it."""
     assert texts(gang("g", 1, gpu=2), nodes=[A1]) == ["2 more nvidia.com/gpu in zone a (on a1)"]
@@ -261,6 +269,57 @@ def test_room_for_all_who_are_ahead() -> None:
     assert set(told.suggestions[0].also) == {one.key for one in ahead}
 
 
+def crowd(size: int = MOST_AHEAD + 1, **fields: object) -> list[Gang]:
+    """Gangs that wait ahead of everybody else."""
+    return [gang(f"f{i:02d}", 3, priority=5, created_s=float(i), **fields) for i in range(size)]  # type: ignore[arg-type]
+
+
+def test_behind_a_crowd_the_search_ends_and_says_so() -> None:
+    """Room for all of them is not supposed; what few trials showed is told with the number of those ahead."""
+    told = found(gang("g", 3), *crowd(), job("big", 4, "a1", least=1), pods=PLAIN[1:])
+    assert told.suggestions == ()
+    assert told.not_beside == MOST_AHEAD + 1
+    assert told.trials == 2, "one job that ends, and more room: both went to the crowd"
+    assert told.text == (
+        f"None of 2 changes that were tried lets it in. {MOST_AHEAD + 1} gangs wait for room before it and would take "
+        "more first; it was not searched further."
+    )
+
+
+def test_behind_fewer_it_does_not_end() -> None:
+    """One less, and room for all of them is tried, and found to do."""
+    told = found(gang("g", 3), *crowd(MOST_AHEAD), pods=PLAIN)
+    assert (len(told.suggestions[0].also), told.not_beside) == (MOST_AHEAD, 0)
+
+
+def test_a_crowd_that_wants_something_else_does_not_matter() -> None:
+    """What nobody of them can use is offered as ever."""
+    told = found(gang("g", 2, cpu="1"), *crowd(options={"zones": "a"}), job("small", 2, "b1"))
+    assert told.suggestions[0].text == "job default/small ends"
+    assert told.not_beside == 0
+
+
+def test_gangs_that_wait_for_no_room_are_no_crowd() -> None:
+    """Those that lack pods take none."""
+    told = found(gang("g", 3), *crowd(min_member=9), pods=PLAIN)
+    assert told.suggestions
+    assert told.not_beside == 0
+
+
+def test_to_starve_behind_a_crowd_that_starves_longer_is_not_tried() -> None:
+    """Its turn would not come before theirs; without them it would."""
+    late = [pod(f"heavy-{i}", gang="heavy", created_s=500.0) for i in range(4)]
+    heavy = gang("heavy", members=late, created_s=500.0)
+    names = [f"f{i:02d}" for i in range(MOST_AHEAD + 1)]
+    older = [gang(f, members=[pod(f"{f}-0", gang=f, created_s=-9.0)], options={"zones": "b"}) for f in names]
+    full = pod("full", cpu="2", node="b1", scheduler_name="x")
+    alone = found(gang("light", 3), heavy, now_s=1000.0, pods=[full])
+    behind = found(gang("light", 3), heavy, *older, now_s=1000.0, pods=[full])
+    assert alone.suggestions[0].text == "13 min pass"
+    assert "13 min pass" not in [one.text for one in behind.suggestions]
+    assert behind.suggestions
+
+
 def test_those_ahead_who_want_one_node_are_left_out() -> None:
     """Nobody can add a second node of their name; pods that do not ask for a place get one all the same."""
     field = Requirement("metadata.name", "In", ("gone",))
@@ -333,12 +392,11 @@ def test_the_number_of_trials_is_bounded() -> None:
 
 def test_long_work_is_left_often() -> None:
     """Between gangs, zones and jobs somebody else may have a turn (S15)."""
-    queue = [gang(f"f{i}", 3, priority=5, created_s=float(i)) for i in range(60)]
     wish = gang("g", 3)
-    state = snapshot([A1, B1], [wish, *queue], pods=PLAIN)
+    state = snapshot([A1, B1], [wish, *crowd(MOST_AHEAD)], pods=PLAIN)
     made = plan(state, Policy(), now_s=1.0)
     steps = unblock_in_steps(Situation(state, Policy(), 1.0), made, wish)
-    assert sum(1 for _ in steps) > 60 * 2
+    assert sum(1 for _ in steps) > MOST_AHEAD * 2
 
 
 def test_clock_changes_are_moments() -> None:

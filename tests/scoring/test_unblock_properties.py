@@ -23,15 +23,16 @@ UNHURRIED = settings(
 
 
 @st.composite
-def waits(draw: st.DrawFn) -> tuple[Situation, Plan, GangKey]:
-    """A cluster, its plan, and a gang that waits in it."""
+def waits(draw: st.DrawFn, *, never: bool = False) -> tuple[Situation, Plan, GangKey]:
+    """A cluster, its plan, and a gang that waits in it; `never`: one that waiting alone cannot help."""
     state = draw(st.one_of(clusters(), crowded(), crowded()))
     assume(all(one.assignment for one in state.commitments.values()))  # the cache ends empty ones
     policy: Policy = draw(st.sampled_from([POLICY, POLICY, LIMITED]))
     now_s = draw(st.sampled_from([4.0, 400.0, 5000.0]))
     made = plan(state, policy, now_s=now_s)
-    assume(made.waiting)
-    return Situation(state, policy, now_s), made, draw(st.sampled_from(sorted(made.waiting)))
+    listed = sorted(key for key, one in made.waiting.items() if one.reason in NEVER or not never)
+    assume(listed)
+    return Situation(state, policy, now_s), made, draw(st.sampled_from(listed))
 
 
 def asked(case: tuple[Situation, Plan, GangKey]) -> Unblocking:
@@ -60,6 +61,29 @@ def test_the_first_suggestion_lets_the_gang_in(case: tuple[Situation, Plan, Gang
     impossible = made.waiting[key].reason in NEVER
     assert found.impossible is impossible
     assert impossible is found.text.startswith("Waiting will not help")
+
+
+@settings(UNHURRIED, max_examples=25)
+@given(waits(never=True))
+def test_impossible_gangs_say_so(case: tuple[Situation, Plan, GangKey]) -> None:
+    """Not left to chance: 25 gangs that would not fit the empty cluster, or whose zones there are not.
+
+    The end of all others would not let them in: an empty cluster is supposed, and they still wait.
+    """
+    base, made, key = case
+    told = asked(case)
+    assert (told.impossible, told.text.startswith("Waiting will not help")) == (True, True)
+    snapshot = base.snapshot
+    alone = replace(
+        snapshot,
+        version=snapshot.version + 1,
+        gangs={key: snapshot.gangs[key]},
+        used=snapshot.used * 0,
+        commitments={},
+        claims={},
+    )
+    assert made.waiting[key].reason in NEVER
+    assert plan(alone, base.policy, now_s=base.now_s).waiting[key].reason in NEVER
 
 
 @settings(UNHURRIED, max_examples=15)

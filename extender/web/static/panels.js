@@ -54,13 +54,12 @@ export const panels = {
     fill("decision-list", rows.map(decision), "nothing was decided yet");
   },
 
-  network({ sources, pairs }) {
+  network({ sources }) {
     const age = (source) => (source.last_success_s === null ? "no answer yet" : "");
     fill("sources", sources.map((source) => make("li", { class: source.error ? "bad" : "" },
       `${source.name}: ${source.error ?? (age(source) || `${big.format(source.measurements)} values`)} `,
       source.last_success_s === null ? "" : make("span", { "data-since": source.last_success_s, "data-tail": " ago" }),
       source.problems ? `, ${source.problems} problems` : "")), "no source of measurements is set");
-    return pairs;
   },
 };
 

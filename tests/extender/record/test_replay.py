@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Sequence
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -96,6 +97,27 @@ async def test_other_rules_show_as_differences() -> None:
     assert set(told) == {"default/aold", "default/heavy"}
     assert told["default/heavy"].was.startswith("admitted as number 1")
     assert told["default/heavy"].would_be.startswith("waits as number 2")
+
+
+async def test_a_flipped_weight_shows() -> None:
+    """Delay counted as throughput was, and the other way round: of three nodes the gang would have another two."""
+    nodes = [node_json(f"n{i}", zone="a") for i in (1, 2, 3)]
+    async with running(*nodes, record=ON, score={"ratios": "20:10:70"}) as world:
+        world.set_network(mesh(["n1", "n2", "n3"], bad={"n2": {"throughput_bps": 1e6}, "n3": {"delay_ms": 60.0}}))
+        world.gang("g", 2, cpu="3")
+        await world.settle()
+        assert {str(node) for node in world.plan.node_of.values()} == {"n1", "n3"}
+        log = await fetched(world)
+        rules = world.service.planner.policy
+        world.delete("g-0", "g-1")
+    ratios = rules.score.ratios
+    flipped = replace(ratios, delay=ratios.bandwidth, bandwidth=ratios.delay)
+    assert verdicts(again(log, instead=rules))[2] == []
+    assert not [one for one in again(log, instead=rules) if isinstance(one, RunAgain) and one.differences]
+    found = again(log, instead=replace(rules, score=replace(rules.score, ratios=flipped)))
+    assert verdicts(found)[2] == [], "what was recorded still comes out"
+    [told] = [one for run in found if isinstance(run, RunAgain) for one in run.differences]
+    assert (str(told.gang), "n3" in told.was, "n2" in told.would_be) == ("default/g", True, True)
 
 
 async def test_a_changed_log_is_noticed() -> None:
