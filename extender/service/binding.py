@@ -1,21 +1,20 @@
 """Drive the permit machine: hold kube-scheduler's bind calls, post Bindings, answer each call once.
 
-The machine (`scoring.permit`) decides; this module brings it events and carries out its instructions. From the first
-member at bind until the last call is answered, the gang's places are a *commitment* that the planner works around (S4).
-Rule: the machine is brought up to date from the cache (`reconcile`), so a watch event that came at a bad moment is not
-lost: the next look finds what it said.
+The machine (`scoring.permit`) decides; this module brings it events and carries out its instructions; `binding_posts`
+sees the Bindings through. From the first member at bind until the last call is answered, the gang's places are a
+*commitment* that the planner works around (S4). Rule: the machine is brought up to date from the cache (`reconcile`),
+so a watch event that came at a bad moment is not lost: the next look finds what it said.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias
 
 from extender.cache import ClusterCache
-from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Binding, Clock, ClusterApi
+from extender.service.binding_posts import Posts
 from extender.service.health import NodeHealth
 from extender.service.lapses import Lapses
 from extender.service.planning import Planner
@@ -24,7 +23,6 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod
 from scoring.permit import (
     Answer,
-    BindFailed,
     BindRequested,
     ClientGone,
     DeadlinePassed,
@@ -52,8 +50,6 @@ from scoring.plan import Plan
 from scoring.quorum import NO_MEMBERS, Quorum, Quorums
 from scoring.reasons import Reason
 from scoring.recheck import members_without_room
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +84,8 @@ class _Call:
     pod: str
     node: NodeName
     answer: asyncio.Future[Reason | None]
+    due_s: float
+    """By then it is answered, or its Binding has begun."""
 
 
 class Binds:
@@ -108,7 +106,6 @@ class Binds:
         effects: Effects,
     ) -> None:
         self._cache = cache
-        self._api = api
         self._clock = clock
         self._planner = planner
         self._health = health
@@ -125,7 +122,7 @@ class Binds:
         self._numbers = count(1)
         self._timers: dict[GangKey, tuple[float, asyncio.TimerHandle]] = {}
         """gang → when its machine wants to be told of the time, and what will tell it"""
-        self._posts: set[asyncio.Task[None]] = set()
+        self._posts = Posts(cache, api, clock, health, telemetry, log, hold_s=limits.hold_s, commit_s=limits.commit_s)
         self._lapses = lapses
         self.recorded: Recorded = lambda *_: None
         """Told of each step of a machine with what went into it; must not await and not raise."""
@@ -163,13 +160,7 @@ class Binds:
         """Post the Binding of a pod that waits for nobody. `None`: the API server confirmed it."""
         if self._ended:
             return Reason.NOT_LEADER
-        try:
-            async with asyncio.timeout(self._limits.commit_s):
-                await self._api.bind(binding)
-        except (ApiError, ApiUnavailableError, TimeoutError) as error:
-            return self._post_failed(binding, error)
-        self._confirmed(binding)
-        return None
+        return await self._posts.alone(binding)
 
     async def bind_member(self, pod: Pod, gang: Gang, node: NodeName, gone: asyncio.Future[None]) -> Reason | None:
         """Hold the call until the gang's machine answers it. `None`: the Binding is confirmed."""
@@ -182,10 +173,11 @@ class Binds:
             return Reason.ROOM_TAKEN
         request = RequestId(next(self._numbers))
         answer: asyncio.Future[Reason | None] = asyncio.get_running_loop().create_future()
-        self._calls[request] = _Call(pod.key, node, answer)
         now_s = self._clock.monotonic_s()
+        due_s = now_s + self._limits.hold_s
+        self._calls[request] = _Call(pod.key, node, answer, due_s)
         unusable = self._unusable(gang, pod, node)
-        self._feed(gang.key, BindRequested(pod.uid, node, request, now_s, now_s + self._limits.hold_s, unusable))
+        self._feed(gang.key, BindRequested(pod.uid, node, request, now_s, due_s, unusable))
 
         def dropped(_: object = None) -> None:
             """Nobody hears the answer any more."""
@@ -272,13 +264,13 @@ class Binds:
     def stand_down(self) -> None:
         """Answer every held call, and all that still come, with NOT_LEADER; Bindings under way keep their calls."""
         self._ended = True
+        self._posts.hold_back()
         for key in sorted(self._states):
             self._feed(key, LeadershipLost(self._clock.monotonic_s()))
 
     async def posts_over(self) -> None:
         """Wait for the Bindings under way."""
-        if self._posts:
-            await asyncio.wait(self._posts)
+        await self._posts.over()
 
     async def shut_down(self) -> None:
         """`stand_down`, and wait for the Bindings under way."""
@@ -292,6 +284,7 @@ class Binds:
         self._timers.clear()
         self._states.clear()
         self._looked.clear()
+        self._posts.resume()
         self._ended = False
 
     # -- events in ----------------------------------------------------------------------------------------------------
@@ -379,6 +372,7 @@ class Binds:
             self._states.pop(key, None)
         for instruction in instructions:
             self._carry_out(key, instruction)
+        self._post(key, state, quorum, [one for one in instructions if isinstance(one, PostBinding)])
         if not (state.held or state.posting):
             self._end_commitment(key, instructions)
         self._set_timer(key)
@@ -394,16 +388,29 @@ class Binds:
         match instruction:
             case Hold() | Release():
                 pass  # the call's future is open, or answered; timer and commitment are seen to once per step
-            case PostBinding(uid, node):
-                task = asyncio.create_task(self._post(key, uid, node), name=f"bind {key}")
-                self._posts.add(task)
-                task.add_done_callback(self._post_ended)
+            case PostBinding():
+                pass  # all of a step go together: `_post`
             case Answer(request, error):
                 self._answer(key, request, error)
             case Nudge(uids):
                 self._effects.nudge(uids)
             case Evict(uids):
                 self._effects.evict(key, uids)
+
+    def _post(self, key: GangKey, state: PermitState, quorum: Quorum, asked: Sequence[PostBinding]) -> None:
+        """Have these Bindings posted, each reported to the machine; they may wait as the first of their calls may."""
+        if not asked:
+            return
+        latest_s = self._clock.monotonic_s() + self._limits.hold_s
+        requests = [state.posting[one.uid].request for one in asked]
+        due_s = [call.due_s for one in requests if one is not None and (call := self._calls.get(one)) is not None]
+        self._posts.begin(
+            key,
+            {one.uid: one.node for one in asked},
+            due_s=min(due_s, default=latest_s),
+            partly_bound=bool(quorum.placed or state.bound),
+            report=self._feed,
+        )
 
     def _answer(self, key: GangKey, request: RequestId, error: Reason | None) -> None:
         call = self._calls.pop(request, None)
@@ -412,51 +419,6 @@ class Binds:
         call.answer.set_result(error)
         decision = Decision(what="bind", pod=call.pod, gang=key, node=call.node, reason=error or "")
         self._log.log_decision(decision, now_s=self._clock.monotonic_s())
-
-    async def _post(self, key: GangKey, uid: PodUid, node: NodeName) -> None:
-        """Post one Binding and report its outcome to the machine exactly once, whatever happens."""
-        outcome: Event | None = None
-        try:
-            outcome = await self._posted(uid, node)
-        finally:
-            broken_off = BindFailed(uid, "broken off", terminal=False, now_s=self._clock.monotonic_s())
-            self._feed(key, outcome or broken_off)
-
-    async def _posted(self, uid: PodUid, node: NodeName) -> MemberBound | BindFailed:
-        pod = self._cache.pod(uid)
-        if pod is None:
-            return BindFailed(uid, "the pod is gone", terminal=True, now_s=self._clock.monotonic_s())
-        binding = Binding(pod.namespace, pod.name, uid, node)
-        try:
-            async with asyncio.timeout(self._limits.commit_s):
-                await self._api.bind(binding)
-        except (ApiError, ApiUnavailableError, TimeoutError) as error:
-            self._post_failed(binding, error)
-            terminal = isinstance(error, NotFoundError) or (isinstance(error, ApiError) and error.status == 422)
-            return BindFailed(uid, str(error), terminal=terminal, now_s=self._clock.monotonic_s())
-        self._confirmed(binding)
-        return MemberBound(uid, node, self._clock.monotonic_s())
-
-    def _post_ended(self, task: asyncio.Task[None]) -> None:
-        self._posts.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("internal error in posting a Binding", exc_info=error)
-            self._telemetry.internal_error("post")
-
-    def _confirmed(self, binding: Binding) -> None:
-        self._cache.assume(binding.uid, binding.node)
-        self._telemetry.binding_posted("bound")
-
-    def _post_failed(self, binding: Binding, error: Exception) -> Reason:
-        conflict = isinstance(error, ConflictError)
-        self._telemetry.binding_posted("conflict" if conflict else "error")
-        decision = Decision(
-            what="post", pod=f"{binding.namespace}/{binding.name}", node=binding.node, reason=Reason.COMMIT_FAILED
-        )
-        self._log.log_decision(decision, now_s=self._clock.monotonic_s())
-        if isinstance(error, NotFoundError):
-            return Reason.POD_DELETED
-        return Reason.POD_CHANGED if conflict else Reason.COMMIT_FAILED
 
     def _end_commitment(self, key: GangKey, instructions: Sequence[Instruction]) -> None:
         """Nobody is at bind any more: the places are free again, or bound and counted as such."""
