@@ -39,49 +39,108 @@ class Telemetry:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._request_duration = self._histogram(
-            "request_duration_seconds", "From the request's headers to its reply", ["verb"], _REQUEST_BUCKETS_S
+            "request_duration_seconds",
+            "From the request's headers to its reply; verb: filter, prioritize, bind",
+            ["verb"],
+            _REQUEST_BUCKETS_S,
         )
-        self._requests = self._counter("requests", "Requests answered", ["verb", "outcome"])
+        self._requests = self._counter(
+            "requests",
+            "Requests answered; outcome: passed, scored, bound, refused, failed, empty, debug, malformed, internal, "
+            "gone (the caller hung up)",
+            ["verb", "outcome"],
+        )
         self._done: dict[tuple[str, str, str], tuple[Histogram, Counter, Counter | None]] = {}
         """(verb, outcome, reason) → where such a request is counted: looking it up by labels costs as much again"""
-        self._refusals = self._counter("refusals", "Negative answers of the verbs", ["verb", "reason"])
-        self._internal_errors = self._counter("internal_errors", "Bugs that a supervisor caught", ["place"])
-        self._gangs = self._gauge("gangs", "Gangs known", ["state"])
+        self._refusals = self._counter(
+            "refusals", "Negative answers of the verbs; reason: its constant sentence", ["verb", "reason"]
+        )
+        self._internal_errors = self._counter(
+            "internal_errors", "Bugs that a supervisor caught; place: a verb, document, or a task", ["place"]
+        )
+        self._gangs = self._gauge("gangs", "Gangs known; state: admitted or waiting", ["state"])
         self._held_binds = self._gauge("held_binds", "Bind calls that wait for their gang", [])
         self._plan_duration = self._histogram("plan_duration_seconds", "One planner run", [], _PLAN_BUCKETS_S)
         self._snapshot_version = self._gauge("snapshot_version", "Version of the newest snapshot planned with", [])
-        self._bindings = self._counter("bindings", "Bindings posted to the API server", ["outcome"])
+        self._bindings = self._counter(
+            "bindings", "Bindings posted to the API server; outcome: bound, conflict, error", ["outcome"]
+        )
         self._binding_outcomes: dict[str, Counter] = {}
         """outcome → where such a Binding is counted"""
-        self._nudges = self._counter("nudges", "Parked pods nudged, gated pods ungated", ["action", "outcome"])
-        self._evictions = self._counter("evictions", "Pods evicted", ["reason"])
-        self._restarts = self._counter("restarts", "Owners of gangs suspended, resumed or not suspended", ["outcome"])
-        self._preemptions = self._counter("preemptions", "Waiting gangs for which whole gangs left", ["outcome"])
+        self._nudges = self._counter(
+            "nudges",
+            "Patches that let pods go; action: nudge (parked) or ungate (at the gate); outcome: done, error, or gone "
+            "(no such pod any more)",
+            ["action", "outcome"],
+        )
+        self._evictions = self._counter(
+            "evictions", "Pods evicted; reason: partial (half a gang), repin (nodes are gone), restart", ["reason"]
+        )
+        self._restarts = self._counter(
+            "restarts", "Owners of gangs; outcome: suspended, resumed, or refused (not started anew)", ["outcome"]
+        )
+        self._preemptions = self._counter(
+            "preemptions",
+            "Waiting gangs for which whole gangs leave; outcome: begun, then started, lapsed, refused or gone; or "
+            "blocked (one of them may not leave)",
+            ["outcome"],
+        )
         self._record_lost = self._counter("record_lost", "Decisions not kept for replay", [])
-        self._relists = self._counter("relists", "Full lists of a watched kind", ["kind"])
-        self._watch_errors = self._counter("watch_errors", "Watches that ended with an error", ["kind"])
-        self._network_pairs = self._gauge("network_pairs", "Directed pairs with a value, by age", ["metric", "state"])
+        self._relists = self._counter("relists", "Full lists of a watched kind, such as pods", ["kind"])
+        self._watch_errors = self._counter("watch_errors", "Watches of a kind that ended with an error", ["kind"])
+        self._network_pairs = self._gauge(
+            "network_pairs",
+            "Directed pairs of endpoints; metric: loss, delay, throughput; state: fresh, fading, expired, unknown",
+            ["metric", "state"],
+        )
         self._network_pairs_by_age = self._gauge(
             "network_pairs_by_age", "Directed pairs with a value of at most this age in seconds", ["metric", "le"]
         )
-        self._network_nodes = self._gauge("network_nodes", "Nodes with and without an endpoint", ["metric", "state"])
-        self._network_fetch_s = self._gauge("network_fetch_seconds", "Duration of the last fetch", ["source"])
-        self._network_fetches = self._counter("network_fetches", "Fetches of network data", ["source", "outcome"])
-        self._events_dropped = self._counter("events_dropped", "Kubernetes Events not posted", [])
+        self._network_nodes = self._gauge(
+            "network_nodes", "Nodes by endpoint; state: mapped, unmapped, ambiguous", ["metric", "state"]
+        )
+        self._network_fetch_s = self._gauge(
+            "network_fetch_seconds", "Duration of the last fetch of a source", ["source"]
+        )
+        self._network_fetches = self._counter(
+            "network_fetches", "Fetches of measurements; outcome: success or error", ["source", "outcome"]
+        )
+        self._events_dropped = self._counter("events_dropped", "Kubernetes Events not posted: too many, or refused", [])
         self._log_lines_dropped = self._counter("log_lines_dropped", "Repeated refusals not logged", [])
         self._leads = False
         self._leader = self._gauge("leader", "Whether this replica acts: 1 or 0", [])
-        self._leader_changes = self._counter("leader_changes", "Terms of this replica begun and ended", ["to"])
-        self._jobs = self._gauge("jobs", "Jobs of kinds that can be resized", ["state"])
-        self._resizes = self._counter("resizes", "Changes of worker counts", ["kind", "direction", "outcome"])
-        self._resize_duration = self._histogram(
-            "resize_duration_seconds", "From decision to start", ["direction"], _RESIZE_BUCKETS_S
+        self._leader_changes = self._counter(
+            "leader_changes", "Terms of this replica begun (to: leader) and ended (to: standby)", ["to"]
         )
-        self._pod_seconds_lost = self._counter("lost_pod_seconds", "Room that worked for nobody", [])
-        self._reports = self._counter("reports", "Reports of training jobs", ["outcome"])
-        self._tls_handshakes = self._counter("tls_handshakes", "TLS handshakes of our ports", ["outcome"])
-        self._tls_reloads = self._counter("tls_reloads", "New certificate files, used or not", ["outcome"])
-        self._tls_expiry = self._gauge("tls_expiry_timestamp_seconds", "End of what is in force", ["certificate"])
+        self._jobs = self._gauge(
+            "jobs", "Jobs of kinds that can be resized; state: as /v1/jobs says, or resizing", ["state"]
+        )
+        self._resizes = self._counter(
+            "resizes",
+            "Changes of worker counts; direction: in or out; outcome: done, given back, overruled, dry-run",
+            ["kind", "direction", "outcome"],
+        )
+        self._resize_duration = self._histogram(
+            "resize_duration_seconds",
+            "From the decision to the start of those for whom it was made; direction: in or out",
+            ["direction"],
+            _RESIZE_BUCKETS_S,
+        )
+        self._pod_seconds_lost = self._counter(
+            "lost_pod_seconds", "Pods times seconds of room that worked for nobody", []
+        )
+        self._reports = self._counter("reports", "Reports of training jobs; outcome: accepted, or why not", ["outcome"])
+        self._tls_handshakes = self._counter(
+            "tls_handshakes", "TLS handshakes of our ports; outcome: accepted, or why not", ["outcome"]
+        )
+        self._tls_reloads = self._counter(
+            "tls_reloads", "New certificate files; outcome: loaded or refused", ["outcome"]
+        )
+        self._tls_expiry = self._gauge(
+            "tls_expiry_timestamp_seconds",
+            "Unix time at which what is in force ends; certificate: server or client_ca",
+            ["certificate"],
+        )
 
     def jobs(self, count_by_state: Mapping[str, int]) -> None:
         """Replace the number of jobs that may be resized per state; states that are not named any more disappear."""

@@ -4,16 +4,6 @@ Why derived: the status is for people and for their tools, never an input of a d
 what exists at any time, after a restart too. Rules: the words and what they promise are those of scheduling.x-k8s.io
 (`Scheduled` and `PreScheduling` of its earlier versions tell apart what its later ones call one name); `Finished` and
 `Failed` stay while nothing of the gang lives, because pods are cleaned up one by one after the end.
-
-| phase | promise |
-|---|---|
-| Pending | fewer pods exist than must run, or what they say of their gang cannot be used |
-| PreScheduling | all needed pods exist; the gang waits for its turn and for room |
-| Scheduling | it has been given its places, or some members have nodes and others not |
-| Scheduled | minMember members have nodes, fewer run yet |
-| Running | minMember members run or have succeeded |
-| Finished | minMember members have succeeded |
-| Failed | members failed, and the pods that are left are too few |
 """
 
 from dataclasses import dataclass
@@ -26,12 +16,19 @@ class GroupPhase(StrEnum):
     """`status.phase` of a PodGroup, as we write it."""
 
     PENDING = "Pending"
+    """Fewer pods exist than must run, or what they say of their gang cannot be used."""
     PRE_SCHEDULING = "PreScheduling"
+    """All needed pods exist; the gang waits for its turn and for room."""
     SCHEDULING = "Scheduling"
+    """It has been given its places, or some members have nodes and others not."""
     SCHEDULED = "Scheduled"
+    """minMember members have nodes, fewer run yet."""
     RUNNING = "Running"
+    """minMember members run or have succeeded."""
     FINISHED = "Finished"
+    """minMember members have succeeded."""
     FAILED = "Failed"
+    """Members failed, and the pods that are left are too few."""
 
 
 POD_GROUPED = frozenset({GangSource.POD_GROUP, GangSource.ANNOTATION})

@@ -4,6 +4,8 @@ Why closed and constant: kube-scheduler writes a refusal into the pod's status, 
 event, and a text that differs from the last one makes it try again at once, hundreds of times a second
 (kube-scheduler 1.36.3, measured). So no counts, names or times here; the particulars go to /v1/explain, Events, logs
 and metrics. The same words appear in replies, logs, metric labels and Events.
+
+Below each: what it means, and what to do; docs/reference/reasons.md is written from that.
 """
 
 from enum import StrEnum
@@ -14,34 +16,121 @@ class Reason(StrEnum):
 
     # The gang waits.
     INCOMPLETE = "netgang: the gang has fewer pods than its min-available"
+    """Too few members can start now: pods do not exist yet, were lost, or wait at a gate of somebody else.
+
+    Look why the job's controller has not made the rest (quota, admission, its own log), or who is to open the gate."""
     NO_ROOM = "netgang: no zone has room for the whole gang now"
+    """Some zone could take the gang if it were empty, none can now.
+
+    Wait, or ask `netgang explain`: which resource is short, on which nodes, and what would let the gang in."""
     BEHIND = "netgang: the room is taken by a gang ahead in the queue"
+    """It would fit into what is free, but a gang before it in the queue has been given that room.
+
+    Wait for its turn; `/v1/queue` shows who is ahead and why."""
     BACKING_OFF = "netgang: the gang's last admission lapsed, it backs off"
+    """It was let in and did not come to quorum in time; it waits 10 s, 20 s, 40 s … before the next try.
+
+    If it happens again, find out what kept its members: the Event AdmissionLapsed, kube-scheduler's own refusals."""
     NOT_PLANNED = "netgang: the gang is about to be planned"
+    """The gang is new or has just changed; the next plan, some milliseconds away, decides.
+
+    Nothing. Should it stay: the planner is behind (`netgang_plan_duration_seconds`) or stands still (`/readyz`)."""
     SPILL_WAIT = "netgang: no single zone has room, the gang waits before it is spread over zones"
+    """Zone policy `preferred`: it may be spread over several zones, and first waits `spill_wait_s` for one.
+
+    Wait, or shorten `spill_wait_s`."""
     OVER_SHARE = "netgang: the gang's namespace would have more than its share of the cluster"
+    """With its minimum the gangs of its namespace would have more than `queue.share_cap` allows.
+
+    Wait until gangs of that namespace end, or raise the namespace's share."""
     NOT_TRIED = "netgang: the published algorithm tries only the heaviest gang now"
+    """`queue.algorithm: literal` tries the heaviest waiting gang alone while it is as heavy as all that run.
+
+    Wait, or use the default algorithm."""
     # The gang can never start as it is.
     IMPOSSIBLE = "netgang: the gang would not fit into the empty cluster"
+    """Even with nobody else in the cluster no allowed zone has room for the minimum.
+
+    Ask for less, lower min-available, allow other zones, or add nodes. It does not keep others waiting."""
     NO_ALLOWED_ZONE = "netgang: none of the gang's allowed zones has nodes"
+    """The zones that `netgang.io/zones` names have no nodes, or no node has the zone label.
+
+    Correct the annotation, or label the nodes; `netgang doctor` says which are without."""
     INVALID_GROUP = "netgang: the gang's labels are missing, bad or contradict each other"
+    """What its pods say about their gang cannot be used.
+
+    The Event GangInvalid, or `netgang explain`, names the label and what it should be."""
     MIXED_SCHEDULERS = "netgang: the gang's pods name different schedulers"
+    """Some members name another `schedulerName` and would start without the others.
+
+    Give all pod templates of the job the same one."""
     MIXED_PRIORITIES = "netgang: the gang's pods have different priorities"
+    """The gang has one place in the queue, so its pods must have one priority.
+
+    Give all pod templates of the job the same `priorityClassName`."""
     # The pod may not go to this node, or to none of the nodes asked.
     OTHER_NODE_PLANNED = "netgang: another node is planned for this pod"
+    """It is not the node that the plan has for the pod, or that the pod is on.
+
+    Nothing; seen beside a node that passes."""
     OTHER_ZONE = "netgang: the gang's other members are in another zone"
+    """The nodes that kube-scheduler asks about are outside the zone of those that run.
+
+    Look what keeps the pod out of that zone: its affinity, spread, volumes."""
     NODE_NOT_OFFERED = "netgang: no node that suits the gang was offered"
+    """The planned node is not among those that kube-scheduler asks about: one of its other filters refuses it.
+
+    Nothing at first: another node of the zone is planned. Should it stay, look at its volumes, spread, affinity."""
     SURPLUS = "netgang: the gang runs, no room for members beyond min-available"
+    """The gang has what it needs; this member is one more than that.
+
+    Nothing; it joins as soon as there is room."""
     RESERVED = "netgang: the room is held for a gang"
+    """There is room, but it is kept for a gang that has begun to start, starves, or for which others leave.
+
+    Wait; `/v1/queue` (`held_nodes`, `makes_room`) shows for whom."""
     # A bind is refused; the pod is tried again.
     NEVER_OFFERED = "netgang: this node was not offered to this pod"
+    """/bind was asked for a pair of pod and node that /filter has not answered lately.
+
+    Nothing after a restart of netgang: kube-scheduler asks again. Else: is it configured to ask /filter, too?"""
     QUORUM_TIMEOUT = "netgang: the gang did not reach min-available in time"
+    """Held for `hold_limit_s` (25 s), and the rest of the gang did not come to bind.
+
+    Look at the members that did not come: their own Events say what kube-scheduler refused them."""
     ROOM_TAKEN = "netgang: a planned node lost its room before the gang was complete"
+    """Pods of others took the room between plan and bind.
+
+    Nothing; the gang is planned anew. Often: keep others off these nodes (taint), or let them ask netgang, too."""
     NODE_LOST = "netgang: a planned node is gone or not ready"
+    """A node of the gang went away or became not ready while its members were held.
+
+    Nothing; the gang is planned on other nodes."""
     POD_DELETED = "netgang: the pod was deleted while it was held"
+    """Somebody deleted the pod while it waited at bind.
+
+    Nothing; its owner makes another one."""
     POD_CHANGED = "netgang: the pod or its gang changed while it was held"
+    """The pod was replaced, bound elsewhere, or asked for anew (kube-scheduler restarted).
+
+    Nothing; kube-scheduler tries again."""
     COMMIT_FAILED = "netgang: the API server did not confirm the binding"
+    """The Binding was refused, or not answered within `commit_timeout_s`.
+
+    Nothing for one; for many see the alert NetgangWritesFail: netgang's log has the API server's answer."""
     NOT_LEADER = "netgang: this replica is not the leader"
+    """Two replicas, and this one only follows.
+
+    Nothing during a take-over. Else the Service leads to the wrong pod: `kubectl get pods -A -L netgang.io/role`."""
     NOT_SYNCED = "netgang: the cluster state is not read yet"
+    """netgang has just started and has not read all pods and nodes.
+
+    Wait some seconds; should it stay, `/readyz` names what is not read: rights, or the API server."""
     UNKNOWN_POD = "netgang: the pod is not known yet"
+    """kube-scheduler knows the pod, netgang's watch has not brought it.
+
+    Nothing; for ever: the watch of pods does not work (`netgang_watch_errors_total`), or is it another cluster?"""
     TOO_MANY_HELD = "netgang: too many binds are held"
+    """As many bind calls are held as `max_held_binds` allows.
+
+    Nothing for some, they are tried again. For many raise the setting; each is an open connection."""

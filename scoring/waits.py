@@ -23,9 +23,13 @@ class JobState(StrEnum):
     """State of a gang, as in the paper."""
 
     WAITING = "WAITING"
+    """It has not started."""
     STARVING = "STARVING"
+    """It could have started for longer than STARVELIMIT, had there been room: it goes first."""
     RUNNING = "RUNNING"
+    """Its minimum has or had nodes; losing or shrinking members never sends it back."""
     COMPLETED = "COMPLETED"
+    """Its workers are done."""
 
 
 QUEUE_OF = {

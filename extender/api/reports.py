@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
 from pathlib import Path as FilePath
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from fastapi import FastAPI, Path, Query, Request
@@ -27,7 +27,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from extender.api.auth import AuthLimits, TokenAuth
-from extender.api.problems import answer_with_problems, problem_response
+from extender.api.problems import PROBLEM_TYPE, Problem, answer_with_problems, problem_response
 from extender.elastic.reports import Outcome, Reports
 from extender.ports import Clock, Identity, Reviews
 
@@ -65,6 +65,11 @@ _WORDS: Final[Mapping[int, str]] = {
     413: "too large",
     429: "too many",
     503: "unavailable",
+}
+_REFUSED: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": Problem, "description": text, "content": {PROBLEM_TYPE: {}}}
+    for status, text in _WORDS.items()
+    if status != HTTPStatus.OK
 }
 
 _log = logging.getLogger("netgang.reports")
@@ -139,10 +144,10 @@ def create_reports_app(
     reports: Reports, *, acting: Callable[[], bool], max_body_bytes: int, body_timeout_s: float = BODY_TIMEOUT_S
 ) -> FastAPI:
     """The app behind the door; it does not ask who calls. A standby (not `acting`) takes no report."""
-    app = FastAPI(title="netgang reports", openapi_url=None)
+    app = FastAPI(title="netgang reports", openapi_url=None, responses=_REFUSED)
     answer_with_problems(app)
 
-    @app.post("/v1/jobs/{namespace}/{name}/metrics")
+    @app.post("/v1/jobs/{namespace}/{name}/metrics", summary="Report step, loss, speed or workers of a running job")
     async def report(
         request: Request,
         namespace: Annotated[str, _NAME],

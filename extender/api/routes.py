@@ -37,6 +37,9 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": text, "content": {PROBLEM_TYPE: {}}}
     for status, text in ((400, "The address is not one of ours"), (404, "Nothing of that name is known"))
 }
+_MISTAKES: dict[int | str, dict[str, Any]] = {
+    "default": {"model": Problem, "description": "A mistake in the request, or of ours", "content": {PROBLEM_TYPE: {}}}
+}
 
 
 class Views(Protocol):
@@ -81,7 +84,7 @@ def create_documents_app(
     lifespan: StatelessLifespan[Any] | None = None,
 ) -> FastAPI:
     """Build the app that answers everything but the verbs; `routers` are added to it, `lifespan` runs around it."""
-    app = FastAPI(title="netgang", description=_VERBS, lifespan=lifespan, redoc_url=None)
+    app = FastAPI(title="netgang", description=_VERBS, lifespan=lifespan, redoc_url=None, responses=_MISTAKES)
     answer_with_problems(app)
     app.include_router(_probes(telemetry, readiness))
     app.include_router(_documents(views))

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -38,10 +38,14 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 class Fate(BaseModel):
     """One gang in one plan."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     state: str
+    """admitted, waiting, settled (it wants no nodes) or absent."""
     rank: int | None
     zone: str | None
     members: dict[str, str]
+    """pod → planned node."""
     code: str | None
     reason: str | None
     detail: str
@@ -58,14 +62,20 @@ class Turned(BaseModel):
 class WhatIfAnswer(BaseModel):
     """What would differ from the plan of now."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     admitted: list[Turned]
     """Would be let in, and wait now."""
     refused: list[Turned]
     """Are let in now, and would wait."""
     moved: list[Turned]
+    """Are let in either way, elsewhere."""
     other: list[Turned]
+    """Are there in one of the two plans alone, or wait for another reason."""
     gangs: dict[str, int]
+    """How many would be admitted, and how many would wait."""
     at_s: float
+    """The moment that was supposed, Unix seconds."""
 
 
 class Supposing(Protocol):

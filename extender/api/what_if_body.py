@@ -128,7 +128,7 @@ class ResizeJobBody(_Body):
 
     change: Literal["shrink-job", "grow-job"]
     job: _Key
-    by: int = Field(ge=1, le=10_000)
+    by: int = Field(ge=1, le=10_000, description="So many workers")
 
     def typed(self) -> Change:
         """The change."""

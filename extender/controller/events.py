@@ -33,29 +33,92 @@ _log = logging.getLogger(__name__)
 
 
 class Happening(StrEnum):
-    """What is told; the value is the Event's reason."""
+    """What is told; the value is the Event's reason. Below each: on which object, and what it says."""
 
     NODES_GONE = "NodesGone"
+    """On a pod that was let in.
+
+    All nodes that it may use are gone; it is not removed, for the reason that is said. Delete it for another."""
     NODES_FULL = "NodesFull"
+    """On a pod that was let in.
+
+    All nodes that it may use have been full for `repin_timeout_s`; it is not removed, for the reason that is said."""
     REPINNED = "Repinned"
+    """On a pod that was let in.
+
+    The nodes that it may use are gone or full, so it was removed for its owner to make another."""
     ADMISSION_LAPSED = "AdmissionLapsed"
+    """On one waiting pod of the gang.
+
+    The gang was let in and did not come to bind in time; says when it is tried again."""
     ADMISSION_REFUSED = "AdmissionRefused"
+    """On the pod.
+
+    The API server refuses the patch that would let it in, with its words; the gang gives its room back."""
     GANG_INVALID = "GangInvalid"
+    """On the pod whose labels are at fault.
+
+    What the gang's pods say of it cannot be used; says what to change."""
     OPTION_IGNORED = "OptionIgnored"
+    """On a pod of the gang, or on the job.
+
+    An annotation is not understood, so the default is used; says which and what is accepted."""
     GANG_WAITING = "GangWaiting"
+    """On the PodGroup and one waiting pod.
+
+    The gang waits: how much room is missing and where, behind whom, or why no job makes room."""
     GANG_STUCK = "GangCannotStart"
+    """On the PodGroup and one waiting pod.
+
+    It would not start in the empty cluster either; says what it needs and what there is."""
     GANG_STARTED = "GangStarted"
+    """On the PodGroup.
+
+    The minimum has nodes; says how long it took."""
     PREEMPTS = "GangPreempts"
+    """On the PodGroup and one pod of the gang that waits.
+
+    Who leaves for it, and which room is kept for it meanwhile."""
     PREEMPTED = "GangPreempted"
+    """On the PodGroup and one pod of the gang that leaves.
+
+    It leaves for a gang of higher priority, which is named; its owner makes its pods anew."""
     PREEMPTION_BLOCKED = "GangPreemptionBlocked"
+    """On the PodGroup and one pod of the gang that waits.
+
+    Gangs could make room, but one of them may not; says which and why."""
     PREEMPTION_LAPSED = "GangPreemptionLapsed"
+    """On the PodGroup and one pod of the gang that waits.
+
+    Others left for it and it did not start in time: the room is everybody's again."""
     RESTARTED = "GangRestarted"
+    """On the suspended owner, or on each evicted pod.
+
+    The gang is started anew as a whole, and why."""
     NOT_RESTARTED = "GangNotRestarted"
+    """On a member, or on the owner that is slow to stop.
+
+    The gang is not started anew as a whole, and what speaks against it."""
     NOT_EVICTED = "GangNotEvicted"
+    """On each bound pod of the gang.
+
+    The gang did not become whole, the pod holds room in vain, and is not removed; says why."""
     BROKEN = "GangBroken"
+    """On the PodGroup and one pod.
+
+    Members that made the gang whole are lost; says who and what it waits for."""
     JOB_SHRUNK = "JobShrunk"
+    """On the job.
+
+    It has given up workers: from how many to how many, for whom or why."""
     JOB_GROWN = "JobGrown"
+    """On the job.
+
+    It has got workers: from how many to how many, and why."""
     JOB_NOT_RESIZED = "JobNotResized"
+    """On the job, or on a pod of it.
+
+    It is not resized, or a change was given up; says why."""
 
 
 _ACTIONS: Mapping[Happening, str] = {

@@ -1,47 +1,25 @@
 """What the documents say exists, does exist: links, files, make targets, settings, annotations, metrics.
 
-Also the other way round where a list claims to be complete: docs/settings.md is written from the settings themselves.
-Renew it, and the schema of the chart's values, with `.venv/bin/python -m tests.contract.test_docs`.
+The other way round, lists that claim to be complete are written from the code (`tests.contract.reference`). Renew them,
+and the schema of the chart's values, with `.venv/bin/python -m tests.contract.test_docs`, which is the same command.
 """
 
 import re
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from extender.settings import FileSource, MaddashSource, Settings
-from extender.settings_mapping import EndpointRule, NodeEndpoints
-from extender.settings_sources import (
-    EsmondSource,
-    OpenSearchSource,
-    PrometheusAliases,
-    PrometheusQuery,
-    PrometheusSource,
-)
+from extender.convert.vocabulary import VOCABULARY
+from extender.settings import Settings
 from extender.telemetry import Telemetry
-from scoring.policy import Policy, Ratios, gang_options
-from tests.contract import chart_schema
+from tests.contract import reference
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
 OURS = ("docs", "examples", "manifests", "scheduler-config", "extender", "scoring", "testbed", "bench")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
-SETTINGS_HEAD = """# Settings
-
-Every setting with its default; `extender/settings.py` says the same with the reasons. File names as here, nested ones
-as YAML or JSON mappings; environment `NETGANG_` + the name in capitals, with `__` for each dot. Those of one network
-source, endpoint or rule are in [settings-sources.md](settings-sources.md).
-
-"""
-SOURCES_HEAD = """# Settings of network sources
-
-What one network source, endpoint or rule (entries of lists and mappings below `network`) may hold; all others are in
-[settings.md](settings.md).
-"""
 
 
 @pytest.fixture(params=DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
@@ -118,11 +96,10 @@ def test_yaml_in_documents_is_yaml(document: Path) -> None:
 
 
 def test_annotations_in_documents_exist(document: Path) -> None:
-    """`netgang.io/…` in backquotes is an annotation that is read, a label or resource of ours, or a nudge."""
-    other = {"nudge", "gang", "endpoint"}
-    for name in re.findall(r"`netgang\.io/([a-z-]+)`", document.read_text()):
-        problems = " ".join(gang_options({name: "x"}, Policy()).problems)
-        assert name in other or "no such annotation" not in problems, f"{document.name}: netgang.io/{name}"
+    """`netgang.io/…` in backquotes, also with a value, is a word of the vocabulary."""
+    known = {word.name for word in VOCABULARY}
+    named = set(re.findall(r"`(netgang\.io/[a-z-]+)[`:=]", document.read_text()))
+    assert named <= known
 
 
 def test_metrics_in_documents_exist(document: Path) -> None:
@@ -146,68 +123,5 @@ def test_documents_are_not_long(document: Path) -> None:
     assert [line for line in lines if len(line) > 125 and not line.startswith("|")] == []
 
 
-def _rows(model: Any, prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """(name, default, first paragraph of the help) of every setting, nested ones with dots."""
-    for name, field in model.model_fields.items():
-        if hasattr(field.annotation, "model_fields"):
-            yield from _rows(field.annotation, f"{prefix}{name}.")
-            continue
-        help_text = " ".join((field.description or "").split("\n\n")[0].split())
-        default = "required" if field.is_required() else f"`{_shown(field.get_default(call_default_factory=True))}`"
-        yield f"{prefix}{name}", default, help_text
-
-
-def _shown(value: object) -> str:
-    """A default as it would be written in YAML."""
-    match value:
-        case None | True | False:
-            return {None: "null", True: "true", False: "false"}[value]
-        case tuple():
-            return f"[{', '.join(map(str, value))}]"
-        case Ratios(loss, delay, bandwidth):
-            return f'"{loss:g}:{delay:g}:{bandwidth:g}"'
-        case float():
-            return f"{value:g}"
-        case _:
-            return str(value)
-
-
-def settings_document() -> str:
-    """docs/settings.md as it must be."""
-    return _tables(SETTINGS_HEAD, (("", _rows(Settings)),))
-
-
-def sources_document() -> str:
-    """docs/settings-sources.md as it must be."""
-    parts = (
-        ("\n## A file source\n\n", _rows(FileSource)),
-        ("\n## A MaDDash source\n\n", _rows(MaddashSource)),
-        ("\n## A perfSONAR archive (OpenSearch)\n\n", _rows(OpenSearchSource)),
-        ("\n## A Prometheus source\n\n", _rows(PrometheusSource)),
-        ("\n## A Prometheus query\n\n", _rows(PrometheusQuery)),
-        ("\n## Aliases from Prometheus\n\n", _rows(PrometheusAliases)),
-        ("\n## An esmond archive\n\n", _rows(EsmondSource)),
-        ("\n## Endpoints of a node or zone\n\n", _rows(NodeEndpoints)),
-        ("\n## A rule for endpoints\n\n", _rows(EndpointRule)),
-    )
-    return _tables(SOURCES_HEAD, parts)
-
-
-def _tables(head: str, parts: Iterable[tuple[str, Iterable[tuple[str, str, str]]]]) -> str:
-    text = head
-    for title, rows in parts:
-        lines = [f"| `{name}` | {default} | {about} |\n" for name, default, about in rows]
-        text += f"{title}| setting | default | |\n|---|---|---|\n{''.join(lines)}"
-    return text
-
-
-def test_every_setting_is_documented() -> None:
-    """docs/settings.md and docs/settings-sources.md are what the settings say of themselves."""
-    assert (ROOT / "docs/settings.md").read_text() == settings_document()
-    assert (ROOT / "docs/settings-sources.md").read_text() == sources_document()
-
-
 if __name__ == "__main__":
-    (ROOT / "docs/settings.md").write_text(settings_document())
-    (ROOT / "docs/settings-sources.md").write_text(sources_document())
-    chart_schema.FILE.write_text(chart_schema.text())
+    reference.write()

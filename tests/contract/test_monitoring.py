@@ -76,7 +76,18 @@ def test_alerts_say_what_to_do(alert: str) -> None:
     """Severity, one sentence, and an explanation."""
     rule = ALERTS[alert]
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
-    assert set(rule["annotations"]) == {"summary", "description"}
+    assert set(rule["annotations"]) == {"summary", "description", "runbook"}
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_alerts_lead_to_what_is_to_be_done(alert: str) -> None:
+    """The runbook has a part of the alert's name, which begins with its severity, and no part of another name."""
+    assert ALERTS[alert]["annotations"]["runbook"] == f"docs/alerts.md#{alert.lower()}"
+    text = (ROOT / "docs/alerts.md").read_text()
+    parts = dict(re.findall(r"^## (\w+)\n\n(.+?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    assert parts.keys() == ALERTS.keys()
+    assert parts[alert].lower().startswith(ALERTS[alert]["labels"]["severity"])
+    assert len(parts[alert].split()) >= 40
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

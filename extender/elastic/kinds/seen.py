@@ -54,9 +54,13 @@ class State(StrEnum):
     ACTIVE = "active"
     """It runs, or is about to."""
     SUSPENDED = "suspended"
+    """Its owner, Kueue or we have suspended it: it has no pods."""
     RESTARTING = "restarting"
+    """Its operator is making pods anew."""
     ENDED = "ended"
+    """It has finished or failed."""
     DELETED = "deleted"
+    """It is being deleted."""
 
 
 @dataclass(frozen=True, slots=True)

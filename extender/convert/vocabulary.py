@@ -1,0 +1,186 @@
+"""Every annotation, label, gate, resource and taint by which objects and netgang speak to each other.
+
+Why in one table: the code that reads a word is spread over many modules, and a word that stands nowhere else is found
+by nobody. Rule: a word of netgang's own that any module reads or writes is listed here (a test looks through the code),
+and docs/reference/annotations.md is written from this.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from extender.convert.groups import (
+    MIN_AVAILABLE_LABEL,
+    MIN_MEMBER_ANNOTATIONS,
+    NAME_ANNOTATIONS,
+    NAME_LABEL,
+    POD_GROUP_LABEL,
+)
+from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL
+from extender.convert.pods import ADMITTED_ANNOTATION, NUDGE_ANNOTATION
+from extender.convert.provisioning import CONSUMES, CONSUMES_CLASS
+from extender.convert.roles import INDEX_ANNOTATION, OWN_PREFIX, ROLE_ANNOTATION
+from scoring.model import GATE, Role
+from scoring.policy import Repair, Selection, ZonePolicy
+from scoring.scaling.job import Wants
+
+
+class Form(StrEnum):
+    """What a word is on the object."""
+
+    ANNOTATION = "annotation"
+    LABEL = "label"
+    GATE = "scheduling gate"
+    RESOURCE = "extended resource"
+    TAINT = "taint"
+
+
+class Use(StrEnum):
+    """Who writes it, and for what; the value is a heading."""
+
+    GANG = "What makes a gang"
+    ASK = "What a gang's owner may ask for"
+    ELASTIC = "What the owner of an elastic job says"
+    SITE = "What says where nodes are"
+    OPERATOR = "What an operator sets"
+    OURS = "What netgang writes"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word."""
+
+    name: str
+    form: Form
+    on: str
+    """On which objects it counts."""
+    use: Use
+    values: str
+    example: str
+    text: str
+    default: str = "none"
+    """What counts without it."""
+
+
+def _one_of(choices: Iterable[str]) -> str:
+    """The values of an enumeration, each in backquotes.
+
+    >>> _one_of(["a", "b"])
+    '`a`, `b`'
+    """
+    return ", ".join(f"`{one}`" for one in choices)
+
+
+def _own(name: str) -> str:
+    return OWN_PREFIX + name
+
+
+_PODS: Final = "pod (template)"
+_JOBS: Final = "the job, or its workers' template"
+_REQUEST: Final = "ProvisioningRequest"
+_A, _L = Form.ANNOTATION, Form.LABEL
+
+_GANGS: Final = (
+    Word(POD_GROUP_LABEL, _L, _PODS, Use.GANG, "name of a PodGroup of the namespace", "resnet",
+         "The gang is that PodGroup, and its `minMember` the minimum."),
+    Word(NAME_LABEL, _L, _PODS, Use.GANG, "any name", "resnet",
+         "The gang's name, without a PodGroup; needs min-available beside it."),
+    Word(MIN_AVAILABLE_LABEL, _L, _PODS, Use.GANG, "whole number from 1", '"4"',
+         "How many members must start together."),
+    *(Word(name, _A, _PODS, Use.GANG, "any name", "resnet",
+           "The gang's name, as Volcano and the training operator write it; a PodGroup of that name sizes it.")
+      for name in NAME_ANNOTATIONS),
+    *(Word(name, _A, _PODS, Use.GANG, "whole number from 1", '"4"',
+           "Its minimum, where no PodGroup says it.") for name in MIN_MEMBER_ANNOTATIONS),
+    Word(GATE, Form.GATE, _PODS, Use.GANG, "", "schedulingGates: [{name: netgang.io/gang}]",
+         "The pod waits without attempts until its gang is let in. Also set by the admission policy of the manifests."),
+    Word(GATE, Form.RESOURCE, "one container of the pod", Use.GANG, '`"1"`', 'requests: {netgang.io/gang: "1"}',
+         "Only with the setting `managed_resource`: it makes kube-scheduler ask netgang about the pod."),
+)  # fmt: skip
+
+_ASKED: Final = (
+    Word(_own("zones"), _A, _PODS, Use.ASK, "zones, separated by commas", "D, C",
+         "The gang may only go there; without `near` the first that has room is taken.", "all zones"),
+    Word(_own("near"), _A, _PODS, Use.ASK, "a zone or a measurement endpoint", "D",
+         "Where the job's users are: the nearest zone that has room is taken."),
+    Word(_own("zone-policy"), _A, _PODS, Use.ASK, _one_of(ZonePolicy), "preferred",
+         "One zone or nothing, or several after `spill_wait_s`.", "setting `zone_policy`"),
+    Word(_own("selection"), _A, _PODS, Use.ASK, _one_of(Selection), "pack",
+         "How nodes are chosen inside the zone.", "setting `selection`"),
+    Word(_own("ratios"), _A, _PODS, Use.ASK, "three numbers with colons", '"20:40:40"',
+         "Points for packet loss, one-way delay and throughput.", "setting `score.ratios`"),
+    Word(_own("weight"), _A, _PODS, Use.ASK, "a number or fraction of at least 0", '"5/2"',
+         "ω′ of the gang, where `queue.weight_namespaces` allows it.", "computed"),
+    Word(_own("repair"), _A, _PODS, Use.ASK, _one_of(Repair), "restart",
+         "What is done when the started gang loses members.", "setting `repair.policy`"),
+    Word(_own("preemptible"), _A, _PODS, Use.ASK, _one_of(("true", "false")), '"false"',
+         "Whether the gang may be made to leave for one of higher priority.", "true"),
+    Word(ROLE_ANNOTATION, _A, _PODS, Use.ASK, _one_of(Role), "ps",
+         "What the pod does in its job, where the framework's labels do not tell.", "from the framework's labels"),
+    Word(INDEX_ANNOTATION, _A, _PODS, Use.ASK, "whole number from 0", '"3"',
+         "The member's place in its job: the highest is the first to leave.", "from the framework's labels"),
+)  # fmt: skip
+
+_ELASTIC: Final = (
+    Word(_own("min-workers"), _A, _JOBS, Use.ELASTIC, "whole number", '"2"',
+         "The job is never left with fewer; kinds without a minimum of their own become elastic by it.",
+         "the kind's own field"),
+    Word(_own("max-workers"), _A, _JOBS, Use.ELASTIC, "whole number", '"8"',
+         "It is never given more.", "the kind's own field, or what it was submitted with"),
+    Word(_own("scaling"), _A, _JOBS, Use.ELASTIC, _one_of(Wants), "loss",
+         "By what the job wishes another number of workers.", "setting `elastic.metrics.default`"),
+    Word(_own("fixed"), _A, "JobSet", Use.ELASTIC, "names of replicated Jobs, separated by commas", "ps",
+         "These are no workers; one replicated Job must be left over."),
+)  # fmt: skip
+
+_SITE: Final = (
+    Word(ZONE_LABEL, _L, "node", Use.SITE, "any name", "D",
+         "The node's zone; the setting `zone_label` names another label.", "the zone without a name"),
+    Word(ENDPOINT_ANNOTATIONS, _A, "node (a label counts, too)", Use.SITE, "an endpoint by id, name or address",
+         "ps-d1.example.org", "The node's end in all measurements; the setting `endpoint_annotation` renames it.",
+         "mapped by rules, names and addresses"),
+    *(Word(f"{ENDPOINT_ANNOTATIONS}-{metric}", _A, "node (a label counts, too)", Use.SITE, "as above",
+           "ps-d1.example.org", f"The same for {metric} alone.", "as above")
+      for metric in ("loss", "delay", "throughput")),
+    Word(_own("testpoint"), _L, "node", Use.SITE, "`true`", '"true"',
+         "By custom: nodes on which the perfSONAR testpoints of the manifests run; used in docs/site.md."),
+)  # fmt: skip
+
+_OPERATOR: Final = (
+    Word(_own("schedule"), _L, "namespace", Use.OPERATOR, "`true`", '"true"',
+         "With the component scheduler-name-policy: new gang pods of the default scheduler get netgang's scheduler."),
+    Word(_own("only"), Form.TAINT, "node", Use.OPERATOR, "`true`", "netgang.io/only=true:NoSchedule",
+         "By custom: keeps pods of other schedulers off; gang pods get a toleration for it in their template."),
+)  # fmt: skip
+
+_WRITTEN: Final = (
+    Word(NUDGE_ANNOTATION, _A, "waiting pod", Use.OURS, "a number that changes", '"7"',
+         "Makes kube-scheduler try a parked pod again; says nothing."),
+    Word(ADMITTED_ANNOTATION, _A, "pod that was let in", Use.OURS, "`UID/NODE`", "3f2a…/node28",
+         "The node that was planned when the gate was removed; a restarted netgang keeps the promise."),
+    Word(_own("preempts"), _A, "one pod of a waiting gang", Use.OURS, "JSON", "{…}",
+         "Who leaves for the gang and which room is kept for it; worthless on any other pod."),
+    Word(_own("restart"), _L, "owner of a gang", Use.OURS, "`suspended`", "suspended",
+         "netgang has suspended it and will resume it."),
+    Word(_own("resume"), _A, "owner of a gang", Use.OURS, "JSON", "{…}",
+         "What is to be resumed, and why. Remove it, and the owner stays suspended."),
+    Word(_own("restarts"), _A, "owner of a gang", Use.OURS, "Unix seconds, separated by commas", "1764000000",
+         "When the gang was started anew; counts for `repair.restarts_per_hour`."),
+    Word(_own("last-change"), _A, "elastic job", Use.OURS, "JSON", "{…}",
+         "The last change of its worker count: from, to, when, why, for whom."),
+    Word(_own("gang"), _A, _REQUEST, Use.OURS, "name of a gang of the namespace", "resnet",
+         "For which gang nodes are asked."),
+    Word(_own("attempt"), _A, _REQUEST, Use.OURS, "whole number from 1", '"1"', "Which attempt it is."),
+    Word(_own("zones"), _A, _REQUEST, Use.OURS, "zones, separated by commas", "D", "Where the nodes are to be."),
+    Word(_own("fingerprint"), _A, _REQUEST, Use.OURS, "text", "9f2c…", "Of the pods for which was asked."),
+    Word(CONSUMES, _A, "waiting pod without a gate", Use.OURS, "name of a ProvisioningRequest", "netgang-resnet-9f2c…",
+         "An autoscaler adds no nodes for this pod beside those of the request."),
+    Word(CONSUMES_CLASS, _A, "waiting pod without a gate", Use.OURS, "class of the request",
+         "check-capacity.autoscaling.x-k8s.io", "As above."),
+    Word(_own("role"), _L, "netgang's own pods", Use.OURS, "`leader`", "leader",
+         "The Service leads to the pod that has it."),
+)  # fmt: skip
+
+VOCABULARY: Final = (*_GANGS, *_ASKED, *_ELASTIC, *_SITE, *_OPERATOR, *_WRITTEN)
+"""All of them, use by use."""

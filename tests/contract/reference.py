@@ -1,0 +1,72 @@
+"""The reference: pages that are written from the code, so that they cannot say anything else, and the drawings.
+
+Rule: one function for each file; a test holds the files equal to them. Renew all of them, and the schema of the chart's
+values, with `.venv/bin/python -m tests.contract.reference`.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tests.contract import chart_schema
+from tests.contract.reference_api import answers_page, api_page, bodies_page
+from tests.contract.reference_cli import cli_page, options_page
+from tests.contract.reference_documents import documents_page, jobs_page
+from tests.contract.reference_pictures import PICTURES
+from tests.contract.reference_settings import settings_page, sources_page
+from tests.contract.reference_words import annotations_page, events_page, metrics_page, reasons_page, states_page
+
+ROOT = Path(__file__).parents[2]
+COMMAND = "tests.contract.reference"
+_INDEX = f"""# Reference
+
+Written from the code by `.venv/bin/python -m {COMMAND}`; a test fails when a page and the code differ.
+
+| page | what it lists |
+|---|---|
+| [settings](../settings.md) | every setting with its default; [those of network sources](../settings-sources.md) |
+| [annotations](annotations.md) | annotations, labels, gates: name, object, values, default, example |
+| [reasons](reasons.md) | every reason for which a pod, gang or bind is refused: what it means, what to do |
+| [states](states.md) | states of gangs, PodGroups and jobs, and why a job keeps its size |
+| [Events](events.md) | every Kubernetes Event: reason, type, object |
+| [metrics](metrics.md) | every metric: type, labels |
+| [API](api.md) | addresses, ports, parameters, the three verbs |
+| [bodies](api-bodies.md), [answers](api-answers.md), [documents](api-documents.md), [jobs](api-jobs.md) | its fields |
+| [commands](cli.md) | the command line: exit codes, examples; [options](cli-options.md) |
+"""
+
+
+def index_page() -> str:
+    """docs/reference/README.md as it must be."""
+    return _INDEX
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    # file below docs → its text
+    "settings.md": settings_page,
+    "settings-sources.md": sources_page,
+    "reference/README.md": index_page,
+    "reference/annotations.md": annotations_page,
+    "reference/reasons.md": reasons_page,
+    "reference/states.md": states_page,
+    "reference/events.md": events_page,
+    "reference/metrics.md": metrics_page,
+    "reference/api.md": api_page,
+    "reference/api-answers.md": answers_page,
+    "reference/api-bodies.md": bodies_page,
+    "reference/api-documents.md": documents_page,
+    "reference/api-jobs.md": jobs_page,
+    "reference/cli.md": cli_page,
+    "reference/cli-options.md": options_page,
+    **{f"pictures/{name}": draw for name, draw in PICTURES.items()},
+}
+
+
+def write() -> None:
+    """Write all pages, and the schema of the chart's values."""
+    for name, page in PAGES.items():
+        (ROOT / "docs" / name).write_text(page())
+    chart_schema.FILE.write_text(chart_schema.text())
+
+
+if __name__ == "__main__":
+    write()
