@@ -6,7 +6,9 @@ Rule: a table's function gets the JSON lines of one section and nothing else. A 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bench.page import CPU_RATIO, FILTER_RATIO, PAINT_MS, PAYLOAD_BYTES
 from bench.scale import STEADY_STALL_MS, SYNC_STALL_MS
+from bench.simulated import GOAL_S
 from bench.soak import GROWTH_RATIO, PLAN_MS, STALL_MS
 
 Line = Mapping[str, Any]
@@ -182,6 +184,61 @@ def maddash(lines: Sequence[Line]) -> Made:
     ]
 
 
+def page(lines: Sequence[Line]) -> Made:
+    """What viewers cost, and how soon they see something."""
+    [one] = lines
+    cpu, ratio = one["cpu_for_viewers_spread"], one["filter_p99_ratio_spread"]
+    rows = [
+        [f"CPU for {one['viewers']:.0f} viewers, of a core (lowest–highest)",
+         f"{one['cpu_for_viewers']:.1%} ({cpu[0]:.1%}–{cpu[1]:.1%})", f"{CPU_RATIO:.0%}",
+         says(one["cpu_for_viewers"], CPU_RATIO)],
+        row("/filter with 500 names without them, p99", one["filter_p99_without_ms"], "ms"),
+        ["the same beside them, by without (lowest–highest)",
+         f"{one['filter_p99_ratio']:.2f} ({ratio[0]:.2f}–{ratio[1]:.2f})", f"{FILTER_RATIO:g}",
+         says(one["filter_p99_ratio"], FILTER_RATIO)],
+        row(f"first picture of {one['nodes']:,} nodes, sent", one["first_bytes"] / 1024, "KiB", PAYLOAD_BYTES / 1024),
+        row("sent to each viewer from then on", one["bytes_per_viewer_s"] / 1024, "KiB/s"),
+    ]  # fmt: skip
+    if "picture_ms" not in one:
+        return _HEAD, [*rows, ["first picture painted", f"not measured: {one['not_painted']}", f"{PAINT_MS:g} ms", ""]]
+    spread = one["picture_spread_ms"]
+    shown = f"{one['picture_ms']:.0f} ms ({spread[0]:.0f}–{spread[1]:.0f})"
+    return _HEAD, [
+        *rows,
+        row("first paint in Chromium", one["first_paint_ms"], "ms", PAINT_MS),
+        ["queue and zones painted", shown, f"{PAINT_MS:g} ms", says(one["picture_ms"], PAINT_MS)],
+    ]
+
+
+def simulated(lines: Sequence[Line]) -> Made:
+    """What a large scenario costs under each policy, and what came out."""
+    head = (
+        "policy",
+        "jobs that ended",
+        "wall time",
+        "CPU",
+        "memory at most",
+        "JCT mean / p50 / p99",
+        "GPUs",
+        "goal",
+        "",
+    )
+    return head, [
+        [
+            str(one["policy"]),
+            f"{one['completed']:,} of {one['jobs']:,}",
+            f"{one['wall_s'] / 60:.1f} min",
+            f"{one['cpu_s'] / 60:.1f} min",
+            f"{one['peak_mib']:,} MiB",
+            " / ".join(f"{one[name]:,.0f}" for name in ("jct_mean_s", "jct_p50_s", "jct_p99_s")) + " s",
+            NO_GOAL if one["gpu_requested_ratio"] is None else f"{one['gpu_requested_ratio']:.0%}",
+            f"{GOAL_S / 60:g} min",
+            says(one["wall_s"], GOAL_S),
+        ]
+        for one in lines
+    ]
+
+
 def _with_unit(value: float, unit: str) -> str:
     """Three digits that count, and the unit.
 
@@ -201,5 +258,7 @@ TABLES: Mapping[str, Callable[[Sequence[Line]], Made]] = {
     "scale": scale,
     "soak": soak,
     "maddash": maddash,
+    "page": page,
+    "simulated": simulated,
 }
 """benchmark → its table"""

@@ -30,6 +30,8 @@ _STANDING = ("etcd", "kube-apiserver")
 """Parts that stay from half to half."""
 _SETTLE_S = 0.5
 """What netgang still does after the last binding, such as reading its event, counts too."""
+_CYCLE_S = 0.8
+"""A slowed API server stands still and runs once in so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,29 @@ class Bed:
                 yield Running(begun_s, url, times, meters)
         finally:
             await self.clear()
+
+    @asynccontextmanager
+    async def slowed(self) -> AsyncGenerator[None, None]:
+        """Let the API server run for the workload's share of the time only, for the time of an `async with`."""
+        share = self.workload.api_share
+        if share == 1.0:
+            yield
+            return
+        server = self.cluster.parts["kube-apiserver"]
+
+        async def stop_and_go() -> None:
+            while True:
+                server.freeze()
+                await asyncio.sleep(_CYCLE_S * (1.0 - share))
+                server.unfreeze()
+                await asyncio.sleep(_CYCLE_S * share)
+
+        stopping = asyncio.create_task(stop_and_go())
+        try:
+            yield
+        finally:
+            stopping.cancel()
+            server.unfreeze()
 
     async def settle(self, running: Running) -> float:
         """Let netgang finish; the moment at which it has."""

@@ -5,30 +5,34 @@ cannot be run is said in one line with status 2.
 """
 
 import asyncio
-import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
 
+import aiohttp
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from bench.http import build_go_echo
+from bench.kept import Kept, broken_off_by_term
 from bench.peers import ways as ways_table
-from bench.peers.compare import Found, Task, compare, tasks
+from bench.peers.compare import Found, Report, Task, compared, tasks
 from bench.peers.goals import missed
 from bench.peers.tables import goal_table, process_table, workload_table
 from bench.peers.ways import COSCHEDULING, WAYS, Extender, Way
 from bench.peers.workloads import QUICK, WORKLOADS, chosen
-from bench.record import Section, here, write
-from testbed.build import ensure_all
+from bench.record import Section
+from testbed.build import ensure_all, missing
 from testbed.errors import ControlPlaneError
 from testbed.progress import ShownProgress
 
 _WIDTH = 150
 """Of tables that go to a file."""
+_OUTSIDE = (ControlPlaneError, OSError, aiohttp.ClientError)
+"""What a program that ends, or an API server that does not answer in time, is seen as; TimeoutError is an OSError."""
 PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "kwok")
 EPILOG = """Examples:
 
@@ -64,31 +68,40 @@ def peers(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small loads, one round: does everything run?")] = False,
     json_file: Annotated[
-        Path | None, typer.Option("--json", dir_okay=False, help="Write a record that `bench results` reads.")
+        Path | None,
+        typer.Option(
+            "--json",
+            dir_okay=False,
+            help="Write a record that `bench results` reads. A run that was interrupted goes on from FILE.part.json.",
+        ),
     ] = None,
+    begin_anew: Annotated[bool, typer.Option("--anew", help="Take nothing from an interrupted run.")] = False,
 ) -> None:
     """Compare netgang with its peers on a real control plane; needs Go to build that once."""
     console = Console(stderr=True)
     try:
         others = [_peer(text, console) for text in peer or ()]
-        todo = _todo(workload or [], way or [], pairs, others, quick=quick)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # stop the control plane, as Ctrl-C does
+        own_choice = bool(way or peer or pairs or quick)
+        present = [] if own_choice else [ways_table.peer(name) for name in ways_table.PEERS if not missing([name])]
+        todo = _todo(workload or [], way or [], pairs, others, present, quick=quick)
+        kept = Kept(json_file, begin_anew=begin_anew)
         _build(todo, console)
-        begun_s = perf_counter()
-        found = _run(todo, console, quick=quick)
-    except (ControlPlaneError, ValueError, TimeoutError) as wrong:  # the last: the API server of a busy machine
-        console.print(f"[red]{str(wrong) or 'the API server did not answer in time'}[/red]", highlight=False)
+    except (ControlPlaneError, ValueError) as wrong:
+        console.print(f"[red]{wrong}[/red]", highlight=False)
         raise typer.Exit(2) from wrong
-    failures = missed(found.goals)
-    show(found, Console() if console.is_terminal else Console(width=_WIDTH))
-    if json_file is not None:
-        lines = (*found.rows, *found.goals)
-        command = _command(workload or [], way or [], pairs, peer or [], quick=quick)
-        section = Section("peers", command, lines, round(perf_counter() - begun_s), ok=not failures)
-        write(json_file, here([section]))
+    command = _command(workload or [], way or [], pairs, peer or [], quick=quick)
+    with broken_off_by_term():
+        section, unmeasured = _run(todo, kept, command, console, quick=quick)
+    goals = [dict(line) for line in section.lines if "bound" in line]
+    failures = missed(goals)
+    rows = [dict(line) for line in section.lines if "bound" not in line]
+    show(Found(rows, goals), Console() if console.is_terminal else Console(width=_WIDTH))
+    kept.finish([replace(section, ok=not (failures or unmeasured))], whole=not unmeasured)
+    for words in unmeasured:
+        console.print(f"[red]not measured:[/red] {words}", highlight=False)
     for words in failures:
         console.print(f"[red]missed:[/red] {words}", highlight=False)
-    raise typer.Exit(1 if failures else 0)
+    raise typer.Exit(2 if unmeasured else 1 if failures else 0)
 
 
 def show(found: Found, console: Console) -> None:
@@ -102,14 +115,20 @@ def show(found: Found, console: Console) -> None:
 
 
 def _todo(
-    workloads: Sequence[str], ways: Sequence[str], pairs: int | None, others: Sequence[Way], *, quick: bool
+    workloads: Sequence[str],
+    ways: Sequence[str],
+    pairs: int | None,
+    others: Sequence[Way],
+    present: Sequence[Way],
+    *,
+    quick: bool,
 ) -> list[Task]:
-    """What is to be done. ValueError for names that nobody has."""
+    """What is to be done; `present` are peers that are built and not asked for. ValueError for unknown names."""
     table = QUICK if quick else WORKLOADS
     unknown = [name for name in workloads if name not in table]
     if unknown:
         raise ValueError(f"{', '.join(unknown)}: not among {', '.join(table)}")
-    return tasks(chosen(workloads, quick=quick), ways=ways, pairs=pairs, peers=others)
+    return tasks(chosen(workloads, quick=quick), ways=ways, pairs=pairs, peers=others, present=present)
 
 
 def _peer(text: str, console: Console) -> Way:
@@ -128,11 +147,15 @@ def _build(todo: Sequence[Task], console: Console) -> None:
         build_go_echo()
 
 
-def _run(todo: Sequence[Task], console: Console, *, quick: bool) -> Found:
-    """Measure with a bar that moves by the expected seconds of what is done."""
-    expected_s = sum(task.expected_s for task in todo)
-    halves = sum(len(task.ways) * task.pairs for task in todo)
-    console.print(f"{halves} measurements on {len(todo)} workloads, expected to take {expected_s / 60:.0f} min")
+def _run(todo: Sequence[Task], kept: Kept, command: str, console: Console, *, quick: bool) -> tuple[Section, list[str]]:
+    """Measure what is not kept, with a bar that moves by the expected seconds; what could not be measured, in words."""
+    there = {line["workload"] for line in _so_far(kept, command).lines}
+    left = [task for task in todo if task.workload.name not in there]
+    if there:
+        console.print(f"already measured, taken from {kept.part}: {', '.join(sorted(there))}", highlight=False)
+    expected_s = sum(task.expected_s for task in left)
+    halves = sum(task.halves for task in left)
+    console.print(f"{halves} measurements on {len(left)} workloads, expected to take {expected_s / 60:.0f} min")
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -140,6 +163,7 @@ def _run(todo: Sequence[Task], console: Console, *, quick: bool) -> Found:
         TaskProgressColumn(),
         TimeElapsedColumn(),
     )
+    unmeasured = []
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("beside peers", total=expected_s)
 
@@ -147,7 +171,33 @@ def _run(todo: Sequence[Task], console: Console, *, quick: bool) -> Found:
             progress.console.print(words, highlight=False)
             progress.advance(bar, seconds)
 
-        return asyncio.run(compare(todo, report, quick=quick))
+        for task in left:
+            begun_s = perf_counter()
+            found = _measured(task, report, quick=quick)
+            if isinstance(found, str):
+                unmeasured.append(found)
+                console.print(f"[red]{found}[/red]", highlight=False)
+            else:
+                kept.add("peers", command, (*found.rows, *found.goals), seconds=perf_counter() - begun_s)
+    order = {task.workload.name: number for number, task in enumerate(todo)}
+    section = _so_far(kept, command)
+    lines = sorted(section.lines, key=lambda line: ("bound" in line, order.get(str(line["workload"]), len(order))))
+    return replace(section, lines=tuple(lines)), unmeasured
+
+
+def _measured(task: Task, report: Report, *, quick: bool) -> Found | str:
+    """A workload's figures, or why it could not be measured: the others are still worth their time then."""
+    try:
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            return runner.run(compared(task, report, quick=quick))
+    except (*_OUTSIDE, ExceptionGroup) as wrong:
+        if isinstance(wrong, ExceptionGroup) and wrong.split(_OUTSIDE)[1] is not None:
+            raise
+        return f"{task.workload.name}: {str(wrong) or 'the API server did not answer in time'}"
+
+
+def _so_far(kept: Kept, command: str) -> Section:
+    return kept.found("peers", command) or Section("peers", command, (), 0.0)
 
 
 def _command(

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from bench.peers.bed import bed
 from bench.peers.figures import Figures, Half, ratios, summary
-from bench.peers.goals import judged
+from bench.peers.goals import judged, with_goals
 from bench.peers.halves import measured
 from bench.peers.ways import WAYS, Way
-from bench.peers.workloads import Arrival, Workload, expected_s
+from bench.peers.workloads import FEW, Arrival, Workload, expected_s
 
 Report = Callable[[str, float], None]
 """Is told of each half: what happened, and how many of the expected seconds it stands for."""
@@ -25,11 +25,22 @@ class Task:
     workload: Workload
     ways: tuple[Way, ...]
     pairs: int
+    few: frozenset[str] = frozenset()
+    """Names of ways that are measured in the first `FEW` rounds only."""
+
+    def ways_of(self, number: int) -> tuple[Way, ...]:
+        """The ways of round `number`, in the order in which they are measured."""
+        return turned([way for way in self.ways if number < FEW or way.name not in self.few], number)
+
+    @property
+    def halves(self) -> int:
+        """How many measurements it is."""
+        return sum(len(self.ways_of(number)) for number in range(self.pairs))
 
     @property
     def expected_s(self) -> float:
         """How long it takes, seconds, on two cores."""
-        return expected_s(self.workload, ways=len(self.ways), pairs=self.pairs)
+        return expected_s(self.workload, halves=self.halves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +52,31 @@ class Found:
 
 
 def tasks(
-    workloads: Sequence[Workload], *, ways: Sequence[str], pairs: int | None, peers: Sequence[Way] = ()
+    workloads: Sequence[Workload],
+    *,
+    ways: Sequence[str],
+    pairs: int | None,
+    peers: Sequence[Way] = (),
+    present: Sequence[Way] = (),
 ) -> list[Task]:
     """What is to be done; without `ways` each workload's own and all peers. ValueError for a name nobody has.
 
-    A peer that is given takes part wherever gangs are measured. The reference of a goal is not added by itself.
+    A peer that is given takes part wherever gangs are measured, one that is merely present where the load names it.
+    The reference of a goal is not added by itself.
+    Without `ways` and `pairs` the ways of which no goal speaks are measured less often.
     """
-    known = {**WAYS, **{one.name: one for one in peers}}
+    known = {**WAYS, **{one.name: one for one in (*present, *peers)}}
     unknown = [name for name in ways if name not in known]
     if unknown:
         raise ValueError(f"{', '.join(unknown)}: not among {', '.join(known)}")
     found = []
     for workload in workloads:
         joining = [one.name for one in peers if workload.size > 1 and workload.arrival is not Arrival.ROOMS]
+        joining += [one.name for one in present if one.name in workload.peers]
         names = [name for name in known if name in (ways or (*workload.ways, *joining))]
-        found.append(Task(workload, tuple(known[name] for name in names), pairs or workload.pairs))
+        judged_ways = with_goals(workload.name)
+        few = frozenset(names) - judged_ways if judged_ways and not (ways or pairs) else frozenset[str]()
+        found.append(Task(workload, tuple(known[name] for name in names), pairs or workload.pairs, few))
     return found
 
 
@@ -70,13 +91,17 @@ def turned(ways: Sequence[Way], number: int) -> tuple[Way, ...]:
 
 
 async def compare(todo: Sequence[Task], report: Report, *, quick: bool) -> Found:
-    """Measure everything and judge it."""
-    halves: dict[tuple[str, str], list[Half]] = {}
-    for task in todo:
-        for way, found in (await _rounds(task, report)).items():
-            halves[task.workload.name, way] = found
+    """Measure all workloads and judge them."""
+    found = [await compared(task, report, quick=quick) for task in todo]
+    return Found([row for one in found for row in one.rows], [goal for one in found for goal in one.goals])
+
+
+async def compared(task: Task, report: Report, *, quick: bool) -> Found:
+    """Measure one workload and judge it."""
+    name = task.workload.name
+    halves = {(name, way): found for way, found in (await _rounds(task, report)).items()}
     figures = {key: summary(found) for key, found in halves.items()}
-    rows = [_row(task.workload, way, figures, halves) for task in todo for way in task.ways]
+    rows = [_row(task.workload, way, figures, halves) for way in task.ways]
     return Found(rows, judged(halves, figures, quick=quick))
 
 
@@ -86,11 +111,11 @@ async def _rounds(task: Task, report: Report) -> dict[str, list[Half]]:
     halves: dict[str, list[Half]] = {way.name: [] for way in task.ways}
     async with bed(workload) as place:
         report(f"{workload.name}: {workload.nodes} nodes are there", task.expected_s - _measuring_s(task))
-        if workload.arrival in (Arrival.BACKLOG, Arrival.LIVE):
+        if workload.warms_up:
             await measured(place, task.ways[0])
             report(f"{workload.name}: warm", workload.half_s)
         for number in range(task.pairs):
-            for way in turned(task.ways, number):
+            for way in task.ways_of(number):
                 one = await measured(place, way)
                 halves[way.name].append(one)
                 report(f"{workload.name}, {way.name}: {_words(one)}", workload.half_s)
@@ -98,8 +123,7 @@ async def _rounds(task: Task, report: Report) -> dict[str, list[Half]]:
 
 
 def _measuring_s(task: Task) -> float:
-    warm = 1 if task.workload.arrival in (Arrival.BACKLOG, Arrival.LIVE) else 0
-    return (len(task.ways) * task.pairs + warm) * task.workload.half_s
+    return (task.halves + (1 if task.workload.warms_up else 0)) * task.workload.half_s
 
 
 def _words(one: Half) -> str:

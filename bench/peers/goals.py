@@ -41,7 +41,7 @@ def _at_most(workload: str, way: str, figure: str, bound: float, *, stretch: flo
     return Goal(workload, way, figure, bound, at_most=True, stretch=stretch)
 
 
-_GANG_LOADS = ("gangs", "trios", "large", "volcano", "burst", "never", "wide")
+_GANG_LOADS = ("gangs", "trios", "large", "volcano", "burst", "never", "slow", "wide")
 _GANG_WAYS = ("second", "second-gated", "default", "managed")
 
 GOALS: Sequence[Goal] = (
@@ -61,6 +61,16 @@ GOALS: Sequence[Goal] = (
 )
 _ABSOLUTE = (PARTIAL,)
 """Figures that mean as much in a small run as in a long one."""
+
+
+def with_goals(workload: str) -> frozenset[str]:
+    """The ways of a load whose speed, CPU or waits a goal speaks of, or that it is held against.
+
+    >>> sorted(with_goals("plain"))
+    ['default', 'none']
+    """
+    found = [goal for goal in GOALS if goal.workload == workload and goal.figure not in _ABSOLUTE]
+    return frozenset(name for goal in found for name in (goal.way, goal.reference) if name)
 
 
 def judged(

@@ -5,6 +5,7 @@ leaves the control plane as it was.
 """
 
 import asyncio
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -42,7 +43,8 @@ async def _backlog(bed: Bed, way: Way) -> Half:
     objects = bed.workload.backlog(way)
     await _create(bed, objects)
     async with bed.run(way) as running:
-        await _until_bound(running.times, names_of(objects), limit_s=_limit_s(bed.workload))
+        async with bed.slowed():
+            await _until_bound(running.times, names_of(objects), limit_s=_limit_s(bed.workload))
         begun_s = running.begun_s
         if way.gated and running.times.let_in_s:  # from the moment at which the first pod could be let in
             begun_s = min(begun_s, *running.times.let_in_s.values())
@@ -193,4 +195,4 @@ def _pause_s(number: int) -> float:
 
 
 def _limit_s(workload: Workload) -> float:
-    return 30.0 + workload.pods / 20.0
+    return 30.0 + workload.pods / 20.0 / math.sqrt(workload.api_share)

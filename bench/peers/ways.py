@@ -26,6 +26,8 @@ RESOURCE = "netgang.io/gang"
 DEFAULT = "default-scheduler"
 OURS = "netgang"
 COSCHEDULING = "coscheduling"
+PEERS = (COSCHEDULING,)
+"""Peers that the test bed can build by itself."""
 COSCHEDULING_CONFIG = Path(__file__).with_name("coscheduling.yaml")
 _SETTINGS = ROOT / "manifests" / "overlays"
 _EVERYWHERE: Document = {**PLAIN, "percentageOfNodesToScore": 100}

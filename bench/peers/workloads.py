@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from bench.peers.ways import Way
+from bench.peers.ways import COSCHEDULING, Way
 from testbed.api import Object
 from testbed.objects import gang_pods, pod, zone_nodes
 
@@ -46,8 +46,13 @@ class Workload:
     """Names of the ways that are measured unless others are asked for; the first one is the reference."""
     arrival: Arrival = Arrival.BACKLOG
     pairs: int = 3
+    """Ways without a goal about speed are measured in the first `FEW` rounds only."""
+    peers: tuple[str, ...] = ()
+    """Other schedulers that take part by themselves where they are built."""
     rounds: int = 0
     """Pods that come and go, or rooms that are freed."""
+    api_share: float = 1.0
+    """The share of the time in which the API server runs while the load is scheduled; it stands still in between."""
     cpu: int = 1
     """CPUs of each member of a gang."""
 
@@ -55,6 +60,11 @@ class Workload:
     def pods(self) -> int:
         """Pods of the backlog or burst, or those that come one by one."""
         return self.rounds if self.arrival is Arrival.NEVER else self.gangs * self.size
+
+    @property
+    def warms_up(self) -> bool:
+        """Whether one half is thrown away first, because it finds a cold API server."""
+        return self.arrival in (Arrival.BACKLOG, Arrival.LIVE) and self.api_share == 1.0
 
     @property
     def half_s(self) -> float:
@@ -65,7 +75,7 @@ class Workload:
             case Arrival.NEVER:
                 return 9.0 + self.rounds / CHURN_PER_S
             case Arrival.BACKLOG | Arrival.LIVE:
-                return 4.0 + self.pods * (0.005 if self.nodes < 1000 else 0.011)
+                return 4.0 + self.pods * (0.005 if self.nodes < 1000 else 0.011) / self.api_share
 
     def node_objects(self) -> list[Object]:
         """Equal nodes, the same number in each zone."""
@@ -101,6 +111,8 @@ class Workload:
         return pod(name, namespace=NAMESPACE, cpu="1", scheduler=way.scheduler_name)
 
 
+FEW = 2
+"""Rounds in which a way is measured that no goal about speed speaks of."""
 CHURN_PER_S = 10.0
 """Pods that come each second beside a gang that never fits."""
 SETUP_S = 12.0
@@ -121,14 +133,14 @@ def gang_of(pod_name: str) -> str:
     return pod_name.rpartition(_MEMBER)[0]
 
 
-def expected_s(workload: Workload, *, ways: int, pairs: int) -> float:
-    """How long a workload takes, seconds: each way once per pair, and one more half that warms the API server up.
+def expected_s(workload: Workload, *, halves: int) -> float:
+    """How long a workload takes, seconds: so many halves, and one more that warms the API server up.
 
-    >>> round(expected_s(WORKLOADS["burst"], ways=2, pairs=3))
+    >>> round(expected_s(WORKLOADS["burst"], halves=6))
     42
     """
-    warm = 0 if workload.arrival in (Arrival.ROOMS, Arrival.NEVER) else 1
-    return SETUP_S + workload.nodes / 200.0 + (ways * pairs + warm) * workload.half_s
+    warm = 1 if workload.warms_up else 0
+    return SETUP_S + workload.nodes / 200.0 + (halves + warm) * workload.half_s
 
 
 _ALL = ("none", "echo", "second", "second-gated", "default", "managed")
@@ -142,7 +154,7 @@ WORKLOADS: Mapping[str, Workload] = {
         ),
         Workload(
             "gangs", "100 gangs of 10 on 100 nodes", 100, 4, 12, 100, 10,
-            ways=(*_ALL, "beside", "idle-second"), pairs=5,
+            ways=(*_ALL, "beside", "idle-second"), pairs=5, peers=(COSCHEDULING,),
         ),
         Workload("trios", "300 gangs of 3 on 500 nodes", 500, 4, 8, 300, 3, ways=_ALL),
         Workload("large", "20 gangs of 50 on 100 nodes", 100, 4, 12, 20, 50, ways=_ALL),
@@ -157,6 +169,10 @@ WORKLOADS: Mapping[str, Workload] = {
         Workload(
             "never", "a gang of 60 that never fits on 40 nodes, while 150 pods come and go", 40, 4, 4, 1, 60,
             ways=("none", "second", "second-gated", "managed"), arrival=Arrival.NEVER, rounds=150, pairs=1, cpu=3,
+        ),
+        Workload(
+            "slow", "20 gangs of 10 on 100 nodes while the API server runs for a tenth of the time",
+            100, 4, 12, 20, 10, ways=("none", "second", "default", "managed"), pairs=1, api_share=0.1,
         ),
         Workload(
             "wide", "100 gangs of 4 on 5,000 nodes", 5000, 40, 8, 100, 4,

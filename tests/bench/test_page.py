@@ -2,7 +2,9 @@
 
 import pytest
 
-from bench.page import figures, missed
+from bench.page import figures, missed, painted
+from bench.paint import Paint
+from bench.results_tables import page
 
 WITHOUT = [{"cpu": 0.10, "p99": 10.0, "p50": 2.0, "stall": 9.0}, {"cpu": 0.12, "p99": 30.0, "p50": 3.0, "stall": 5.0}]
 SENT = [{"bytes": 400_000, "first_bytes": 60_000, "pages": 20}, {"bytes": 600_000, "first_bytes": 70_000, "pages": 20}]
@@ -30,6 +32,26 @@ MISSES = {  # case: (what is more, or changed in what was sent, what is said)
     "payload": ({}, {"first_bytes": 600_000}, "first picture"),
     "pages": ({}, {"pages": 19}, "only 19 pages"),
 }
+
+
+def test_a_late_picture_is_said() -> None:
+    """Of several looks the median counts, and what nobody measured is no miss."""
+    found = beside()
+    assert missed(found) == []
+    looks = [Paint(100.0, 1200.0), Paint(90.0, 1100.0), Paint(80.0, 900.0)]
+    [only] = missed(found | painted(looks))
+    assert "1100 ms, goal 1000" in only
+    assert painted(looks)["picture_spread_ms"] == [900.0, 1200.0]
+
+
+def test_the_table_says_what_no_browser_showed() -> None:
+    """Why there is no time, instead of a blank; else first paint and picture, each with its goal."""
+    found = beside(cpu=0.02)
+    assert "not measured: no browser" in str(page([found | {"not_painted": "no browser"}]))
+    head, rows = page([found | painted([Paint(100.0, 1200.0)])])
+    assert {len(row) for row in rows} == {len(head)}
+    assert rows[-1][1:] == ["1200 ms (1200–1200)", "1000 ms", "**misses**"]
+    assert rows[-2][3] == "holds"
 
 
 @pytest.mark.parametrize(("more", "sent", "said"), MISSES.values(), ids=MISSES)

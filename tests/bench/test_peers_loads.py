@@ -1,5 +1,6 @@
 """The comparison's loads and ways: the same pods for every way, and nothing that cannot be bound."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -148,7 +149,35 @@ def test_tasks_take_what_is_asked_for(given: Way) -> None:
 
 
 def test_a_longer_task_is_expected_to_take_longer() -> None:
-    """The estimate grows with ways and pairs."""
+    """The estimate grows with what is measured."""
     load = WORKLOADS["gangs"]
-    assert expected_s(load, ways=2, pairs=1) < expected_s(load, ways=2, pairs=2) < expected_s(load, ways=3, pairs=2)
-    assert Task(load, (WAYS["none"],), 1).expected_s == expected_s(load, ways=1, pairs=1)
+    assert expected_s(load, halves=2) < expected_s(load, halves=4)
+    assert Task(load, (WAYS["none"], WAYS["second"]), 2).expected_s == expected_s(load, halves=4)
+
+
+def test_ways_without_a_goal_are_measured_less_often() -> None:
+    """Five rounds for those that a goal about speed speaks of, two for the others; else as often as is asked for."""
+    [whole] = tasks(chosen(["gangs"], quick=False), ways=[], pairs=None)
+    last = {way.name for way in whole.ways_of(whole.pairs - 1)}
+    assert last == {"none", "second", "second-gated", "beside", "idle-second"}
+    assert {way.name for way in whole.ways_of(1)} == set(WORKLOADS["gangs"].ways)
+    assert whole.halves == 5 * 5 + 2 * 3
+    [asked] = tasks(chosen(["gangs"], quick=False), ways=["none", "echo"], pairs=5)
+    assert asked.halves == 10
+    [no_goal] = tasks(chosen(["trios"], quick=False), ways=[], pairs=None)
+    assert no_goal.halves == no_goal.pairs * len(no_goal.ways)
+
+
+def test_a_peer_that_is_built_takes_part_where_the_load_names_it(given: Way) -> None:
+    """Without being asked for, in the load that has a goal beside it, as often as that goal wants."""
+    present = replace(given, name="coscheduling")
+    gangs, trios = tasks(chosen(["gangs", "trios"], quick=False), ways=[], pairs=None, present=[present])
+    assert "coscheduling" in {way.name for way in gangs.ways_of(gangs.pairs - 1)}
+    assert "coscheduling" not in {way.name for way in trios.ways}
+
+
+def test_a_slowed_api_server_is_expected_to_take_longer() -> None:
+    """And nothing is thrown away first: that would take as long."""
+    slow = WORKLOADS["slow"]
+    assert slow.half_s > 2 * replace(slow, api_share=1.0).half_s
+    assert not slow.warms_up

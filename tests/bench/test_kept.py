@@ -1,0 +1,167 @@
+"""An interrupted run of benchmarks goes on where it was, and never with figures of another commit or machine."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bench import __main__ as bench
+from bench import kept as kept_module
+from bench import record
+from bench.kept import Kept
+from bench.peers import command as peers
+from bench.peers.compare import Found, Report, Task
+from bench.programs import Bench
+from bench.record import Section
+from testbed.errors import ControlPlaneError
+
+SECTION = Section("sync", "the command", ({"n": 1},), 2.0)
+
+
+@pytest.fixture(autouse=True)
+def same_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other people may commit while these tests run."""
+    monkeypatch.setattr(kept_module, "commit", lambda: "abc")
+    monkeypatch.setattr(record, "commit", lambda: "abc")
+
+
+def test_what_was_measured_is_there_again(tmp_path: Path) -> None:
+    """Each section is written as it comes; the same command finds it, another does not."""
+    path = tmp_path / "out" / "bench.json"
+    Kept(path).keep(SECTION)
+    again = Kept(path)
+    assert again.found("sync", "the command") == SECTION
+    assert again.found("sync", "another command") is None
+    assert not path.exists()
+
+
+def test_lines_are_added_to_a_section(tmp_path: Path) -> None:
+    """A benchmark of several parts keeps each part; its seconds add up."""
+    path = tmp_path / "bench.json"
+    Kept(path).add("peers", "c", [{"n": 1}], seconds=2.0)
+    Kept(path).add("peers", "c", [{"n": 2}], seconds=3.5)
+    assert Kept(path).found("peers", "c") == Section("peers", "c", ({"n": 1}, {"n": 2}), 5.5)
+
+
+def test_a_whole_run_leaves_its_record_alone(tmp_path: Path) -> None:
+    """The part goes when the record is whole, and stays when something is still to be measured."""
+    path = tmp_path / "bench.json"
+    kept = Kept(path)
+    kept.keep(SECTION)
+    kept.finish([SECTION], whole=False)
+    assert {one.name for one in tmp_path.iterdir()} == {"bench.json", "bench.part.json"}
+    kept.finish([SECTION], whole=True)
+    assert {one.name for one in tmp_path.iterdir()} == {"bench.json"}
+    assert record.read(path).sections == (SECTION,)
+
+
+OTHERS = {"another commit": {"commit": "def"}, "another machine": {"machine": {"cores": 64}}}
+
+
+@pytest.mark.parametrize("change", OTHERS.values(), ids=OTHERS)
+def test_figures_of_others_are_not_taken(tmp_path: Path, change: dict[str, object]) -> None:
+    """What another commit or machine measured is measured again."""
+    path = tmp_path / "bench.json"
+    Kept(path).keep(SECTION)
+    part = tmp_path / "bench.part.json"
+    part.write_text(json.dumps({**json.loads(part.read_text()), **change}))
+    assert Kept(path).found("sync", "the command") is None
+
+
+def test_one_may_begin_anew(tmp_path: Path) -> None:
+    """Then nothing is taken, and nothing is left of it."""
+    path = tmp_path / "bench.json"
+    Kept(path).keep(SECTION)
+    assert Kept(path, begin_anew=True).found("sync", "the command") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_record_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sections are still found within the run."""
+    monkeypatch.chdir(tmp_path)
+    kept = Kept(None)
+    kept.keep(SECTION)
+    kept.finish([SECTION], whole=True)
+    assert kept.found("sync", "the command") == SECTION
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_goes_on_after_what_could_not_be_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two breaks: status 2, the other is kept; the next run measures that one alone and the record is whole."""
+    ready, log = tmp_path / "ready", tmp_path / "log"
+    script = tmp_path / "one.py"
+    script.write_text(
+        "import sys, pathlib\n"
+        f"open({str(log)!r}, 'a').write(sys.argv[1] + '\\n')\n"
+        f"if sys.argv[1] == 'second' and not pathlib.Path({str(ready)!r}).exists(): sys.exit('broken')\n"
+        'print(\'{"measured": "%s"}\' % sys.argv[1])\n'
+    )
+    table = tuple(Bench(name, "words", f"{name}", 0.1) for name in ("first", "second"))
+    monkeypatch.setattr(bench, "BENCHES", table)
+    monkeypatch.setattr(bench, "_argv", lambda command: [sys.executable, str(script), command.split()[-1]])
+    path = tmp_path / "bench.json"
+    broken = CliRunner().invoke(bench.app, ["all", "--json", str(path)])
+    assert broken.exit_code == 2
+    assert [one.bench for one in record.read(path).sections] == ["first"]
+    ready.touch()
+    done = CliRunner().invoke(bench.app, ["all", "--json", str(path)])
+    assert done.exit_code == 0
+    assert [one.lines for one in record.read(path).sections] == [({"measured": "first"},), ({"measured": "second"},)]
+    assert log.read_text().split() == ["first", "second", "second"]
+    assert not (tmp_path / "bench.part.json").exists()
+
+
+def row(workload: str) -> Found:
+    """The figures of one way of a workload."""
+    line = {"workload": workload, "load": "words", "way": "none", "pairs": 1, "unfinished": 0, "partial_gangs": 0,
+            "pods_per_s": 1.0, "processes": {}}  # fmt: skip
+    return Found([line], [])
+
+
+@pytest.fixture
+def measuring(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Comparisons without a control plane; `broken` workloads cannot be measured. What was tried, in order."""
+    tried: list[str] = []
+
+    def with_broken(*broken: str) -> list[str]:
+        async def compared(task: Task, report: Report, *, quick: bool) -> Found:
+            tried.append(task.workload.name)
+            if task.workload.name in broken:
+                raise ExceptionGroup("in parallel", [ControlPlaneError("etcd ended")])
+            return row(task.workload.name)
+
+        monkeypatch.setattr(peers, "compared", compared)
+        monkeypatch.setattr(peers, "_build", lambda *_: None)
+        return tried
+
+    return with_broken
+
+
+def test_a_workload_that_cannot_be_measured_is_passed_over(tmp_path: Path, measuring: Callable[..., list[str]]) -> None:
+    """The others are measured and kept; the next run measures what is left, and the record has the table's order."""
+    path = tmp_path / "peers.json"
+    arguments = ["peers", *(f"--workload={name}" for name in ("gangs", "trios", "burst")), "--way", "none"]
+    tried = measuring("gangs")
+    assert CliRunner().invoke(bench.app, [*arguments, "--json", str(path)]).exit_code == 2
+    assert tried == ["gangs", "trios", "burst"]
+    tried = measuring()
+    assert CliRunner().invoke(bench.app, [*arguments, "--json", str(path)]).exit_code == 0
+    assert tried[3:] == ["gangs"]
+    [section] = record.read(path).sections
+    assert [line["workload"] for line in section.lines] == ["gangs", "trios", "burst"]
+    assert section.ok
+
+
+def test_a_defect_is_not_passed_over(monkeypatch: pytest.MonkeyPatch, measuring: Callable[..., list[str]]) -> None:
+    """An error that no control plane makes ends the run."""
+    measuring()
+
+    async def compared(*_: object, **__: object) -> Found:
+        raise ExceptionGroup("in parallel", [ControlPlaneError("etcd ended"), KeyError("a defect")])
+
+    monkeypatch.setattr(peers, "compared", compared)
+    done = CliRunner().invoke(bench.app, ["peers", "--workload=burst", "--way=none"])
+    assert isinstance(done.exception, ExceptionGroup)
