@@ -92,6 +92,8 @@ def _run(name: str, policies: list[str] | None, seed: int | None, engine: Engine
             return run_elastic(seed=1 if seed is None else seed, told=told)
     file = load(name, changes={**changes, **({"seed": seed} if seed is not None else {})})
     if sweeping:
+        if engine is EngineName.PODS:
+            raise ScenarioError("--sweep varies assumptions of --engine jobs: leave --engine pods away")
         if not file.sweep:
             raise ScenarioError(f"{name}: it has no field sweep, which names the assumptions to vary")
         with _progress() as told:
@@ -100,7 +102,7 @@ def _run(name: str, policies: list[str] | None, seed: int | None, engine: Engine
         from simulator.engines import for_pods, pods_engine
 
         with _progress() as told:
-            return compare(for_pods(file), engine=pods_engine(), told=told)
+            return compare(for_pods(file, asked=policies or ()), engine=pods_engine(), told=told)
     with _progress() as told:
         return compare(file, told=told)
 

@@ -4,8 +4,9 @@ Why apart from the command line: tests, records and plots want the rows. Rule: e
 each run starts with a fresh policy.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -15,10 +16,14 @@ from simulator.scenarios import Assume, ScenarioFile, scenarios
 from simulator.summary import Row, row_of
 from simulator.world import Tuning, run
 
-Engine = Callable[[Scenario, str, Assume], RunResult]
+Ended = Callable[[int], None]
+"""Told how many jobs of a run have ended, whenever another one has."""
+Engine = Callable[[Scenario, str, Assume, Ended | None], RunResult]
 """Runs a scenario under a policy of this name."""
 Told = Callable[[int, int, str], None]
 """jobs that ended, jobs in all, what runs"""
+BASE = "kod2-literal"
+"""The policy beside which a sweep counts slower runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ def choices_of(assume: Assume, seed: int) -> Choices:
         kod2_starve_limit_s=assume.kod2_starve_limit_s,
         most_at_once=assume.most_at_once or None,
         cool_down_s=assume.cool_down_s,
+        surplus=assume.surplus,
     )
 
 
@@ -61,8 +67,14 @@ def tuning_of(assume: Assume) -> Tuning:
     )
 
 
-def compare(file: ScenarioFile, *, engine: Engine | None = None, told: Told | None = None) -> Report:
-    """All rows: by run, then by policy in the file's order. `engine`: another one than that of whole jobs."""
+def whole_jobs(scenario: Scenario, policy: str, assume: Assume, ended: Ended | None) -> RunResult:
+    """The engine of whole jobs."""
+    made = POLICIES[policy](choices_of(assume, scenario.seed))
+    return run(scenario, made, tuning=tuning_of(assume), progress=ended)
+
+
+def compare(file: ScenarioFile, *, engine: Engine = whole_jobs, told: Told | None = None) -> Report:
+    """All rows: by run, then by policy in the file's order."""
     runs = list(scenarios(file))
     total = sum(len(scenario.jobs) for _, _, scenario in runs) * len(file.policies)
     rows: list[Row] = []
@@ -70,16 +82,8 @@ def compare(file: ScenarioFile, *, engine: Engine | None = None, told: Told | No
     for model, batch, scenario in runs:
         for policy in file.policies:
             label = " ".join(str(part) for part in (policy, model, batch) if part is not None)
-            if engine is None:
-                before = done
-                result = run(
-                    scenario,
-                    POLICIES[policy](choices_of(file.assume, file.seed)),
-                    tuning=tuning_of(file.assume),
-                    progress=None if told is None else lambda ended: told(before + ended, total, label),  # noqa: B023
-                )
-            else:
-                result = engine(scenario, policy, file.assume)
+            ended = partial(_ended, told, before=done, total=total, label=label) if told is not None else None
+            result = engine(scenario, policy, file.assume, ended)
             done += len(scenario.jobs)
             if told is not None:
                 told(done, total, label)
@@ -87,27 +91,90 @@ def compare(file: ScenarioFile, *, engine: Engine | None = None, told: Told | No
     return Report(file.name, file.seed, file.about, tuple(rows))
 
 
+def _ended(told: Told, number: int, *, before: int, total: int, label: str) -> None:
+    """Jobs of the run that is going on have ended."""
+    told(before + number, total, label)
+
+
 def sweep(file: ScenarioFile, *, told: Told | None = None) -> Report:
-    """The mean over all runs of each policy's figures, as assumed and with one assumption after another changed."""
-    cases: list[tuple[str, float | None, ScenarioFile]] = [("as assumed", None, file)]
-    for name, values in file.sweep.items():
-        for value in values:
-            changed = Assume.model_validate({**file.assume.model_dump(), name: value})
-            cases.append((name, value, file.model_copy(update={"assume": changed})))
+    """The mean over all runs of each policy's figures: as assumed, one assumption after another changed, other cases.
+
+    Beside KOD2 as published, each policy's row says in how many runs it is slower, and how its worst one compares.
+    """
+    cases = [("as assumed", None, file), *_varied(file), *_cases(file)]
+    known: dict[object, Sequence[Row]] = {}
     rows: list[Row] = []
     for place, (name, varied, one) in enumerate(cases):
         if told is not None:
             told(place, len(cases), name)
-        found = compare(one)
         for policy in file.policies:
-            mine = [row for row in found.rows if row["policy"] == policy]
-            rows.append({"assumption": name, "value": varied, "policy": policy, **_means(mine)})
+            if _key(one, policy) not in known:
+                known[_key(one, policy)] = compare(one.model_copy(update={"policies": (policy,)})).rows
+        base = known[_key(one, BASE)] if BASE in file.policies else ()
+        for policy in file.policies:
+            mine = known[_key(one, policy)]
+            row = {"assumption": name, "value": varied, "policy": policy, **_means(mine)}
+            rows.append(row if policy == BASE or not base else {**row, **_beside(mine, base)})
     if told is not None:
         told(len(cases), len(cases), "")
     return Report(f"{file.name}-sweep", file.seed, f"Sensitivity of {file.name}: means over its runs.", tuple(rows))
 
 
-def _means(rows: list[Row]) -> Row:
+Case = tuple[str, float | str | None, ScenarioFile]
+"""What is changed, to what, and the scenario with it."""
+
+
+def _varied(file: ScenarioFile) -> Iterator[Case]:
+    """One assumption at a time."""
+    for name, values in file.sweep.items():
+        for value in values:
+            yield name, value, _changed(file, {name: value})
+
+
+def _cases(file: ScenarioFile) -> Iterator[Case]:
+    """Several assumptions at once."""
+    for case in file.cases:
+        words = (f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in case.items())
+        yield ", ".join(words), None, _changed(file, case)
+
+
+def _changed(file: ScenarioFile, fields: Mapping[str, float | str]) -> ScenarioFile:
+    """The scenario with other assumptions, or drawn from another seed."""
+    assumed = {name: value for name, value in fields.items() if name != "seed"}
+    assume = Assume.model_validate({**file.assume.model_dump(), **assumed})
+    return file.model_copy(update={"assume": assume, "seed": int(fields.get("seed", file.seed))})
+
+
+def _key(file: ScenarioFile, policy: str) -> object:
+    """Equal where the policy's rows are: without the assumptions that only others read."""
+    read = {name: value for name, value in file.assume.model_dump().items() if _reads(policy, name)}
+    return policy, file.seed, tuple(read.items())
+
+
+def _reads(policy: str, assumption: str) -> bool:
+    match assumption:
+        case "deadlock_s" | "resubmit":
+            return policy == "default"
+        case "kod2_starve_limit_s":
+            return policy == BASE
+        case "starve_limit_s" | "cool_down_s" | "surplus":
+            return policy.startswith("netgang")
+        case _:
+            return True
+
+
+def _beside(rows: Sequence[Row], base: Sequence[Row]) -> Row:
+    """The policy's runs beside the same ones of `base`, by mean completion time."""
+    pairs = [(one["jct_mean_s"], other["jct_mean_s"]) for one, other in zip(rows, base, strict=True)]
+    ratios = [float(one) / float(other) for one, other in pairs if one and other]
+    return {
+        "slower_runs": sum(ratio > 1.0 for ratio in ratios),
+        "worst_ratio": round(max(ratios), 3) if ratios else None,
+        "mean_ratio": round(fmean(ratios), 3) if ratios else None,
+    }
+
+
+def _means(rows: Sequence[Row]) -> Row:
     def numbers(column: str) -> list[float]:
         return [float(value) for row in rows if isinstance(value := row[column], int | float)]
 

@@ -1,33 +1,89 @@
 """Scenarios on the engine that follows every pod: `--engine pods`.
 
 Why apart: it drives the real service through a model of kube-scheduler, so it knows other policies, and is hundreds of
-times slower than whole jobs. Rule: the same jobs, nodes, links and training-speed model; what it cannot run is said
-before anything runs.
+times slower than whole jobs. Rule: the same jobs, nodes, links and training-speed model; the scenario's assumptions
+about netgang become settings of the service. What it cannot run is said before anything runs, and never left out in
+silence.
 """
 
-from simulator.compare import Engine
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from extender.settings import Settings
+from scoring.policy import Order
+from simulator.compare import Ended, Engine
 from simulator.model import RunResult, Scenario
 from simulator.pods import COSCHEDULING, DEFAULT, SECOND, Options, record
 from simulator.pods.training import modelled
 from simulator.scenarios import Assume, ScenarioError, ScenarioFile
+from simulator.speed.rate import GPU
 
-_PROFILES = {"default": DEFAULT, "coscheduling": COSCHEDULING, "netgang": SECOND}
+_QUEUES: Mapping[str, Mapping[str, Any]] = {
+    "netgang": {},
+    "netgang-fifo": {"order": Order.FIFO},
+    "netgang-gpus": {"extended": (GPU,)},
+    "netgang-unheld": {"starving_share": 0.0},
+    "netgang-rigid": {"starving_share": 0.0},
+}
+"""policy → what its service's queue has besides the assumptions"""
+_PROFILES = {"default": DEFAULT, "coscheduling": COSCHEDULING, **dict.fromkeys(_QUEUES, SECOND)}
 """policy → the kube-scheduler that carries it out"""
+_UNKNOWN = ("stall_factor", "deadlock_s", "resubmit", "decide_every_s")
+"""Assumptions about what is simulated here in its parts, or not at all."""
 
 
-def for_pods(file: ScenarioFile) -> ScenarioFile:
-    """The scenario with the policies that this engine knows; ScenarioError where none is left."""
+def for_pods(file: ScenarioFile, *, asked: Sequence[str] = ()) -> ScenarioFile:
+    """The scenario with the policies that this engine knows; the others are named in what is said about it.
+
+    ScenarioError: a policy is `asked` for, or an assumption made, that this engine does not know; no policy is left.
+    """
     known = tuple(policy for policy in file.policies if policy in _PROFILES)
-    if not known:
-        raise ScenarioError(f"--engine pods knows the policies {', '.join(_PROFILES)} only")
-    return file.model_copy(update={"policies": known})
+    others = [policy for policy in file.policies if policy not in _PROFILES]
+    wrong = [policy for policy in others if policy in asked]
+    if wrong or not known:
+        said = f", not {', '.join(wrong or others)}"
+        raise ScenarioError(f"--engine pods knows the policies {', '.join(_PROFILES)} only{said}")
+    usual = Assume()
+    assumed = [name for name in _UNKNOWN if getattr(file.assume, name) != getattr(usual, name)]
+    if assumed:
+        raise ScenarioError(f"--engine pods cannot change what assume.{assumed[0]} says: leave it at its default")
+    left_out = f" Left out, as only --engine jobs knows them: {', '.join(others)}." if others else ""
+    return file.model_copy(update={"policies": known, "about": f"{file.about}{left_out}".strip()})
+
+
+def settings_of(assume: Assume, policy: str) -> Settings | None:
+    """Settings of the service under these assumptions; `None`: the policy is one without it."""
+    queue = _QUEUES.get(policy)
+    if queue is None:
+        return None
+    most = assume.most_at_once or None
+    return Settings.model_validate(
+        {
+            "scheduler_names": (SECOND.name,),
+            "queue": {"starve_limit_s": assume.starve_limit_s, "surplus": assume.surplus, **queue},
+            "elastic": {
+                "enabled": policy != "netgang-rigid",
+                "cool_down_s": assume.cool_down_s,
+                "decrement": most,
+                "increment": most,
+            },
+        }
+    )
 
 
 def pods_engine() -> Engine:
     """Runs one scenario under one policy, pod by pod."""
 
-    def run(scenario: Scenario, policy: str, assume: Assume) -> RunResult:
-        del assume  # stalls, deadlocks and starvation are those of the cluster that is simulated
-        return record(scenario, scheduler=_PROFILES[policy], options=Options(training=modelled(scenario))).result
+    def run(scenario: Scenario, policy: str, assume: Assume, ended: Ended | None) -> RunResult:
+        training = modelled(scenario, unmeasured_bps=assume.unmeasured_bps, card_bps=assume.card_bps)
+        progress = Options().progress if ended is None else lambda done, _: ended(done)
+        found = record(
+            scenario,
+            settings=settings_of(assume, policy),
+            scheduler=_PROFILES[policy],
+            options=Options(training=training, progress=progress),
+        ).result
+        return replace(found, policy=policy)  # two policies may be one kube-scheduler with other settings
 
     return run

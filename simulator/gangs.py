@@ -5,7 +5,6 @@ built anew only when its job's pods have changed, so that what the planner remem
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from scoring.ids import GangKey, Namespace, PodName, PodUid
 from scoring.model import Constraints, Gang, GangSource, MemberClass, Phase, Pod, Role
@@ -92,27 +91,23 @@ class Gangs:
         wanted = one.wanted_indexes()
         slots: list[Slot] = [(Role.PS, index) for index in range(job.ps_count)]
         slots += [(Role.WORKER, index) for index in wanted]
-        template = Pod(
-            PodUid(""),
-            Namespace(job.namespace),
-            PodName(""),
-            self._class(Role.WORKER, job.worker),
-            priority=job.priority,
-            created_s=job.arrival_s,
-        )
+        namespace = Namespace(job.namespace)
+        classes = {Role.PS: self._class(Role.PS, job.ps), Role.WORKER: self._class(Role.WORKER, job.worker)}
         members: list[Pod] = []
         for role, index in slots:
             row = (one.ps if role is Role.PS else one.workers).get(index)
             uid = uid_of(one, (role, index))
             self._slots[uid] = (role, index)
             members.append(
-                replace(
-                    template,
-                    uid=uid,
-                    name=PodName(f"{job.name}-{role}-{index}"),
-                    member_class=self._class(role, job.ps if role is Role.PS else job.worker),
+                Pod(
+                    uid,
+                    namespace,
+                    PodName(f"{job.name}-{role}-{index}"),
+                    classes[role],
                     node=None if row is None else self._table.names[row],
                     phase=Phase.PENDING if row is None else Phase.RUNNING,
+                    priority=job.priority,
+                    created_s=job.arrival_s,
                     scheduled_s=None if row is None else one.started_s,
                     index=index,
                 )

@@ -55,11 +55,15 @@ def constant(samples_per_s: float = 1.0) -> Training:
     return rate
 
 
-def modelled(scenario: Scenario) -> Training:
-    """The training-speed model of `simulator.speed` on the scenario's nodes and links, without other jobs' load."""
+def modelled(scenario: Scenario, *, unmeasured_bps: float = 1e9, card_bps: float = 10e9) -> Training:
+    """The training-speed model of `simulator.speed` on the scenario's nodes and links, without other jobs' load.
+
+    `unmeasured_bps`: rate of links that nobody measured; `card_bps`: what a node's network card moves.
+    """
     names = tuple(sorted(node.name for node in scenario.nodes))
     row_of = {name: row for row, name in enumerate(names)}
-    wires, alone = Wires(scenario.network, names), Crowd({}, {})
+    wires = Wires(scenario.network, names, unmeasured_bps=unmeasured_bps, card_bps=card_bps)
+    alone = Crowd({}, {})
 
     def rate(job: SimJob, at: Placed) -> Rate:
         rows = Placement(tuple(row_of[name] for name in at.ps), tuple(row_of[name] for name in at.workers))

@@ -7,18 +7,23 @@
 - `kod2-literal`: KOD2's Algorithms 1 to 3 as published.
 - `netgang`: netgang's planner, queue and scaling code with their defaults.
 - `netgang-fifo`: the same with `order: fifo`.
+- `netgang-gpus`: the same with GPUs in the weight (`queue.extended`).
+- `netgang-unheld`: the same without room that is held for STARVING gangs (`queue.starving_share: 0`).
+- `netgang-rigid`: without both holds and elastic jobs (`elastic.enabled: false`, as installed).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from scoring.policy import Order, Policy, QueuePolicy
+from scoring.ids import ResourceName
+from scoring.policy import Order, Policy, QueuePolicy, Surplus
 from scoring.scaling.options import Options
 from simulator.actions import Deciding
 from simulator.policies.default import DEADLOCK_S, Default
 from simulator.policies.kod2 import Kod2
 from simulator.policies.planned import PAPER_N, Planned
 from simulator.policies.whole import Whole, by_arrival, by_length
+from simulator.speed.rate import GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +39,33 @@ class Choices:
     most_at_once: int | None = 2
     """l_dw and l_iw; `None`: no limit."""
     cool_down_s: float = 60.0
+    surplus: Surplus = QueuePolicy().surplus
 
 
-def netgang(choices: Choices, *, name: str = "netgang", order: Order = Order.WEIGHT) -> Planned:
-    """The service's planner, queue and scaling code; what is not chosen is as by default."""
-    policy = Policy(queue=QueuePolicy(order=order, starve_limit_s=choices.starve_limit_s))
+def netgang(
+    choices: Choices,
+    *,
+    name: str = "netgang",
+    elastic: bool = True,
+    order: Order = Order.WEIGHT,
+    extended: tuple[ResourceName, ...] = (),
+    starving_share: float = QueuePolicy().starving_share,
+) -> Planned:
+    """The service's planner, queue and scaling code; what is not chosen is as by default.
+
+    `extended`: resources in the weight besides CPU and memory.
+    """
+    queue = QueuePolicy(
+        order=order,
+        starve_limit_s=choices.starve_limit_s,
+        surplus=choices.surplus,
+        extended=extended,
+        starving_share=starving_share,
+    )
+    policy = Policy(queue=queue)
     most = choices.most_at_once
-    return Planned(name, policy, Options(cool_down_s=choices.cool_down_s, decrement=most, increment=most))
+    scaling = Options(cool_down_s=choices.cool_down_s, decrement=most, increment=most) if elastic else None
+    return Planned(name, policy, scaling)
 
 
 POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
@@ -52,6 +77,9 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     "kod2-literal": lambda choices: Kod2(most_at_once=choices.most_at_once, starve_limit_s=choices.kod2_starve_limit_s),
     "netgang": netgang,
     "netgang-fifo": lambda choices: netgang(choices, name="netgang-fifo", order=Order.FIFO),
+    "netgang-gpus": lambda choices: netgang(choices, name="netgang-gpus", extended=(GPU,)),
+    "netgang-unheld": lambda choices: netgang(choices, name="netgang-unheld", starving_share=0.0),
+    "netgang-rigid": lambda choices: netgang(choices, name="netgang-rigid", starving_share=0.0, elastic=False),
 }
 
 __all__ = ["POLICIES", "Choices", "Deciding"]

@@ -9,46 +9,58 @@ from collections.abc import Sequence
 import numpy as np
 
 from scoring.model import Role
-from scoring.network import Ints
+from scoring.network import Floats, Ints
 from scoring.resources import CPU, MEMORY
 from simulator.state import JobState, Slot, State
 
 
 class Room:
-    """What is left of every node while pods are tried one after another."""
+    """What is left of every node while pods are tried one after another.
+
+    Each kind of pod keeps the nodes' scores from one pod to the next: a pod that is put changes those of one node.
+    """
 
     def __init__(self, state: State) -> None:
-        self._state = state
         self._free = state.free()
         table = state.table
         self._columns = [table.axis.index(name) for name in (CPU, MEMORY) if name in table.axis]
         self._totals = np.maximum(table.allocatable[:, self._columns], 1)
-        self._refused: dict[int, int] = {}
-        """id of a request's vector → its vectors placed when it was refused: room only shrinks"""
+        self._scores: dict[int, tuple[Ints, Floats]] = {}
+        """id of a request's vector → the vector, and (nodes,): the score of each node, −∞ where it does not fit"""
 
     def put(self, vector: Ints | None, *, rows: Ints | None = None) -> int | None:
-        """Take room for one pod on the emptiest node; `rows`: one of these. `None`: it fits nowhere. Cost: O(nodes)."""
-        if vector is None or (rows is None and id(vector) in self._refused):
+        """Take room for one pod on the emptiest node; `rows`: one of these, ascending. `None`: it fits nowhere.
+
+        Cost: O(nodes), and a few times that for the first pod of a kind.
+        """
+        if vector is None or (rows is not None and not len(rows)):
             return None
-        free, columns = self._free, self._columns
-        fits = (free >= vector).all(axis=1)
-        if rows is not None:
-            allowed = np.zeros(len(free), np.bool_)
-            allowed[rows] = True
-            fits &= allowed
-        if not fits.any():
-            if rows is None:
-                self._refused[id(vector)] = 0
+        known = self._scores.get(id(vector))
+        if known is None:
+            known = self._scores[id(vector)] = (vector, self._score(vector, slice(None)))
+        score = known[1]
+        row = int(score.argmax()) if rows is None else int(rows[score[rows].argmax()])
+        if score[row] == -np.inf:
             return None
-        score = np.where(fits, ((free[:, columns] - vector[columns]) / self._totals).sum(axis=1), -np.inf)
-        row = int(score.argmax())
-        free[row] -= vector
+        self._free[row] -= vector
+        self._changed(row)
         return row
 
     def give_back(self, vector: Ints, row: int) -> None:
         """Take a pod back that was put."""
         self._free[row] += vector
-        self._refused.clear()
+        self._changed(row)
+
+    def _changed(self, row: int) -> None:
+        """The row has other room."""
+        for vector, score in self._scores.values():
+            score[row] = self._score(vector, slice(row, row + 1))[0]
+
+    def _score(self, vector: Ints, rows: slice) -> Floats:
+        """How empty these rows would be with the pod, as the sum of shares."""
+        free, columns = self._free[rows], self._columns
+        fits = (free >= vector).all(axis=1)
+        return np.where(fits, ((free[:, columns] - vector[columns]) / self._totals[rows]).sum(axis=1), -np.inf)
 
 
 def whole(room: Room, state: State, one: JobState, slots: Sequence[Slot]) -> dict[Slot, int] | None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
+from scoring.policy import QueuePolicy, Surplus
 from simulator.policies import POLICIES
 from simulator.scenarios.jobs import Count, Name, NotNegative, Part, Positive, Quantity, Share, Workload
 
@@ -66,6 +67,8 @@ class Assume(Part):
     """`netgang`, `kod2-literal`: l_dw and l_iw; 0: no limit."""
     cool_down_s: NotNegative = 60.0
     """`netgang`: least time between two changes of one job."""
+    surplus: Surplus = QueuePolicy().surplus
+    """`netgang`: when members beyond the minimum of a job that has started get room."""
     unmeasured_bps: Positive = 1e9
     """Rate of a link that nobody measured."""
     card_bps: Positive = 1e10
@@ -87,8 +90,10 @@ class ScenarioFile(Part):
     workload: Workload
     assume: Assume = Assume()
     until_s: Positive | None = None
-    sweep: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+    sweep: dict[str, tuple[float | Surplus, ...]] = Field(default_factory=dict)
     """Assumption → values it takes, one at a time, with `--sweep`."""
+    cases: tuple[dict[str, float | Surplus], ...] = ()
+    """Further cases of `--sweep`, each of several assumptions; `seed` may be among them."""
 
     @model_validator(mode="after")
     def _nodes_agree(self) -> "ScenarioFile":
@@ -112,10 +117,13 @@ class ScenarioFile(Part):
                 raise ValueError(f"policy {policy!r} is not one of {', '.join(POLICIES)}")
         return policies
 
-    @field_validator("sweep")
-    @classmethod
-    def _assumptions(cls, sweep: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
-        for name in sweep:
+    @model_validator(mode="after")
+    def _assumptions(self) -> "ScenarioFile":
+        for name in self.sweep:
             if name not in Assume.model_fields:
-                raise ValueError(f"{name!r} is not one of {', '.join(Assume.model_fields)}")
-        return sweep
+                raise ValueError(f"sweep: {name!r} is not one of {', '.join(Assume.model_fields)}")
+        known = (*Assume.model_fields, "seed")
+        for name in (name for case in self.cases for name in case):
+            if name not in known:
+                raise ValueError(f"cases: {name!r} is not one of {', '.join(known)}")
+        return self

@@ -148,10 +148,13 @@ def trace(work: Trace, seed: int) -> tuple[SimJob, ...]:
     drawn.sort(key=lambda one: one[:2])
     digits = len(str(work.count - 1))
     jobs: list[SimJob] = []
+    cores, gpus_each = worker.get(CPU) / 1000.0, max(work.worker.gpu, 1)
+    steps_s = {
+        (one.model, one.batch): profile_of(one.model).compute_s(one.batch, cores=cores, gpus=gpus_each)
+        for one in work.classes
+    }
     for place, (arrival_s, _, kind, gpus, gpu_hours) in enumerate(drawn):
-        step_s = profile_of(kind.model).compute_s(
-            kind.batch, cores=worker.get(CPU) / 1000.0, gpus=max(work.worker.gpu, 1)
-        )
+        step_s = steps_s[kind.model, kind.batch]
         elastic = kind.elastic and gpus > 1
         jobs.append(
             SimJob(

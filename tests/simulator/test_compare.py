@@ -103,12 +103,26 @@ def test_another_seed_gives_another_workload() -> None:
 def test_a_sweep_changes_one_assumption_at_a_time() -> None:
     """Its first rows are as assumed; no stall makes elastic policies faster, and leaves the default scheduler alone."""
     file = small(("default", "netgang"), models=("vgg16",), batches=(64,)).model_copy(
-        update={"sweep": {"stall_factor": (0.0,)}}
+        update={"sweep": {"stall_factor": (0.0,)}, "cases": ()}
     )
     rows = {(row["assumption"], row["policy"]): row for row in sweep(file).rows}
     assert rows["stall_factor", "default"]["jct_mean_s"] == rows["as assumed", "default"]["jct_mean_s"]
     free, stalled = (value(rows[name, "netgang"], "jct_mean_s") for name in ("stall_factor", "as assumed"))
     assert free < stalled
+
+
+def test_a_case_changes_several_assumptions_and_the_seed() -> None:
+    """Its rows are those of the scenario with all of them, beside KOD2 as published under the same ones."""
+    file = small(("kod2-literal", "netgang"), models=("vgg16",), batches=(64,))
+    case = {"seed": 2.0, "starve_limit_s": 60.0}
+    rows = sweep(file.model_copy(update={"sweep": {}, "cases": (case,)})).rows[2:]
+    assume = file.assume.model_copy(update={"starve_limit_s": 60.0})
+    changed = file.model_copy(update={"seed": 2, "assume": assume})
+    literal, ours = (value(row, "jct_mean_s") for row in compare(changed).rows)
+    assert {row["assumption"] for row in rows} == {"seed 2, starve_limit_s 60"}
+    assert [row["jct_mean_s"] for row in rows] == [literal, ours]
+    assert (rows[1]["slower_runs"], rows[1]["worst_ratio"]) == (int(ours > literal), round(ours / literal, 3))
+    assert "worst_ratio" not in rows[0]
 
 
 def test_jobs_that_cannot_run_are_said_and_not_averaged(tmp_path: Path) -> None:

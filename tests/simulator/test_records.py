@@ -1,4 +1,4 @@
-"""The figures of docs/simulator.md are those of the committed records.
+"""The figures of docs/simulator.md and docs/simulator-kod2.md are those of the committed records.
 
 `python -m tests.simulator.test_records` prints the tables as they must stand there.
 """
@@ -9,6 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from scoring.scaling.job import Wants
+from scoring.scaling.options import Options
+from simulator.compare import compare
+from simulator.elastic import row, unguarded
+from simulator.model import Sync
+from simulator.scenarios import load
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "simulator" / "records"
@@ -23,8 +30,8 @@ def rows(name: str) -> list[dict[str, Any]]:
 def kod2() -> Iterator[str]:
     """Completion times and CPU of the KOD2 experiment."""
     cells: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}
-    for row in rows("kod2"):
-        cells.setdefault((row["model"], row["batch"]), {})[row["policy"]] = row
+    for one in rows("kod2"):
+        cells.setdefault((one["model"], one["batch"]), {})[one["policy"]] = one
     for (model, batch), of in cells.items():
         base, literal, ours = (of[policy] for policy in ("default", "kod2-literal", "netgang"))
         times = [f"{one['jct_mean_s']:.0f}" for one in (base, literal, ours)]
@@ -36,30 +43,33 @@ def kod2() -> Iterator[str]:
 
 def swept() -> Iterator[str]:
     """Means over the cells with one assumption changed."""
-    cases: dict[tuple[str, float | None], list[str]] = {}
-    for row in rows("kod2-sweep"):
-        cases.setdefault((row["assumption"], row["value"]), []).append(f"{row['jct_mean_s']:.0f}")
-    for (name, value), times in cases.items():
-        shown = name if value is None else f"`{name}: {value:g}`"
-        yield f"| {shown} | {' | '.join(times)} |"
+    cases: dict[tuple[str, float | str | None], list[str]] = {}
+    for one in rows("kod2-sweep"):
+        cells = cases.setdefault((one["assumption"], one["value"]), [])
+        cells.append(f"{one['jct_mean_s']:.0f}")
+        if one["policy"] == "netgang":
+            cells += [f"{one['mean_ratio'] - 1:+.1%}", f"{one['slower_runs']} of 20", f"{one['worst_ratio'] - 1:+.1%}"]
+    for (name, value), cells in cases.items():
+        text = f"{value:g}" if isinstance(value, float) else value
+        yield f"| {name if value is None else f'`{name}: {text}`'} | {' | '.join(cells)} |"
 
 
 def elastic() -> Iterator[str]:
     """The job whose workers change."""
-    for row in rows("elastic"):
-        k = "" if row["every_steps"] is None else f", k = {row['every_steps']}"
-        kind = str(row["sync"]).removesuffix("chronous")
-        workers = row["workers"] if len(row["workers"]) < 40 else f"3 → 6 → 9 → 12 → 3 …, {row['resizes']} changes"
-        figures = f"{row['loss']} | {row['run_time_s']:.0f} | {row['stalled_s']:.0f}"
-        yield f"| {kind} | {row['policy']}{k} | {workers} | {figures} |"
+    for one in rows("elastic"):
+        k = "" if one["every_steps"] is None else f", k = {one['every_steps']}"
+        kind = str(one["sync"]).removesuffix("chronous")
+        workers = one["workers"] if len(one["workers"]) < 40 else f"3 → 6 → 9 → 12 → 3 …, {one['resizes']} changes"
+        figures = f"{one['loss']} | {one['run_time_s']:.0f} | {one['stalled_s']:.0f}"
+        yield f"| {kind} | {one['policy']}{k} | {workers} | {figures} |"
 
 
 def traced() -> Iterator[str]:
     """The trace."""
-    for row in rows("pollux"):
-        times = [f"{row[name]:,.0f}" for name in ("jct_mean_s", "jct_p50_s", "jct_p99_s", "makespan_s")]
-        gpus, slow = f"{row['gpu_requested_ratio']:.0%}", f"{row['slowdown_max']:.0f}"
-        yield f"| {row['policy']} | {' | '.join(times)} | {gpus} | {slow} | {row['resizes']} |"
+    for one in rows("pollux"):
+        times = [f"{one[name]:,.0f}" for name in ("jct_mean_s", "jct_p50_s", "jct_p99_s", "makespan_s")]
+        gpus, slow = f"{one['gpu_requested_ratio']:.0%}", f"{one['slowdown_max']:.0f}"
+        yield f"| {one['policy']} | {' | '.join(times)} | {gpus} | {slow} | {one['resizes']} |"
 
 
 TABLES = {"kod2": kod2, "kod2-sweep": swept, "elastic": elastic, "pollux": traced}
@@ -68,8 +78,33 @@ TABLES = {"kod2": kod2, "kod2-sweep": swept, "elastic": elastic, "pollux": trace
 @pytest.mark.parametrize("name", TABLES)
 def test_the_tables_are_those_of_the_records(name: str) -> None:
     """Every line of a record's table stands in the document."""
-    text = (ROOT / "docs" / "simulator.md").read_text()
+    text = "".join((ROOT / "docs" / page).read_text() for page in ("simulator.md", "simulator-kod2.md"))
     assert [line for line in TABLES[name]() if line not in text] == []
+
+
+@pytest.mark.parametrize("policy", ["coscheduling", "shortest-first", "netgang"])
+def test_the_trace_is_what_its_record_says(policy: str) -> None:
+    """`netgang simulate pollux --json > simulator/records/pollux.json`; these rows of it are made again here."""
+    [made] = compare(load("pollux", changes={"policies": [policy]})).rows
+    assert made == next(row for row in rows("pollux") if row["policy"] == policy)
+
+
+ROWS_OF_ELASTIC = {
+    # row of the record → how it is made
+    "fixed 9": (None, Wants.OFF, None, 9),
+    "iterations": (unguarded(1000), Wants.ITERATIONS, 1000, 3),
+    "loss": (unguarded(500), Wants.LOSS, 500, 3),
+    "curve, guarded": (Options(), Wants.CURVE, 500, 3),
+}
+
+
+@pytest.mark.parametrize("name", ROWS_OF_ELASTIC)
+def test_elastic_training_is_what_its_record_says(name: str) -> None:
+    """`netgang simulate elastic --json > simulator/records/elastic.json`; these rows of it are made again here."""
+    options, wants, every, workers = ROWS_OF_ELASTIC[name]
+    made = row(Sync.ASYNCHRONOUS, name, options, wants, every, workers, 1)
+    kept = (one for one in rows("elastic") if (one["policy"], one["sync"]) == (name, "asynchronous"))
+    assert made == next(one for one in kept if one["every_steps"] == every)
 
 
 if __name__ == "__main__":
