@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from extender.settings_types import Number, Positive, Section, names
 from scoring.ids import Namespace, ResourceName
-from scoring.policy import Algorithm, Order, QueuePolicy, Reading, StarvingOrder, WeightForm
+from scoring.policy import Algorithm, Order, QueuePolicy, Reading, StarvingOrder, Surplus, WeightForm
 
 Share: TypeAlias = Annotated[Number, Field(gt=0.0, le=1.0)]
 
@@ -41,6 +41,9 @@ class QueueSettings(Section):
     """Who is first among STARVING gangs: who starves longest (`age`), or who is heaviest (`weight`).
 
     By weight a light gang can wait for ever behind heavy ones that keep coming."""
+    surplus: Surplus = Surplus.IN_TURN
+    """When members beyond the minimum of a gang that has started get room: in the order of their gangs (`in-turn`), or
+    after the minimums of all gangs of their priority that wait (`last`)."""
     starving_beats_priority: bool = False
     """A STARVING gang goes before all others, not only before those of its own priority."""
     starving_share: Annotated[Number, Field(ge=0.0, le=1.0)] = 0.25
@@ -74,6 +77,7 @@ class QueueSettings(Section):
             starve_limit_by_namespace_s=_sorted(self.starve_limit_by_namespace_s),
             starve_limit_by_priority_s=tuple(sorted(self.starve_limit_by_priority_s.items())),
             starving_order=self.starving_order,
+            surplus=self.surplus,
             starving_beats_priority=self.starving_beats_priority,
             starving_share=self.starving_share,
             starving_hold_s=self.starving_hold_s,

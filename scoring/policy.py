@@ -92,6 +92,17 @@ class StarvingOrder(StrEnum):
     WEIGHT = "weight"
 
 
+class Surplus(StrEnum):
+    """When further members of a gang that has its minimum get room.
+
+    In the gang's own turn (DESIGN §4), or after the minimums of all gangs of their priority (PAPERS K3: scale-out comes
+    after placement).
+    """
+
+    LAST = "last"
+    IN_TURN = "in-turn"
+
+
 class WeightForm(StrEnum):
     """What is compared: ω′ exactly, or ω in floating point as published (PAPERS K1)."""
 
@@ -184,6 +195,7 @@ class QueuePolicy:
     starve_limit_by_priority_s: tuple[tuple[int, float], ...] = ()
     """For gangs of exactly this priority; wins over the namespace's."""
     starving_order: StarvingOrder = StarvingOrder.AGE
+    surplus: Surplus = Surplus.IN_TURN
     starving_beats_priority: bool = False
     """A STARVING gang goes before gangs of any priority (K3 literally), else before those of its own."""
     starving_share: float = 0.25
@@ -239,6 +251,8 @@ class Policy:
     repair: Repair = Repair.REPLACE
     restarts: RestartLimits = RestartLimits()
     preemption: Preempting = Preempting.OFF
+    asks_for_nodes: bool = False
+    """An autoscaler is asked for nodes, so no gang is too large for ever (S17)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,16 @@ order (`scoring.plan.turns` says who is STARVING, `scoring.plan.standings` what 
 - A gang for which others left, or leave, goes first within its priority: room must not be freed in vain.
 - `order: weight`: priority, STARVING before WAITING, heavier before lighter, older before younger, name.
 - `order: fifo` (PAPERS G5): priority, older before younger, name. Who starves is among the oldest anyway.
+- `surplus: last`: further members of gangs that have their minimum come after the minimums of their priority, so that
+  nobody waits for the sake of workers that a job can do without. Those of a gang that starts come with its minimum: now
+  they cost it nothing, later each change would.
 - `starving_beats_priority`: STARVING gangs come before all others, whatever their priority (PAPERS K3).
 """
 
 from typing import Any, TypeAlias
 
 from scoring.plan.ask import Ask
-from scoring.policy import Algorithm, Order, QueuePolicy, Repair
+from scoring.policy import Algorithm, Order, QueuePolicy, Repair, Surplus
 from scoring.quorum import quorum_of
 
 Turn: TypeAlias = tuple[int, float]
@@ -27,11 +30,12 @@ def order_key(ask: Ask, turn: Turn, tail: tuple[object, ...], policy: QueuePolic
     first, priority = not _is_completed_first(ask), -ask.gang.priority
     if policy.algorithm is Algorithm.LITERAL:
         return (first, turn[0] == 2, *tail)  # the paper knows no priorities
+    late = policy.surplus is Surplus.LAST and not ask.need
     if policy.starving_beats_priority:
-        return (first, *turn, priority, *tail)
+        return (first, *turn, priority, late, *tail)
     if policy.order is Order.FIFO:
-        return (first, priority, turn[0] >= 0, *tail)
-    return (first, priority, *turn, *tail)
+        return (first, priority, late, turn[0] >= 0, *tail)
+    return (first, priority, late, *turn, *tail)
 
 
 def _is_completed_first(ask: Ask) -> bool:
