@@ -71,7 +71,8 @@ def chosen(measured: Measured) -> tuple[str, ...]:
         snapshot.write_text(json.dumps(cluster(tuple(sorted({source for source, _ in measured})))))
         source = {"kind": "maddash", "url": url, "interval_s": 60}
         settings = Settings.load(None, {"snapshot": snapshot, "network": {"sources": [source]}})
-        return asyncio.run(_planned(settings))
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            return runner.run(_planned(settings))
 
 
 async def _planned(settings: Settings) -> tuple[str, ...]:

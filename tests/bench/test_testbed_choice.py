@@ -51,7 +51,8 @@ def read(measured: Measured) -> Batch:
         finally:
             await source.aclose()
 
-    batch = asyncio.run(fetched())
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # asyncio.run would take pytest's loop away
+        batch = runner.run(fetched())
     assert batch is not None
     return batch
 

@@ -15,7 +15,7 @@ from extender.doctor.running import minor
 from extender.doctor.scheduler import duration_s
 from extender.errors import ConfigError
 from extender.kube import calls
-from extender.settings_leadership import LeaderElection
+from extender.settings_leadership import LeaderElection, LeaseSettings
 from tests.extender.doctor.installed import CONFIG, DEPLOYMENT, HOME, LEASE, SCHEDULER, SETTINGS, installed, look, text
 from tests.fakes.operator_api import FakeOperatorApi
 
@@ -163,7 +163,7 @@ async def test_the_lease_is_looked_at_twice() -> None:
 
     api.on_get = note
     await look(api).facts()
-    assert seen[1] - seen[0] == pytest.approx(2.5)
+    assert seen[1] - seen[0] == pytest.approx(LeaseSettings().renew_deadline_s)
 
 
 def test_small_words() -> None:
