@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from scoring.network import Ints
 from scoring.plan.filters import Filters
+from scoring.plan.recent import Recent
 from scoring.plan.slots import Places, Slots, grown
 from scoring.room import Room
 
@@ -67,6 +68,8 @@ class Board:
         """Per block: (rows, slots), members that fit; 0 where the filter forbids"""
         self._counted: list[int] = []
         """block → version that its counts belong to"""
+        self._recent: dict[int, Recent] = {}
+        """block → counts for room that may come back; from the first time on that nodes had none at all"""
         self._fresh: dict[int, list[int]] = {}
         """block → rows whose class was never counted"""
         self._supposed: dict[Hashable, tuple[Ints, dict[int, int]]] = {}
@@ -167,7 +170,7 @@ class Board:
             if done.get(block, 0) == end - begin:
                 continue
             self._renew(block)
-            counts = self._fits(slice(begin, end), slots, free)
+            counts = self._block(block, slots, free)
             sums[begin:end] = self._sums[begin:end]
             known_counts = self._counts[block][: end - begin, slots]
             self._slots.add_by_zone(sums[begin:end], slots, counts - known_counts)
@@ -184,6 +187,8 @@ class Board:
         """A filter says otherwise of these slots than it did."""
         self._next_version()
         self._changed_at[slots] = self._version
+        for recent in self._recent.values():
+            recent.forget(slots)
 
     def _widen(self) -> None:
         """Make place for more slots and zones."""
@@ -194,6 +199,7 @@ class Board:
             self._changed_at = grown(self._changed_at, (wide,))
             self._counts = [grown(counts, (_BLOCK, wide)) for counts in self._counts]
             self._filters.widen(wide)
+            self._recent.clear()
         self._sums = grown(self._sums, (len(self._sums), zones))
 
     def _renew(self, block: int) -> None:
@@ -203,7 +209,7 @@ class Board:
             slots = np.flatnonzero(self._changed_at > self._counted[block])
             self._counted[block] = self._version
             if len(slots):
-                counts, known = self._fits(slice(begin, end), slots, self._free[slots]), self._counts[block]
+                counts, known = self._block(block, slots, self._free[slots]), self._counts[block]
                 self._slots.add_by_zone(self._sums[begin:end], slots, counts - known[: end - begin, slots])
                 known[: end - begin, slots] = counts
         fresh = self._fresh.pop(block, None)
@@ -214,6 +220,18 @@ class Board:
             sums = np.zeros_like(self._sums[rows])
             self._slots.add_by_zone(sums, slots, counts)
             self._sums[rows] = sums
+
+    def _block(self, block: int, slots: Ints, free: Ints) -> Ints:
+        """Members of the block's classes that fit `slots` with the room `free`; (classes, slots)."""
+        begin, end = block * _BLOCK, min((block + 1) * _BLOCK, len(self._number_of))
+        recent = self._recent.get(block)
+        if recent is None:
+            if (free > 0).any(axis=1).all():
+                return self._fits(slice(begin, end), slots, free)
+            recent = self._recent[block] = Recent(_BLOCK, len(self._free), free.shape[1])
+        return recent.counts(
+            slots, free, classes=end - begin, count=lambda at, room: self._fits(slice(begin, end), at, room)
+        )
 
     def _fits(self, rows: slice | Ints, slots: Ints, free: Ints) -> Ints:
         """Members of the classes of some rows that fit `slots` with the room `free`; (rows, slots)."""
@@ -242,6 +260,8 @@ class Board:
         self._row[number] = row
         self._used[row], self._filter_of[row], self._requests[row] = self._runs, filtered, request
         self._fresh.setdefault(row // _BLOCK, []).append(row)
+        if row // _BLOCK in self._recent:
+            self._recent[row // _BLOCK].forget()
         return row
 
     def _place(self, filtered: int) -> int | None:
