@@ -91,8 +91,12 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: Si
     later = await site.until_running("later", 8)
     assert set(later.values()) == set(again.values())
     assert (await site.running("four"), await site.running("twelve")) == (four, twelve)
-    job = await site.api.get("Job", "eight", namespace=site.namespace)
-    assert (job["status"].get("succeeded"), job["status"].get("failed", 0)) == (8, 0)
+    job = await site.api.until(  # the Job controller counts a second after its pods are over
+        lambda: site.api.get("Job", "eight", namespace=site.namespace),
+        lambda found: found["status"].get("succeeded") == 8,
+        what="all members of the Job counted",
+    )
+    assert job["status"].get("failed", 0) == 0
     await _end(site, "later")
     await _end(site, "eight")
     for name in ("keep", "keep-four"):
