@@ -155,7 +155,8 @@ def test_a_foreign_namespace_is_never_touched(kernel: Kernel, tmp_path: Path) ->
 def test_ctrl_c_and_a_kill_leave_nothing(kernel: Kernel, tmp_path: Path) -> None:
     """The first removes everything itself; what the second leaves, `clean` removes."""
     code = (
-        "import sys, select; from pathlib import Path; from bench.testbed.nodes import bed, NODES\n"
+        "import signal, sys, select; from pathlib import Path; from bench.testbed.nodes import bed, NODES\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored by what a shell runs in the background
         "with bed(nodes=NODES[:2], records=Path(sys.argv[1])) as b:\n"
         "    print(b.run_id, flush=True); select.select([], [], [])\n"
     )
