@@ -1,8 +1,10 @@
 """The tries of Kubernetes' own groups: which zone each is being tried in, and when a try is over.
 
 Why: only the same answer for all members keeps a group together. Rules: a group keeps its zone for as long as its
-members are asked about without a break; a member for which kube-scheduler offers no node there ends the try, and the
-next try has another zone. Which one is decided in `scoring.native`.
+members are asked about without a break; a member for which kube-scheduler offers no node there loses the try, and the
+next try has another zone. It begins after a break, or soon after the loss: kube-scheduler may try a group of its own
+again at once, hundreds of times a second (seen on 1.36.3), and would then never leave a break. Which zone comes next is
+decided in `scoring.native`.
 """
 
 from collections import OrderedDict
@@ -17,7 +19,7 @@ from scoring.policy import Policy, ZonePolicy, gang_options
 from scoring.snapshot import Snapshot
 
 TRY_S = 0.5
-"""Members asked about with less than this between them belong to one try: kube-scheduler backs off for 1 s or more."""
+"""Members asked about with less than this between them belong to one try; it also ends so long after it was lost."""
 _KEPT = 1024
 
 
@@ -27,6 +29,12 @@ class _Try:
     last_s: float
     failed: set[ZoneName] = field(default_factory=set)
     """Zones of earlier tries, and of this one when it is lost"""
+    lost_s: float = float("inf")
+    """When a member found no node there first"""
+
+    def over(self, now_s: float) -> bool:
+        """Whether whoever comes now begins another one."""
+        return now_s - self.last_s >= TRY_S or now_s - self.lost_s >= TRY_S
 
 
 class NativeZones:
@@ -72,7 +80,7 @@ class NativeZones:
         Empty: not in this try. `now_s` is monotonic. Cost: O(asked); for the first member of a try as planning a gang.
         """
         known = self._tries.get(gang.key)
-        if known is None or now_s - known.last_s >= TRY_S:
+        if known is None or known.over(now_s):
             known = self._begin(gang, snapshot, policy, memo, known, now_s)
         known.last_s = now_s
         if known.zone is None:
@@ -81,6 +89,7 @@ class NativeZones:
         near = [name for name in asked if name in table.index and table.nodes[table.index[name]].zone == known.zone]
         if not near:
             known.failed.add(known.zone)
+            known.lost_s = min(known.lost_s, now_s)
         return near if len(near) < len(asked) else None
 
     def _begin(

@@ -65,6 +65,22 @@ async def test_a_zone_that_fills_up_in_the_middle_is_not_mixed_with_another() ->
         assert [zones(world, name) for name in names] == [{other}] * 3
 
 
+async def test_a_lost_try_ends_though_kube_scheduler_leaves_no_break() -> None:
+    """It may try a group of its own again at once, for ever: the other zone's turn comes within a second."""
+    async with running(*NODES) as world:
+        names = group(world)
+        await world.settle()
+        [first] = zones(world, names[0])
+        [other] = {"a", "b"} - {first}
+        left = [f"{other}{i}" for i in range(3)]  # kube-scheduler knows that the first zone is full
+        lost = 0
+        while (found := [zones(world, name, left) for name in names]) == [set()] * 3 and lost < 100:
+            lost += 1
+            await world.settle(0.01)
+        assert found == [{other}] * 3
+        assert lost > 10, "a group of many members is not torn apart in the middle"
+
+
 async def test_when_no_zone_did_all_are_tried_again() -> None:
     """A wrong guess costs a try, never the group."""
     async with running(*NODES) as world:
