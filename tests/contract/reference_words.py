@@ -4,7 +4,6 @@ from enum import Enum
 
 from extender.controller.events import _ACTIONS, _NORMAL, REPEAT_S, REPORTER, Happening
 from extender.controller.owners import Refusal
-from extender.convert.vocabulary import VOCABULARY, Use
 from extender.dispatch import DEBUG_BINDS_NOTHING
 from extender.elastic.kinds.seen import State, Unsafe
 from extender.elastic.records import Stage
@@ -16,10 +15,11 @@ from scoring.reasons import Reason
 from scoring.scaling.reasons import No
 from scoring.waits import JobState
 from tests.contract.reference_text import code, members, table, told
+from tests.contract.vocabulary import VOCABULARY, Use
 
 _ANNOTATIONS = """# Annotations, labels, gates
 
-Every word by which objects and netgang speak to each other, from `extender/convert/vocabulary.py`. An annotation
+Every word by which objects and netgang speak to each other, from `tests/contract/vocabulary.py`. An annotation
 `netgang.io/…` that is not here is told in the Event OptionIgnored and in `/v1/explain`, and so is a value that is not
 understood; what stands under "without it" then counts. Which gang mark wins where a pod has several is in
 [concepts](../concepts.md).

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extender.convert.vocabulary import VOCABULARY
 from extender.settings import Settings
 from extender.telemetry import Telemetry
 from tests.contract import reference
+from tests.contract.vocabulary import VOCABULARY
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
