@@ -43,27 +43,15 @@ def helm(tmp_path: Path) -> Helm:
 COMPONENTS = "manifests/components/**/kustomization.yaml"
 ON = {"enabled": True}
 OWN = ("elastic", "explain", "provisioning", "restart", "debug-auth", "flow-schema", "monitoring")
+VALUES = ("elastic", "explain", "provisioning", "restart", "debugAuth", "flowSchema", "monitoring")
+"""The same, as the chart's values name them"""
 ALIKE: dict[str, tuple[str, tuple[str, ...], Mapping[str, Any]]] = {  # case: (overlay, components, values)
     "second scheduler": ("second-scheduler", (), {}),
     "second scheduler with everything": (
         "second-scheduler",
         (*OWN, "tls", "reports", "gate-policy", "scheduler-name-policy"),
         {
-            **dict.fromkeys(
-                (
-                    "elastic",
-                    "explain",
-                    "provisioning",
-                    "restart",
-                    "debugAuth",
-                    "flowSchema",
-                    "monitoring",
-                    "tls",
-                    "reports",
-                ),
-                ON,
-            ),
-            **dict.fromkeys(("gates", "namespaces"), ON),
+            **dict.fromkeys((*VALUES, "tls", "reports", "gates", "namespaces"), ON),
         },
     ),
     "second scheduler with monitoring alone": ("second-scheduler", ("monitoring",), {"monitoring": ON}),
@@ -73,20 +61,7 @@ ALIKE: dict[str, tuple[str, tuple[str, ...], Mapping[str, Any]]] = {  # case: (o
         (*OWN, "tls/netgang", "gate-policy-default-scheduler"),
         {
             "nodeName": "control-plane",
-            **dict.fromkeys(
-                (
-                    "elastic",
-                    "explain",
-                    "provisioning",
-                    "restart",
-                    "debugAuth",
-                    "flowSchema",
-                    "monitoring",
-                    "tls",
-                    "gates",
-                ),
-                ON,
-            ),
+            **dict.fromkeys((*VALUES, "tls", "gates"), ON),
         },
     ),
     "managed resource": ("managed-resource", (), {}),

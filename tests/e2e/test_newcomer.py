@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from testbed.build import ensure_all
 from testbed.programs import CORE
 from testbed.progress import ShownProgress
 from tests.newcomer.document import Walk, commands
-from tests.newcomer.walk import DOCUMENTS, ROOT, Newcomer, PortTaken, check_port
+from tests.newcomer.walk import DOCUMENTS, ROOT, Newcomer, check_port
 
 LEFT_BY_THE_CLUSTER = ROOT / "build" / "cluster.env"
 
@@ -29,14 +28,9 @@ def built() -> None:
 def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
     """Two terminals, for which this environment is up to date: a test must not reinstall what it runs in.
 
-    Skipped if the documents' port is taken, because what they print can only be typed as it is; CI has to free it.
+    Fails with the way out if the documents' port is taken: what they print can only be typed as it is.
     """
-    try:
-        check_port()
-    except PortTaken as taken:
-        if os.environ.get("CI", "").lower() == "true":
-            raise
-        pytest.skip(f"NOT TESTED as a newcomer would: {taken}")
+    check_port()
     place = {"MAKEFLAGS": "--old-file=.venv/.synced", "TMPDIR": str(tmp_path)}
     with Newcomer(environment=place) as one:
         yield one

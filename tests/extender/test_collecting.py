@@ -82,7 +82,10 @@ async def test_what_was_there_at_the_start_is_set_aside() -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-@pytest.mark.skipif(not can_watch_memory(), reason="this system does not say how much memory a process has")
+@pytest.mark.skipif(
+    not can_watch_memory(),
+    reason="no /proc/self/statm here: the interpreter then collects by itself, and nothing of this runs",
+)
 def test_memory_is_what_the_kernel_counts() -> None:
     """Touched pages count."""
     before = resident_bytes()
