@@ -60,7 +60,7 @@ def borrowed(memo: Memo) -> Memo:
     looks, so it is found again: as planning everything once without a memo. Cost: copying references.
     """
     return Memo(
-        asks=dict(memo.asks),
+        wishes=memo.wishes.copy(),
         scores=dict(memo.scores),
         toward=dict(memo.toward),
         pairs=memo.pairs,

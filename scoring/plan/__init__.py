@@ -18,9 +18,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang, GangSource, MemberClass, Role
-from scoring.plan.ask import Ask
-from scoring.plan.counted import Counted
+from scoring.model import MemberClass, Role
+from scoring.plan.crowd import Crowd, still_waiting
 from scoring.plan.decide import decided, refused_at_once
 from scoring.plan.later import Later
 from scoring.plan.memo import Memo
@@ -34,8 +33,6 @@ from scoring.snapshot import Snapshot
 
 __all__ = ["Admission", "Memo", "Plan", "Waiting", "plan", "plan_in_steps", "take_admissions", "take_commitments"]
 
-_ASKS_A_STEP = 32
-"""Gangs whose wishes are read between two steps."""
 _REFUSED_A_STEP = 8
 """Gangs that are refused one after the other between two steps."""
 
@@ -75,23 +72,25 @@ def plan_in_steps(
     committed = take_commitments(run)
     admitted: dict[GangKey, Admission] = {}
     waiting: dict[GangKey, Waiting] = {}
-    asks: list[Ask] = []
-    for number, gang in enumerate(snapshot.gangs.values()):
-        if _concerns_us(gang):
-            ask = run.ask(gang)
-            if ask.pending:
-                asks.append(ask)
-        if number % _ASKS_A_STEP == _ASKS_A_STEP - 1:
-            yield from run.pause()
+    asks = yield from memo.wishes.pending(snapshot.gangs, policy, run.table.index, pause=run.pause)
+    yield from run.pause()
     turns = Turns(run, now_s=now_s, previous=previous)
     yield from turns.in_order(asks)
     kept = previous.admitted if previous is not None and previous.network_version == snapshot.network.version else {}
     yield from run.pause()
     later = Later(run, [(ask, kept[ask.gang.key]) for ask in asks if ask.gang.key in kept])
     yield from run.pause()
-    counted = Counted(run, asks)
+    crowd = Crowd(run, asks, turns, later, previous=previous)
     known = previous.waiting if previous is not None else {}
-    for rank, ask in enumerate(turns.each(asks), start=1):
+    rank = 0
+    while rank < len(asks):
+        told = crowd.waiting(rank)
+        if told:
+            waiting.update(told)
+            rank += len(told)
+            yield from run.pause()
+            continue
+        ask, rank = turns.begin(asks[rank]), rank + 1
         key = ask.gang.key
         before = kept.get(key)
         later.begin(key)
@@ -104,12 +103,12 @@ def plan_in_steps(
             continue
         if outcome is None:
             later.settle()
-            outcome = counted.refusal(rank - 1) if before is None and not held else None
+            outcome = crowd.refusal(rank - 1) if before is None and not held else None
         if outcome is None:
             outcome = yield from decided(run, ask, before, later, committed=committed.get(key, ()), now_s=now_s)
         if isinstance(outcome, Refused):
             outcome = turns.refused(ask, outcome, later)
-            waiting[key] = _waiting(known.get(key), key, rank, outcome)
+            waiting[key] = still_waiting(known.get(key), key, rank, outcome)
             if rank % _REFUSED_A_STEP:
                 continue
         else:
@@ -122,21 +121,6 @@ def plan_in_steps(
         node_of.update(admission.members)
     partial = frozenset(ask.gang.key for ask in asks if ask.partial)
     return Plan(snapshot.version, snapshot.network.version, admitted, waiting, node_of, partial, turns.holds)
-
-
-def _waiting(known: Waiting | None, key: GangKey, rank: int, refused: Refused) -> Waiting:
-    """What a refused gang is told; the same object where it is what it was told before."""
-    if known is not None and known.rank == rank and known.reason is refused.reason and known.detail == refused.detail:
-        return known
-    return Waiting(key, rank, refused.reason, refused.detail)
-
-
-def _concerns_us(gang: Gang) -> bool:
-    """Native groups are started by kube-scheduler itself; other schedulers' pods are load (S1).
-
-    A gang that is ours in part is told so: its problem is its answer.
-    """
-    return (gang.own or gang.problem is not None) and gang.source is not GangSource.NATIVE
 
 
 def take_commitments(run: Run, *, besides: GangKey | None = None) -> dict[GangKey, tuple[tuple[Role, NodeName], ...]]:

@@ -36,10 +36,13 @@ class Board:
 
     def __init__(self) -> None:
         self._runs = 0
+        self.epoch = 0
+        """As long as it stays, a class keeps its row"""
         self._forget(())
 
     def _forget(self, axis: tuple[object, ...]) -> None:
         """Begin anew."""
+        self.epoch += 1
         self._axis = axis
         self._layout: Hashable = None
         self._slots = Slots()
@@ -143,6 +146,11 @@ class Board:
             known[place] = None
         self._used[at[here]] = self._runs
         return known
+
+    def use(self, rows: Ints, filters: Ints) -> NDArray[np.bool_]:
+        """Ask about classes by rows that `row` gave in this epoch; tells which of them still have these filters."""
+        self._used[rows] = self._runs
+        return np.asarray(self._filter_of[rows] == filters)
 
     def sums(self, rows: Ints) -> Ints:
         """Members of these classes that fit each zone, (classes, zones), not to be written.
@@ -276,6 +284,7 @@ class Board:
             return known
         oldest = self._runs - _FORGOTTEN_AFTER
         self._leavers = np.flatnonzero(self._used < oldest).tolist()
+        self.epoch += bool(self._leavers)
         for row in self._leavers:
             del self._row[self._number_of[row]]
         self._filters.keep_only({filtered, *self._filter_of[list(self._row.values())].tolist()})

@@ -6,183 +6,185 @@ does not tell are left to it. What was found ahead holds until room is taken; so
 nobody took any, and not at all right after somebody did.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.ids import ZoneName
+from scoring.ids import NO_ZONE, ZoneName
 from scoring.network import Ints
 from scoring.plan.ask import Ask
-from scoring.plan.outcome import Refused
-from scoring.plan.place import impossible, no_room, possible
-from scoring.plan.refusals import Prospect, countable
+from scoring.plan.columns import COUNTABLE, MOST_CLASSES, NOBODY, NOT_COUNTED, OTHERWISE, UNKNOWN
+from scoring.plan.place import possible
+from scoring.plan.refusals import countable
 from scoring.plan.run import Run, When
 from scoring.plan.zones import kind_of
-from scoring.reasons import Reason
 
 _FIRST = 16
 """Gangs looked at together at first"""
 _MOST = 256
 _NEW = 16
 """Gangs seen for the first time among them, at most: each of them costs as much as a hundred known ones"""
-_WORDS = 4
-"""Answers kept of each gang: a full cluster, some room that others were given, and full again"""
+Bools: TypeAlias = NDArray[np.bool_]
+StillShort: TypeAlias = Callable[[Ints, Ints], Bools]
+"""Rows (gangs, classes) on the board, members of each → which gangs would have no room if nothing were held either"""
+LOOK, IMPOSSIBLE = -3, -2
+"""In place of a code: somebody must look for a place; no room would ever do"""
 
 
 class Counted:
-    """Answers to the gangs of one run, by their places in its order."""
+    """What counting says of the gangs of one run, by their places in its order."""
 
-    def __init__(self, run: Run, asks: Sequence[Ask]) -> None:
-        self._run, self._asks = run, asks
-        self._begin = 0
-        self._answers: list[tuple[int, Refused] | None] = []
-        """Number of the kind and answer of the gangs from `_begin` on"""
+    def __init__(self, run: Run, asks: Sequence[Ask], *, still_short: StillShort) -> None:
+        self._run, self._still_short = run, still_short
+        self.columns = run.memo.columns = run.memo.columns.arranged(asks)
+        self.begin, self.end = 0, 0
+        """Places that were looked at"""
+        self.codes: Ints = np.zeros(0, np.int64)
+        """Of the gangs from `begin` on: `LOOK`, `IMPOSSIBLE`, or ((members · zones) + zone) · 2 + 1 if there was room
+        before gangs ahead were given theirs: the zone that has most room, and the members that it has room for"""
+        self.last_word: Bools = np.zeros(0, np.bool_)
+        """Whether they would be told the same if nothing were held for others"""
         self._moment: object = run.room.moment
         """Of the room that they are about"""
         self._width = _FIRST
-        self._allowed: dict[tuple[ZoneName, ...] | None, NDArray[np.bool_]] = {}
-        """zones that a gang names → (zones,): those that it may use"""
+        self._allowed: dict[int, Bools] = {}
+        """number of a set of zones → (zones,): those that who names them may use"""
 
-    def refusal(self, place: int) -> Refused | None:
-        """Why the gang is refused; `None`: somebody must look for a place for it."""
+    def looked_at(self, place: int) -> bool:
+        """Count, unless it is done already; false right after room was taken: who comes next may be given some too."""
         moment = self._run.room.moment
         if moment != self._moment:
-            self._moment, self._answers, self._width = moment, [], 0
-            return None  # whoever comes after somebody that was given room may well be given room too
-        at = place - self._begin
-        if not 0 <= at < len(self._answers):
-            self._width = min(max(4 * self._width, 4), _MOST) if self._answers or not self._width else self._width
-            self._begin, at = place, 0
-            self._answers = self._look(self._asks[place : place + self._width])
-        found = self._answers[at]
-        # The first of a kind, in its turn, answers for all that ask for the same: room only shrinks during a run.
-        return None if found is None else self._run.refused.setdefault(*found)
+            self._moment, self._width, self.begin, self.end = moment, 0, place, place
+            return False
+        if not self.begin <= place < self.end:
+            self._width = min(max(4 * self._width, 4), _MOST) if self.end or not self._width else self._width
+            self._look(place, min(place + self._width, len(self.columns.asks)))
+        return True
 
-    def _look(self, asks: Sequence[Ask]) -> list[tuple[int, Refused] | None]:
-        """The answers to the first of some gangs. Cost: O(classes · zones), besides what the boards count anew."""
-        run = self._run
-        answers: list[tuple[int, Refused] | None] = []
-        found: list[tuple[int, Prospect]] = []
-        left = _NEW
-        for place, ask in enumerate(asks):
-            one, is_new = self._prospect(ask)
-            answer = run.refused.get(one.kind) if one is not None else None
-            answers.append((one.kind, answer) if one is not None and answer is not None else None)
-            if one is not None and answer is None:
-                found.append((place, one))
-                left -= is_new or (len(one.classes) > 1 and one.could[0] is not run.table)
-            if not left:
-                break
-        for (place, one), answer in self._answered(found):
-            answers[place] = (one.kind, answer)
-        return answers
-
-    def _rows(self, found: Sequence[Prospect], when: When) -> list[list[int] | None]:
-        """The rows of each one's classes on the board of that moment; `None`: the board does not count it."""
-        rows = iter(
-            self._run.fits.rows(
-                [one for each in found for one in each.classes],
-                [one for each in found for one in each.numbers],
-                [one for each in found for one in each.filters],
-                when=when,
-            )
-        )
-        listed = [[row for _ in each.counts if (row := next(rows)) is not None] for each in found]
-        return [at if len(at) == len(each.counts) else None for at, each in zip(listed, found, strict=True)]
-
-    def _answered(self, found: Sequence[tuple[int, Prospect]]) -> list[tuple[tuple[int, Prospect], Refused]]:
-        """Those of the gangs that are refused by counting, with the answer."""
-        run, board = self._run, self._run.fits.board
-        rows = self._rows([one for _, one in found], When.NOW)
-        counted = [(one, at) for one, at in zip(found, rows, strict=True) if at is not None]
-        if not counted:
-            return []
-        gangs = [one for (_, one), _ in counted]
-        at, first, counts = _flat([at for _, at in counted], gangs)
-        allowed = np.array([self._zones(one) for one in gangs])
-        now = board.sums(at)
-        closed = ~((np.minimum.reduceat(now - counts, first) >= 0) & allowed).any(axis=1)
-        held = np.where(allowed, np.add.reduceat(np.minimum(now, counts), first), -1)
-        best = held.shape[1] - 1 - held[:, ::-1].argmax(axis=1)  # the last by name among equals
-        most = held[np.arange(len(gangs)), best]
-        behind = np.zeros(len(gangs), np.bool_)
+    def _look(self, begin: int, end: int) -> None:
+        """Count for the first of some gangs. Cost: O(classes · zones), besides what the boards count anew."""
+        run, lines = self._run, self.columns
+        board = run.fits.shown(When.NOW)
+        lines.renew(run.table, run.zones)
+        end = self._learned(begin, end)
+        some, many = slice(begin, end), end - begin
+        rows = self._rows(some, When.NOW)
+        counts, allowed = lines.counts[some, : rows.shape[1]], self._zones(lines.zone_set[some])
+        counted = (lines.state[some] == COUNTABLE) & (rows != NOT_COUNTED).all(axis=1)
         taken = run.taken.zones_taken()
-        if run.taken.any_taken:
-            start = board.sums_if(at, *run.taken.taken_from(), When.AT_START)
-            behind = ((np.minimum.reduceat(start - counts, first) >= 0) & allowed & taken).any(axis=1)
-        self._learn_could(gangs, allowed)
-        told = zip(counted, (closed & (most >= 0)).tolist(), best.tolist(), most.tolist(), behind.tolist(), strict=True)
-        return [
-            (one, self._said(one[1], Reason.BEHIND if was_there else Reason.NO_ROOM, zone, members))
-            for (one, _), refused, zone, members, was_there in told
-            if refused
-        ]
+        short, was_short = np.zeros(allowed.shape, np.bool_), np.zeros(allowed.shape, np.bool_)
+        held = np.zeros(allowed.shape, np.int64)
+        for row, count in zip(rows.T, counts.T, strict=True):
+            at = np.flatnonzero(row >= 0)
+            if not len(at):
+                continue
+            members, now = count[at][:, None], board.sums(row[at])
+            short[at] |= now < members
+            held[at] += np.minimum(now, members)
+            if run.taken.any_taken:
+                was_short[at] |= board.sums_if(row[at], *run.taken.taken_from(), When.AT_START) < members
+        held = np.where(allowed, held, -1)
+        best = len(run.zones) - 1 - held[:, ::-1].argmax(axis=1) if run.zones else np.zeros(many, np.int64)
+        most = held.max(axis=1, initial=-1)  # the last by name among equals
+        refused: Bools = counted & (short | ~allowed).all(axis=1) & (most >= 0)
+        behind = (~was_short & allowed & taken).any(axis=1) & run.taken.any_taken
+        self._learn_could(some, refused, allowed)
+        could = lines.could[some] == 1
+        codes = np.where(could, (most * len(run.zones) + best) * 2 + behind, IMPOSSIBLE)
+        self.codes = np.where(refused, codes, LOOK)
+        self.last_word = self._still_short(rows, counts)
+        self.begin, self.end = begin, end
 
-    def _learn_could(self, gangs: Sequence[Prospect], allowed: NDArray[np.bool_]) -> None:
-        """Find out who would fit one of its zones if no pod ran, where that is not known of these nodes."""
-        run = self._run
-        table = run.table
-        if all(one.could[0] is table for one in gangs):
+    def _learned(self, begin: int, end: int) -> int:
+        """Look at gangs that were not looked at before, but not at too many; gives where to end."""
+        lines = self.columns
+        some = slice(begin, end)
+        several = (lines.numbers[some, 1] >= 0) & (lines.could[some] < 0)
+        costly = np.flatnonzero((lines.state[some] == UNKNOWN) | several)
+        if len(costly) > _NEW:
+            end = begin + int(costly[_NEW])
+        for place in (begin + np.flatnonzero(lines.state[begin:end] == UNKNOWN)).tolist():
+            self._learn(place)
+        return end
+
+    def _learn(self, place: int) -> None:
+        """Write the gang's line."""
+        memo, lines = self._run.memo, self.columns
+        ask = lines.asks[place]
+        lines.keys[place], lines.state[place] = ask.gang.key, OTHERWISE
+        if not countable(ask) or len(ask.need) > MOST_CLASSES:
             return
-        rows = self._rows(gangs, When.EMPTY)
-        places = [place for place, at in enumerate(rows) if at is not None]
-        some = [gangs[place] for place in places]
-        enough = np.ones(len(gangs), np.bool_)
-        if some:
-            at, first, counts = _flat([at for at in rows if at is not None], some)
-            sums = run.memo.empty_board.sums(at)
-            enough[places] = ((np.minimum.reduceat(sums - counts, first) >= 0) & allowed[places]).any(axis=1)
-        for one, at_rows, may in zip(gangs, rows, enough.tolist(), strict=True):
-            if one.could[0] is not table:
-                sure = not may or (at_rows is not None and len(one.classes) == 1)
-                one.could = (table, may if sure else possible(run, one.ask, kind_of(run, one.ask)))
+        lines.state[place] = COUNTABLE
+        lines.zone_set[place] = lines.set_number(ask.options.zones)
+        wish = kind_of(self._run, ask).wish
+        lines.classes[place] = tuple([member_class for member_class, _ in wish.classes])
+        for at, (member_class, count) in enumerate(wish.classes):
+            lines.numbers[place, at] = memo.number(member_class)
+            lines.filters[place, at] = memo.filter_number(member_class)
+            lines.counts[place, at] = count
 
-    def _said(self, one: Prospect, reason: Reason, zone: int, members: int) -> Refused:
-        """The refusal in words, the same ones for as long as they are right."""
-        name = self._run.zones[zone]
-        key = (reason, name, members) if one.could[1] else Reason.IMPOSSIBLE
-        known = one.said.get(key)
-        if known is None:
-            known = no_room(reason, name, members, one.size) if one.could[1] else impossible(one.size)
-            if len(one.said) >= _WORDS:
-                one.said.pop(next(iter(one.said)))
-            one.said[key] = known
-        return known
+    def _rows(self, some: slice, when: When) -> Ints:
+        """Rows of the classes of some gangs on the board of that moment: (gangs, classes), as in the columns."""
+        fits, lines = self._run.fits, self.columns
+        board = fits.shown(when)
+        there = lines.used(some)
+        width = there.shape[1]
+        rows = lines.rows_on(board, empty=when is When.EMPTY)[some, :width]
+        numbers, filters = lines.numbers[some, :width], lines.filters[some, :width]
+        excluded = fits.excluded(when)
+        common = there
+        if excluded:
+            common = there & np.array([[one not in excluded for one in each] for each in numbers.tolist()], np.bool_)
+        wanted = np.zeros(rows.shape, np.int64)
+        for key in set(filters[common].tolist()):
+            alike = common & (filters == key)
+            gang, at = np.unravel_index(int(alike.argmax()), alike.shape)
+            wanted[alike] = fits.filter(key, lines.classes[some.start + int(gang)][int(at)], when)
+        known = common & (rows >= 0)
+        known[known] = board.use(rows[known], wanted[known])
+        new = there & ~known
+        if new.any():
+            classes = [lines.classes[some.start + gang][at] for gang, at in np.argwhere(new).tolist()]
+            found = fits.rows(classes, numbers[new].tolist(), filters[new].tolist(), when=when)
+            rows[new] = [NOT_COUNTED if row is None else row for row in found]
+        return rows
 
-    def _prospect(self, ask: Ask) -> tuple[Prospect | None, bool]:
-        """The gang's prospect, and whether it was made just now."""
-        memo = self._run.memo
-        seen = memo.refusals.seen(ask)
-        if seen is not None:
-            return seen[1], False
-        if not countable(ask):
-            return memo.refusals.note(ask, None), False
-        kind = kind_of(self._run, ask)
-        classes, counts = zip(*kind.wish.classes, strict=True)
-        made = Prospect(
-            ask=ask,
-            kind=memo.refusals.tell(ask, kind.key),
-            classes=classes,
-            numbers=tuple([memo.number(one) for one in classes]),
-            filters=tuple([memo.filter_number(one) for one in classes]),
-            counts=counts,
-            size=kind.wish.size,
-            zones=ask.options.zones,
-        )
-        return memo.refusals.note(ask, made), True
+    def _learn_could(self, some: slice, refused: Bools, allowed: Bools) -> None:
+        """Find out which of the refused would fit one of its zones if no pod ran, where that is not known yet."""
+        run, lines = self._run, self.columns
+        could = lines.could[some]
+        unknown = refused & (could < 0)
+        if not unknown.any():
+            return
+        rows = self._rows(some, When.EMPTY)
+        board = run.fits.shown(When.EMPTY)
+        short = np.zeros(allowed.shape, np.bool_)
+        for row, count in zip(rows.T, lines.counts[some, : rows.shape[1]].T, strict=True):
+            at = np.flatnonzero(unknown & (row >= 0))
+            if len(at):
+                short[at] |= board.sums(row[at]) < count[at][:, None]
+        enough = np.asarray((~short & allowed).any(axis=1))
+        sure = ~enough | ((rows != NOT_COUNTED).all(axis=1) & (lines.numbers[some, 1] == NOBODY))
+        could[unknown] = enough[unknown]
+        for place in (some.start + np.flatnonzero(unknown & ~sure)).tolist():
+            ask = lines.asks[place]
+            lines.could[place] = possible(run, ask, kind_of(run, ask))
 
-    def _zones(self, one: Prospect) -> NDArray[np.bool_]:
-        known = self._allowed.get(one.zones)
-        if known is None:
-            known = self._allowed[one.zones] = np.zeros(len(self._run.zones), np.bool_)
-            known[self._run.columns(self._run.candidate_zones(one.ask))] = True
-        return known
+    def _zones(self, sets: Ints) -> Bools:
+        """(gangs, zones): those that each may use."""
+        known = self._allowed
+        wanted = set(sets.tolist())
+        if not wanted <= known.keys():
+            for named, number in self.columns.sets.items():
+                if number in wanted:
+                    known[number] = np.array([_may_use(zone, named) for zone in self._run.zones], np.bool_)
+        if len(wanted) == 1:
+            return np.repeat(known[int(sets[0])][None, :], len(sets), axis=0)
+        return np.array([known[number] for number in sets.tolist()])
 
 
-def _flat(rows: Sequence[Sequence[int]], gangs: Sequence[Prospect]) -> tuple[Ints, Ints, Ints]:
-    """Rows of all classes of all gangs, where each gang's begin, and each class's members as a column."""
-    lengths = [len(at) for at in rows]
-    counts = np.array([count for one in gangs for count in one.counts], np.int64)
-    at = np.array([row for some in rows for row in some], np.int64)
-    return at, np.cumsum([0, *lengths[:-1]]), counts[:, None]
+def _may_use(zone: ZoneName, named: tuple[ZoneName, ...] | None) -> bool:
+    """Whether a gang that names these zones, or none, may use the zone: as `Ground.candidate_zones` has it."""
+    return zone != NO_ZONE if named is None else zone in named

@@ -102,18 +102,12 @@ def _any_place(run: Run, ask: Ask, *, now_s: float) -> Steps[Placed | Refused]:
         zones = run.zones_of(node for _, node in ask.siblings)
         more = place_more(run, ask, zones, ()) if zones else place_rest(run, ask)
         return more or Refused(Reason.SURPLUS, "the minimum runs; more members start when there is room")
-    # Room only shrinks during a run: the same wish that was refused once is refused again without looking.
-    known = run.refusal(ask)
+    known = run.refusal(ask, lambda: kind_of(run, ask).key)
     if known is not None:
         return known
-    kind = kind_of(run, ask)
-    if kind.refused is not None and kind.refused.reason is not Reason.SPILL_WAIT:
-        run.refuse(ask, kind.key, kind.refused)
-        return kind.refused
     outcome = yield from place_minimum_in_steps(run, ask, now_s=now_s)
     if isinstance(outcome, Refused):
-        kind.refused = outcome
-        run.refuse(ask, kind.key, outcome)
+        run.refuse(ask, kind_of(run, ask).key, outcome)
         return outcome
     return _with_more(run, ask, outcome)
 

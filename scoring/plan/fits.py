@@ -52,10 +52,6 @@ class Fits:
         """All that the nodes have; made when it is asked for first"""
         self._classes: dict[int, _Known] = {}
         """id(member class) → what the board knows it by; the class is kept alive"""
-        self._supposed: dict[Hashable, tuple[int, list[int]]] = {}
-        """key of a supposition → the board's version, and by row what `most_if` says"""
-        self._looked_up: set[int] = set()
-        """Numbers of classes whose filter, and row, the board was told of in this run"""
         self._filters: dict[int, NDArray[np.bool_]] = {}
         """number of a filter → nodes that it lets through, where none of them refused the class"""
         self._allowed: dict[int, NDArray[np.bool_]] = {}
@@ -106,24 +102,6 @@ class Fits:
             fits[c] = np.bincount(self._ground.zone_number, weights=there, minlength=zones).astype(np.int64)
         return fits
 
-    def most_if(self, member_class: MemberClass, nodes: Ints, free: Ints, columns: Ints, key: Hashable) -> int | None:
-        """Most members of the class that would fit one of the zones `columns` if `nodes` had the room `free`.
-
-        `None`: somebody has to count. `key` stands for all of that until room is taken. Cost: for all classes that
-        the board knows at once, then next to nothing.
-        """
-        known, number = self._supposed.get(key), self._ground.memo.number(member_class)
-        if known is not None and known[0] == self.board.version and number in self._looked_up:
-            row = self.board.row_of(number)
-        else:
-            row = self.row(member_class)
-        if row is None:
-            return None
-        if known is None or known[0] != self.board.version or row >= len(known[1]):
-            sums = self.board.sums_if(np.arange(self.board.classes), nodes, free, key)
-            known = self._supposed[key] = (self.board.version, sums[:, columns].max(axis=1, initial=0).tolist())
-        return known[1][row]
-
     def row(self, member_class: MemberClass, when: When = When.NOW) -> int | None:
         """The class's row on the board of that moment; `None`: no board can count it."""
         known = self._known_class(member_class)
@@ -138,20 +116,31 @@ class Fits:
         self, classes: Sequence[MemberClass], numbers: Sequence[int], filters: Sequence[int], *, when: When
     ) -> list[int | None]:
         """`row` of many classes; at hand are the memo's numbers of these and of their filters."""
-        empty = when is When.EMPTY
-        excluded = frozenset[int]() if empty else self._excluded
-        board, known = self.shown(when), self._allowed if empty else self._filters
+        excluded = self.excluded(when)
+        shown = {}
         for member_class, number, key in zip(classes, numbers, filters, strict=True):
-            if key not in known and number not in excluded:
-                known[key] = self.mask(member_class, when)
-        shown = {key: board.put(key, known[key]) for key in set(filters) if key in known}
-        found = board.rows(numbers, [shown.get(key, -1) for key in filters])
+            if key not in shown and number not in excluded:
+                shown[key] = self.filter(key, member_class, when)
+        found = self.shown(when).rows(numbers, [shown.get(key, -1) for key in filters])
         for place, row in enumerate(found):
             if row is None or numbers[place] in excluded:
                 found[place] = self.row(classes[place], when)
-        if not empty:
-            self._looked_up.update(numbers)
         return found
+
+    def filter(self, key: int, member_class: MemberClass, when: When) -> int:
+        """The board's number, in this run, of the filter `key` (the memo's number); `member_class` is one that has it.
+
+        Not for classes that are `excluded` somewhere.
+        """
+        known = self._allowed if when is When.EMPTY else self._filters
+        mask = known.get(key)
+        if mask is None:
+            mask = known[key] = self.mask(member_class, when)
+        return self.shown(when).put(key, mask)
+
+    def excluded(self, when: When) -> frozenset[int]:
+        """Numbers of classes that nodes have refused."""
+        return frozenset() if when is When.EMPTY else self._excluded
 
     def shown(self, when: When) -> Board:
         """The board of the room of now, or, for `EMPTY`, of all that the nodes have."""

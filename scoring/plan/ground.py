@@ -43,7 +43,7 @@ class Ground:
 
     def ask(self, gang: Gang) -> Ask:
         """What the gang asks of the planner now."""
-        return self.memo.ask(gang, self.policy, self.table.index)
+        return self.memo.wishes.of(gang, self.policy, self.table.index)
 
     def candidate_zones(self, ask: Ask) -> tuple[ZoneName, ...]:
         """Zones the gang may use: its placed members' (it stays whole), else those it allows, else all with a name."""

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scoring.ids import GangKey, NodeName, ResourceName, ZoneName
 from scoring.network import Ints
@@ -64,7 +65,8 @@ class Holds:
         self._claimed: dict[GangKey, _Kept] = {}
         self._given: dict[int, tuple[object, Ints, Ints]] = {}
         """id of what is kept → a moment of the room, the room of its rows if it were given back, its zones' places"""
-        self._explained: dict[int, tuple[Refused, Refused]] = {}
+        self._explained: dict[int, tuple[object, Refused | None]] = {}
+        """number of a kind of gangs → a moment of the room, and what `_explain` says of them then"""
 
     @property
     def made(self) -> dict[GangKey, Hold]:
@@ -121,40 +123,70 @@ class Holds:
 
     def explained(self, ask: Ask, refused: Refused) -> Refused:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were held."""
-        if not (self._kept or self._claimed) or refused.reason not in WANTS_ROOM:
+        if not self or refused.reason not in WANTS_ROOM:
             return refused
-        known = self._explained.get(id(refused))
-        if known is None or known[0] is not refused:
-            known = self._explained[id(refused)] = (refused, self._explain(ask, refused))
-        return known[1]
+        kind, moment = self._run.kind_number(ask, lambda: kind_of(self._run, ask).key), self._run.room.moment
+        known = self._explained.get(kind)
+        if known is None or known[0] != moment:
+            known = self._explained[kind] = (moment, self._explain(ask))
+        return known[1] or refused
 
-    def _explain(self, ask: Ask, refused: Refused) -> Refused:
+    def _explain(self, ask: Ask) -> Refused | None:
+        """The refusal of a gang that would have room if nothing were held; `None`: it would not."""
         run = self._run
-        for kept in (*self._kept.values(), *self._claimed.values()):
+        for kept in self._all():
             if self._too_little(ask, kept):
                 continue
             kind = kind_of(run, ask)
             free = np.array(run.room.free)
             free[kept.rows] += kept.room
-            for zone in set(kept.hold.zones) & set(kind.allowed):
+            for zone in sorted(set(kept.hold.zones) & set(kind.allowed)):
                 if _fits(run, kind.wish, run.table.zones[zone], free, When.NOW):
                     why = "for which others leave" if kept.claims else "which is STARVING"
                     detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.hold.gang}, {why}"
                     return Refused(Reason.RESERVED, detail)
-        return refused
+        return None
+
+    def still_short(self, rows: Ints, counts: Ints) -> NDArray[np.bool_]:
+        """Of which gangs counting alone tells that `explained` changes nothing.
+
+        `rows` (gangs, classes): of the gangs' classes on the board of now, negative where there is none; `counts`:
+        members of each.
+        """
+        short = np.ones(len(rows), np.bool_)
+        for kept in self._all():
+            less = np.zeros(len(rows), np.bool_)
+            for row, count in zip(rows.T, counts.T, strict=True):
+                at = np.flatnonzero(row >= 0)
+                if len(at):
+                    less[at] |= self._most(row[at], kept) < count[at]
+            short &= less
+        return short
+
+    def __bool__(self) -> bool:
+        """Whether anything is held."""
+        return bool(self._kept or self._claimed)
+
+    def _all(self) -> tuple[_Kept, ...]:
+        return (*self._kept.values(), *self._claimed.values())
 
     def _too_little(self, ask: Ask, kept: _Kept) -> bool:
         """Whether counting alone tells that there would be no room for the gang in any zone of the hold."""
-        run = self._run
         if len(ask.need) != 1 or ask.siblings:
             return False
+        [(member_class, pods)] = ask.need
+        row = self._run.fits.row(member_class)
+        return row is not None and int(self._most(np.array([row]), kept)[0]) < len(pods)
+
+    def _most(self, rows: Ints, kept: _Kept) -> Ints:
+        """Most members of each class that one of the hold's zones would have room for if what is held were free."""
+        run = self._run
         known = self._given.get(id(kept))
         if known is None or known[0] != run.room.moment:
             columns = run.columns(kept.hold.zones)
             known = self._given[id(kept)] = (run.room.moment, run.room.free[kept.rows] + kept.room, columns)
-        [(member_class, pods)] = ask.need
-        most = run.fits.most_if(member_class, kept.rows, known[1], known[2], id(kept))
-        return most is not None and most < len(pods)
+        sums = run.fits.board.sums_if(rows, kept.rows, known[1], id(kept))
+        return np.asarray(sums[:, known[2]].max(axis=1, initial=0))
 
     def _former(self, ask: Ask, wish: Wish) -> Ints | None:
         """Rows of the gang's hold in the previous plan, if it can still serve."""

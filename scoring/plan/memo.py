@@ -6,7 +6,7 @@ and dropping the memo costs time only. Bounded: a table that grows past its limi
 what belongs to an older network version goes when a newer one comes.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from scoring.between import Crossings
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.links import LinkPoints, Links
-from scoring.model import Constraints, Gang, MemberClass
+from scoring.model import Constraints, MemberClass
 from scoring.network import Floats, Ints
-from scoring.plan.ask import Ask, ask_of
 from scoring.plan.board import Board
+from scoring.plan.columns import Columns
 from scoring.plan.footprints import Footprint
 from scoring.plan.refusals import Refusals
 from scoring.plan.standings import Standings
-from scoring.policy import Policy
+from scoring.plan.wishes import Wishes
 from scoring.select import Selected, on_grid
 from scoring.snapshot import NodeTable
 
@@ -50,8 +50,9 @@ class Memo:
     empty_board: Board = field(default_factory=Board)
     """Of the room there would be if no pod ran"""
     refusals: Refusals = field(default_factory=Refusals)
-    asks: dict[GangKey, tuple[Gang, Policy, Mapping[NodeName, int], Ask]] = field(default_factory=dict)
-    """gang → its wish, valid while gang and policy are the same objects and the same members' nodes are gone"""
+    columns: Columns = field(default_factory=Columns.none)
+    """Those of the run before"""
+    wishes: Wishes = field(default_factory=Wishes)
     footprints: dict[GangKey, Footprint] = field(default_factory=dict)
     """gang → what its members take at the place it had last"""
     masks: dict[Hashable, NDArray[np.bool_]] = field(default_factory=dict)
@@ -106,23 +107,10 @@ class Memo:
     vectors: dict[Hashable, Ints | None] = field(default_factory=dict)
     """(number of the axis, class number) → request over that axis"""
 
-    def ask(self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]) -> Ask:
-        """`ask_of`, once per gang object and set of its nodes that are not in `nodes`."""
-        known = self.asks.get(gang.key)
-        same = known is not None and known[0] is gang and known[1] is policy
-        if known is not None and same and known[2] is nodes:
-            return known[3]
-        lost = frozenset(pod.node for pod in gang.members if pod.node is not None and pod.node not in nodes)
-        made = known[3] if known is not None and same and known[3].lost == lost else ask_of(gang, policy, lost=lost)
-        if len(self.asks) >= 20_000:
-            self.asks.clear()
-        self.asks[gang.key] = (gang, policy, nodes, made)
-        return made
-
     def keep_only(self, gangs: Collection[GangKey]) -> None:
         """Forget gangs that are gone, once as many are. Cost: O(known gangs), then."""
-        if len(self.asks) > len(gangs) + len(gangs) // 8 + _GONE_AT_LEAST:
-            self.asks = {key: known for key, known in self.asks.items() if key in gangs}
+        if len(self.wishes.known) > len(gangs) + len(gangs) // 8 + _GONE_AT_LEAST:
+            self.wishes.keep_only(gangs)
             self.footprints = {key: known for key, known in self.footprints.items() if key in gangs}
             self.standings.keep_only(gangs)
             self.refusals.keep_only(gangs)
@@ -130,7 +118,7 @@ class Memo:
 
     def _keep_numbers(self) -> None:
         """Forget numbers of classes that no wish names any more: a pod that is let in is of a class of its own."""
-        parts = [part for _, _, _, ask in self.asks.values() for part in (*ask.need, *ask.more)]
+        parts = [part for _, _, _, ask in self.wishes.known.values() for part in (*ask.need, *ask.more)]
         used = {self.number(member_class) for member_class, _ in parts}
         self.numbers = {one: number for one, number in self.numbers.items() if number in used}
         self.number_of_object = {at: known for at, known in self.number_of_object.items() if known[1] in used}
@@ -252,7 +240,6 @@ class Memo:
         if len(self.numbers) >= _CLASSES or len(self.number_of_object) >= _CLASSES:
             self.numbers.clear()
             self.number_of_object.clear()
-            self.refusals.renumbered()
         number = self.numbers.setdefault(member_class, self.next_number)
         self.next_number = max(self.next_number, number + 1)
         self.number_of_object[id(member_class)] = (member_class, number)

@@ -5,7 +5,7 @@ the memo; what is mutable lives here and ends with the run. Its parts, each over
 by zones), `taken` (what is given away), `fits` (how many members fit where), `scored` (pair scores), `search`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from scoring.plan.footprints import Footprint
 from scoring.plan.ground import Ground
 from scoring.plan.memo import Memo
 from scoring.plan.outcome import Refused
+from scoring.plan.refusals import countable
 from scoring.plan.scored import Scored
 from scoring.plan.search import Search
 from scoring.plan.taken import Taken
@@ -55,8 +56,8 @@ class Run:
         """(zones, score policy) → the same policy with one reference rate for all of them"""
         self.kinds: dict[object, object] = {}
         """What gangs that ask for the same share: `scoring.plan.zones.Kind`; also under the id of a wish, with it"""
-        self.refused: dict[int, Refused] = {}
-        """number of a kind → the answer to the gang before, which is that to all after it: room only shrinks"""
+        self._refused: dict[int, tuple[object, Refused]] = {}
+        """number of a kind → a moment of the room, or `None` for all from then on, and the answer"""
 
     def pause(self) -> Iterator[None]:
         """A moment in which others may have their turn, and plan with the memo from other network data (S15)."""
@@ -95,15 +96,25 @@ class Run:
 
     # -- who was refused --------------------------------------------------------------------------------------------
 
-    def refusal(self, ask: Ask) -> Refused | None:
-        """The answer to a wish of this kind, if one was given in this run."""
+    def refusal(self, ask: Ask, key: Callable[[], object]) -> Refused | None:
+        """The answer to a wish of this kind, if one was given in this run that holds now; `key`: as in `refuse`.
+
+        Room only shrinks during a run, so whoever asks for the same is refused too. In the same words where finding
+        them takes long; where counting is enough they are those of the moment.
+        """
+        moment, found = self._refused.get(self.kind_number(ask, key), (None, None))
+        return found if moment is None or moment == self.room.moment else None
+
+    def kind_number(self, ask: Ask, key: Callable[[], object]) -> int:
+        """A number for all that ask for the same as `ask`, which `key` gives."""
         number = self.memo.refusals.number(ask)
-        found = self.refused.get(number) if number is not None else None
-        return None if found is None or found.reason is Reason.SPILL_WAIT else found
+        return number if number is not None else self.memo.refusals.tell(ask, key())
 
     def refuse(self, ask: Ask, key: object, refused: Refused) -> None:
-        """The answer to a wish of the kind that `key` says everything of."""
-        self.refused[self.memo.refusals.tell(ask, key)] = refused
+        """The answer to a wish of the kind that `key` says everything of; not one that only a clock decides."""
+        if refused.reason is not Reason.SPILL_WAIT:
+            moment = self.room.moment if countable(ask) else None
+            self._refused[self.memo.refusals.tell(ask, key)] = (moment, refused)
 
     # -- what is taken ----------------------------------------------------------------------------------------------
 

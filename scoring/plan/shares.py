@@ -48,15 +48,16 @@ class Shares:
     def __init__(self, run: Run) -> None:
         self._run = run
         policy = run.policy.queue
-        self._any = policy.share_cap is not None or bool(policy.share_cap_by_namespace)
+        self.limited = policy.share_cap is not None or bool(policy.share_cap_by_namespace)
+        """Whether any namespace has a share"""
         self._limits: dict[Namespace, Ints | None] = {}
         self._had: dict[Namespace, Ints] = {}
-        if self._any:
+        if self.limited:
             self._count_all()
 
     def over(self, ask: Ask) -> str | None:
         """Why the gang's missing minimum would be too much, for people; `None`: it is not."""
-        if not self._any or self._exempt(ask):
+        if not self.limited or self._exempt(ask):
             return None
         limit = self._limit(namespace_of(ask.gang))
         if limit is None:
@@ -69,7 +70,7 @@ class Shares:
 
     def trimmed(self, ask: Ask) -> Ask:
         """The same wish without the members beyond the minimum for which the share does not suffice."""
-        if not self._any or not ask.more:
+        if not self.limited or not ask.more:
             return ask
         limit = self._limit(namespace_of(ask.gang))
         if limit is None:
@@ -88,7 +89,7 @@ class Shares:
 
     def admit(self, ask: Ask, uids: Iterable[str]) -> None:
         """The run gives places to these members of the gang."""
-        if not self._any or ask.gang.key in self._run.snapshot.commitments:
+        if not self.limited or ask.gang.key in self._run.snapshot.commitments:
             return  # committed members are counted from the start
         namespace = namespace_of(ask.gang)
         if self._limit(namespace) is not None:

@@ -12,7 +12,7 @@ With `algorithm: literal` the order and the choice are those of Algorithm 1 (`sc
 starts in this pass are placed, and nothing is held.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -22,6 +22,7 @@ from scoring.literal import Pass, Waiter, algorithm_1
 from scoring.model import Phase
 from scoring.network import Ints
 from scoring.plan.ask import Ask
+from scoring.plan.counted import StillShort
 from scoring.plan.holds import WANTS_ROOM, Holds
 from scoring.plan.later import Later
 from scoring.plan.order import CLAIMS, WAITS, OrderKey, Turn, order_key
@@ -53,6 +54,8 @@ class Turns:
         self._pass: Pass | None = None
         self._trimmed = False
         """The gang whose turn it is may have fewer members than it asks for."""
+        self.aged: set[GangKey] = set()
+        """Gangs whose clock has reached STARVELIMIT; after `in_order`"""
 
     @property
     def holds(self) -> Mapping[GangKey, Hold]:
@@ -70,6 +73,7 @@ class Turns:
             some = asks[begin : begin + _KEYS_A_STEP]
             known = self._standings.keys(some, self._now_s)
             special = {*run.snapshot.commitments, *run.snapshot.claims}
+            self.aged.update([ask.gang.key for ask, key in zip(some, known, strict=True) if key is None])
             keys.extend(
                 [
                     self.key(ask) if key is None or ask.gang.key in special else key
@@ -79,12 +83,25 @@ class Turns:
             yield from run.pause()
         asks[:] = [asks[number] for number in sorted(range(len(asks)), key=keys.__getitem__)]
 
-    def each(self, asks: Sequence[Ask]) -> Iterator[Ask]:
-        """The wishes one by one, each without what goes beyond its namespace's share when its turn comes."""
-        for ask in asks:
-            cut = self._shares.trimmed(ask)
-            self._trimmed = cut is not ask
-            yield cut
+    def begin(self, ask: Ask) -> Ask:
+        """The gang's turn has come; gives its wish without what goes beyond its namespace's share by now."""
+        cut = self._shares.trimmed(ask)
+        self._trimmed = cut is not ask
+        return cut
+
+    @property
+    def by_room_alone(self) -> bool:
+        """Whether nothing but room keeps a gang that is complete from starting: no share, no algorithm's choice."""
+        return self._pass is None and not self._shares.limited
+
+    @property
+    def still_short(self) -> StillShort:
+        """Tells of which gangs counting is enough to know that `explained` changes nothing."""
+        return self._holds.still_short
+
+    def explained(self, ask: Ask, refused: Refused) -> Refused:
+        """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were held."""
+        return self._holds.explained(ask, refused)
 
     def key(self, ask: Ask) -> OrderKey:
         """Sort key of a gang; smaller is planned first."""

@@ -12,7 +12,6 @@ import numpy as np
 from scoring.ids import ZoneName
 from scoring.network import Ints
 from scoring.plan.ask import Ask
-from scoring.plan.outcome import Refused
 from scoring.plan.remembered import remember
 from scoring.plan.run import Run, Wish, with_ratios
 from scoring.plan.steps import Steps
@@ -43,8 +42,6 @@ class Kind:
     """Of the allowed zones, among all of the run's, ascending"""
     home: frozenset[ZoneName]
     """Zones of members that have a node."""
-    refused: Refused | None = None
-    """The answer to the one before, which is that to all after it: room only shrinks during a run."""
     key: object = None
     """All that it stands for"""
     tiers: dict[tuple[ZoneName, ...], Tiers] = field(default_factory=dict)

@@ -208,18 +208,20 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
         then = Run(replace(run.snapshot, used=used), run.policy, run.memo)
         take_commitments(then)
         take_admissions(then, in_turn(plan))
+        refused: set[object] = set()
+        """Kinds of which one found no room: room only shrinks during a run"""
         for waiting in sorted(plan.waiting.values(), key=lambda one: (one.rank, one.gang)):
             gang = run.snapshot.gangs.get(waiting.gang)
             if gang is None or waiting.gang in run.snapshot.claims or waiting.reason not in WANTS_ROOM:
                 continue
             ask = then.ask(gang)
             kind = kind_of(then, ask)
-            if kind.refused is not None:
-                continue  # one of its kind found no room before it, and room only shrinks during a run
+            if kind.key in refused:
+                continue
             outcome = yield from place_minimum_in_steps(then, ask, now_s=now_s)
             yield from then.pause()
             if isinstance(outcome, Refused):
-                kind.refused = outcome
+                refused.add(kind.key)
                 continue
             for member_class, pods in ask.need:
                 run.take(member_class, [outcome.nodes[pod.uid] for pod in pods])

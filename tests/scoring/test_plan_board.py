@@ -184,6 +184,6 @@ def test_gangs_that_are_gone_are_forgotten() -> None:
         waiting = [gang(f"g{i}", 2, cpu="3", memory=f"{i}Mi") for i in range(number, number + 10)]
         before = plan(snapshot(nodes, waiting, version=number + 1), Policy(), now_s=0.0, previous=before, memo=memo)
         assert len(before.waiting) == 10
-        kept = [len(memo.asks), len(memo.standings._known), len(memo.refusals._number_of)]
-        kept += [len(memo.refusals._prospects), len(memo.standings._loads), len(memo.standings._keys)]
+        kept = [len(memo.wishes.known), len(memo.standings._known), len(memo.refusals._number_of)]
+        kept += [len(memo.columns.asks), len(memo.standings._loads), len(memo.standings._keys)]
         assert max(kept) <= 10 * 2 + 64 + 10

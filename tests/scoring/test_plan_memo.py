@@ -212,23 +212,23 @@ def test_wishes_and_footprints_are_bounded() -> None:
     """20,000 gangs that are gone do not stay for ever."""
     memo = Memo()
     filler: dict = {f"default/{i}": None for i in range(20_001)}
-    memo.asks, memo.footprints = dict(filler), dict(filler)
+    memo.wishes.known, memo.footprints = dict(filler), dict(filler)
     first = plan(state(), POLICY, now_s=0.0, memo=memo)
     plan(state(), POLICY, now_s=0.0, memo=memo, previous=first)
-    assert (set(memo.asks), set(memo.footprints)) == ({WISH.key}, {WISH.key})
+    assert (set(memo.wishes.known), set(memo.footprints)) == ({WISH.key}, {WISH.key})
 
 
 def test_a_wish_is_derived_again_only_when_it_can_differ() -> None:
     """The same gang under the same policy has the same wish, also when other nodes came and went."""
     memo = Memo()
     index, fewer = state().table.index, snapshot(NODES[:3]).table.index
-    wish = memo.ask(WISH, POLICY, index)
-    assert memo.ask(WISH, POLICY, fewer) is wish
-    assert memo.ask(WISH, Policy(), fewer) is not wish
+    wish = memo.wishes.of(WISH, POLICY, index)
+    assert memo.wishes.of(WISH, POLICY, fewer) is wish
+    assert memo.wishes.of(WISH, Policy(), fewer) is not wish
     runs = gang("g", members=[replace(WISH.members[0], node=NodeName("b0")), WISH.members[1]])
-    there = memo.ask(runs, POLICY, index)
-    assert memo.ask(runs, POLICY, fewer).lost == {"b0"}
-    assert memo.ask(runs, POLICY, index) == there
+    there = memo.wishes.of(runs, POLICY, index)
+    assert memo.wishes.of(runs, POLICY, fewer).lost == {"b0"}
+    assert memo.wishes.of(runs, POLICY, index) == there
 
 
 # -- property --------------------------------------------------------------------------------------------------
