@@ -29,10 +29,10 @@ def allowed_nodes(table: NodeTable, constraints: Constraints) -> NDArray[np.bool
 
     Cost: O(nodes); a pod that names its nodes costs as many looks as it names.
     """
-    named = _named(constraints)
+    named = named_only(constraints)
     if named is not None:
         mask = np.zeros(len(table.nodes), np.bool_)
-        for row in (table.index[NodeName(name)] for name in named if name in table.index):
+        for row in (table.index[name] for name in named if name in table.index):
             mask[row] = node_allows(table.nodes[row], constraints)
         return mask
     if constraints.node_selector or constraints.affinity is not None:
@@ -70,19 +70,19 @@ def node_allows(node: Node, constraints: Constraints) -> bool:
     )
 
 
-def _named(constraints: Constraints) -> set[str] | None:
+def named_only(constraints: Constraints) -> set[NodeName] | None:
     """The only nodes that the constraints can allow; `None`: any.
 
     As a gate's admission, or a DaemonSet, writes them.
     """
     if constraints.affinity is None:
         return None
-    names: set[str] = set()
+    names: set[NodeName] = set()
     for term in constraints.affinity:
         fields = [r.values for r in term.fields if r.key == "metadata.name" and r.operator == "In"]
         if not fields:
             return None
-        names.update(fields[0])
+        names.update([NodeName(name) for name in fields[0]])
     return names
 
 

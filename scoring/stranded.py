@@ -16,16 +16,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-import numpy as np
-from numpy.typing import NDArray
-
-from scoring.feasible import node_allows
+from scoring.feasible import named_only, node_allows
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Constraints, Gang, MemberClass, Node, Pod
 from scoring.plan import Memo, Plan, take_commitments
 from scoring.plan.place import Refused, place_minimum
 from scoring.plan.remembered import remember
 from scoring.plan.run import Run
+from scoring.plan.steps import Steps, finish
 from scoring.policy import Policy
 from scoring.reasons import Reason
 from scoring.snapshot import NodeTable, Snapshot
@@ -40,6 +38,8 @@ class Loss(StrEnum):
     """Some exist; none of them can take the pod now: room, readiness, cordon, taints, learned refusals."""
 
 
+_GANGS_A_STEP = 64
+"""Gangs that are found to have nobody stranded between two steps."""
 _WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.IMPOSSIBLE})
 """Refusals of a whole gang that other nodes could cure; the others ask for pods, zones or patience."""
 
@@ -66,15 +66,30 @@ def stranded(
     ['full']
     ['gone']
     """
+    return finish(stranded_in_steps(snapshot, plan, policy, now_s=now_s, memo=memo))
+
+
+def stranded_in_steps(
+    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: Memo | None = None
+) -> Steps[dict[GangKey, dict[PodUid, Loss]]]:
+    """The same in steps: some gangs, or one class of members, or one gang that is placed (S15)."""
     look = _Look(snapshot, plan, policy, memo or Memo())
     found: dict[GangKey, dict[PodUid, Loss]] = {}
-    for key in sorted({*plan.waiting, *plan.admitted}):
+    for number, key in enumerate(sorted({*plan.waiting, *plan.admitted})):
+        if number % _GANGS_A_STEP == _GANGS_A_STEP - 1:
+            yield
         gang = snapshot.gangs.get(key)
         if gang is None or gang.problem is not None or not gang.own:
             continue
         unplaced = [pod for pod in gang.members if is_pinned(pod) and not look.has_place(pod)]
-        losses = {pod.uid: loss for pod in unplaced if (loss := look.loss_of(pod.member_class)) is not None}
+        losses: dict[PodUid, Loss] = {}
+        for pod in unplaced:
+            yield
+            loss = look.loss_of(pod.member_class)
+            if loss is not None:
+                losses[pod.uid] = loss
         if len(losses) < len(unplaced) and key in plan.waiting:
+            yield
             losses = dict.fromkeys(look.held_up(gang, unplaced, now_s=now_s), Loss.FULL) | losses
         if losses:
             found[key] = losses
@@ -119,7 +134,7 @@ class _Look:
         request = run.vector(member_class)
         if request is not None and bool((run.mask(member_class) & (run.room.counts(request) > 0)).any()):
             return None
-        return Loss.FULL if self._named(member_class.constraints).any() else Loss.GONE
+        return Loss.FULL if self._names_any(member_class.constraints) else Loss.GONE
 
     def held_up(self, gang: Gang, unplaced: Iterable[Pod], *, now_s: float) -> list[PodUid]:
         """Those of `unplaced` that the minimum set needs, if that as a whole finds no place."""
@@ -142,11 +157,11 @@ class _Look:
             _take_planned(self._run, self.plan)
         return self._run
 
-    def _named(self, constraints: Constraints) -> NDArray[np.bool_]:
-        """Nodes (nodes,) that the constraints name, in whatever state they are."""
+    def _names_any(self, constraints: Constraints) -> bool:
+        """Whether some node that the constraints name exists, in whatever state it is."""
         table = self.snapshot.table
-        key = ("named", table.version, constraints)
-        return remember(self.memo.masks, key, lambda: _named_nodes(table, constraints))
+        key = ("names any", table.version, constraints)
+        return remember(self.memo.possible, key, lambda: _some_is_named(table, constraints))
 
 
 def _take_planned(run: Run, plan: Plan) -> None:
@@ -165,10 +180,10 @@ def _take_planned(run: Run, plan: Plan) -> None:
         run.take(member_class, nodes)
 
 
-def _named_nodes(table: NodeTable, constraints: Constraints) -> NDArray[np.bool_]:
-    return np.fromiter(
-        (node_allows(_at_its_best(node), constraints) for node in table.nodes), np.bool_, len(table.nodes)
-    )
+def _some_is_named(table: NodeTable, constraints: Constraints) -> bool:
+    named = named_only(constraints)
+    rows = range(len(table.nodes)) if named is None else [table.index[one] for one in named if one in table.index]
+    return any(node_allows(_at_its_best(table.nodes[row]), constraints) for row in rows)
 
 
 def _at_its_best(node: Node) -> Node:

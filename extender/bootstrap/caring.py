@@ -131,6 +131,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
     )
     elastic, reported = _elastic_of(common, starting)
     looks: list[Look] = [
+        starting.stranding.look,
         starting.repins.look,
         repairs.look_in_steps,
         Finishing(cache, api, clock, telemetry, plan=common.current).look,

@@ -32,6 +32,7 @@ class Starting:
     wakes: Wakes
     binds: Binds
     quiet: Quiet
+    stranding: Stranding
     repins: Repins
 
 
@@ -83,19 +84,20 @@ def starting_of(common: Common) -> Starting:
     evictions = Evictions(
         cache, api, clock, telemetry, log, refused=binds.eviction_refused, quiet=quiet, tell=events.tell
     )
+    stranding = Stranding(planner, clock)
     repins = Repins(
         cache,
         api,
         clock,
         telemetry,
         log,
-        stranded=Stranding(planner, clock),
+        stranded=stranding,
         quiet=quiet,
         tell=events.tell,
         timeout_s=settings.repin_timeout_s,
     )
     plain = PlainPods(cache, planner, clock)
-    return Starting(health, Offers(), parking, plain, events, admissions, wakes, binds, quiet, repins)
+    return Starting(health, Offers(), parking, plain, events, admissions, wakes, binds, quiet, stranding, repins)
 
 
 def _quiet_of(common: Common) -> Quiet:

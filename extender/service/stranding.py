@@ -4,13 +4,13 @@ Why apart from `scoring.stranded`: it is asked once a second and again before ev
 until there is another plan.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from extender.ports import Clock
 from extender.service.planning import Planner
 from scoring.ids import GangKey, PodUid
 from scoring.plan import Plan
-from scoring.stranded import Loss, stranded
+from scoring.stranded import Loss, stranded, stranded_in_steps
 
 _Losses = Mapping[GangKey, Mapping[PodUid, Loss]]
 
@@ -32,3 +32,12 @@ class Stranding:
             policy, memo = self._planner.policy, self._planner.memo
             self._known = plan, stranded(snapshot, plan, policy, now_s=self._clock.now_s(), memo=memo)
         return self._known[1]
+
+    def look(self) -> Iterator[None]:
+        """Find the answer of the current plan before it is asked for, with a moment for others in between (S15)."""
+        plan, snapshot = self._planner.current, self._planner.snapshot
+        if snapshot is not None and (self._known is None or self._known[0] is not plan):
+            policy, memo = self._planner.policy, self._planner.memo
+            now_s = self._clock.now_s()
+            found = yield from stranded_in_steps(snapshot, plan, policy, now_s=now_s, memo=memo)
+            self._known = plan, found

@@ -15,7 +15,7 @@ from scoring.plan import Plan, plan
 from scoring.policy import Policy
 from scoring.reasons import Reason
 from scoring.snapshot import Snapshot
-from scoring.stranded import Loss, is_pinned, stranded
+from scoring.stranded import Loss, is_pinned, stranded, stranded_in_steps
 from tests.builders import bound, gang, node, pod, snapshot
 
 POLICY = Policy()
@@ -302,3 +302,23 @@ def test_examples_in_docstrings_hold() -> None:
     """What the docstrings show is what happens."""
     outcome = doctest.testmod(module)
     assert (outcome.attempted > 0, outcome.failed) == (True, 0)
+
+
+def test_a_large_cluster_is_looked_at_in_steps() -> None:
+    """Between two gangs with admitted members, and every few without, others have a turn; the answer is the same."""
+    stuck = [gang(f"s{i}", members=[pinned(f"s{i}", "gone", gang=f"s{i}")]) for i in range(5)]
+    others = [gang(f"g{i:03}", 2, cpu="9") for i in range(300)]
+    cluster = snapshot([node("n1")], [*stuck, *others])
+    made = plan(cluster, POLICY, now_s=0.0)
+    steps = stranded_in_steps(cluster, made, POLICY, now_s=0.0)
+    pauses = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            found = done.value
+            break
+        pauses += 1
+    assert pauses >= 5 + 300 // 64
+    assert found == stranded(cluster, made, POLICY, now_s=0.0)
+    assert set(found) == {one.key for one in stuck}
