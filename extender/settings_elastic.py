@@ -75,7 +75,8 @@ class ElasticSettings(Section):
     """Most changes of one job within an hour; `null`: no limit."""
     condition: Condition = Condition.LIGHTER
     """`lighter`: jobs give way to the first waiting gang if they are lighter; `heaviest`: as published, only if that
-    gang also weighs at least as much as every job that runs."""
+    gang also weighs at least as much as every job that runs; `any`: all jobs give way, whatever they weigh, to the
+    first in the queue's order that can then start."""
     removal_timeout_s: Positive = 600.0
     """How long removed pods may take to go before their room is no longer kept for the gang they make way for."""
     reserve_timeout_s: Positive = 120.0

@@ -54,6 +54,7 @@ def choices_of(assume: Assume, seed: int) -> Choices:
         most_at_once=assume.most_at_once or None,
         cool_down_s=assume.cool_down_s,
         surplus=assume.surplus,
+        condition=assume.condition,
     )
 
 
@@ -157,7 +158,7 @@ def _reads(policy: str, assumption: str) -> bool:
             return policy == "default"
         case "kod2_starve_limit_s":
             return policy == BASE
-        case "starve_limit_s" | "cool_down_s" | "surplus":
+        case "starve_limit_s" | "cool_down_s" | "surplus" | "condition":
             return policy.startswith("netgang")
         case _:
             return True

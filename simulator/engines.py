@@ -12,6 +12,7 @@ from typing import Any
 
 from extender.settings import Settings
 from scoring.policy import Order
+from scoring.scaling.options import Condition
 from simulator.compare import Ended, Engine
 from simulator.model import RunResult, Scenario
 from simulator.pods import COSCHEDULING, DEFAULT, SECOND, Options, record
@@ -24,6 +25,7 @@ _QUEUES: Mapping[str, Mapping[str, Any]] = {
     "netgang-fifo": {"order": Order.FIFO},
     "netgang-gpus": {"extended": (GPU,)},
     "netgang-unheld": {"starving_share": 0.0},
+    "netgang-any": {"starving_share": 0.0},
     "netgang-rigid": {"starving_share": 0.0},
 }
 """policy → what its service's queue has besides the assumptions"""
@@ -67,6 +69,7 @@ def settings_of(assume: Assume, policy: str) -> Settings | None:
                 "cool_down_s": assume.cool_down_s,
                 "decrement": most,
                 "increment": most,
+                "condition": Condition.ANY if policy == "netgang-any" else assume.condition,
             },
         }
     )

@@ -1,8 +1,9 @@
 """Which running jobs may give up workers for a gang, and why the others may not.
 
 Rules: a job must be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for
-a STARVING gang weights do not count, because it goes before all that wait, heavier ones included (PAPERS K3). Jobs that
-must not be resized, that do not run, or whose last change is not over are left alone, whatever they weigh.
+a STARVING gang weights do not count, because it goes before all that wait, heavier ones included (PAPERS K3), and with
+`Condition.ANY` they count for nobody. Jobs that must not be resized, that do not run, or whose last change is not over
+are left alone, whatever they weigh.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ from scoring.quorum import quorum_of
 from scoring.scaling.change import Refusal
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.leaving import Step, steps_down, workers_of
-from scoring.scaling.options import Options
+from scoring.scaling.options import Condition, Options
 from scoring.scaling.reasons import No
 from scoring.snapshot import Snapshot
 from scoring.waits import JobState, state_of
@@ -53,7 +54,7 @@ def candidates(
         gang = snapshot.gangs.get(job.gang)
         refusal = resizable(job, gang, options, now_s=now_s)
         if refusal is None and gang is not None:
-            refusal = _outranks(job, gang, run, turns, ask)
+            refusal = _outranks(job, gang, run, turns, ask, options)
             steps = steps_down(job, gang, most=options.decrement)
             if refusal is None and steps:
                 found.append(Candidate(job, gang, weight_key(run, turns, gang), steps))
@@ -120,11 +121,13 @@ def _pause(run: Run) -> Iterator[None]:
     run.memo.standings.renew(run.table, run.policy, run.memo.number)  # another plan may have used them
 
 
-def _outranks(job: ElasticJob, gang: Gang, run: Run, turns: Turns, ask: Ask) -> Refusal | None:
+def _outranks(job: ElasticJob, gang: Gang, run: Run, turns: Turns, ask: Ask, options: Options) -> Refusal | None:
     """Why the job need not give way to the gang of `ask`."""
     starving = turns.starving(ask)
     if gang.priority > ask.gang.priority and not (starving and run.policy.queue.starving_beats_priority):
         return Refusal(job.key, No.HIGHER_PRIORITY, f"{gang.priority} and {ask.gang.priority}")
+    if options.condition is Condition.ANY:
+        return None
     mine, its = weight_key(run, turns, ask.gang), weight_key(run, turns, gang)
     if starving or (mine, ask.gang.created_s, ask.gang.key) < (its, gang.created_s, gang.key):
         return None

@@ -16,6 +16,8 @@ class Condition(StrEnum):
     """For the first gang that waits, from jobs lighter than it, or as heavy and later."""
     HEAVIEST = "heaviest"
     """As published: besides, only if it weighs at least as much as the heaviest job that runs."""
+    ANY = "any"
+    """For the first gang in the queue's order that can then start, from every job, whatever anybody weighs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """Scale-in: which running jobs give up how many workers so that the first gang that waits can start (PAPERS K4, S18).
 
-Only for that gang, and only if it then starts: whole plan or nothing. Differences to the published algorithm, which is
+Only for one gang, and only if it then starts: whole plan or nothing. Differences to the published algorithm, which is
 in `scoring.scaling.literal`: the gang is placed for real over the nodes of a zone, not on one node; the fewest workers
 go; the highest index goes first, because frameworks let nobody choose.
 
 Steps:
-1. The gang: the first in the queue's order that waits for room.
+1. The gang: the first in the queue's order that waits for room; with `Condition.ANY` the first of all of them for which
+   the other steps find a way.
 2. Nothing is done if others leave for it already, or if it fits as soon as pods that are going anyway are gone.
 3. Jobs that may give up workers (`eligible`), of those the workers on nodes that concern the gang.
 4. Their order: lightest first; of equal weight the one whose highest workers are worth least where they are (`worth`).
@@ -14,30 +15,26 @@ Steps:
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from scoring.ids import GangKey
-from scoring.model import Pod
-from scoring.plan import Admission, Memo, Plan, plan_in_steps, take_admissions, take_commitments
-from scoring.plan.ask import Ask
+from scoring.model import Gang, Pod
+from scoring.plan import Memo, Plan, plan_in_steps, take_commitments
 from scoring.plan.outcome import Placed
 from scoring.plan.run import Run
 from scoring.plan.steps import Steps, finish
 from scoring.plan.turns import Turns
 from scoring.policy import Policy
 from scoring.scaling.change import Change, Refusal, ScaleIn
-from scoring.scaling.eligible import JOBS_A_STEP, Candidate, candidates, weight_key
+from scoring.scaling.eligible import Candidate, candidates
 from scoring.scaling.fewest import Taken, enough, fewer, gathered
+from scoring.scaling.for_whom import different, is_heaviest, waiting_for_room
+from scoring.scaling.givers import in_order, near_ones
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.leaving import going
 from scoring.scaling.options import Condition, Options
 from scoring.scaling.reasons import No
 from scoring.scaling.trial import WANTS_ROOM, Trial, in_turn
-from scoring.scaling.worth import worth_of
 from scoring.snapshot import Snapshot
-
-_WORTHS_A_STEP = 4
-"""Jobs whose links are looked at between two moments to pause: up to 2 ms each where the network data are new."""
 
 
 def scale_in(
@@ -83,26 +80,51 @@ def scale_in_in_steps(
     if not options.enabled:
         return ScaleIn(None, reason=No.DISABLED)
     key = first_waiting(plan)
-    gang = snapshot.gangs.get(key) if key is not None else None
-    if key is None or gang is None:
-        return ScaleIn(None, reason=No.NOBODY_WAITS)
-    if key in snapshot.claims:
-        return ScaleIn(key, reason=No.ROOM_IS_COMING, detail="others leave for it")
+    keys = () if key is None else waiting_for_room(plan) if options.condition is Condition.ANY else (key,)
+    gangs = tuple(snapshot.gangs[key] for key in keys if key in snapshot.gangs)
+    claimed = next((gang.key for gang in gangs if gang.key in snapshot.claims), None)
+    if claimed is not None:
+        return ScaleIn(claimed, reason=No.ROOM_IS_COMING, detail="others leave for it")
+    if len(gangs) > 1:
+        gangs = yield from different(Run(snapshot, policy, memo), gangs)
+    gone = going(snapshot, jobs)
+    first: ScaleIn | None = None
+    for gang in gangs:
+        found = yield from _for_one(snapshot, plan, jobs, policy, options, gang, gone, now_s=now_s, memo=memo)
+        if found.changes or (gone and found.reason is No.ROOM_IS_COMING):
+            return found
+        first = first or found
+    return first or ScaleIn(None, reason=No.NOBODY_WAITS)
+
+
+def _for_one(
+    snapshot: Snapshot,
+    plan: Plan,
+    jobs: Sequence[ElasticJob],
+    policy: Policy,
+    options: Options,
+    gang: Gang,
+    gone: Sequence[Pod],
+    *,
+    now_s: float,
+    memo: Memo,
+) -> Steps[ScaleIn]:
+    """Steps 2 to 6 for one gang that waits; `gone`: pods that go anyway."""
+    key = gang.key
     run = Run(snapshot, policy, memo)
     take_commitments(run)
     ask = run.ask(gang)
     ahead = in_turn(plan, before=plan.waiting[key].rank)
     trial = Trial(snapshot, ahead, ask, policy, now_s=now_s, memo=memo)
-    gone = going(snapshot, jobs)
     if trial.may_fit(gone) and (yield from trial.place_in_steps(gone)) is not None:
         words = f"{len(gone)} pods are going" if gone else "there is room already"
         return ScaleIn(key, reason=No.ROOM_IS_COMING, detail=words)
     yield from run.pause()
     turns = Turns(run, now_s=now_s, previous=plan)
-    if options.condition is Condition.HEAVIEST and not turns.starving(ask) and not _is_heaviest(run, turns, ask):
+    if options.condition is Condition.HEAVIEST and not turns.starving(ask) and not is_heaviest(run, turns, ask):
         return ScaleIn(key, reason=No.NOT_HEAVIEST)
     able, refusals = yield from candidates(snapshot, jobs, run, turns, ask, options, now_s=now_s)
-    near, elsewhere = yield from _near(run, trial, able)
+    near, elsewhere = yield from near_ones(run, trial, able)
     refusals = (*refusals, *elsewhere)
     if not near:
         return ScaleIn(key, reason=No.NO_JOB, refusals=_sorted(refusals))
@@ -112,7 +134,7 @@ def scale_in_in_steps(
     yield from run.pause()
     if best is None:
         return ScaleIn(key, reason=No.NOT_ENOUGH, detail=_offered(near), refusals=_sorted(refusals))
-    chosen = yield from _chosen(run, trial, gone, (yield from _in_order(run, ahead, near, best)), best)
+    chosen = yield from _chosen(run, trial, gone, (yield from in_order(run, ahead, near, best)), best)
     made = _answer(key, chosen, refusals)
     return (yield from _if_the_planner_agrees(trial, plan, made, chosen, gone, policy, now_s=now_s, memo=memo))
 
@@ -200,45 +222,6 @@ def _if_the_planner_agrees(
         return made
     refusals = [*made.refusals, *(Refusal(change.job, No.GIVEN_TO_OTHERS) for change in made.changes)]
     return ScaleIn(made.beneficiary, reason=No.GIVEN_TO_OTHERS, refusals=_sorted(refusals))
-
-
-def _near(run: Run, trial: Trial, able: Sequence[Candidate]) -> Steps[tuple[list[Candidate], list[Refusal]]]:
-    """Each job's steps down to the last worker on a node that concerns the gang; jobs without any are refused."""
-    near: list[Candidate] = []
-    refused: list[Refusal] = []
-    for number, one in enumerate(able, start=1):
-        if number % (4 * JOBS_A_STEP) == 0:
-            yield from run.pause()
-        last = max((n for n, step in enumerate(one.steps, start=1) if trial.concerns(step.pod)), default=0)
-        if last:
-            near.append(replace(one, steps=one.steps[:last]))
-        else:
-            refused.append(Refusal(one.job.key, No.ELSEWHERE))
-    return near, refused
-
-
-def _in_order(run: Run, ahead: Sequence[Admission], near: Sequence[Candidate], best: Placed) -> Steps[list[Candidate]]:
-    """Step 4: who gives first. Lowest priority, lightest, worth least where it is, name."""
-    take_admissions(run, ahead)
-    wanted = frozenset(best.nodes.values())
-    worths = []
-    for number, one in enumerate(near):
-        worths.append((worth_of(run, one.gang, one.steps, wanted), one.job.key, number))
-        if number % _WORTHS_A_STEP == _WORTHS_A_STEP - 1:
-            yield from run.pause()
-    ordered = [near[number] for _, _, number in sorted(worths)]
-    yield from run.pause()
-    ordered.sort(key=lambda one: one.weight, reverse=True)  # a smaller key is a heavier job; equal ones stay in order
-    ordered.sort(key=lambda one: one.gang.priority)
-    yield from run.pause()
-    return ordered
-
-
-def _is_heaviest(run: Run, turns: Turns, ask: Ask) -> bool:
-    """The published condition: the gang weighs at least as much as the heaviest that runs."""
-    own = weight_key(run, turns, ask.gang)
-    running = (gang for gang in run.snapshot.gangs.values() if gang.own and gang.key != ask.gang.key and gang.placed)
-    return all(own <= weight_key(run, turns, gang) for gang in running)
 
 
 def _pods(candidates: Sequence[Candidate], taken: Sequence[int]) -> list[Pod]:

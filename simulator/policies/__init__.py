@@ -9,7 +9,10 @@
 - `netgang-fifo`: the same with `order: fifo`.
 - `netgang-gpus`: the same with GPUs in the weight (`queue.extended`).
 - `netgang-unheld`: the same without room that is held for STARVING gangs (`queue.starving_share: 0`).
-- `netgang-rigid`: without both holds and elastic jobs (`elastic.enabled: false`, as installed).
+- `netgang-ungrown`: the same without growth beyond the workers that a job asked for.
+- `netgang-unchanged`: the same without giving up workers: a job starts with its minimum and gets the rest when it can.
+- `netgang-any`: `netgang-unheld` with workers for every gang that waits (`elastic.condition: any`).
+- `netgang-rigid`: `netgang` without both holds and elastic jobs (`elastic.enabled: false`, as installed).
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 
 from scoring.ids import ResourceName
 from scoring.policy import Order, Policy, QueuePolicy, Surplus
-from scoring.scaling.options import Options
+from scoring.scaling.options import Condition, Options
 from simulator.actions import Deciding
 from simulator.policies.default import DEADLOCK_S, Default
 from simulator.policies.kod2 import Kod2
@@ -40,6 +43,7 @@ class Choices:
     """l_dw and l_iw; `None`: no limit."""
     cool_down_s: float = 60.0
     surplus: Surplus = QueuePolicy().surplus
+    condition: Condition = Options().condition
 
 
 def netgang(
@@ -50,10 +54,14 @@ def netgang(
     order: Order = Order.WEIGHT,
     extended: tuple[ResourceName, ...] = (),
     starving_share: float = QueuePolicy().starving_share,
+    condition: Condition | None = None,
+    gives: bool = True,
+    grows: bool = True,
 ) -> Planned:
     """The service's planner, queue and scaling code; what is not chosen is as by default.
 
-    `extended`: resources in the weight besides CPU and memory.
+    `extended`: resources in the weight besides CPU and memory; `condition`: `None`: as chosen; `gives`: running jobs
+    give up workers for others; `grows`: they get more than they asked for.
     """
     queue = QueuePolicy(
         order=order,
@@ -64,8 +72,13 @@ def netgang(
     )
     policy = Policy(queue=queue)
     most = choices.most_at_once
-    scaling = Options(cool_down_s=choices.cool_down_s, decrement=most, increment=most) if elastic else None
-    return Planned(name, policy, scaling)
+    scaling = Options(
+        cool_down_s=choices.cool_down_s,
+        decrement=most if gives else 0,
+        increment=most if grows else 0,
+        condition=condition or choices.condition,
+    )
+    return Planned(name, policy, scaling if elastic else None)
 
 
 POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
@@ -79,6 +92,11 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     "netgang-fifo": lambda choices: netgang(choices, name="netgang-fifo", order=Order.FIFO),
     "netgang-gpus": lambda choices: netgang(choices, name="netgang-gpus", extended=(GPU,)),
     "netgang-unheld": lambda choices: netgang(choices, name="netgang-unheld", starving_share=0.0),
+    "netgang-ungrown": lambda choices: netgang(choices, name="netgang-ungrown", starving_share=0.0, grows=False),
+    "netgang-unchanged": lambda choices: netgang(
+        choices, name="netgang-unchanged", starving_share=0.0, gives=False, grows=False
+    ),
+    "netgang-any": lambda choices: netgang(choices, name="netgang-any", starving_share=0.0, condition=Condition.ANY),
     "netgang-rigid": lambda choices: netgang(choices, name="netgang-rigid", starving_share=0.0, elastic=False),
 }
 

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 
 from scoring.policy import QueuePolicy, Surplus
+from scoring.scaling.options import Condition, Options
 from simulator.policies import POLICIES
 from simulator.scenarios.jobs import Count, Name, NotNegative, Part, Positive, Quantity, Share, Workload
 
@@ -69,6 +70,8 @@ class Assume(Part):
     """`netgang`: least time between two changes of one job."""
     surplus: Surplus = QueuePolicy().surplus
     """`netgang`: when members beyond the minimum of a job that has started get room."""
+    condition: Condition = Options().condition
+    """`netgang`: for whom running jobs give up workers (`elastic.condition`)."""
     unmeasured_bps: Positive = 1e9
     """Rate of a link that nobody measured."""
     card_bps: Positive = 1e10
@@ -90,9 +93,9 @@ class ScenarioFile(Part):
     workload: Workload
     assume: Assume = Assume()
     until_s: Positive | None = None
-    sweep: dict[str, tuple[float | Surplus, ...]] = Field(default_factory=dict)
+    sweep: dict[str, tuple[float | Surplus | Condition, ...]] = Field(default_factory=dict)
     """Assumption → values it takes, one at a time, with `--sweep`."""
-    cases: tuple[dict[str, float | Surplus], ...] = ()
+    cases: tuple[dict[str, float | Surplus | Condition], ...] = ()
     """Further cases of `--sweep`, each of several assumptions; `seed` may be among them."""
 
     @model_validator(mode="after")

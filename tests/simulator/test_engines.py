@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from extender.cli import app
 from scoring.policy import Surplus
+from scoring.scaling.options import Condition
 from simulator.compare import Report, compare
 from simulator.engines import for_pods, pods_engine, settings_of
 from simulator.scenarios import Assume, ScenarioError, ScenarioFile, load
@@ -46,13 +47,16 @@ def by_pods(file: ScenarioFile, told: list[tuple[int, int, str]]) -> Report:
 
 
 def test_assumptions_become_settings_of_the_service() -> None:
-    """STARVELIMIT, the scaling limits, the rule for further members and the queue's order."""
+    """STARVELIMIT, the scaling limits and condition, the rule for further members and the queue's order."""
     assume = Assume(starve_limit_s=77.0, most_at_once=1, cool_down_s=5.0, surplus=Surplus.IN_TURN)
     found = settings_of(assume, "netgang")
     assert found is not None
     queue, elastic = found.queue.policy(), found.elastic.options()
     assert (queue.starve_limit_s, queue.surplus, queue.extended) == (77.0, Surplus.IN_TURN, ())
     assert (elastic.enabled, elastic.decrement, elastic.increment, elastic.cool_down_s) == (True, 1, 1, 5.0)
+    assert elastic.condition is Condition.LIGHTER
+    either = (settings_of(assume, "netgang-any"), settings_of(Assume(condition=Condition.ANY), "netgang"))
+    assert [one.elastic.condition for one in either if one is not None] == [Condition.ANY] * 2
     fifo, gpus = (settings_of(assume, policy) for policy in ("netgang-fifo", "netgang-gpus"))
     assert fifo is not None
     assert fifo.queue.order == "fifo"

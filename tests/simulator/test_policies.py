@@ -142,6 +142,40 @@ def test_a_change_stalls_and_repeats_steps() -> None:
     assert least <= shrunk.stalled_s < least + 2 * 60.0
 
 
+WITHOUT = {
+    # policy → workers that the first job ever has: alone and after the second, and beside it
+    "netgang-rigid": {4},
+    "netgang-unchanged": {4},
+    "netgang-ungrown": {4, 3},
+    "netgang-unheld": {5, 3},
+}
+
+
+@pytest.mark.parametrize(("policy", "counts"), WITHOUT.items(), ids=WITHOUT)
+def test_parts_of_the_scaling_can_be_left_out(policy: str, counts: set[int]) -> None:
+    """One asks for 4 of 2 to 6 workers, 5 have room, and a heavier one comes: it never gives any, or never has 5."""
+    seen: set[int] = set()
+
+    def look(state: State) -> None:
+        one = state.running.get("wide")
+        if one is not None and one.resumes_s != state.now_s + START_S:  # not in the moment in which it starts
+            seen.add(len(one.workers))
+
+    wide = job("wide", workers=4, least=2, most=6, ps=0, cpu=2, samples=40_000.0)
+    urgent = job("urgent", at_s=300.0, workers=4, ps=0, samples=1_000.0)
+    run(scenario(wide, urgent, count=1, cpu=10), Watched(POLICIES[policy](Choices()), look))
+    assert seen == counts
+
+
+def test_whoever_waits_may_have_what_a_heavier_job_can_do_without() -> None:
+    """Two of the six workers of the heavier job make room for the light one: at once, not when it is STARVING."""
+    wide = job("wide", workers=6, least=4, ps=0, samples=400_000.0)
+    light = job("light", at_s=300.0, workers=1, ps=1, samples=1_000.0)
+    one = scenario(wide, light, count=1, cpu=6)
+    waited = {policy: play(policy, one).outcomes[1].started_s for policy in ("netgang-any", "netgang-unheld")}
+    assert waited == {"netgang-any": 300.0, "netgang-unheld": 300.0 + 1800.0}
+
+
 def test_alone_is_a_bound_for_rigid_jobs() -> None:
     """Nobody is faster than with all workers on one node and nobody else there."""
     made: list[SimJob] = [job(f"j{i}", workers=3, samples=4_000.0) for i in range(4)]
