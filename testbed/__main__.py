@@ -14,6 +14,7 @@ from rich.markup import escape
 from testbed.archives import ARCHIVES, ensure
 from testbed.browser import ensure_browser
 from testbed.build import cache_directory, ensure_all, ensure_asset, missing
+from testbed.definitions import DEFINITIONS
 from testbed.demo import Shape, up
 from testbed.errors import ControlPlaneError, FetchFailed
 from testbed.programs import ASSETS, CORE, E2E, PROGRAMS, Version, parse_version
@@ -50,7 +51,7 @@ def build(
     try:
         with ShownProgress(console) as progress:
             built = ensure_all(chosen, version=version, reporter=progress)
-            for asset in ASSETS:
+            for asset in (*ASSETS, *(DEFINITIONS if e2e else ())):
                 ensure_asset(asset)
     except ControlPlaneError as wrong:
         console.print(f"[red]{escape(str(wrong))}[/red]", highlight=False)

@@ -22,10 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from testbed.definitions import DEFINITIONS, JOBSET_WEBHOOKS
 from testbed.errors import BuildFailed, GoMissing
 from testbed.programs import ASSETS, PROGRAMS, Asset, Program, Version, go_mod, linker_flags
 
 CACHE_VARIABLE = "NETGANG_TESTBED_CACHE"
+_FILES = {**ASSETS, **DEFINITIONS, JOBSET_WEBHOOKS.name: JOBSET_WEBHOOKS}
 _OUTPUT_LINES = 30  # of a failed command, enough to see the first compiler error
 _GO_VERSION = re.compile(r"go(\d+)\.(\d+)")
 _OLDEST_GO = (1, 21)  # from here on Go fetches the newer toolchain that a module asks for
@@ -118,9 +120,9 @@ def ensure_program(
 
 def ensure_asset(name: str, *, cache: Path | None = None) -> Path:
     """Directory with the files of a module's source tree, copied there once; raises as `ensure_program`."""
-    if name not in ASSETS:
-        raise ValueError(f"{name!r} is not an asset of the testbed; there are: {', '.join(ASSETS)}")
-    asset = ASSETS[name]
+    if name not in _FILES:
+        raise ValueError(f"{name!r} is not an asset of the testbed; there are: {', '.join(_FILES)}")
+    asset = _FILES[name]
     root = cache or cache_directory()
     target = root / "assets" / f"{name}-{asset.default_version}"
     if target.exists():

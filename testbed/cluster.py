@@ -354,6 +354,7 @@ class Cluster:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--token-auth-file={tokens}",
             "--authorization-mode=RBAC",
+            "--allow-privileged=true",  # as everywhere: what may be privileged is for Pod Security to say
             "--service-cluster-ip-range=10.96.0.0/16",
             "--endpoint-reconciler-type=none",
             "--max-requests-inflight=2000",

@@ -24,6 +24,8 @@ from scoring.model import Gang, GangSource
 from scoring.plan import Plan, plan
 from scoring.policy import Policy, gang_options
 from scoring.snapshot import Snapshot
+from testbed.definitions import DEFINITIONS
+from testbed.programs import TRAINING_CRDS
 from tests.contract.job_pods import made
 
 ROOT = Path(__file__).parents[2]
@@ -205,6 +207,13 @@ def test_the_list_of_examples_is_complete() -> None:
         if target.endswith(".yaml") and target != "simulate.yaml":
             inside = {one["kind"] for one in documents(EXAMPLES / target)}
             assert {kind.strip() for kind in kinds.split(",")} <= inside, target
+
+
+def test_the_definitions_named_are_those_of_the_tests() -> None:
+    """examples/README.md says against which releases' definitions the examples are held."""
+    text = (EXAMPLES / "README.md").read_text().partition("How far each kind is checked")[2].partition("\n\n")[0]
+    pinned = {one.default_version.rpartition(".")[0] for one in (*DEFINITIONS.values(), TRAINING_CRDS)}
+    assert set(re.findall(r"\s(\d+\.\d+)\b", text)) == pinned
 
 
 def test_pages_link_what_exists() -> None:
