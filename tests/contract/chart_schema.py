@@ -17,6 +17,9 @@ _TEXT = {"type": "string", "minLength": 1}
 _FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer", "minimum": 1, "maximum": 10}
 _RESOURCES = {"type": "object"}
+_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+_TAKEN = ("settings", "tls")
+"""Volumes that the chart has itself"""
 _LOOSE = {  # definition → what YAML may also say, which the settings read as well
     "Ratios": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "number"}}]},
     "LeaderElection": {"enum": ["off", "on", True, False]},
@@ -29,6 +32,26 @@ _LOOSE = {  # definition → what YAML may also say, which the settings read as 
 def _section(**fields: Any) -> dict[str, Any]:
     """A mapping of these fields and no others."""
     return {"type": "object", "additionalProperties": False, "properties": fields}
+
+
+def _volume() -> dict[str, Any]:
+    """A volume of a pod: a name that is free, and one source, which Kubernetes knows better than any copy of it."""
+    name = {"type": "string", "pattern": _LABEL, "not": {"enum": list(_TAKEN)}}
+    return {
+        "type": "object",
+        "required": ["name"],
+        "minProperties": 2,
+        "maxProperties": 2,
+        "properties": {"name": name},
+        "additionalProperties": {"type": "object"},
+    }
+
+
+def _mount() -> dict[str, Any]:
+    """Where a container sees a volume; never where the chart's own are."""
+    path = {"type": "string", "pattern": "^/", "not": {"pattern": "^/etc/netgang(-tls)?(/|$)"}}
+    fields: dict[str, Any] = {"name": _TEXT, "mountPath": path, "readOnly": _FLAG, "subPath": _TEXT}
+    return {**_section(**fields), "required": ["name", "mountPath"]}
 
 
 def _bare(schema: Any) -> Any:
@@ -64,6 +87,8 @@ def document() -> dict[str, Any]:
             replicas=_COUNT,
             nodeName={"type": "string"},
             resources=_RESOURCES,
+            extraVolumes={"type": "array", "items": _volume()},
+            extraVolumeMounts={"type": "array", "items": _mount()},
             settings={"$ref": "#/$defs/Settings"},
             scheduler=_section(
                 image=_TEXT,

@@ -116,6 +116,8 @@ def test_options_of_the_end(helm: Helm) -> None:
     assert set(jobs(hooks_of(helm, {"mode": "managed-resource"}))) == {"pre-delete"}
 
 
+VOLUME: Object = {"name": "archive", "secret": {"secretName": "netgang-archive"}}
+MOUNT: Object = {"name": "archive", "mountPath": "/etc/netgang-archive", "readOnly": True}
 REFUSED = {  # case: (values, what the refusal names)
     "an unknown value": ({"replica": 3}, "additional properties 'replica' not allowed"),
     "an unknown mode": ({"mode": "third-scheduler"}, "/mode"),
@@ -132,6 +134,25 @@ REFUSED = {  # case: (values, what the refusal names)
     "namespaces of another scheduler": ({"mode": "managed-resource", "namespaces": ON}, "namespaces.enabled: "),
     "two that act": ({"settings": {"leader_election": "off"}}, "settings.leader_election: "),
     "a hold beyond the timeout": ({"settings": {"hold_limit_s": 50}}, "settings.http_timeout_s: "),
+    "a volume with the name of one of ours": (
+        {"extraVolumes": [{**VOLUME, "name": "settings"}]},
+        "/extraVolumes/0/name",
+    ),
+    "a volume of nothing": ({"extraVolumes": [{"name": "archive"}]}, "/extraVolumes/0"),
+    "a volume twice": ({"extraVolumes": [VOLUME, VOLUME]}, "extraVolumes: archive is there twice"),
+    "a mount of nothing": ({"extraVolumeMounts": [MOUNT]}, "extraVolumeMounts: extraVolumes has no archive"),
+    "a mount over the settings": (
+        {"extraVolumes": [VOLUME], "extraVolumeMounts": [{**MOUNT, "mountPath": "/etc/netgang/more"}]},
+        "/extraVolumeMounts/0/mountPath",
+    ),
+    "a misspelt mount": (
+        {"extraVolumes": [VOLUME], "extraVolumeMounts": [{**MOUNT, "readonly": True}]},
+        "additional properties 'readonly' not allowed",
+    ),
+    "two mounts at one place": (
+        {"extraVolumes": [VOLUME], "extraVolumeMounts": [MOUNT, MOUNT]},
+        "extraVolumeMounts: two at /etc/netgang-archive",
+    ),
     "another resource than the policy's": (
         {"mode": "managed-resource", "settings": {"managed_resource": "example.org/gang"}},
         "settings.managed_resource: ",
@@ -212,6 +233,56 @@ def test_the_doctor_finds_nothing_in_what_the_chart_installs(values: Mapping[str
     for deployment in (one for (kind, _), one in found.items() if kind == "Deployment"):
         mounts = set(mounted(deployment))
         assert all(("ConfigMap", name) in found for name in mounts)
+
+
+OWN_VOLUMES: dict[str, Mapping[str, Any]] = {  # values beside which volumes of one's own are given
+    "as it comes": {},
+    "with certificates": {"tls": ON},
+    "managed resource": {"mode": "managed-resource"},
+}
+
+
+@pytest.mark.parametrize("values", OWN_VOLUMES.values(), ids=OWN_VOLUMES)
+def test_volumes_of_ones_own_come_on_top(values: Mapping[str, Any], helm: Helm) -> None:
+    """They are in netgang's pods and nowhere else, after what is there without them; nothing else changes."""
+    volumes = [VOLUME, {"name": "authority", "configMap": {"name": "site-ca"}}]
+    mounts = [MOUNT, {"name": "authority", "mountPath": "/etc/site/ca.crt", "subPath": "ca.crt"}]
+    before, after = (
+        helm.render({**values, **more}, namespace=NAMESPACE, version=KUBERNETES)
+        for more in ({}, {"extraVolumes": volumes, "extraVolumeMounts": mounts})
+    )
+    (deployment,) = [one for one in before if (one["kind"], one["metadata"]["name"]) == ("Deployment", "netgang")]
+    pods = deployment["spec"]["template"]["spec"]
+    pods["volumes"] += volumes
+    pods["containers"][0]["volumeMounts"] += mounts
+    assert after == before
+
+
+def test_the_how_to_mounts_what_its_settings_name(helm: Helm, tmp_path: Path) -> None:
+    """docs/how-to/opensearch.md: values and kustomization mount the same Secret, in which each named file is."""
+    page = (ROOT / "docs/how-to/opensearch.md").read_text()
+    blocks = [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)]
+    settings, values, kustomization = blocks
+    made = helm.render({**values, "settings": settings}, namespace=NAMESPACE, version=KUBERNETES)
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    (tmp_path / "netgang").symlink_to(ROOT)
+    done = subprocess.run([_kubectl(), "kustomize", tmp_path], capture_output=True, text=True, timeout=25)
+    patched = [one for one in yaml.safe_load_all(done.stdout) if one]
+    wanted = {MOUNT["mountPath"]: VOLUME["secret"]}
+    assert [mounts_of_ones_own(made), mounts_of_ones_own(patched)] == [wanted, wanted], done.stderr
+    (source,) = settings["network"]["sources"]
+    inside = {f"{MOUNT['mountPath']}/{name}" for name in re.findall(r"--from-file=([\w.]+)=", page)}
+    assert {source["password_file"], source["ca_file"]} == inside
+    assert f"create secret generic {VOLUME['secret']['secretName']} " in page
+
+
+def mounts_of_ones_own(objects: Sequence[Object]) -> dict[str, Object]:
+    """Path in netgang's container → the Secret that is there, for all but the chart's own volumes."""
+    (deployment,) = [one for one in objects if (one["kind"], one["metadata"]["name"]) == ("Deployment", "netgang")]
+    pods = deployment["spec"]["template"]["spec"]
+    volumes = {one["name"]: one["secret"] for one in pods["volumes"] if one["name"] != "settings"}
+    mounts = pods["containers"][0]["volumeMounts"]
+    return {one["mountPath"]: volumes[one["name"]] for one in mounts if one["name"] != "settings"}
 
 
 def test_other_settings_make_other_pods(helm: Helm) -> None:

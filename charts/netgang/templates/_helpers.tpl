@@ -68,6 +68,17 @@ object.spec.schedulerName in ['{{ join "', '" $names }}']
 {{- if and .Values.namespaces.enabled (not $second) -}}
 {{- fail "namespaces.enabled: only with mode second-scheduler: elsewhere pods go to the cluster's own scheduler already" -}}
 {{- end -}}
+{{- $volumes := list -}}
+{{- range .Values.extraVolumes -}}
+{{- if has .name $volumes }}{{ fail (printf "extraVolumes: %s is there twice" .name) }}{{ end -}}
+{{- $volumes = append $volumes .name -}}
+{{- end -}}
+{{- $paths := list -}}
+{{- range .Values.extraVolumeMounts -}}
+{{- if not (has .name $volumes) }}{{ fail (printf "extraVolumeMounts: extraVolumes has no %s" .name) }}{{ end -}}
+{{- if has .mountPath $paths }}{{ fail (printf "extraVolumeMounts: two at %s" .mountPath) }}{{ end -}}
+{{- $paths = append $paths .mountPath -}}
+{{- end -}}
 {{- $settings := include "netgang.settings" . | fromYaml -}}
 {{- if and $second (gt (int .Values.replicas) 1) (not (has $settings.leader_election (list "on" true))) -}}
 {{- fail "settings.leader_election: must be on with several replicas: each would count the same gang for itself" -}}
