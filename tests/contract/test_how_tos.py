@@ -32,15 +32,19 @@ from tests.contract import chart_schema
 from tests.contract.job_pods import made
 from tests.contract.test_explain_docs import demonstration
 from tests.fakes.maddash_server import MaddashServer, paper_mesh
+from tests.newcomer.document import SHELLS, bare, parts, typed_lines
+from tests.newcomer.page import needs_no_cluster
+from tests.newcomer.walk import DOCUMENTS as WALKED
 
 ROOT = Path(__file__).parents[2]
 HOW_TOS = sorted(one for one in (ROOT / "docs/how-to").glob("*.md") if one.name != "README.md")
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 PAGES = [*HOW_TOS, ROOT / "docs/comparison.md", ROOT / "docs/faq.md"]
 MADDASH = "https://maddash.example.org/maddash"
-DEMO = "http://127.0.0.1:8889"
+DEMO = ("http://127.0.0.1:8889", "http://127.0.0.1:8888")
 SCHEMA = json.loads(chart_schema.FILE.read_text())
-NOT_RUN = frozenset({"simulate", "jobs", "uninstall", "record"})
-"""Commands that are only parsed: they take too long, need a cluster, or a netgang with elastic jobs."""
+OWN_TESTS = frozenset({ROOT / "docs/explain.md", *(walk.path for walk in WALKED)})
+"""Pages whose tests compare what is printed, too: tests/contract/test_explain_docs.py, tests/e2e/test_newcomer.py."""
 
 
 @pytest.fixture(params=PAGES, ids=[one.stem for one in PAGES])
@@ -63,14 +67,20 @@ def yaml_blocks(page: Path) -> list[dict[str, Any]]:
 
 def commands(page: Path, program: str) -> list[list[str]]:
     """The words of each line that begins with this program, comments, pipes and redirections left out."""
-    found = []
-    for text in blocks(page, "sh"):
-        for line in text.replace("\\\n", " ").splitlines():
-            words = shlex.split(line, comments=True)
-            if words[:1] == [program]:
-                ends = [at for at, word in enumerate(words) if word in ("|", ">", "&", "&&")]
-                found.append(words[: min(ends, default=len(words))])
-    return found
+    return [words for words in map(words_of, page_commands(page)) if words[:1] == [program]]
+
+
+def words_of(command: str) -> list[str]:
+    """The words of a command, up to where its output goes elsewhere."""
+    words = shlex.split(command.replace("\\\n", " "))
+    ends = [at for at, word in enumerate(words) if word in ("|", ">", "&", "&&")]
+    return words[: min(ends, default=len(words))]
+
+
+def page_commands(page: Path) -> list[str]:
+    """All commands of a page, without their comments."""
+    shells = [one for one in parts(page.read_text()) if one.language in SHELLS]
+    return [bare(line) for one in shells for line in typed_lines(one.lines)]
 
 
 def inline(page: Path) -> Iterator[list[str]]:
@@ -226,9 +236,10 @@ def test_every_command_in_the_text_exists(line: str) -> None:
     assert parsed(shlex.split(line)) in ("", "MissingParameter")
 
 
-def runnable(words: list[str]) -> bool:
-    """Whether a line needs no cluster but files, a MaDDash, or a running netgang."""
-    return words[1] not in NOT_RUN and (words[1] != "doctor" or "--no-cluster" in words)
+def in_process() -> dict[Path, list[str]]:
+    """Page → its commands that need no cluster: those of all documents but the ones with tests of their own."""
+    found = {page: list(filter(needs_no_cluster, page_commands(page))) for page in DOCUMENTS if page not in OWN_TESTS}
+    return {page: lines for page, lines in found.items() if lines}
 
 
 async def test_commands_that_need_no_cluster_do_what_they_should(beside: Path) -> None:
@@ -239,20 +250,28 @@ async def test_commands_that_need_no_cluster_do_what_they_should(beside: Path) -
     ran: dict[str, int] = {}
     async with demonstration() as url:
         with MaddashServer(paper_mesh(), checked_at_s=lambda: 1_700_000_000.0) as maddash:
-            for page in PAGES:
-                settings = [one for one in yaml_blocks(page) if kind_of_block(one) == "settings"]
+            own = {MADDASH: maddash.url, **dict.fromkeys(DEMO, url)}
+            for page, lines in in_process().items():
+                blocks = [one for one in yaml_blocks(page) if isinstance(one, Mapping)]
+                settings = [one for one in blocks if kind_of_block(one) == "settings"]
                 (beside / "settings.yaml").write_text(yaml.safe_dump(settings[0] if settings else {}))
-                for words in filter(runnable, commands(page, "netgang")):
-                    line = [one.replace(MADDASH, maddash.url).replace(DEMO, url) for one in words[1:]]
-                    line = ["demo/case1" if one.startswith("team/") else one for one in line]
+                for line in lines:
+                    words = ["demo/case1" if one.startswith("team/") else one for one in words_of(with_own(line, own))]
                     done = await asyncio.to_thread(
-                        CliRunner().invoke, app, line, env={"COLUMNS": "200", "NO_COLOR": "1"}
+                        CliRunner().invoke, app, words[1:], env={"COLUMNS": "200", "NO_COLOR": "1", "NETGANG_URL": url}
                     )
-                    assert done.exit_code == 0, (page.name, shlex.join(words), done.output)
-                    ran[" ".join(words[1:3])] = len(done.output)
+                    assert done.exit_code == 0, (page.name, line, done.output)
+                    ran[" ".join(words_of(line)[1:3])] = len(done.output)
     assert {"network show", "check-config settings.yaml", "plan cluster.json", "what-if --cluster"} <= set(ran)
     assert {"scores --url", "explain team/retrain", "doctor --no-cluster"} <= set(ran)
     assert min(ran.values()) > 0
+
+
+def with_own(line: str, own: Mapping[str, str]) -> str:
+    """The line with other words in place of some."""
+    for printed, ours in own.items():
+        line = line.replace(printed, ours)
+    return line
 
 
 def test_helm_lines_set_values_that_exist(page: Path) -> None:

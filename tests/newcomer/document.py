@@ -3,23 +3,32 @@
 Rule: a `sh` block is commands, one a line, all typed into the same terminal; the `text` block that follows is what they
 print. A `text` block that begins with `^C` is Ctrl-C in the terminal of the command that stays, and what follows then.
 An address of this computer in the prose is opened. A block that is neither a command nor its output, nor YAML or JSON,
-is refused in sections that are walked: a command must not hide in a block that nobody runs.
+is refused in sections that are walked: a command must not hide in a block that nobody runs. Only on a page to look
+things up (`Walk.page`) such a block may stand, if none of its lines is a command.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-_FENCE = re.compile(r"^```(\S*)$")
+from tests.newcomer.page import Page
+
+SHELLS = frozenset({"sh", "bash", "shell", "console"})
+"""Languages of blocks that are commands."""
+
+_FENCE = re.compile(r"^( *)```(\S*)$")
 _HEADING = re.compile(r"^#{1,2} (.+)$")
 _ADDRESS = re.compile(r"https?://(?:localhost|127\.0\.0\.1)(?::\d+)?(?:/[\w./-]*\w|/)?")
 _CODE = re.compile(r"`([^`\n]+)`")
 _PROGRAM = re.compile(r"^(?:make|curl|kubectl|netgang|docker|source|(?:\S+/)+\S+\.sh|\.venv/bin/\S+) \S")
+_COMMAND = re.compile(r"^ *(?:make|curl|kubectl|netgang|docker|helm|source|sudo|openssl|jq|\.venv/bin/\S+) \S")
 _BESIDE = ("yaml", "json")  # languages of blocks that are to be read, not typed
+_QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|\s#.*""", re.DOTALL)
+_LOOP = re.compile(r"(?:^|[;\s])(do|done)(?=$|[;\s])")
 
 
 class WrongDocument(ValueError):
@@ -58,28 +67,51 @@ Step: TypeAlias = Typed | Opened | Interrupted
 class Walk:
     """A document to walk through: all of it, or the sections named.
 
-    `elsewhere` maps the title of another section with commands to who runs those, and why nobody does here.
+    `elsewhere` maps the title of another section with commands to who runs those, and why nobody does here. `page` says
+    of a page to look things up what it leaves to its reader; on such a page output need not be shown.
     """
 
     path: Path
     sections: tuple[str, ...] = ()
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    page: Page | None = None
 
     def steps(self) -> tuple[Step, ...]:
         """What to do, in order. Errors: WrongDocument."""
-        return steps(self.path.read_text(), sections=self.sections)
+        text = self.path.read_text()
+        if self.page is None:
+            return steps(text, sections=self.sections)
+        return tuple(one for one in steps(text, sections=self.sections, read=_read) if isinstance(one, Typed))
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class Block:
+    """A fenced block, or a line of prose, under the last heading of the first two levels."""
+
     line: int
     heading: str
     language: str
     lines: tuple[str, ...]
 
 
-def steps(text: str, *, sections: Iterable[str] = ()) -> tuple[Step, ...]:
+def _never(_: Block) -> bool:
+    return False
+
+
+def _read(block: Block) -> bool:
+    """Whether a block is to be read, not typed: none of its lines is a command."""
+    return block.language not in SHELLS and not hides_commands(block)
+
+
+def hides_commands(block: Block) -> bool:
+    """Whether there are commands in a block that is neither the shell's nor shows output."""
+    return block.language == "" and any(map(_COMMAND.match, block.lines))
+
+
+def steps(text: str, *, sections: Iterable[str] = (), read: Callable[[Block], bool] = _never) -> tuple[Step, ...]:
     r"""The steps of the named sections, or of the whole text. Errors: WrongDocument.
+
+    `read` allows blocks of other languages that are only to be read.
 
     >>> steps("```sh\nmake run  # stays\n```\n```text\nup\n…\n```\nOpen http://localhost:8888/ then.")
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -89,7 +121,7 @@ def steps(text: str, *, sections: Iterable[str] = ()) -> tuple[Step, ...]:
     wanted = frozenset(sections)
     found: list[Step] = []
     after_commands = False  # whether what came last is a block of commands whose output may follow
-    for part in _parts(text):
+    for part in parts(text):
         if wanted and part.heading not in wanted:
             continue
         match part.language:
@@ -98,7 +130,7 @@ def steps(text: str, *, sections: Iterable[str] = ()) -> tuple[Step, ...]:
                 found += [Opened(part.line, url) for url in urls]
                 after_commands = after_commands and not any(line.strip() for line in part.lines)
             case "sh":
-                found.append(Typed(part.line, tuple(_commands(part.lines))))
+                found.append(Typed(part.line, tuple(typed_lines(part.lines))))
                 after_commands = True
             case "text" if part.lines[:1] == ("^C",):
                 found.append(Interrupted(part.line, part.lines[1:]))
@@ -106,7 +138,7 @@ def steps(text: str, *, sections: Iterable[str] = ()) -> tuple[Step, ...]:
             case "text" if after_commands and isinstance(last := found[-1], Typed):
                 found[-1] = Typed(last.line, last.commands, part.lines)
                 after_commands = False
-            case language if language not in _BESIDE:
+            case language if language not in _BESIDE and not read(part):
                 raise WrongDocument(f"line {part.line}: a block of {language or 'nothing'} that is no command's output")
             case _:
                 pass  # to be read, not typed
@@ -120,7 +152,7 @@ def commands(found: Iterable[Step]) -> tuple[str, ...]:
 
 def sections_with_commands(text: str) -> frozenset[str]:
     """Titles of the sections that have a block in the shell's language."""
-    return frozenset(part.heading for part in _parts(text) if part.language in ("sh", "bash", "shell", "console"))
+    return frozenset(part.heading for part in parts(text) if part.language in SHELLS)
 
 
 def mentioned(text: str, *, sections: Iterable[str] = ()) -> tuple[str, ...]:
@@ -130,7 +162,7 @@ def mentioned(text: str, *, sections: Iterable[str] = ()) -> tuple[str, ...]:
     ('make run', 'kubectl get pods')
     """
     wanted = frozenset(sections)
-    prose = [part for part in _parts(text) if part.language == "prose" and (not wanted or part.heading in wanted)]
+    prose = [part for part in parts(text) if part.language == "prose" and (not wanted or part.heading in wanted)]
     return tuple(code for part in prose for code in _CODE.findall("\n".join(part.lines)) if _PROGRAM.match(code))
 
 
@@ -143,32 +175,49 @@ def bare(command: str) -> str:
     return re.sub(r"\s+#.*$", "", command, flags=re.DOTALL)
 
 
-def _commands(lines: Iterable[str]) -> Iterator[str]:
-    """One command a line; a backslash at the end of a line continues it; comments and empty lines are none."""
+def typed_lines(lines: Iterable[str]) -> Iterator[str]:
+    r"""One command a line; comments and empty lines are none.
+
+    A command goes on over a backslash at the end of a line, an open quotation, and an open loop.
+
+    >>> list(typed_lines(["a \\", "  b", "# c", "ls | while read -r d; do", "  echo '", "$d'", "done", "e"]))
+    ['a \\\n  b', "ls | while read -r d; do\n  echo '\n$d'\ndone", 'e']
+    """
     begun = ""
     for line in lines:
-        if line.endswith("\\"):
-            begun += f"{line}\n"
-        elif begun or (line.strip() and not line.lstrip().startswith("#")):
-            yield f"{begun}{line}"
+        if not begun and (not line.strip() or line.lstrip().startswith("#")):
+            continue
+        begun += line
+        if _goes_on(begun):
+            begun += "\n"
+        else:
+            yield begun
             begun = ""
+    if begun:
+        yield begun
 
 
-def _parts(text: str) -> Iterator[_Block]:
-    """Fenced blocks in their languages, and each line between them as a block of prose."""
-    heading, opened, language, inside = "", 0, "", list[str]()
+def _goes_on(begun: str) -> bool:
+    left = _QUOTED.sub(" ", begun)
+    words = _LOOP.findall(left)
+    return begun.endswith("\\") or "'" in left or '"' in left or words.count("do") > words.count("done")
+
+
+def parts(text: str) -> Iterator[Block]:
+    """Fenced blocks in their languages, without their indentation, and each line between them as a block of prose."""
+    heading, opened, language, indent, inside = "", 0, "", 0, list[str]()
     for number, line in enumerate(text.splitlines(), start=1):
         fence = _FENCE.match(line)
         if opened and not fence:
-            inside.append(line)
+            inside.append(line[indent:] if not line[:indent].strip() else line)
         elif opened:
-            yield _Block(opened + 1, heading, language, tuple(inside))
+            yield Block(opened + 1, heading, language, tuple(inside))
             opened, inside = 0, []
         elif fence:
-            opened, language = number, fence[1]
+            opened, indent, language = number, len(fence[1]), fence[2]
         else:
             if title := _HEADING.match(line):
                 heading = title[1]
-            yield _Block(number, heading, "prose", (line,))
+            yield Block(number, heading, "prose", (line,))
     if opened:
         raise WrongDocument(f"line {opened}: a block that does not end")

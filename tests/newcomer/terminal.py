@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import signal
 import subprocess
 import time
@@ -66,6 +67,19 @@ class Shell:
             if not more:
                 raise Unanswered(f"no end of `{command}` within {limit_s:g} s:\n{got.decode(errors='replace')}")
             got += more
+
+    def begin(self, command: str, *, log: Path, limit_s: float) -> str:
+        """Type a command that goes on in the background, and wait until it has printed something, which is returned.
+
+        Errors: Unanswered, if it prints nothing within `limit_s`.
+        """
+        self.type(f"{{ {command}\n}} >{shlex.quote(str(log))} 2>&1", limit_s=limit_s)
+        deadline_s = time.monotonic() + limit_s
+        while not (printed := log.read_text(errors="replace")):
+            if time.monotonic() > deadline_s:
+                raise Unanswered(f"`{command}` says nothing within {limit_s:g} s")
+            wait_s(_POLL_S)
+        return printed
 
     def close(self) -> None:
         """End the shell and everything it started."""

@@ -33,9 +33,8 @@ DOCUMENTS = (
         ROOT / "README.md",
         sections=("Try it",),
         elsewhere={
-            "In a cluster": "needs a registry, a container engine, kubelets: tests/contract/test_manifests.py renders"
-            " the same overlay, tests/e2e/test_examples.py gives the same examples to an API server,"
-            " tests/e2e/test_image.py runs the Dockerfile's steps"
+            "In a cluster": "needs a cluster of one's own: tests/e2e/test_how_tos.py types it there, but for the image,"
+            " which needs a container engine: tests/e2e/test_image.py runs the Dockerfile's steps"
         },
     ),
     Walk(ROOT / "docs" / "tutorial.md"),
@@ -185,13 +184,17 @@ class Newcomer:
     @property
     def _environment(self) -> dict[str, str]:
         assert self._scratch is not None
-        inherited = {
-            name: value
-            for name, value in os.environ.items()
-            if name == _CACHE or not (name in _NOT_OURS or name.startswith(("PYTEST", "NETGANG_")))
-        }
-        terminal = {"COLUMNS": "120", "TERM": "dumb", "LC_ALL": "C.UTF-8", "TMPDIR": self._scratch.name}
-        return {**inherited, **terminal, **self.environment}
+        return {**terminal_environment(self._scratch.name), **self.environment}
+
+
+def terminal_environment(scratch: str) -> dict[str, str]:
+    """What this process has, without what belongs to its own make, Python and cluster; temporary files in `scratch`."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name == _CACHE or not (name in _NOT_OURS or name.startswith(("PYTEST", "NETGANG_")))
+    }
+    return {**inherited, "COLUMNS": "120", "TERM": "dumb", "LC_ALL": "C.UTF-8", "TMPDIR": scratch}
 
 
 def check_port() -> None:

@@ -1,0 +1,82 @@
+"""What a page to look things up leaves to its reader: names of one's own, files, and what was done before.
+
+Rule: everything that is typed otherwise than it is printed, and everything that is not typed, stands in a table of the
+page; an entry that nothing on the page is about is a mistake (tests/contract/test_commands.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+Entry = TypeVar("Entry")
+_WITHOUT_CLUSTER = frozenset({"network", "scores", "check-config", "plan", "what-if", "explain"})
+_MADE_BY_KUBECTL = re.compile(r"\b(?:cluster|nodes)\.json\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What must come of a command: a `question` for the shell (empty: the command itself), and its `answer`.
+
+    The answer is compared as `shown.is_shown` does; what is not so yet is asked again for a while.
+    """
+
+    answer: str
+    question: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The tables of one page; a command in them is as printed, without its comment, or how it begins: `helm …`."""
+
+    words: Mapping[str, str] = field(default_factory=dict)
+    """What is printed → what this reader has in its place"""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """File → words by which the YAML block is told that the page says to write there"""
+    before: Mapping[str, str] = field(default_factory=dict)
+    """Command → what the reader has typed by then, of which the page speaks elsewhere or not at all"""
+    effects: Mapping[str, Effect] = field(default_factory=dict)
+    """Command → what must come of it"""
+    ends: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Command → its exit codes, each time that it is typed, where they say something else than that all is well"""
+    left: Mapping[str, str] = field(default_factory=dict)
+    """Command that is not typed → why"""
+
+    def types(self, command: str) -> bool:
+        """Whether the reader types this command: not what is left, nor what is run elsewhere."""
+        return entry(self.left, command) is None and not runs_in_process(command)
+
+
+def entry(table: Mapping[str, Entry], command: str) -> Entry | None:
+    """What a table has for a command.
+
+    >>> [entry({"make run": 1, "helm …": 2}, one) for one in ("make run", "helm install x", "make")]
+    [1, 2, None]
+    """
+    return next((table[key] for key in table if names(key, command)), None)
+
+
+def names(key: str, command: str) -> bool:
+    """Whether a table's key means this command."""
+    return command.startswith(key.removesuffix("…")) if key.endswith("…") else key == command
+
+
+def needs_no_cluster(command: str) -> bool:
+    """Whether a command of ours needs no cluster but files, a MaDDash, or a running netgang; those run in process.
+
+    >>> needs_no_cluster("netgang plan cluster.json"), needs_no_cluster("netgang doctor"), needs_no_cluster("kubectl x")
+    (True, False, False)
+    """
+    words = command.split()
+    if words[:2] == ["netgang", "doctor"]:
+        return "--no-cluster" in words
+    if words[:2] == ["netgang", "simulate"]:  # the other simulations take long
+        return not {"--list", "examples/simulate.yaml"}.isdisjoint(words)
+    return words[:1] == ["netgang"] and words[1] in _WITHOUT_CLUSTER
+
+
+def runs_in_process(command: str) -> bool:
+    """Whether a command is only run in process: what reads kubectl's own output is typed as well."""
+    return needs_no_cluster(command) and not _MADE_BY_KUBECTL.search(command)
