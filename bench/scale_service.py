@@ -19,7 +19,9 @@ import sys
 import threading
 import time
 import traceback
+from array import array
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,18 +43,28 @@ _LATE_S = 0.010
 _LOOK_S = 0.003
 
 
+@dataclass(slots=True)
+class Stall:
+    """The longest since the last report, and how many were above 20 ms.
+
+    Why not all of them: a list as long as the run would be in the very process whose memory is watched.
+    """
+
+    wall_s: float = 0.0
+    process_s: float = 0.0
+    loop_s: float = 0.0
+    above_20_ms: int = 0
+    collection_s: float = 0.0
+
+
 class Probe:
     """How late the loop is. Lateness counts from when the beat was due; CPU is this process's over that time."""
 
     def __init__(self) -> None:
-        self.stalls: list[tuple[float, float]] = []
-        """(seconds late, seconds of CPU used since the beat before) of beats later than 5 ms"""
+        self._stall = Stall()
         self.beat_s = time.perf_counter()
         self._cpu_s = time.process_time()
         self.own_s = time.thread_time()
-        self.own_stalls: list[float] = []
-        """Seconds of CPU of the loop's thread alone between beats, where it was more than 5 ms"""
-        self._collections_s: list[float] = []
         self._collecting_s = 0.0
 
     def start(self) -> None:
@@ -66,8 +78,11 @@ class Probe:
         now_s, cpu_s, own_s = time.perf_counter(), time.process_time(), time.thread_time()
         late_s = now_s - self.beat_s - _BEAT_S
         if late_s > 0.005:
-            self.stalls.append((late_s, min(cpu_s - self._cpu_s, late_s)))
-            self.own_stalls.append(min(own_s - self.own_s, late_s))
+            longest, loop_s = self._stall, min(own_s - self.own_s, late_s)
+            longest.wall_s = max(longest.wall_s, late_s)
+            longest.process_s = max(longest.process_s, min(cpu_s - self._cpu_s, late_s))
+            longest.loop_s = max(longest.loop_s, loop_s)
+            longest.above_20_ms += loop_s > 0.02
         self.own_s = own_s
         self.beat_s, self._cpu_s = now_s, cpu_s
         self._loop.call_later(_BEAT_S, self._beat)
@@ -76,24 +91,21 @@ class Probe:
         if phase == "start":
             self._collecting_s = time.thread_time()
         else:
-            self._collections_s.append(time.thread_time() - self._collecting_s)
+            self._stall.collection_s = max(self._stall.collection_s, time.thread_time() - self._collecting_s)
 
     def report(self) -> dict[str, float]:
         """Longest stalls: by the CPU of the loop's thread, which S15 is about, of this process, and by the clock.
 
         What the process has more than the loop is what threads of ours took; what the clock has more, other people.
         """
-        result = {
-            "longest_stall_wall_ms": max((late for late, _ in self.stalls), default=0.0) * 1e3,
-            "longest_process_stall_ms": max((cpu for _, cpu in self.stalls), default=0.0) * 1e3,
-            "longest_stall_ms": max(self.own_stalls, default=0.0) * 1e3,
-            "stalls_above_20_ms": sum(own > 0.02 for own in self.own_stalls),
-            "longest_gc_ms": max(self._collections_s, default=0.0) * 1e3,
+        found, self._stall = self._stall, Stall()
+        return {
+            "longest_stall_wall_ms": found.wall_s * 1e3,
+            "longest_process_stall_ms": found.process_s * 1e3,
+            "longest_stall_ms": found.loop_s * 1e3,
+            "stalls_above_20_ms": found.above_20_ms,
+            "longest_gc_ms": found.collection_s * 1e3,
         }
-        self.stalls.clear()
-        self.own_stalls.clear()
-        self._collections_s.clear()
-        return result
 
 
 class Watchdog(threading.Thread):
@@ -131,7 +143,7 @@ class Runs:
 
     def __init__(self) -> None:
         self.made = asyncio.Event()
-        self._seconds: list[float] = []
+        self._seconds = array("d")
         self._longest_step_s = 0.0
 
     def timed(self, plan_in_steps: Callable[..., Steps[Plan]]) -> Callable[..., Steps[Plan]]:
@@ -169,7 +181,7 @@ class Runs:
             "plan_step_max_ms": self._longest_step_s * 1e3,
             "plan_total_s": sum(ordered),
         }
-        self._seconds.clear()
+        del self._seconds[:]
         self._longest_step_s = 0.0
         return result
 
@@ -241,7 +253,7 @@ class Commands:
             finish(runs.timed(plan_in_steps)(snapshot, planner.policy, now_s=now_s, memo=memo))
             found = runs.report()
             times |= {f"{name}_ms": found["plan_max_ms"], f"{name}_step_ms": found["plan_step_max_ms"]}
-        self._probe.stalls.clear()
+        self._probe.report()
         return times
 
 
