@@ -19,9 +19,9 @@ _MOST = 20_000
 
 def footprint(run: Run, ask: Ask, before: Admission) -> Footprint | None:
     """What the pending members of `before` take; `None` when a node or a resource is gone."""
-    index = run.table.index
+    layout = run.ground.layout
     known = run.memo.footprints.get(ask.gang.key)
-    same = known is not None and known.ask is ask and known.members is before.members and known.index is index
+    same = known is not None and known.ask is ask and known.members is before.members and known.layout == layout
     if known is not None and same and known.zones == before.zones:
         return known
     made = _footprint(run, ask, before)
@@ -84,7 +84,7 @@ def _footprint(run: Run, ask: Ask, before: Admission) -> Footprint | None:
         ask,
         members,
         before.zones,
-        index,
+        ground.layout,
         tuple(parts),
         np.concatenate(every) if every else np.zeros(0, np.int64),
         np.concatenate([amounts for _, _, amounts in parts]) if parts else nothing,

@@ -16,7 +16,8 @@ class Footprint:
     ask: Ask
     members: Mapping[PodUid, NodeName]
     zones: tuple[ZoneName, ...]
-    index: Mapping[NodeName, int]
+    layout: int
+    """Of the nodes (`Memo.layout`): not the nodes themselves, which would live as long as this"""
     parts: tuple[tuple[MemberClass, Ints, Ints], ...]
     """Per class: rows (different ones) and the amounts (rows, resources) that the class's members take there."""
     rows: Ints

@@ -109,7 +109,7 @@ class Memo:
 
     def keep_only(self, gangs: Collection[GangKey]) -> None:
         """Forget gangs that are gone, once as many are. Cost: O(known gangs), then."""
-        if len(self.wishes.known) > len(gangs) + len(gangs) // 8 + _GONE_AT_LEAST:
+        if len(self.wishes.known) > len(gangs) + _GONE_AT_LEAST:
             self.wishes.keep_only(gangs)
             self.footprints = {key: known for key, known in self.footprints.items() if key in gangs}
             self.standings.keep_only(gangs)

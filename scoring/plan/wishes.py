@@ -23,8 +23,12 @@ class Wishes:
     """By gang. Not shared between threads."""
 
     def __init__(self) -> None:
-        self.known: dict[GangKey, tuple[Gang, Policy, Mapping[NodeName, int], Ask]] = {}
+        self.known: dict[GangKey, tuple[Gang, Policy, int, Ask]] = {}
         """gang → its wish, valid while gang and policy are the same objects and the same members' nodes are gone"""
+        self._nodes: Mapping[NodeName, int] = {}
+        """Those asked about last"""
+        self._stamp = 0
+        """Another one each time that these are others: a wish of long ago must not keep the nodes of its day alive"""
         self._policy: Policy | None = None
         """Of the following two"""
         self._waits: dict[int, Ask] = {}
@@ -36,19 +40,22 @@ class Wishes:
         """The same, to be added to apart from this one."""
         made = Wishes()
         made.known = dict(self.known)
+        made._nodes, made._stamp = self._nodes, self._stamp
         return made
 
     def of(self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]) -> Ask:
         """`ask_of`, once per gang object and set of its nodes that are not in `nodes`."""
         known = self.known.get(gang.key)
         same = known is not None and known[0] is gang and known[1] is policy
-        if known is not None and same and known[2] is nodes:
+        if nodes is not self._nodes:
+            self._nodes, self._stamp = nodes, self._stamp + 1
+        if known is not None and same and known[2] == self._stamp:
             return known[3]
         lost = frozenset([pod.node for pod in gang.members if pod.node is not None and pod.node not in nodes])
         made = known[3] if known is not None and same and known[3].lost == lost else ask_of(gang, policy, lost=lost)
         if len(self.known) >= _KEPT:
             self.known.clear()
-        self.known[gang.key] = (gang, policy, nodes, made)
+        self.known[gang.key] = (gang, policy, self._stamp, made)
         return made
 
     def pending(
@@ -99,7 +106,7 @@ class Wishes:
         """Forget what belongs to another policy; and gangs that are not there as they were, once these are many."""
         if policy is not self._policy:
             self._policy, self._waits, self._rests = policy, {}, {}
-        elif len(self._waits) + len(self._rests) > len(gangs) + len(gangs) // 2 + _LOOKED_AT_A_STEP:
+        elif len(self._waits) + len(self._rests) > len(gangs) + len(gangs) // 8 + _LOOKED_AT_A_STEP:
             now = {id(gang) for gang in gangs.values()}
             self._waits = {number: ask for number, ask in self._waits.items() if number in now}
             self._rests = {number: gang for number, gang in self._rests.items() if number in now}
