@@ -28,6 +28,8 @@ _PLANNED: Final = frozenset({"admit", "plan"})
 _REQUEST_BUCKETS_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0)
 """From a filter answered from memory to a bind that is held until its deadline."""
 _RESIZE_BUCKETS_S: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0)
+_FORGOTTEN_AFTER: Final = 5.0
+"""A refusal is forgotten after so many times `repeat_after_s`: longer than kube-scheduler leaves a pod alone."""
 _LINE: Final = msgspec.json.Encoder(enc_hook=repr)
 _PLAN_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
@@ -348,6 +350,11 @@ class DecisionLog:
         self._second = 0
         self._written_this_second = 0
 
+    @property
+    def remembered(self) -> int:
+        """Refusals that would be left out, or counted, if they came again."""
+        return len(self._seen)
+
     def log_decision(self, decision: Decision, *, now_s: float) -> bool:
         """Write `decision`, or leave it out as a repeated refusal; says whether it was written. `now_s`: monotonic."""
         repeated = 0
@@ -372,6 +379,7 @@ class DecisionLog:
 
     def _admit(self, decision: Decision, now_s: float) -> "_Seen | None":
         key = (decision.what, decision.pod or decision.gang, decision.reason)
+        self._forget_old(now_s)
         seen = self._seen.get(key)
         if seen is not None and now_s - seen.written_s < self._repeat_after_s:
             seen.left_out += 1
@@ -388,6 +396,12 @@ class DecisionLog:
         seen.written_s = now_s
         self._seen.move_to_end(key)
         return seen
+
+    def _forget_old(self, now_s: float) -> None:
+        """What has not been written for so long is news if it comes again: most refused gangs start, and are gone."""
+        forgotten_s = now_s - _FORGOTTEN_AFTER * self._repeat_after_s
+        while self._seen and next(iter(self._seen.values())).written_s <= forgotten_s:
+            self._seen.popitem(last=False)
 
 
 class LogFormat(StrEnum):

@@ -87,7 +87,7 @@ class HostPort:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Constraints:
     """Where a pod may go, as far as we model it; the rest is learned from kube-scheduler's NodeNames (S7)."""
 
@@ -101,7 +101,7 @@ class Constraints:
     for pods with the same claims only."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class MemberClass:
     """Members that are interchangeable for placement: same role, same request, same constraints."""
 
@@ -134,7 +134,7 @@ GATE = "netgang.io/gang"
 """Our scheduling gate: a pod that has it waits outside kube-scheduler's queues until its gang is admitted."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class GroupRef:
     """What a pod says of its gang; `problem` is set when it contradicts itself."""
 
@@ -144,7 +144,7 @@ class GroupRef:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Controller:
     """The object that makes a pod and makes another when it goes: the controller of its ownerReferences."""
 

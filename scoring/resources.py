@@ -32,7 +32,7 @@ _LARGEST = 2**62
 """Amounts are kept below the range of int64, with room to add two; more is not a machine that exists."""
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def parse_quantity(text: str, *, millis: bool = False) -> int:
     """Read a Kubernetes quantity as whole units, or as thousandths with `millis`; fractions round up.
 
@@ -71,7 +71,7 @@ def amount(name: str, quantity: str | int | float) -> int:
     return parse_quantity(str(quantity), millis=name == CPU)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Resources:
     """Amounts by resource name, sorted by name, without zeros: equal amounts are equal and hash alike."""
 

@@ -71,7 +71,7 @@ def common_of(
     leadership = stands.leadership(clock, telemetry) if stands is not None else None
     acting: Callable[[], bool] = leadership.leading if leadership is not None else lambda: True
     fenced = FencedApi(api, leadership.room_s) if leadership is not None else None
-    recent, past = Recent(clock), Past(clock)
+    recent, past = Recent(clock), Past(clock, exists=cache.gang)
 
     def heard_of(decision: Decision) -> None:
         recent.heard(decision)

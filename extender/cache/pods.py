@@ -11,6 +11,7 @@ from functools import lru_cache
 from operator import attrgetter
 
 from extender.convert import pinned_node
+from extender.convert.sharing import shared
 from scoring.ids import GangKey, JobKey, NodeName, PodUid, ResourceName
 from scoring.model import GangSource, MemberClass, Pod
 from scoring.resources import Resources
@@ -218,8 +219,8 @@ class Pods:
                 del self._jobs[pod.job]
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=256)
 def _without(member_class: MemberClass, resource: ResourceName) -> MemberClass:
-    """The class without its request for one resource."""
+    """The class without its request for one resource; equal results are one object."""
     requests = Resources.of((name, amount) for name, amount in member_class.requests if name != resource)
-    return replace(member_class, requests=requests)
+    return shared(replace(member_class, requests=shared(requests)))

@@ -5,6 +5,7 @@ Rule: only what `scoring.feasible` models is read; the names of other required c
 raw JSON parts, so that pods of one template are computed once and share the result.
 """
 
+from sys import intern
 from typing import NamedTuple
 
 import msgspec
@@ -119,7 +120,11 @@ def _required_terms(raw: bytes) -> tuple[NodeSelectorTerm, ...] | None:
 
 
 def _requirements(listed: list[_Requirement] | None) -> tuple[Requirement, ...]:
-    return tuple(Requirement(one.key, one.operator, tuple(one.values or ())) for one in listed or ())
+    """The names of nodes among them are the nodes' own."""
+    return tuple(
+        Requirement(intern(one.key), intern(one.operator), tuple([intern(value) for value in one.values or ()]))
+        for one in listed or ()
+    )
 
 
 def _tolerated(raw: bytes) -> tuple[Toleration, ...]:

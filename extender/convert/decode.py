@@ -5,8 +5,7 @@ kept. Rule: JSON `null` means absent, as in Go; whatever cannot be read is a Val
 """
 
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -72,13 +71,3 @@ def seconds(moment: datetime | None) -> float:
     if moment is None:
         return 0.0
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-@lru_cache(maxsize=8192)
-def shared(value: Any) -> Any:
-    """The first value equal to this one, so that 50,000 pods hold each of their common parts once.
-
-    Of the last 8,192: pods of one job are listed, and change, together, and what the cache alone still holds of pods
-    that are long gone is memory that grows for hours.
-    """
-    return value

@@ -6,8 +6,10 @@ then refused with a constant reason. Nothing is guessed, and no pod with half a 
 
 from collections.abc import Mapping
 from functools import lru_cache
+from sys import intern
 
-from scoring.ids import gang_key
+from extender.convert.sharing import shared
+from scoring.ids import GangKey, gang_key
 from scoring.model import GangSource, GroupRef
 
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
@@ -84,9 +86,9 @@ def _positive(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0 else None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
 def _ref(
     namespace: str, name: str, source: GangSource, minimum: int | None = None, problem: str | None = None
 ) -> GroupRef:
-    """Equal references are one object."""
-    return GroupRef(gang_key(namespace, name), source, minimum, problem)
+    """Equal references are one object, and so are their keys; pods of one gang come together."""
+    return shared(GroupRef(GangKey(intern(gang_key(namespace, name))), source, minimum, problem))

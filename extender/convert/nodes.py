@@ -9,7 +9,8 @@ from sys import intern
 
 import msgspec
 
-from extender.convert.decode import Json, Metadata, Quantities, decode, seconds, shared
+from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
+from extender.convert.sharing import shared, shared_tuple
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Node, Taint
 from scoring.resources import Resources
@@ -78,7 +79,7 @@ def node_from_json(raw: bytes | msgspec.Raw, *, zone_label: str = ZONE_LABEL) ->
         zone=ZoneName(intern(labels.get(zone_label, ""))),
         allocatable=_allocatable(meta.name, status),
         labels=tuple(sorted((intern(key), intern(value)) for key, value in labels.items())),
-        taints=shared(taints),
+        taints=shared_tuple(taints),
         unschedulable=bool(spec.unschedulable),
         ready=all(one.status == "True" for one in status.conditions or () if one.type == "Ready"),
         leaving=meta.deletion_timestamp is not None or any(taint.key in LEAVING_TAINTS for taint in taints),
@@ -99,5 +100,4 @@ def _allocatable(name: str, status: _Status) -> Resources:
     for resource, value in amounts:
         if value < 0:
             raise ValueError(f"Node {name}: status.{field}: {resource}: is negative")
-    same: Resources = shared(amounts)
-    return same
+    return shared(amounts)

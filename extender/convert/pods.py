@@ -12,10 +12,11 @@ from sys import intern
 import msgspec
 
 from extender.convert.constraints import ConstraintParts, claim_names, constraints, unmodelled_constraints
-from extender.convert.decode import NO_RAW, Json, Metadata, Owner, decode, given, seconds, shared
+from extender.convert.decode import NO_RAW, Json, Metadata, Owner, decode, given, seconds
 from extender.convert.groups import group_of
 from extender.convert.requests import ContainerResources, PodResources, pod_requests
 from extender.convert.roles import OWN_PREFIX, membership, own_options
+from extender.convert.sharing import shared, shared_tuple
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model import GATE, Controller, MemberClass, Phase, Pod, Role
 
@@ -120,7 +121,7 @@ def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
         raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
     uid = PodUid(meta.uid or f"{namespace}/{meta.name}")
     admitted_to = _admitted_to(annotations, uid) if annotations and not spec.node_name else None
-    gates = shared(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else ()
+    gates = shared_tuple(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else ()
     return Pod(
         uid=uid,
         namespace=Namespace(namespace),
@@ -143,7 +144,7 @@ def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
         job=place.job,
         owner=_controller(meta.owner_references) if group is not None and meta.owner_references else None,
         index=place.index,
-        options=shared(own_options(annotations, written_by_us=_WRITTEN_BY_US)),
+        options=shared_tuple(own_options(annotations, written_by_us=_WRITTEN_BY_US)),
         resource_version=meta.resource_version or "",
     )
 
@@ -152,19 +153,17 @@ def _controller(owners: list[Owner]) -> Controller | None:
     """The controller among the owners; pods of one job share one record of it."""
     for one in owners:
         if one.controller:
-            same: Controller = shared(Controller(one.api_version, one.kind, one.name, one.uid))
-            return same
+            return shared(Controller(one.api_version, one.kind, one.name, one.uid))
     return None
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=64)
 def _member_class(role: Role, resources: PodResources, limits: ConstraintParts) -> MemberClass:
     """Pods of one template give the same bytes, so this runs once per template; equal results are one object.
 
-    Few are kept: members that were let in name their own gang's nodes, so that each gang brings a new one.
+    Few are kept, because pods of one job are listed, and change, together: one that comes alone costs a reading more.
     """
-    same: MemberClass = shared(MemberClass(role, shared(pod_requests(resources)), shared(constraints(limits))))
-    return same
+    return shared(MemberClass(role, shared(pod_requests(resources)), shared(constraints(limits))))
 
 
 def _resources(spec: _Spec, status: _Status) -> PodResources:

@@ -8,6 +8,7 @@ nameless majority are its workers. A TFJob's worker 0 stays a worker even when i
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from sys import intern
 
 from extender.convert.decode import Owner
 from scoring.ids import JobKey
@@ -157,6 +158,7 @@ def _index(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
 def _job(namespace: str, name: str) -> JobKey:
-    return JobKey(f"{namespace}/{name}")
+    """Equal keys are one object; pods of one job come together."""
+    return JobKey(intern(f"{namespace}/{name}"))

@@ -34,8 +34,10 @@ class CatchUp:
         self._clock = clock
         self._change = asyncio.Event()
         self._not_before_s = -float("inf")
-        self._waited_at: dict[PodUid, int] = {}
-        """pod → version of the cache at which it has been waited for already"""
+        self._waited: set[PodUid] = set()
+        """Pods that have been waited for already at one version of the cache"""
+        self._waited_at = -1
+        """That version; at another one nobody has been waited for yet"""
 
     def changed(self) -> None:
         """The cache changed: whoever waits looks again."""
@@ -64,9 +66,12 @@ class CatchUp:
     def _until(self, caught_up: Callable[[], bool], uid: PodUid) -> Awaitable[None] | None:
         """What waits for `caught_up`; a question that need not wait, or may not yet, costs no task to find that out."""
         began_s = self._clock.monotonic_s()
-        if began_s < self._not_before_s or self._waited_at.get(uid) == self._cache.version or caught_up():
+        if began_s < self._not_before_s or self._has_waited(uid) or caught_up():
             return None
         return self._wait(caught_up, uid, began_s)
+
+    def _has_waited(self, uid: PodUid) -> bool:
+        return self._waited_at == self._cache.version and uid in self._waited
 
     async def _wait(self, caught_up: Callable[[], bool], uid: PodUid, began_s: float) -> None:
         """Look after each change, until `caught_up` or long enough."""
@@ -78,9 +83,10 @@ class CatchUp:
         except TimeoutError:
             pass  # the answer is made from what is known
         finally:
-            if len(self._waited_at) >= _REMEMBERED_MAX:
-                self._waited_at.clear()
-            self._waited_at[uid] = self._cache.version
+            if self._waited_at != self._cache.version or len(self._waited) >= _REMEMBERED_MAX:
+                self._waited_at = self._cache.version
+                self._waited.clear()
+            self._waited.add(uid)
             now_s = self._clock.monotonic_s()
             self._not_before_s = now_s + _SHARE * (now_s - began_s)
 

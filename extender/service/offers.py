@@ -18,7 +18,7 @@ class _Offer:
 
 
 class Offers:
-    """The offers of the last `ttl_s`, at most `limit` of them; the oldest leave first."""
+    """The offers of the last `ttl_s` that came to nothing yet, at most `limit` of them; the oldest leave first."""
 
     def __init__(self, *, ttl_s: float = 600.0, limit: int = 100_000) -> None:
         self._ttl_s = ttl_s
@@ -31,6 +31,10 @@ class Offers:
         self._offers.move_to_end(uid)
         while len(self._offers) > self._limit or next(iter(self._offers.values())).until_s <= now_s:
             self._offers.popitem(last=False)
+
+    def taken(self, uid: PodUid) -> None:
+        """The pod has its node: nobody will ask for one again, and most pods come and go within `ttl_s`."""
+        self._offers.pop(uid, None)
 
     def allows(self, uid: PodUid, node: NodeName, *, now_s: float) -> bool:
         """Whether this pair was offered recently."""

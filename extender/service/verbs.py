@@ -143,10 +143,14 @@ class Verbs:
             with self._books.plain.binding(pod, args.node) as may_go:
                 if not may_go:
                     return Reason.RESERVED
-                return await self._binds.bind_alone(Binding(args.namespace, args.name, args.uid, args.node))
-        if gang.problem is not None:
+                refused = await self._binds.bind_alone(Binding(args.namespace, args.name, args.uid, args.node))
+        elif gang.problem is not None:
             return gang.problem
-        return await self._binds.bind_member(pod, gang, args.node, gone)
+        else:
+            refused = await self._binds.bind_member(pod, gang, args.node, gone)
+        if refused is None:
+            self._books.offers.taken(args.uid)
+        return refused
 
     # -- filter -------------------------------------------------------------------------------------------------------
 

@@ -198,6 +198,16 @@ def test_the_memory_of_refusals_is_bounded(root_logger: logging.Logger) -> None:
     assert log.log_decision(first, now_s=2.0)
 
 
+def test_a_refusal_of_long_ago_is_forgotten(root_logger: logging.Logger) -> None:
+    """What has not come for minutes is news: a day of gangs that waited and started is no memory of a day."""
+    configure_logging(stream=io.StringIO())
+    log = DecisionLog(Telemetry(), repeat_after_s=60.0)
+    for second in range(3600):
+        assert log.log_decision(replace(REFUSAL, pod=f"team-a/w-{second}"), now_s=float(second))
+    assert log.remembered == 300
+    assert not log.log_decision(replace(REFUSAL, pod="team-a/w-3599"), now_s=3600.0)
+
+
 def test_people_get_words_instead_of_json(root_logger: logging.Logger) -> None:
     """One line of `field=value`, in which a value cannot pass for two."""
     stream = io.StringIO()

@@ -59,6 +59,16 @@ def test_a_newer_offer_replaces_the_older_one() -> None:
     assert (offers.allows(A, N1, now_s=2.0), offers.allows(A, N2, now_s=2.0), len(offers)) == (False, True, 1)
 
 
+def test_an_offer_that_was_taken_is_forgotten() -> None:
+    """Of pods that come and go only those are remembered that have no node yet."""
+    offers = Offers()
+    offers.note(A, N1, now_s=0.0)
+    offers.note(B, None, now_s=0.0)
+    offers.taken(A)
+    offers.taken(PodUid("unknown"))
+    assert (len(offers), offers.allows(A, N1, now_s=1.0), offers.anywhere(B)) == (1, False, True)
+
+
 def test_offers_are_bounded_and_the_oldest_leave() -> None:
     """Renewing an offer makes it young."""
     offers = Offers(limit=2)

@@ -18,10 +18,8 @@ from extender.api.what_if_body import WhatIfBody, typed_changes
 from extender.bootstrap import following
 from extender.service.change_documents import change_document
 from extender.service.other_policy import policy_with
-from extender.service.past import MOST_EACH, MOST_GANGS, Past
 from extender.service.what_ifs import MOST_WAITING, BusyError, WhatIfs
 from extender.settings import Settings
-from extender.telemetry import Decision
 from scoring.explain import unblock
 from scoring.ids import GangKey, Namespace
 from scoring.measurement import Metric
@@ -316,20 +314,6 @@ def test_settings_that_are_supposed() -> None:
     assert (made.queue.order, made.queue.starve_limit_s) == (Order.FIFO, 60.0)
     assert (made.score.ratios, made.spill_wait_s) == (Ratios(1.0, 2.0, 3.0), 5.0)
     assert made.selection is here.selection
-
-
-async def test_the_past_is_bounded() -> None:
-    """The last decisions of each gang, newest first; what concerns no gang, or is answered pod by pod, is left out."""
-    past = Past(LoopClock())
-    for number in range(MOST_EACH + 2):
-        past.heard(Decision(what=f"w{number}", gang="a/g", pod="p", node="n"))
-    past.heard(Decision(what="filter", gang="a/g"))
-    past.heard(Decision(what="bind"))
-    told = past.of(GangKey("a/g"))
-    assert (len(told), told[0].what, told[0].detail) == (MOST_EACH, f"w{MOST_EACH + 1}", "p on n")
-    for number in range(MOST_GANGS):
-        past.heard(Decision(what="plan", gang=f"a/{number}"))
-    assert past.of(GangKey("a/g")) == ()
 
 
 async def test_openapi_shows_the_forms() -> None:

@@ -1,0 +1,54 @@
+"""One object for equal parts of many objects, for as long as somebody has it.
+
+Why not a cache of the last so many: 50,000 pods hold each of their common parts once only while the cache is larger
+than what lives, and what it holds of pods that are long gone is memory that grows for hours. A gang that is let in
+brings a class of its own, with the names of its nodes. Rule: the table here knows its values without holding them; the
+last pod that goes takes its parts along.
+"""
+
+from functools import lru_cache
+from typing import Any, TypeVar
+from weakref import ref
+
+T = TypeVar("T")
+_FEW = 1024
+
+
+class Pool:
+    """Values of which equal ones are to be one object. Bounded by the values that are in use elsewhere."""
+
+    def __init__(self) -> None:
+        self._known: dict[ref[Any], ref[Any]] = {}
+        """a value → the same, held loosely: as long as both live, two references are equal when their values are"""
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def one(self, value: T) -> T:
+        """The first living value equal to this one. Cost: a hash and a comparison. The value can be held loosely.
+
+        >>> from scoring.model import Controller
+        >>> pool = Pool()
+        >>> first = pool.one(Controller("batch/v1", "Job", "j", "u"))
+        >>> pool.one(Controller("batch/v1", "Job", "j", "u")) is first, len(pool)
+        (True, 1)
+        >>> del first
+        >>> len(pool)
+        0
+        """
+        known = self._known.get(ref(value))
+        if known is None:
+            mine = ref(value, self._known.__delitem__)
+            known = self._known.setdefault(mine, mine)
+        same: T | None = known()
+        return value if same is None else same
+
+
+shared = Pool().one
+"""The first living value equal to this one, among the parts of all objects that were read: records, not tuples."""
+
+
+@lru_cache(maxsize=_FEW)
+def shared_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same for tuples, which cannot be held loosely: one of the last thousand equal ones. Few differ at all."""
+    return value
