@@ -30,10 +30,10 @@ import uvloop
 
 from extender import bootstrap
 from extender.clock import SystemClock
+from extender.log_lines import LogFormat, configure_logging
 from extender.server import configs, favour_the_loop, running
 from extender.service import planning
 from extender.settings import Settings
-from extender.telemetry import LogFormat, configure_logging
 from scoring.plan import Memo, Plan, plan_in_steps
 from scoring.plan.steps import Steps, finish
 

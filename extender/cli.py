@@ -112,9 +112,9 @@ def serve(
 
     Exit code: 0 after SIGTERM or Ctrl-C, with all that was held answered; 2 for bad settings; any other: it failed.
     """
+    from extender.log_lines import LogFormat, configure_logging
     from extender.server import run
     from extender.settings import Settings
-    from extender.telemetry import LogFormat, configure_logging
 
     with _clear_errors():
         given = {"kubeconfig": kubeconfig, "snapshot": snapshot, "host": host, "port": port, "debug_port": debug_port}
@@ -180,8 +180,8 @@ def demo(
     Exit code: 0 after SIGTERM or Ctrl-C; 2 the example files are not there; 3 the port cannot be had.
     """
     from extender.demo import demo_settings, what_to_try
+    from extender.log_lines import LogFormat, configure_logging
     from extender.server import run
-    from extender.telemetry import LogFormat, configure_logging
 
     with _clear_errors():
         settings = demo_settings(port)

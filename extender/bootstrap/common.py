@@ -8,6 +8,7 @@ from typing import Any
 from extender.bootstrap.elastic import Feeds
 from extender.cache import ClusterCache
 from extender.candidacy import Candidacy
+from extender.decision_log import Decision, DecisionLog
 from extender.kube.reflector import Reflector
 from extender.ports import Clock, ClusterApi
 from extender.service.fencing import FencedApi
@@ -15,7 +16,7 @@ from extender.service.leadership import Leadership
 from extender.service.past import Past
 from extender.service.planning import Planner
 from extender.settings import Settings
-from extender.telemetry import Decision, DecisionLog, Telemetry
+from extender.telemetry import Telemetry
 from extender.web.recent import Recent
 from scoring.plan import Plan
 from scoring.policy import Policy

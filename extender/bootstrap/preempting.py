@@ -9,11 +9,12 @@ from extender.controller.preemptions import Preemptions
 from extender.controller.quiet import Quiet
 from extender.controller.restarts import Restarts
 from extender.controller.together import Together
+from extender.decision_log import DecisionLog
 from extender.ports import Clock, ClusterApi
 from extender.service.planning import Planner
 from extender.service.preempting import Preempting as Deciding
 from extender.settings import Settings
-from extender.telemetry import DecisionLog, Telemetry
+from extender.telemetry import Telemetry
 from scoring.policy import Preempting
 
 

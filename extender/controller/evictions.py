@@ -16,9 +16,10 @@ from extender.controller.events import Happening, Tell, tell_nobody
 from extender.controller.fresh import Fresh, read_members, same_as_known
 from extender.controller.owners import KINDS, OVER, NotAllowed, OwnerRef, budget, controller_of
 from extender.controller.quiet import Quiet
+from extender.decision_log import Decision, DecisionLog
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
-from extender.telemetry import Decision, DecisionLog, Telemetry
+from extender.telemetry import Telemetry
 from scoring.ids import GangKey, PodUid
 from scoring.model import Pod
 

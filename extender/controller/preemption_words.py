@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
 from extender.controller.events import Happening, TellOf, group_subject, pod_subject
+from extender.decision_log import Decision, DecisionLog
 from extender.ports import Clock
-from extender.telemetry import Decision, DecisionLog
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod
 from scoring.podgroup_status import POD_GROUPED

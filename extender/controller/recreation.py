@@ -27,9 +27,10 @@ from extender.controller.suspensions import (
     suspend_patch,
     waits_for_the_end,
 )
+from extender.decision_log import Decision, DecisionLog
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Clock, ClusterApi
-from extender.telemetry import Decision, DecisionLog, Telemetry
+from extender.telemetry import Telemetry
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, Pod
 

@@ -33,9 +33,10 @@ from extender.controller.owners import (
 )
 from extender.controller.quiet import Quiet
 from extender.convert import pod_from_json
+from extender.decision_log import Decision, DecisionLog
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Clock, ClusterApi
-from extender.telemetry import Decision, DecisionLog, Telemetry
+from extender.telemetry import Telemetry
 from scoring.ids import GangKey, PodUid
 from scoring.model import Phase, Pod
 from scoring.quorum import quorum_of

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from extender.cache import ClusterCache
 from extender.controller.events import Happening, Subject, TellOf
 from extender.controller.quiet import Quiet
+from extender.decision_log import Decision, DecisionLog
 from extender.elastic.jobs import Autoscalers, Jobs
 from extender.elastic.kinds import Kind, Seen
 from extender.elastic.records import Change, Records
 from extender.ports import Clock, ClusterApi
 from extender.service.planning import Planner
-from extender.telemetry import Decision, DecisionLog, Telemetry
+from extender.telemetry import Telemetry
 from scoring.ids import JobKey as PodsJob
 from scoring.ids import PodUid
 from scoring.model import Gang, Pod, Role

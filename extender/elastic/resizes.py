@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from extender.controller.events import Happening
+from extender.decision_log import Decision
 from extender.elastic.carry import NotSent, Prepared, next_step, prepare, send
 from extender.elastic.parts import Parts
 from extender.elastic.records import Change, Stage, Who
 from extender.elastic.retries import Retries
-from extender.telemetry import Decision
 from scoring.ids import GangKey
 from scoring.scaling.change import Change as Decided
 

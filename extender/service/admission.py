@@ -14,10 +14,10 @@ import msgspec
 from extender.cache import ClusterCache
 from extender.controller.events import Happening, Tell, tell_nobody
 from extender.convert import admission_patch, narrowed_terms
+from extender.decision_log import Decision, DecisionLog
 from extender.ports import Clock
 from extender.service.lapses import Lapses
 from extender.service.planning import Planner
-from extender.telemetry import Decision, DecisionLog
 from scoring.admit import Lister, Listing
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, MemberClass, Pod

@@ -13,12 +13,13 @@ from itertools import count
 from typing import TypeAlias
 
 from extender.cache import ClusterCache
+from extender.decision_log import Decision, DecisionLog
 from extender.ports import Binding, Clock, ClusterApi
 from extender.service.binding_posts import Posts
 from extender.service.health import NodeHealth
 from extender.service.lapses import Lapses
 from extender.service.planning import Planner
-from extender.telemetry import Decision, DecisionLog, Telemetry
+from extender.telemetry import Telemetry
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod
 from scoring.permit import (

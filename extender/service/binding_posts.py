@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from extender.cache import ClusterCache
+from extender.decision_log import Decision, DecisionLog
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Binding, Clock, ClusterApi
 from extender.service.binding_turns import Together, Turns
 from extender.service.health import NodeHealth
-from extender.telemetry import Decision, DecisionLog, Telemetry
+from extender.telemetry import Telemetry
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.permit import BindFailed, MemberBound
 from scoring.reasons import Reason

@@ -18,9 +18,9 @@ from typing import Final
 import numpy as np
 
 from extender.cache import ClusterCache
+from extender.decision_log import Decision, DecisionLog
 from extender.ports import Clock
 from extender.service.binding import Binds
-from extender.telemetry import Decision, DecisionLog
 from scoring.feasible import allowed_nodes
 from scoring.ids import EndpointId, GangKey, NodeName, ZoneName
 from scoring.model import Gang, Pod

@@ -7,8 +7,8 @@ succeed: a gang whose pods changed may reserve at once.
 
 from extender.cache import ClusterCache
 from extender.controller.events import Happening, Tell, tell_nobody
+from extender.decision_log import Decision, DecisionLog
 from extender.ports import Clock
-from extender.telemetry import Decision, DecisionLog
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
 

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from extender.decision_log import Decision as Logged
 from extender.ports import Clock
-from extender.telemetry import Decision as Logged
 from scoring.explain import Decision
 from scoring.ids import GangKey
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from extender.cache import ClusterCache
+from extender.decision_log import Decision, DecisionLog
 from extender.ports import Clock
-from extender.telemetry import Decision, DecisionLog, Telemetry
+from extender.telemetry import Telemetry
 from scoring.model import Gang
 from scoring.network import NetworkMatrix
 from scoring.plan import Memo, Plan, plan_in_steps

@@ -14,6 +14,7 @@ import numpy as np
 
 from extender.cache import ClusterCache
 from extender.convert import ZONE_LABEL, node_from_json, pod_from_json
+from extender.decision_log import Decision, DecisionLog
 from extender.errors import BadRequestError
 from extender.ports import Binding, Clock
 from extender.service.binding import Binds
@@ -25,7 +26,6 @@ from extender.service.offers import Offers
 from extender.service.parking import Parking
 from extender.service.plain import PlainPods
 from extender.service.planning import Planner
-from extender.telemetry import Decision, DecisionLog
 from extender.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
 from scoring.alternatives import Alternatives
 from scoring.ids import NodeName, PodUid

@@ -7,8 +7,8 @@ kept, the newest first; what the log leaves out as a repeated refusal is left ou
 from collections import deque
 from typing import Any, Final
 
+from extender.decision_log import Decision
 from extender.ports import Clock
-from extender.telemetry import Decision
 
 Document = dict[str, Any]
 

@@ -84,9 +84,11 @@ class Standings:
     def keep_only(self, gangs: Collection[GangKey]) -> None:
         """Forget the others, and what only they weighed by."""
         self._known = {key: known for key, known in self._known.items() if key in gangs}
-        loads = {known.load for known in self._known.values()}
-        self._keys = {load: key for load, key in self._keys.items() if load in loads}
-        self._loads = {content: load for content, load in self._loads.items() if load in loads}
+        loads = {id(known.load) for known in self._known.values()}
+        for content in [content for content, load in self._loads.items() if id(load) not in loads]:
+            del self._loads[content]
+        for load in [load for load in self._keys if id(load) not in loads]:
+            del self._keys[load]
 
     def keys(self, asks: Iterable[Ask], now_s: float) -> list[OrderKey | None]:
         """Sort keys of gangs that do not starve; `None`: whether this one does must be looked at."""

@@ -9,16 +9,9 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from extender.telemetry import (
-    DECISIONS,
-    Decision,
-    DecisionLog,
-    HumanFormatter,
-    JsonFormatter,
-    LogFormat,
-    Telemetry,
-    configure_logging,
-)
+from extender.decision_log import DECISIONS, Decision, DecisionLog
+from extender.log_lines import HumanFormatter, JsonFormatter, LogFormat, configure_logging
+from extender.telemetry import Telemetry
 from scoring.reasons import Reason
 
 REFUSAL = Decision("filter", pod="team-a/w-0", gang="team-a/resnet", reason=Reason.NO_ROOM, snapshot_version=7)

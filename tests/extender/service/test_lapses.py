@@ -3,8 +3,9 @@
 import pytest
 
 from extender.cache import ClusterCache
+from extender.decision_log import DecisionLog
 from extender.service.lapses import FIRST_S, LONGEST_S, Lapses
-from extender.telemetry import DecisionLog, Telemetry
+from extender.telemetry import Telemetry
 from scoring.ids import gang_key
 from tests.builders import pod
 from tests.fakes.clock import FakeClock

@@ -2,8 +2,8 @@
 
 import pytest
 
+from extender.decision_log import Decision
 from extender.service.past import MOST_EACH, MOST_GANGS, MOST_GONE, MOST_REASONS, Past
-from extender.telemetry import Decision
 from scoring.ids import GangKey
 from tests.fakes.clock import FakeClock
 

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender.cache import ClusterCache
+from extender.decision_log import DecisionLog
 from extender.service.planning import Planner
-from extender.telemetry import DecisionLog, Telemetry
+from extender.telemetry import Telemetry
 from scoring.ids import gang_key
 from scoring.model import Gang
 from scoring.plan import Plan, plan

@@ -3,9 +3,10 @@
 import asyncio
 
 from extender.cache import ClusterCache
+from extender.decision_log import DecisionLog
 from extender.service.planning import Planner
 from extender.service.preempting import Preempting
-from extender.telemetry import DecisionLog, Telemetry
+from extender.telemetry import Telemetry
 from scoring.ids import GangKey
 from scoring.policy import Policy
 from scoring.policy import Preempting as Choice

@@ -1,0 +1,95 @@
+"""How log lines look: JSON for machines, a line for people on a terminal.
+
+Rule: a field that means the same as a metric's label has the same name and the same words; nothing here fails for a
+value that it cannot show.
+"""
+
+import logging
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final, TextIO
+
+import msgspec
+
+_LINE: Final = msgspec.json.Encoder(enc_hook=repr)
+
+
+class LogFormat(StrEnum):
+    """How log lines look; `auto` is `human` on a terminal and `json` everywhere else."""
+
+    AUTO = "auto"
+    HUMAN = "human"
+    JSON = "json"
+
+
+def configure_logging(
+    *, level: str = "INFO", log_format: LogFormat = LogFormat.AUTO, stream: TextIO | None = None
+) -> None:
+    """Send all log lines of the process to `stream` (default: standard error) in one format.
+
+    Replaces the root logger's handlers. Errors: ValueError for a level that logging does not know.
+    """
+    out = stream or sys.stderr
+    human = log_format is LogFormat.HUMAN or (log_format is LogFormat.AUTO and out.isatty())
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(HumanFormatter() if human else JsonFormatter())
+    # Neither format shows them, and every line would pay for asking.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    root = logging.getLogger()
+    root.setLevel(level)
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line: time, level, logger, message, then the fields of the record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write `record` as one line of JSON; a field that JSON cannot say is written as Python shows it."""
+        line = {
+            "time": _timestamp(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_extra(record),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return _LINE.encode(line).decode()
+
+
+class HumanFormatter(logging.Formatter):
+    """A line for people: time, level, logger, message, then `field=value`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write `record` as one line, and its traceback below."""
+        head = f"{_timestamp(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        line = " ".join([head, *(f"{name}={_word(value)}" for name, value in _extra(record).items())])
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def _extra(record: logging.LogRecord) -> Mapping[str, object]:
+    extra = getattr(record, "fields", None)
+    # almost all have a dict, and asking an abstract class takes as long as writing the timestamp
+    return extra if type(extra) is dict or isinstance(extra, Mapping) else {}
+
+
+def _word(value: object) -> str:
+    """`value` for a `field=value` line: quoted as soon as it could be mistaken for more than one word."""
+    text = str(value)
+    return text if text.isprintable() and " " not in text else repr(text)
+
+
+def _timestamp(record: logging.LogRecord) -> str:
+    """RFC 3339 with milliseconds, cut off as everywhere else."""
+    second = int(record.created)
+    return f"{_whole_second(second)}.{int((record.created - second) * 1000):03d}Z"
+
+
+@lru_cache(maxsize=2)
+def _whole_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
