@@ -122,7 +122,7 @@ async def site() -> AsyncIterator[Site]:
         cluster.check_alive()
 
 
-@pytest.mark.timeout(300, func_only=True)  # about 90 s when nothing else runs
+@pytest.mark.timeout(900, func_only=True)  # about 90 s when nothing else runs
 async def test_the_pages_do_what_they_say(site: Site, programs: dict[str, Path], tmp_path: Path) -> None:
     """Every command succeeds, has the effect that its page states, and none is left out but those that are named."""
     clone = tmp_path / "netgang"
