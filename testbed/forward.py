@@ -65,11 +65,13 @@ async def pod_of(
     async def phase() -> str:
         return str((await api.get("Pod", POD, namespace=INSTALLED_IN))["status"].get("phase"))
 
-    await api.until(phase, lambda found: found == "Running", what="netgang's pod runs")
-    yield
-    await api.delete("Pod", POD, namespace=INSTALLED_IN, grace_s=0)
-    await api.delete("Node", machine)
-    await cluster.remove(_PART)
+    try:
+        await api.until(phase, lambda found: found == "Running", what="netgang's pod runs")
+        yield
+    finally:  # the cluster may be shared: a node left behind would be one more in the next test
+        await api.delete("Pod", POD, namespace=INSTALLED_IN, grace_s=0)
+        await api.delete("Node", machine)
+        await cluster.remove(_PART)
 
 
 def _forwards(netgang: Netgang) -> dict[str, object]:

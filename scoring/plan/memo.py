@@ -118,9 +118,9 @@ class Memo:
 
     def _keep_numbers(self) -> None:
         """Forget numbers of classes that no wish names any more: a pod that is let in is of a class of its own."""
-        parts = [part for _, _, _, ask in self.wishes.known.values() for part in (*ask.need, *ask.more)]
+        parts = [part for ask in self.wishes.asks() for part in (*ask.need, *ask.more)]
         used = {self.number(member_class) for member_class, _ in parts}
-        # only those that go are hashed: to build the table anew, with a thousand classes, takes 20 ms
+        # only those that go are hashed, which is the slow part: most stay
         for gone in [one for one, number in self.numbers.items() if number not in used]:
             del self.numbers[gone]
         self.number_of_object = {at: known for at, known in self.number_of_object.items() if known[1] in used}
@@ -243,6 +243,7 @@ class Memo:
         if len(self.numbers) >= _CLASSES or len(self.number_of_object) >= _CLASSES:
             self.numbers.clear()
             self.number_of_object.clear()
+            self.columns = Columns.none()  # whose lines have the old ones
         number = self.numbers.setdefault(member_class, self.next_number)
         self.next_number = max(self.next_number, number + 1)
         self.number_of_object[id(member_class)] = (member_class, number)

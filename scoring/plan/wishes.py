@@ -98,6 +98,11 @@ class Wishes:
                 yield from pause()
         return asks
 
+    def asks(self) -> Iterator[Ask]:
+        """All that are kept; some twice."""
+        yield from (ask for _, _, _, ask in self.known.values())
+        yield from self._waits.values()
+
     def keep_only(self, gangs: Collection[GangKey]) -> None:
         """Forget the others."""
         self.known = {key: known for key, known in self.known.items() if key in gangs}

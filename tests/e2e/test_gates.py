@@ -180,7 +180,7 @@ async def test_a_gang_with_a_volume_in_one_zone(stage: Stage, zone: str) -> None
         members = waiting_gang(stage, "g", 3)
         members[0]["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
         await stage.api.create_all(members)
-        await stage.until_bound("g", 3, limit_s=90.0)  # each try costs kube-scheduler's back-off, which doubles
+        await stage.until_bound("g", 3)
         zones = {one["metadata"]["labels"][ZONE_LABEL] for one in await stage.pods()}
         assert zones == {zone}
         await until_nothing_is_promised(stage.api, netgang)

@@ -4,6 +4,7 @@ Why apart from the world (`test_permit_machine`): what may happen and what must 
 the other. The books are kept from events and instructions alone; the machine's state is looked into only to compare.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -74,9 +75,9 @@ class Auditor:
         self.somebody_since_s = 0.0
         self.leading = True
 
+    @abstractmethod
     def gang(self) -> Gang | None:
         """The gang as the machine hears of it."""
-        raise NotImplementedError
 
     def audit(self, event: Event, quorum: Quorum, said: tuple[Instruction, ...]) -> None:
         """Check one step against the books, then bring the books up to date."""

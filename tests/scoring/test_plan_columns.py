@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang
@@ -125,3 +126,22 @@ def test_gangs_of_many_kinds_are_looked_at_one_by_one() -> None:
     found = plan(snapshot(nodes, [many], pods=full), POLICY, now_s=0.0, memo=memo)
     assert found.waiting[many.key].reason is Reason.IMPOSSIBLE
     assert not np.any(memo.columns.state == COUNTABLE)
+
+
+def test_lines_do_not_outlive_the_numbers_of_their_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When numbers of classes are given anew, lines that name old ones go: a node's refusal is known by the new."""
+    nodes = [node(f"n{i}", zone="a", cpu="4") for i in range(3)]
+    busy = [bound(pod("x", cpu="2", gang=None), "n2")]
+    waits = [gang(f"g{i}", 3, cpu="3", memory=f"{i + 1}Mi", created_s=float(i)) for i in range(6)]
+    late = gang("late", 3, cpu="3", memory="9Mi", created_s=9.0)
+    memo = Memo()
+    before = plan(snapshot(nodes, waits, pods=busy), POLICY, now_s=0.0, memo=memo)
+    assert before.waiting[waits[0].key].detail == "most room in zone a: 2 of 3 members"
+    monkeypatch.setattr("scoring.plan.memo._CLASSES", len(memo.numbers))
+    more = snapshot(nodes, [*waits, late], pods=busy, version=2)
+    before = plan(more, POLICY, now_s=1.0, previous=before, memo=memo)
+    monkeypatch.undo()
+    refused = replace(more, version=3, exclusions={waits[0].members[0].member_class: frozenset({NodeName("n0")})})
+    found = plan(refused, POLICY, now_s=2.0, previous=before, memo=memo)
+    assert found.waiting[waits[0].key].detail == "most room in zone a: 1 of 3 members"
+    assert found == plan(refused, POLICY, now_s=2.0, previous=before)
