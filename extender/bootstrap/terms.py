@@ -114,6 +114,7 @@ def tasks_of(common: Common, starting: Starting, caring: Caring, terms: Terms) -
     tasks: dict[str, Callable[[], Any]] = {f"follow {name}": one.run for name, one in common.reflectors.items()}
     tasks |= {
         "plan": terms.plan_once_synced,
+        "report plans": common.planner.report.run,
         "wake": starting.wakes.run,
         "events": starting.events.run,
         "group status": caring.statuses.run,

@@ -16,7 +16,8 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from extender.cache import ClusterCache
@@ -34,6 +35,7 @@ PATIENCE_S = 3.0
 """`auto`: how long a new PodGroup waits for another controller to write first."""
 MOST_QUEUED = 10_000
 _PER_S = 20.0
+_GROUPS_A_STEP = 64
 _BELIEVE_S = 5.0
 """The watch shows a write within this time, or it is taken for lost."""
 _RETRY_FIRST_S = 1.0
@@ -99,24 +101,22 @@ class GroupStatuses:
         """The other writer for whose sake nothing is written; `None`: nobody."""
         return self._silenced_by
 
-    def look(self) -> None:
-        """Once a second: queue what is not as it should be. Cost: O(PodGroups), and O(members) for what changed."""
+    def look(self) -> Iterator[None]:
+        """Once a second: queue what is not as it should be. Cost: O(PodGroups), and O(members) for what changed.
+
+        With a moment for others after every few (S15); PodGroups that come meanwhile are for the next look.
+        """
         plan = self._plan()
         if self._mode is StatusMode.OFF or plan is None or not self._may_write() or self._silent():
             return
         now_s = self._clock.monotonic_s()
-        known, self._groups = self._groups, {}
-        for key, seen in self._seen.by_key.items():
-            gang = self._gang(key)
-            if not _ours(gang, seen):
-                continue
-            group = self._groups[key] = known.get(key) or _Group(now_s)
-            if key not in self._queued and self._differs(group, gang, seen, key in plan.admitted, now_s):
-                try:
-                    self._queue.put_nowait(key)
-                except asyncio.QueueFull:
-                    continue  # the next look comes back to it
-                self._queued.add(key)
+        there = tuple(self._seen.by_key)
+        for gone in self._groups.keys() - set(there):
+            del self._groups[gone]
+        for number, key in enumerate(there, start=1):
+            self._look_at(key, key in plan.admitted, now_s)
+            if number % _GROUPS_A_STEP == 0:
+                yield
 
     async def run(self) -> None:
         """Write what is queued until cancelled."""
@@ -130,6 +130,18 @@ class GroupStatuses:
                 await asyncio.sleep(self._pause_s)
 
     # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _look_at(self, key: GangKey, admitted: bool, now_s: float) -> None:
+        """Queue the PodGroup if it is not as it should be."""
+        gang, seen = self._gang(key), self._seen.get(key)
+        if seen is None or not _ours(gang, seen):
+            self._groups.pop(key, None)
+            return
+        group = self._groups.setdefault(key, _Group(now_s))
+        if key not in self._queued and self._differs(group, gang, seen, admitted, now_s):
+            with suppress(asyncio.QueueFull):  # the next look comes back to it
+                self._queue.put_nowait(key)
+                self._queued.add(key)
 
     def _silent(self) -> bool:
         other = self._seen.other_writer if self._mode is StatusMode.AUTO else None

@@ -15,8 +15,10 @@ from extender.controller.owners import KINDS, OwnerRef, decoded, uid_of
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
+from extender.slices import in_slices
 from scoring.ids import GangKey
 from scoring.model import Controller, Gang, GangSource
+from scoring.plan.steps import Steps
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +29,8 @@ _TOGETHER = 8
 """Reads under way at the same time."""
 _AGAIN_S = 300.0
 """After an owner could not be read."""
+_GANGS_A_STEP = 64
+"""Gangs whose pods are looked through between two moments for others (S15)."""
 
 
 class OwnerAges:
@@ -39,7 +43,7 @@ class OwnerAges:
         self._not_before_s: dict[str, float] = {}
         """owner's uid → when it may be asked for again"""
         self._seen: dict[GangKey, tuple[Gang, dict[str, Controller], bool]] = {}
-        """gang → as it was at the last look, its owners by uid, whether members wait"""
+        """gang → as it was at the last look, its owners that can be read by uid, whether members wait"""
 
     async def run(self) -> None:
         """Look once a second until cancelled."""
@@ -55,7 +59,7 @@ class OwnerAges:
     async def look(self) -> int:
         """Read owners of gangs that wait and are new, and hand them all to the cache at once; how many were asked."""
         found: dict[str, float] = {}
-        wanted = self._wanted()[:_AT_ONCE]
+        wanted = (await in_slices(self._wanted()))[:_AT_ONCE]
         for begin in range(0, len(wanted), _TOGETHER):
             some = wanted[begin : begin + _TOGETHER]
             ages_s = await asyncio.gather(*(self._read(namespace, owner) for namespace, owner in some))
@@ -64,19 +68,22 @@ class OwnerAges:
             self._cache.set_owners(found)
         return len(wanted)
 
-    def _wanted(self) -> list[tuple[str, Controller]]:
+    def _wanted(self) -> Steps[list[tuple[str, Controller]]]:
         """Namespace and owner of waiting members, the oldest gang's first. Cost: O(gangs + pods of changed ones)."""
         now_s = self._clock.monotonic_s()
         before, self._seen = self._seen, {}
-        for gang in self._cache.snapshot().gangs.values():
+        for number, gang in enumerate(self._cache.snapshot().gangs.values(), start=1):
             if gang.own and gang.source is not GangSource.NATIVE:
                 known = before.get(gang.key)
                 self._seen[gang.key] = (
                     known if known is not None and known[0] is gang else (gang, _owners(gang), bool(gang.pending))
                 )
+            if number % _GANGS_A_STEP == 0:
+                yield
         there = {uid for _, owners, _ in self._seen.values() for uid in owners}
         self._cache.owners.keep_only(there)
         self._not_before_s = {uid: at_s for uid, at_s in self._not_before_s.items() if uid in there and at_s > now_s}
+        yield
         wanted = [
             (gang, owner)
             for gang, owners, pending in self._seen.values()
@@ -84,7 +91,7 @@ class OwnerAges:
             if uid not in self._not_before_s and not self._cache.owners.knows(uid)
         ]
         wanted.sort(key=lambda one: (one[0].created_s, one[0].key, one[1].uid))
-        return [(gang.members[0].namespace, owner) for gang, owner in wanted if _ref(owner).group_kind in KINDS]
+        return [(gang.members[0].namespace, owner) for gang, owner in wanted]
 
     async def _read(self, namespace: str, owner: Controller) -> float | None:
         """Creation of the owner, if that very object can be read."""
@@ -101,8 +108,9 @@ class OwnerAges:
 
 
 def _owners(gang: Gang) -> dict[str, Controller]:
-    """The owners of its pods by uid."""
-    return {pod.owner.uid: pod.owner for pod in gang.members if pod.owner is not None}
+    """The owners of its pods by uid, of kinds that can be read."""
+    found = {pod.owner.uid: pod.owner for pod in gang.members if pod.owner is not None}
+    return {uid: owner for uid, owner in found.items() if _ref(owner).group_kind in KINDS}
 
 
 def _ref(owner: Controller) -> OwnerRef:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from extender.cache import ClusterCache
-from extender.decision_log import Decision, DecisionLog
+from extender.decision_log import DecisionLog
 from extender.ports import Clock
+from extender.service.plan_report import PlanReport
 from extender.telemetry import Telemetry
 from scoring.model import Gang
 from scoring.network import NetworkMatrix
@@ -78,12 +79,12 @@ class Planner:
         """What `current` was made from."""
         self.recorded: Recorded = lambda *_: None
         """Told of each run with what went into it; must not await and not raise."""
+        self.report = PlanReport(telemetry, log, clock)
+        """Tells of each new plan; its `run` is to be running"""
         self.changed_s = -float("inf")
         """When something that can decide last changed."""
         self._cache = cache
         self._clock = clock
-        self._telemetry = telemetry
-        self._log = log
         self._interval_s = interval_s
         self._dirty = asyncio.Event()
         self._begun: _Begun | None = None
@@ -137,12 +138,13 @@ class Planner:
         return self.current
 
     def replan(self) -> Plan:
-        """Plan the cluster as it is now, however long it takes.
+        """Plan the cluster as it is now, and tell of it, however long it takes.
 
         The same snapshot version is planned again only when time may have told.
         """
         if self._begin():
             self._go_on(float("inf"))
+        self.report.finish()
         return self.current
 
     async def replan_in_steps(self) -> None:
@@ -224,7 +226,7 @@ class Planner:
         self._spot_not_before_s = self._clock.monotonic_s() + _STRETCH * took_s
         pause_s = min(max(self._interval_s, _STRETCH * took_s), max(_LONGEST_PAUSE_S, self._interval_s))
         self._not_before_s = self._clock.monotonic_s() + pause_s
-        self._report(before, took_s)
+        self.report.made(before, made, took_s=took_s)
         for listener in self._listeners:
             listener(self.current)
 
@@ -257,28 +259,3 @@ class Planner:
 
     def _time_may_tell(self) -> bool:
         return any(waiting.reason in _TIMED for waiting in self.current.waiting.values())
-
-    def _report(self, before: Plan, took_s: float) -> None:
-        now = self.current
-        self._telemetry.planned(duration_s=took_s, snapshot_version=now.version)
-        self._telemetry.gangs({"admitted": len(now.admitted), "waiting": len(now.waiting)})
-        for key, admission in now.admitted.items():
-            if key not in before.admitted:
-                self._log.log_decision(
-                    Decision(
-                        what="admit",
-                        gang=key,
-                        node=",".join(sorted(set(admission.members.values()))[:16]),
-                        parts={"score": admission.score} if admission.score is not None else {},
-                        snapshot_version=now.version,
-                        duration_ms=took_s * 1000.0,
-                    ),
-                    now_s=self._clock.monotonic_s(),
-                )
-        for key, waiting in now.waiting.items():
-            old = before.waiting.get(key)
-            if old is None or old.reason is not waiting.reason:
-                self._log.log_decision(
-                    Decision(what="plan", gang=key, reason=waiting.reason, snapshot_version=now.version),
-                    now_s=self._clock.monotonic_s(),
-                )

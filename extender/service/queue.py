@@ -8,7 +8,7 @@ from typing import Any
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.service.planning import Planner
-from extender.service.slices import in_slices
+from extender.slices import in_slices
 from scoring.plan.steps import Steps, finish
 from scoring.queue.report import Entry, QueueReport, report_in_steps
 from scoring.weights import Weight

@@ -20,8 +20,8 @@ from extender.service.explain_documents import explain_document, unblocking_docu
 from extender.service.link import link_document
 from extender.service.pairs import USUAL_NODES, pairs_document, zones_document
 from extender.service.planning import Planner
-from extender.service.slices import in_slices
 from extender.service.what_ifs import BusyError, WhatIfs
+from extender.slices import in_slices
 from scoring.explain import Around, Decision, Note, explain_in_steps
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang, Pod

@@ -81,6 +81,7 @@ def plan_in_steps(
     later = Later(run, [(ask, kept[ask.gang.key]) for ask in asks if ask.gang.key in kept])
     yield from run.pause()
     crowd = Crowd(run, asks, turns, later, previous=previous)
+    yield from run.pause()
     known = previous.waiting if previous is not None else {}
     rank = 0
     while rank < len(asks):

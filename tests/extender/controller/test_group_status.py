@@ -6,11 +6,20 @@ from typing import Any
 
 import pytest
 
+from extender.cache import ClusterCache
+from extender.cache.seen_groups import SeenGroups
 from extender.controller import group_status as module
-from extender.controller.group_status import PATIENCE_S
+from extender.controller.group_status import PATIENCE_S, GroupStatuses
+from extender.convert.podgroups import SeenPodGroup
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import POD_GROUPS
+from extender.settings_status import StatusMode
+from scoring.ids import gang_key
+from scoring.model import PodGroup
+from scoring.plan import Plan
 from tests.extender.service.world import World, node_json, running
+from tests.fakes.clock import LoopClock
+from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
 
@@ -272,3 +281,21 @@ def test_examples_in_docstrings_hold() -> None:
     """What the docstrings show is what happens."""
     outcome = doctest.testmod(module)
     assert (outcome.attempted > 0, outcome.failed) == (True, 0)
+
+
+async def test_a_look_lets_others_have_turns() -> None:
+    """Beside a thousand PodGroups a look is made in parts; one that goes meanwhile is left out."""
+    cache = ClusterCache()
+    groups = SeenGroups(cache.pod_groups)
+    for number in range(1000):
+        groups.upsert(SeenPodGroup(PodGroup(gang_key("team", f"g{number:03}"), 2), f"u{number}", "1", ours=True))
+    api, plan = FakeClusterApi(), Plan(version=1)
+    statuses = GroupStatuses(cache, groups, api, LoopClock(), mode=StatusMode.ON, plan=lambda: plan, per_s=1000.0)
+    look = statuses.look()
+    next(look)
+    groups.delete(gang_key("team", "g999"))
+    assert sum(1 for _ in look) >= 10
+    writing = asyncio.create_task(statuses.run())
+    await asyncio.sleep(10.0)
+    writing.cancel()
+    assert api.calls["group_status"] == 999

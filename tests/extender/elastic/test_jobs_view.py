@@ -13,8 +13,8 @@ from extender.cli import app as command_line
 from extender.elastic.jobs_view import JobsView
 from extender.elastic.records import Records
 from extender.elastic.series import SeriesBook
-from extender.service.slices import in_slices
 from extender.settings import Settings
+from extender.slices import in_slices
 from scoring.ids import GangKey
 from scoring.plan.steps import finish
 from tests.extender.elastic.cluster import JOBS, Site, site
