@@ -38,9 +38,12 @@ from scoring.plan import Memo, Plan, plan_in_steps
 from scoring.plan.steps import Steps, finish
 
 _BEAT_S = 0.002
-_LATE_S = 0.010
-"""CPU time of the loop without a beat from which on the watchdog looks where it is."""
-_LOOK_S = 0.003
+_LOOK_S = 0.002
+_BUSY_S = 0.004
+"""CPU time of the loop without a beat from which on the watchdog notes where it is."""
+_LATE_S = 0.012
+"""And from which on it tells what it noted."""
+_MOST_LOOKS = 100
 
 
 @dataclass(slots=True)
@@ -109,33 +112,40 @@ class Probe:
 
 
 class Watchdog(threading.Thread):
-    """Says on standard error where the loop was when it was late: for whoever looks for the cause of a stall."""
+    """Says on standard error what the loop did in the course of each stall: for whoever looks for its cause."""
 
     def __init__(self, probe: Probe) -> None:
         super().__init__(daemon=True)
         self._probe = probe
         self._loop_thread = threading.get_ident()
-        self._seen: dict[str, tuple[int, float]] = {}
-        """where → how often, and the longest CPU time since the beat before"""
+        self._begun_s = time.monotonic()
+        self._beat_s = 0.0
+        self._course: list[tuple[float, str]] = []
+        """CPU time since that beat, and where the loop was then"""
         self._pause = threading.Event()
 
     def run(self) -> None:
         """Look every few milliseconds, and count only where the loop itself has been at work for long."""
         clock = time.pthread_getcpuclockid(self._loop_thread)
         while not self._pause.wait(_LOOK_S):
-            late_s = time.clock_gettime(clock) - self._probe.own_s
-            if late_s > _LATE_S:
-                stack = traceback.extract_stack(sys._current_frames()[self._loop_thread])[-9:]
-                where = " < ".join(f"{Path(f.filename).stem}:{f.lineno}:{f.name}" for f in reversed(stack))
-                times, longest_s = self._seen.get(where, (0, 0.0))
-                self._seen[where] = (times + 1, max(longest_s, late_s))
+            beat_s = self._probe.own_s
+            busy_s = time.clock_gettime(clock) - beat_s
+            if beat_s != self._beat_s:
+                self._tell()
+                self._beat_s, self._course = beat_s, []
+            if busy_s > _BUSY_S and len(self._course) < _MOST_LOOKS:
+                self._course.append((busy_s, self._where()))
 
-    def report(self) -> None:
-        """The places seen latest, with milliseconds of CPU since the beat before and how often they were seen."""
-        latest = sorted(self._seen.items(), key=lambda item: -item[1][1])[:25]
-        for where, (times, longest_s) in latest:
-            print(f"{longest_s * 1e3:5.1f} {times:4d} {where}", file=sys.stderr, flush=True)
-        self._seen.clear()
+    def _where(self) -> str:
+        frames = traceback.walk_stack(sys._current_frames()[self._loop_thread])
+        stack = traceback.StackSummary.extract(frames, limit=9, lookup_lines=False)
+        return " < ".join(f"{Path(frame.filename).stem}:{frame.lineno}:{frame.name}" for frame in stack)
+
+    def _tell(self) -> None:
+        if self._course and self._course[-1][0] > _LATE_S:
+            print(f"--- {time.monotonic() - self._begun_s:.1f} s", file=sys.stderr)
+            for busy_s, where in self._course:
+                print(f"{busy_s * 1e3:7.1f} ms {where}", file=sys.stderr, flush=True)
 
 
 class Runs:
@@ -197,11 +207,10 @@ def status_mib(field: str) -> float:
 class Commands:
     """Answers to what the benchmark asks."""
 
-    def __init__(self, service: bootstrap.Service, probe: Probe, runs: Runs, watchdog: Watchdog | None) -> None:
+    def __init__(self, service: bootstrap.Service, probe: Probe, runs: Runs) -> None:
         self._service = service
         self._probe = probe
         self._runs = runs
-        self._watchdog = watchdog
         self._begun_s, self._cpu_s = time.perf_counter(), time.process_time()
 
     async def serve(self) -> None:
@@ -233,8 +242,6 @@ class Commands:
             **self._probe.report(),
             **self._runs.report(),
         }
-        if self._watchdog is not None:
-            self._watchdog.report()
         self._begun_s, self._cpu_s = now_s, cpu_s
         return answer
 
@@ -269,12 +276,11 @@ async def _main(kubeconfig: Path, mesh: Path | None, *, stacks: bool) -> None:
         vars(planning)["plan_in_steps"] = runs.timed(plan_in_steps)
         _, config = next(configs(settings, service))
         serving = asyncio.create_task(uvicorn.Server(config).serve(sockets=[listener]))
-        watchdog = Watchdog(probe) if stacks else None
-        if watchdog is not None:
-            watchdog.start()
+        if stacks:
+            Watchdog(probe).start()
         probe.start()
         print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
-        await Commands(service, probe, runs, watchdog).serve()
+        await Commands(service, probe, runs).serve()
         serving.cancel()
 
 

@@ -3,20 +3,18 @@
 Rule: as for all documents, it is answered from memory, on the event loop, and changes nothing.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 
-import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
 
-def queue_router(queue: Callable[[], Awaitable[Mapping[str, Any]]]) -> APIRouter:
-    """The route; `queue` gives the document of now, and lets others have their turns meanwhile."""
+def queue_router(queue: Callable[[], Awaitable[bytes]]) -> APIRouter:
+    """The route; `queue` gives the document of now as JSON, and lets others have their turns meanwhile."""
     router = APIRouter(prefix="/v1", tags=["documents"])
 
     @router.get("/queue", summary="Whose turn it is: state, weight, clock and rank of every gang")
     async def whole_queue() -> Response:
-        return Response(msgspec.json.encode(await queue()), media_type="application/json")
+        return Response(await queue(), media_type="application/json")
 
     return router

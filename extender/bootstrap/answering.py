@@ -137,7 +137,7 @@ def answering_of(
         max_body_bytes=settings.max_body_bytes,
         callers=callers,
         routers=(
-            queue_router(queue_view.document_in_turns),
+            queue_router(queue_view.body_in_turns),
             jobs_router(reported.view if reported is not None else None),
             what_if_router(what_ifs, policy_of=partial(policy_with, settings), now_s=clock.now_s),
             page.router,

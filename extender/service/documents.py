@@ -19,7 +19,8 @@ Document = dict[str, Any]
 
 def plan_document(plan: Plan, snapshot: Snapshot) -> Document:
     """Admitted gangs with their nodes, waiting ones with their reasons, both in the order of their rank."""
-    pod_name = {pod.uid: str(pod.name) for gang in snapshot.gangs.values() for pod in gang.members}
+    started = [snapshot.gangs[key] for key in plan.admitted if key in snapshot.gangs]
+    pod_name = {pod.uid: str(pod.name) for gang in started for pod in gang.members}
     return {
         "version": plan.version,
         "admitted": [

@@ -33,7 +33,9 @@ _TIMED_LOOK_S = 1.0
 _INLINE_NODES = 200
 """Up to this many nodes are scored by the plan that needs them, within milliseconds."""
 _SLICE_S = 0.005
-"""A run in steps lets others have a turn after this long and the step it is in: together less than 20 ms (S15)."""
+"""On the spot a run goes on for this long and the step it is in, while somebody waits for the answer."""
+_TURN_S = 0.003
+"""Else it lets others have a turn after this long and the step it is in: together less than 20 ms (S15)."""
 _EXPECTED_S = 0.3
 """A plan that came true is renewed after this long at the latest."""
 _STRETCH = 5.0
@@ -148,7 +150,7 @@ class Planner:
         return self.current
 
     async def replan_in_steps(self) -> None:
-        """As `replan`, but everybody else has a turn every `_SLICE_S`; given up when a newer plan is made meanwhile.
+        """As `replan`, but everybody else has a turn every `_TURN_S`; given up when a newer plan is made meanwhile.
 
         A run that was begun on the spot and not ended is gone on with.
         """
@@ -158,7 +160,7 @@ class Planner:
         if mine is not None and mine.snapshot.version == self._cache.version:
             self._dirty.clear()
         while mine is self._begun:
-            if self._go_on(self._clock.monotonic_s() + _SLICE_S):
+            if self._go_on(self._clock.monotonic_s() + _TURN_S):
                 return
             await asyncio.sleep(0)
 

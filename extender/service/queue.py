@@ -3,7 +3,10 @@
 Rule: plain JSON values of one moment; times are Unix seconds. ω′ is given as a number and, exactly, as a fraction.
 """
 
+from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
@@ -30,19 +33,26 @@ class QueueView:
         """All gangs with state, weight, clock and rank; those that wait first, in the order of their turns."""
         return finish(self.steps())
 
-    async def document_in_turns(self) -> Document:
-        """The same, with a turn for everybody else every few milliseconds: a long queue takes a while."""
-        return await in_slices(self.steps())
+    async def body_in_turns(self) -> bytes:
+        """The same as JSON, with a turn for everybody else every few milliseconds: a long queue takes a while."""
+        return await in_slices(self.body_steps())
+
+    def body_steps(self) -> Steps[bytes]:
+        """The same as JSON in steps; each gang is encoded in the step that it is looked at in."""
+        return msgspec.json.encode((yield from self._made(lambda one: msgspec.Raw(msgspec.json.encode(_entry(one))))))
 
     def steps(self) -> Steps[Document]:
-        """The same in steps; what it says is of the moment of the first one."""
+        """The document in steps; what it says is of the moment of the first one."""
+        return (yield from self._made(_entry))
+
+    def _made(self, entry: Callable[[Entry], Any]) -> Steps[Document]:
         planner = self._planner
         snapshot = planner.snapshot or self._cache.snapshot()
         now_s = self._clock.now_s()
         queue = yield from report_in_steps(snapshot, planner.current, planner.policy, now_s=now_s, memo=planner.memo)
-        gangs: list[Document] = []
+        gangs: list[Any] = []
         for one in queue.entries:
-            gangs.append(_entry(one))
+            gangs.append(entry(one))
             if len(gangs) % _GANGS_A_STEP == 0:
                 yield
         return _document(queue, gangs)
@@ -53,7 +63,7 @@ def queue_document(queue: QueueReport) -> Document:
     return _document(queue, [_entry(one) for one in queue.entries])
 
 
-def _document(queue: QueueReport, gangs: list[Document]) -> Document:
+def _document(queue: QueueReport, gangs: list[Any]) -> Document:
     return {
         "at_s": queue.at_s,
         "order": queue.order.value,

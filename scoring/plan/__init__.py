@@ -21,6 +21,7 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass, Role
 from scoring.plan.crowd import Crowd, still_waiting
 from scoring.plan.decide import decided, refused_at_once
+from scoring.plan.forgetting import keep_only
 from scoring.plan.later import Later
 from scoring.plan.memo import Memo
 from scoring.plan.outcome import Placed, Refused
@@ -67,7 +68,7 @@ def plan_in_steps(
     The memo may be used for other snapshots between two steps.
     """
     memo = memo if memo is not None else Memo()
-    memo.keep_only(snapshot.gangs)
+    yield from keep_only(memo, snapshot.gangs)
     run = Run(snapshot, policy, memo)
     committed = take_commitments(run)
     admitted: dict[GangKey, Admission] = {}

@@ -6,7 +6,7 @@ and dropping the memo costs time only. Bounded: a table that grows past its limi
 what belongs to an older network version goes when a newer one comes.
 """
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,9 +29,6 @@ from scoring.snapshot import NodeTable
 MOST_PAIRS = 32_000_000
 """Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""
 
-
-_GONE_AT_LEAST = 64
-"""Gangs that may be gone before anything is forgotten"""
 _CLASSES = 20_000
 """Classes of members whose numbers are kept."""
 _TABLES = 32
@@ -98,6 +95,8 @@ class Memo:
     """member class → a number that stands for it in keys"""
     number_of_object: dict[int, tuple[MemberClass, int]] = field(default_factory=dict)
     """id(member class) → (the object, kept alive; its number): saves hashing the same object again"""
+    asked_for: set[int] | None = None
+    """Numbers of classes given out since somebody began to forget them (`scoring.plan.forgetting`); else `None`"""
     filters: dict[int, int] = field(default_factory=dict)
     """class number → number of its filter"""
     filter_numbers: dict[Constraints, int] = field(default_factory=dict)
@@ -106,31 +105,6 @@ class Memo:
     """resources of a node table → a number that stands for them in keys; there are a few"""
     vectors: dict[Hashable, Ints | None] = field(default_factory=dict)
     """(number of the axis, class number) → request over that axis"""
-
-    def keep_only(self, gangs: Collection[GangKey]) -> None:
-        """Forget gangs that are gone, once as many are. Cost: O(known gangs), then."""
-        if len(self.wishes.known) > len(gangs) + _GONE_AT_LEAST:
-            self.wishes.keep_only(gangs)
-            self.footprints = {key: known for key, known in self.footprints.items() if key in gangs}
-            self.standings.keep_only(gangs)
-            self.refusals.keep_only(gangs)
-            self._keep_numbers()
-
-    def _keep_numbers(self) -> None:
-        """Forget numbers of classes that no wish names any more: a pod that is let in is of a class of its own."""
-        parts = [part for ask in self.wishes.asks() for part in (*ask.need, *ask.more)]
-        used = {self.number(member_class) for member_class, _ in parts}
-        # only those that go are hashed, which is the slow part: most stay
-        for gone in [one for one, number in self.numbers.items() if number not in used]:
-            del self.numbers[gone]
-        self.number_of_object = {at: known for at, known in self.number_of_object.items() if known[1] in used}
-        self.vectors = {
-            key: vector for key, vector in self.vectors.items() if isinstance(key, tuple) and key[1] in used
-        }
-        self.filters = {number: one for number, one in self.filters.items() if number in used}
-        filters = set(self.filters.values())
-        for unused in [one for one, number in self.filter_numbers.items() if number not in filters]:
-            del self.filter_numbers[unused]
 
     def renew(self, network_version: int) -> None:
         """Drop what was computed from other network data."""
@@ -239,6 +213,8 @@ class Memo:
         """A number that equal classes share and different ones do not."""
         known = self.number_of_object.get(id(member_class))
         if known is not None and known[0] is member_class:
+            if self.asked_for is not None:
+                self.asked_for.add(known[1])
             return known[1]
         if len(self.numbers) >= _CLASSES or len(self.number_of_object) >= _CLASSES:
             self.numbers.clear()
@@ -247,6 +223,8 @@ class Memo:
         number = self.numbers.setdefault(member_class, self.next_number)
         self.next_number = max(self.next_number, number + 1)
         self.number_of_object[id(member_class)] = (member_class, number)
+        if self.asked_for is not None:
+            self.asked_for.add(number)
         return number
 
     def filter_number(self, member_class: MemberClass) -> int:

@@ -22,6 +22,8 @@ from scoring.waits import starve_limit_s, waiting_since_s
 from scoring.weights import Exact, Load, Scale, Totals, Weight, exact_key, load_of, totals_of
 
 _KEPT = 50_000
+_SCALES = 4
+"""Totals of the cluster that are remembered"""
 _NEVER_S = float("inf")
 
 
@@ -47,6 +49,18 @@ class Standing:
     """Its sort key until it starves."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Scaled:
+    """Totals, and sort keys under them; equal loads share one."""
+
+    scale: Scale
+    keys: dict[Load, tuple[float, Exact]]
+
+    @classmethod
+    def of(cls, totals: Totals) -> "_Scaled":
+        return cls(Scale.of(totals), {})
+
+
 class Standings:
     """The standings of gangs, by their wishes. Not shared between threads."""
 
@@ -54,15 +68,16 @@ class Standings:
         self._known: dict[GangKey, Standing] = {}
         self._loads: dict[object, Load] = {}
         """minimum, and (number of the class, members) → what it weighs by"""
-        self._keys: dict[Load, tuple[float, Exact]] = {}
-        """Sort keys under the totals of now; equal loads share one"""
+        self._scales: dict[Totals, _Scaled] = {}
+        """By totals, the latest last: plans of clusters before and after a node left take turns, and a long queue is
+        sorted within milliseconds only if equal loads have the same key, however often they did (S15)"""
         self._number: Callable[[], Callable[[MemberClass], int] | None] = lambda: id
         """Held loosely, since it is the memo's, and the memo has these standings: a memo for one look must go with it,
         and not wait for a collector that hardly ever comes (S15)."""
         self._table: NodeTable | None = None
         self._policy: Policy | None = None
         self._totals: Totals = ()
-        self._scale: Scale = Scale.of(())
+        self._scaled = _Scaled.of(())
 
     def renew(self, table: NodeTable, policy: Policy, number: Callable[[MemberClass], int]) -> None:
         """Use the totals of `table` from now on; `number` is the same for equal classes, and never given again.
@@ -76,9 +91,12 @@ class Standings:
         if policy is not self._policy:
             self._known.clear()
             self._loads.clear()
-        if totals != self._totals or policy is not self._policy:
-            self._keys.clear()
-            self._scale = Scale.of(totals)
+            self._scales.clear()
+        known = self._scales.pop(totals, None)
+        self._scaled = known if known is not None else _Scaled.of(totals)
+        self._scales[totals] = self._scaled
+        if len(self._scales) > _SCALES:
+            del self._scales[next(iter(self._scales))]
         self._table, self._policy, self._totals = table, policy, totals
 
     def keep_only(self, gangs: Collection[GangKey]) -> None:
@@ -87,13 +105,14 @@ class Standings:
         loads = {id(known.load) for known in self._known.values()}
         for content in [content for content, load in self._loads.items() if id(load) not in loads]:
             del self._loads[content]
-        for load in [load for load in self._keys if id(load) not in loads]:
-            del self._keys[load]
+        for scaled in self._scales.values():
+            for load in [load for load in scaled.keys if id(load) not in loads]:
+                del scaled.keys[load]
 
     def keys(self, asks: Iterable[Ask], now_s: float) -> list[OrderKey | None]:
         """Sort keys of gangs that do not starve; `None`: whether this one does must be looked at."""
         found: list[OrderKey | None] = []
-        known, scale = self._known, self._scale
+        known, scale = self._known, self._scaled.scale
         for ask in asks:
             standing = known.get(ask.gang.key)
             if standing is None or standing.ask is not ask or standing.scale is not scale:
@@ -109,7 +128,7 @@ class Standings:
             if len(self._known) >= _KEPT:
                 self._known.clear()
             known = self._known[key] = self._make(ask)
-        if known.scale is not self._scale:
+        if known.scale is not self._scaled.scale:
             self._weigh(known)
         return known
 
@@ -138,15 +157,14 @@ class Standings:
     def _weigh(self, standing: Standing) -> None:
         """Give the standing its place in the order, under the totals of now."""
         gang, policy = standing.ask.gang, self._queue
-        standing.scale, standing.tail = self._scale, (gang.created_s, gang.key)
+        scale, keys = self._scaled.scale, self._scaled.keys
+        standing.scale, standing.tail = scale, (gang.created_s, gang.key)
         if policy.order is Order.WEIGHT or policy.algorithm is Algorithm.LITERAL:
             if standing.given is not None:
                 heaviest_first = exact_key(Weight(standing.given), policy.weight)
             else:
-                known = self._keys.get(standing.load)
-                heaviest_first = known or self._keys.setdefault(
-                    standing.load, self._scale.key(standing.load, policy.weight)
-                )
+                known = keys.get(standing.load)
+                heaviest_first = known or keys.setdefault(standing.load, scale.key(standing.load, policy.weight))
             standing.tail = (*heaviest_first, *standing.tail)
         standing.waits = (*standing.head, *standing.tail)
 

@@ -106,6 +106,7 @@ class Wishes:
     def keep_only(self, gangs: Collection[GangKey]) -> None:
         """Forget the others."""
         self.known = {key: known for key, known in self.known.items() if key in gangs}
+        self._waits = {number: ask for number, ask in self._waits.items() if ask.gang.key in gangs}
 
     def _renew(self, gangs: Mapping[GangKey, Gang], policy: Policy) -> None:
         """Forget what belongs to another policy; and gangs that are not there as they were, once these are many."""

@@ -185,5 +185,6 @@ def test_gangs_that_are_gone_are_forgotten() -> None:
         before = plan(snapshot(nodes, waiting, version=number + 1), Policy(), now_s=0.0, previous=before, memo=memo)
         assert len(before.waiting) == 10
         kept = [len(memo.wishes.known), len(memo.standings._known), len(memo.refusals._number_of)]
-        kept += [len(memo.columns.asks), len(memo.standings._loads), len(memo.standings._keys)]
+        kept += [len(memo.columns.asks), len(memo.standings._loads)]
+        kept += [len(scaled.keys) for scaled in memo.standings._scales.values()]
         assert max(kept) <= 10 * 2 + 64 + 10
