@@ -34,9 +34,6 @@ from scoring.snapshot import Snapshot
 
 __all__ = ["Admission", "Memo", "Plan", "Waiting", "plan", "plan_in_steps", "take_admissions", "take_commitments"]
 
-_REFUSED_A_STEP = 8
-"""Gangs that are refused one after the other between two steps."""
-
 
 def plan(
     snapshot: Snapshot,
@@ -63,7 +60,7 @@ def plan_in_steps(
     previous: Plan | None = None,
     memo: Memo | None = None,
 ) -> Steps[Plan]:
-    """The same plan, with a chance to do something else after each step; a step is one gang or a few (S15).
+    """The same plan, with a chance to do something else after each step; a step is one gang or many alike (S15).
 
     The memo may be used for other snapshots between two steps.
     """
@@ -111,8 +108,6 @@ def plan_in_steps(
         if isinstance(outcome, Refused):
             outcome = turns.refused(ask, outcome, later)
             waiting[key] = still_waiting(known.get(key), key, rank, outcome)
-            if rank % _REFUSED_A_STEP:
-                continue
         else:
             later.doubt(key, outcome.nodes)
             turns.admitted(ask, outcome.nodes)
