@@ -40,7 +40,7 @@ def growth(samples: Sequence[tuple[float, float]], *, warm_s: float) -> dict[str
 
     >>> found = growth([(float(t), 100.0 + t / 60.0) for t in range(0, 1200, 2)], warm_s=120.0)
     >>> {name: round(value, 2) for name, value in found.items() if "half" not in name}
-    {'rss_warm_mib': 102.87, 'rss_end_mib': 119.07, 'rss_ratio': 1.16, 'rss_slope_mib_per_h': 60.0}
+    {'rss_warm_mib': 102.9, 'rss_end_mib': 119.1, 'rss_ratio': 1.16, 'rss_slope_mib_per_h': 60.0}
     >>> settled = growth([(float(t), 100.0 + min(t, 500.0) / 60.0) for t in range(0, 1200, 2)], warm_s=120.0)
     >>> [round(one[name], 2) for one in (found, settled) for name in ("rss_half_slope_mib_per_h", "rss_half_ratio")]
     [60.0, 1.09, 0.0, 1.0]
