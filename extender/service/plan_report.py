@@ -15,8 +15,6 @@ from extender.telemetry import Telemetry
 from scoring.plan import Admission, Plan
 
 _LINES_A_STEP = 8
-_GANGS_A_STEP = 256
-"""Gangs that are compared between two moments for others, where there is nothing to write"""
 _PLANS = 8
 """Plans that may wait to be told; the oldest is told at once when there is one more."""
 
@@ -65,25 +63,21 @@ class PlanReport:
             pass
 
     def _told(self, before: Plan, now: Plan, took_s: float) -> Iterator[None]:
-        written = 0
-        for key, admission in now.admitted.items():
-            if key not in before.admitted:
-                self._write(_admitted(admission, now, took_s))
-                written += 1
-                if written % _LINES_A_STEP == 0:
-                    yield
-        for number, (key, waiting) in enumerate(now.waiting.items(), start=1):
-            old = before.waiting.get(key)
-            if old is not waiting and (old is None or old.reason is not waiting.reason):
-                self._write(Decision(what="plan", gang=key, reason=waiting.reason, snapshot_version=now.version))
-                written += 1
-                if written % _LINES_A_STEP == 0:
-                    yield
-            if number % _GANGS_A_STEP == 0:
+        for number, decision in enumerate(_news(before, now, took_s), start=1):
+            self._log.log_decision(decision, now_s=self._clock.monotonic_s())
+            if number % _LINES_A_STEP == 0:
                 yield
 
-    def _write(self, decision: Decision) -> None:
-        self._log.log_decision(decision, now_s=self._clock.monotonic_s())
+
+def _news(before: Plan, now: Plan, took_s: float) -> Iterator[Decision]:
+    """What `now` decides otherwise than `before`: whom it lets in, and whose reason for waiting is another one."""
+    for key, admission in now.admitted.items():
+        if key not in before.admitted:
+            yield _admitted(admission, now, took_s)
+    for key, waiting in now.waiting.items():
+        old = before.waiting.get(key)
+        if old is not waiting and (old is None or old.reason is not waiting.reason):
+            yield Decision(what="plan", gang=key, reason=waiting.reason, snapshot_version=now.version)
 
 
 def _admitted(admission: Admission, plan: Plan, took_s: float) -> Decision:

@@ -140,13 +140,12 @@ class Planner:
         return self.current
 
     def replan(self) -> Plan:
-        """Plan the cluster as it is now, and tell of it, however long it takes.
+        """Plan the cluster as it is now, however long it takes.
 
         The same snapshot version is planned again only when time may have told.
         """
         if self._begin():
             self._go_on(float("inf"))
-        self.report.finish()
         return self.current
 
     async def replan_in_steps(self) -> None:

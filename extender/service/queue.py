@@ -43,7 +43,7 @@ class QueueView:
 
     def steps(self) -> Steps[Document]:
         """The document in steps; what it says is of the moment of the first one."""
-        return (yield from self._made(_entry))
+        return self._made(_entry)
 
     def _made(self, entry: Callable[[Entry], Any]) -> Steps[Document]:
         planner = self._planner

@@ -17,23 +17,25 @@ _CLASSES_A_STEP = 16
 
 
 def keep_only(memo: Memo, gangs: Collection[GangKey]) -> Iterator[None]:
-    """Forget the other gangs once there are many. Cost: O(known gangs), then; with a moment for others in between."""
-    if len(memo.wishes.known) <= len(gangs) + _GONE_AT_LEAST:
+    """Forget the other gangs once there are many. Cost: O(known gangs), then; with a moment for others in between.
+
+    Not while somebody is at it: what is asked for is noted for one alone.
+    """
+    if len(memo.wishes.known) <= len(gangs) + _GONE_AT_LEAST or memo.asked_for is not None:
         return
-    memo.wishes.keep_only(gangs)
-    yield
-    memo.footprints = {key: known for key, known in memo.footprints.items() if key in gangs}
-    yield
-    memo.standings.keep_only(gangs)
-    yield
-    memo.refusals.keep_only(gangs)
-    yield
     memo.asked_for = asked_for = set[int]()
     try:
+        memo.wishes.keep_only(gangs)
+        yield
+        memo.footprints = {key: known for key, known in memo.footprints.items() if key in gangs}
+        yield
+        memo.standings.keep_only(gangs)
+        yield
+        memo.refusals.keep_only(gangs)
+        yield
         yield from _keep_numbers(memo, asked_for)
     finally:
-        if memo.asked_for is asked_for:
-            memo.asked_for = None
+        memo.asked_for = None
 
 
 def _keep_numbers(memo: Memo, used: set[int]) -> Iterator[None]:

@@ -51,14 +51,15 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class _Scaled:
-    """Totals, and sort keys under them; equal loads share one."""
+    """Totals of a cluster, and sort keys under them; equal loads share one."""
 
+    totals: Totals
     scale: Scale
     keys: dict[Load, tuple[float, Exact]]
 
     @classmethod
     def of(cls, totals: Totals) -> "_Scaled":
-        return cls(Scale.of(totals), {})
+        return cls(totals, Scale.of(totals), {})
 
 
 class Standings:
@@ -76,7 +77,6 @@ class Standings:
         and not wait for a collector that hardly ever comes (S15)."""
         self._table: NodeTable | None = None
         self._policy: Policy | None = None
-        self._totals: Totals = ()
         self._scaled = _Scaled.of(())
 
     def renew(self, table: NodeTable, policy: Policy, number: Callable[[MemberClass], int]) -> None:
@@ -97,7 +97,7 @@ class Standings:
         self._scales[totals] = self._scaled
         if len(self._scales) > _SCALES:
             del self._scales[next(iter(self._scales))]
-        self._table, self._policy, self._totals = table, policy, totals
+        self._table, self._policy = table, policy
 
     def keep_only(self, gangs: Collection[GangKey]) -> None:
         """Forget the others, and what only they weighed by."""
@@ -135,7 +135,7 @@ class Standings:
     def weight(self, ask: Ask) -> Weight:
         """What the gang weighs. Cost: a few fractions, for people and for single comparisons."""
         known = self.of(ask)
-        return known.load.weight(self._totals) if known.given is None else Weight(known.given, given=True)
+        return known.load.weight(self._scaled.totals) if known.given is None else Weight(known.given, given=True)
 
     @property
     def _queue(self) -> QueuePolicy:

@@ -55,6 +55,18 @@ def test_what_is_asked_for_meanwhile_keeps_its_number() -> None:
         assert len(set(memo.numbers.values())) == len(memo.numbers) <= 102
 
 
+def test_two_never_forget_at_once() -> None:
+    """A plan of fewer gangs begins meanwhile: it leaves it to the one that is at it, whose notes stay complete."""
+    memo, late = planned(), KINDS[-1].members[0].member_class
+    steps = keep_only(memo, {one.key for one in KINDS[:200]})
+    for stop, _ in enumerate(steps):
+        assert list(keep_only(memo, {one.key for one in KINDS[:50]})) == []
+        number = memo.number(late)
+        assert stop < 5 or memo.numbers[late] == number
+    assert memo.numbers[late] == memo.number(late)
+    assert len(memo.numbers) == 201
+
+
 def test_a_look_that_is_given_up_is_no_harm() -> None:
     """The planner begins anew when it must: what was not forgotten yet is the next time."""
     memo = planned()

@@ -222,6 +222,7 @@ async def test_decisions_are_told_once(caplog: pytest.LogCaptureFixture) -> None
     desk.planner.replan()
     desk.cache.nodes.upsert(node("n3"))
     desk.planner.replan()
+    desk.planner.report.finish()
     told = [(record.getMessage(), record.fields.get("reason")) for record in caplog.records]  # type: ignore[attr-defined]
     assert told == [("plan", Reason.INCOMPLETE), ("admit", None)]
 
