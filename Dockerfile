@@ -22,8 +22,6 @@ LABEL org.opencontainers.image.title="netgang" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/netgang /opt/netgang
 ENV PATH=/opt/netgang/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
-# Replies of 5,000 nodes are hundreds of kB: given back to the system after each one, they cost a page fault per page.
-ENV MALLOC_TRIM_THRESHOLD_=268435456 MALLOC_MMAP_THRESHOLD_=67108864 MALLOC_TOP_PAD_=16777216
 # A number, so that runAsNonRoot can be checked without reading /etc/passwd.
 USER 65532:65532
 EXPOSE 8888

@@ -80,8 +80,10 @@ class OwnerAges:
                 )
             if number % _GANGS_A_STEP == 0:
                 yield
+        yield
         there = {uid for _, owners, _ in self._seen.values() for uid in owners}
         self._cache.owners.keep_only(there)
+        yield
         self._not_before_s = {uid: at_s for uid, at_s in self._not_before_s.items() if uid in there and at_s > now_s}
         yield
         wanted = [

@@ -31,7 +31,7 @@ from extender.elastic.strangers import Strangers
 from extender.elastic.under_way import facts_of, from_notes
 from extender.elastic.views import gang_key_of
 from extender.elastic.words import cause_of_growth, remember, tell_why_nobody
-from extender.slices import in_slices
+from extender.slices import in_slices, next_slice
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
 from scoring.plan.holds import WANTS_ROOM
@@ -176,7 +176,7 @@ class Elastic:
             took_s += clock.monotonic_s() - began_s
             if ended:
                 return took_s
-            await asyncio.sleep(0)
+            await next_slice()
 
     def _may_change(self) -> bool:
         """Whether anything may be changed now."""

@@ -24,6 +24,7 @@ from extender.kube.backoff import Backoff
 from extender.kube.comeback import Comeback
 from extender.kube.faults import refusal_in_stream
 from extender.ports import Clock, ClusterApi, WatchEvent
+from extender.slices import next_slice
 
 _log = logging.getLogger(__name__)
 
@@ -214,13 +215,13 @@ class Reflector(Generic[T]):
                 if item is not None:
                     items.append(item)
                 if self._slice.ends(raw):
-                    await asyncio.sleep(0)
+                    await next_slice()
             token = page.continue_token
             if not token:
                 break
         if isinstance(self._sink, SteppingSink):
             for _ in self._sink.replace_in_steps(items):
-                await asyncio.sleep(0)
+                await next_slice()
         else:
             self._sink.replace(items)
         self._version = page.resource_version
@@ -246,7 +247,7 @@ class Reflector(Generic[T]):
                     self._failures = 0
                     watchdog.reschedule(loop.time() + self._options.idle_s)
                     if self._slice.ends(event.object):
-                        await asyncio.sleep(0)
+                        await next_slice()
         except TimeoutError as error:
             # Silent from its beginning: the version may be one that the server has not reached (its storage was
             # restored from a backup), and would stay silent for ever.

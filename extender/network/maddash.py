@@ -12,7 +12,7 @@ out, is asked less often and last, so that it costs neither the server nor the o
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
@@ -27,6 +27,7 @@ from extender.network.maddash_values import METRIC_OF, NOTHING, Chosen, choose_i
 from extender.network.maddash_wanted import Listed, Places, Wanted
 from extender.network.messages import Rejection
 from extender.ports import Batch, EndpointInfo
+from extender.slices import in_slices
 from scoring.ids import EndpointId
 
 COMPLETE_RATIO: Final = 0.8
@@ -40,8 +41,6 @@ SLOW_S: Final = 5.0
 REST_RATIO: Final = 4.0
 MAX_GRIDS: Final = 500
 _MAX_PROBLEMS: Final = 20
-_BUSY_S: Final = 0.003
-"""Longest time that parsing works on before other tasks get their turn."""
 
 _T = TypeVar("_T")
 
@@ -166,7 +165,7 @@ class MaddashSource:
         problems += [*places.missing, *([clock] if clock is not None else [])]
         seen = (places, *((name, grid.parsed) for name, grid in sorted(self._grids.items())))
         if seen != self._seen:
-            self._chosen = await _in_slices(choose_in_slices(readings, places))
+            self._chosen = await in_slices(choose_in_slices(readings, places))
             self._seen = seen
         elif tuple(problems) == self._said:
             return None
@@ -278,7 +277,7 @@ class MaddashSource:
                 self._accepted(grid, now_s)
                 return grid.note
             async with self._parsing:
-                reading = await _in_slices(read_grid_in_slices(document.body, name=name))
+                reading = await in_slices(read_grid_in_slices(document.body, name=name))
         except NetworkSourceError as error:
             return f"grid {name!r} failed{_kept(grid)}: {error}"
         finally:
@@ -290,7 +289,7 @@ class MaddashSource:
             return f"grid {name!r} has only {reading.cells} of {old} checks, perhaps a reload{_kept(grid)}"
         ahead_s = document.ahead_s if document.ahead_s is not None else 0.0
         async with self._parsing:
-            dated = await _in_slices(date_in_slices(reading, grid.first_seen_s, ahead_s=ahead_s, now_s=now_s))
+            dated = await in_slices(date_in_slices(reading, grid.first_seen_s, ahead_s=ahead_s, now_s=now_s))
         grid.reading, grid.note = _with_last(dated.reading, grid.reading)
         grid.first_seen_s, grid.future = dated.first_seen_s, dated.future
         grid.digest, grid.etag, grid.parsed = document.digest, document.etag, grid.parsed + 1
@@ -366,18 +365,3 @@ def _endpoints(readings: Sequence[GridReading]) -> tuple[EndpointInfo, ...]:
         for endpoint in reading.endpoints:
             aliases.setdefault(endpoint.id, {}).update(dict.fromkeys(endpoint.aliases))
     return tuple(EndpointInfo(one, tuple(names)) for one, names in sorted(aliases.items()))
-
-
-async def _in_slices(work: Generator[None, None, _T]) -> _T:
-    """Run a generator to its end, letting other tasks run whenever a few milliseconds have passed."""
-    loop = asyncio.get_running_loop()
-    turn_s = loop.time()
-    while True:
-        try:
-            next(work)
-        except StopIteration as done:
-            result: _T = done.value
-            return result
-        if loop.time() - turn_s > _BUSY_S:
-            await asyncio.sleep(0)
-            turn_s = loop.time()

@@ -14,6 +14,7 @@ from extender.service.binding import Binds
 from extender.service.health import NodeHealth
 from extender.service.parking import Parking
 from extender.service.planning import Planner
+from extender.slices import next_slice
 from scoring.ids import PodUid
 from scoring.plan import Plan
 
@@ -66,8 +67,9 @@ class Housekeeping:
         """Tidy once a second until cancelled."""
         while True:
             await asyncio.sleep(_EVERY_S)
+            await next_slice()
             for _ in self.tidy_in_steps():
-                await asyncio.sleep(0)
+                await next_slice()
 
     def tidy(self) -> None:
         """One round."""
@@ -90,6 +92,7 @@ class Housekeeping:
         self._health.look()
         yield
         self._binds.reconcile(self._binds.gangs_under_way() | self._admissions.open)
+        yield
         self._admissions.tidy(self._binds.at_bind())
         for look in self._also:
             yield

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from extender.decision_log import Decision, DecisionLog
 from extender.ports import Clock
+from extender.slices import next_slice
 from extender.telemetry import Telemetry
 from scoring.plan import Admission, Plan
 
@@ -52,7 +53,7 @@ class PlanReport:
                 while self._left:
                     first = self._left[0]
                     for _ in first:
-                        await asyncio.sleep(0)
+                        await next_slice()
                     if self._left and self._left[0] is first:  # nobody finished it meanwhile
                         self._left.popleft()
         finally:

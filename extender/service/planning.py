@@ -15,6 +15,7 @@ from extender.cache import ClusterCache
 from extender.decision_log import DecisionLog
 from extender.ports import Clock
 from extender.service.plan_report import PlanReport
+from extender.slices import next_slice
 from extender.telemetry import Telemetry
 from scoring.model import Gang
 from scoring.network import NetworkMatrix
@@ -153,15 +154,18 @@ class Planner:
 
         A run that was begun on the spot and not ended is gone on with.
         """
+        await next_slice()
+        until_s = self._clock.monotonic_s() + _TURN_S
         if self._begun is None and not self._begin():
             return
         mine = self._begun
         if mine is not None and mine.snapshot.version == self._cache.version:
             self._dirty.clear()
         while mine is self._begun:
-            if self._go_on(self._clock.monotonic_s() + _TURN_S):
+            if self._go_on(until_s):
                 return
-            await asyncio.sleep(0)
+            await next_slice()
+            until_s = self._clock.monotonic_s() + _TURN_S
 
     def _is_answered(self, gang: Gang) -> bool:
         """Whether the current plan says of the gang what a new one would say, as far as is known."""

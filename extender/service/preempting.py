@@ -4,16 +4,14 @@ Why apart from `scoring.preempt`: looking through many sets of gangs takes longe
 answer is the same until there is another plan.
 """
 
-import asyncio
 from collections.abc import Set
 
 from extender.ports import Clock
 from extender.service.planning import Planner
+from extender.slices import in_slices
 from scoring.ids import GangKey
 from scoring.plan import Plan
 from scoring.preempt import Candidates, Preemption, preemption_in_steps
-
-_SLICE_S = 0.005
 
 
 class Preempting:
@@ -44,13 +42,5 @@ class Preempting:
             memo=self._planner.memo,
             book=self._book,
         )
-        until_s = self._clock.monotonic_s() + _SLICE_S
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                self._known, self._answer = asked, done.value
-                return self._answer
-            if self._clock.monotonic_s() >= until_s:
-                await asyncio.sleep(0)
-                until_s = self._clock.monotonic_s() + _SLICE_S
+        self._known, self._answer = asked, await in_slices(steps)
+        return self._answer

@@ -5,12 +5,17 @@ comes is a change. A plain pod that is asked about changes nothing, and would ta
 STARVING for an hour without anybody having looked (S13). Rule: once a second; a look at clocks alone.
 """
 
+from collections.abc import Iterator
+from typing import Final
+
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.service.planning import Planner
 from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.waits import periods_starved
+
+_GANGS_A_STEP: Final = 128
 
 
 class Starvation:
@@ -23,17 +28,20 @@ class Starvation:
         self._seen: dict[GangKey, tuple[Gang, int]] = {}
         """gang → as it was, and how long it had starved, at the last look"""
 
-    def look(self) -> None:
+    def look(self) -> Iterator[None]:
         """Have a new plan made if a clock passed one of its moments since. Cost: O(members of waiting gangs)."""
         now_s, policy = self._clock.now_s(), self._planner.policy.queue
         gangs = self._cache.snapshot().gangs
-        waiting = [gangs[key] for key in self._planner.current.waiting if key in gangs]
-        before, self._seen = (
-            self._seen,
-            {gang.key: (gang, periods_starved(gang, policy, now_s=now_s)) for gang in waiting},
-        )
-        if any(
-            (known := before.get(key)) is not None and known[0] is gang and known[1] != periods
-            for key, (gang, periods) in self._seen.items()
-        ):
+        seen: dict[GangKey, tuple[Gang, int]] = {}
+        passed = False
+        for number, key in enumerate(self._planner.current.waiting, start=1):
+            gang = gangs.get(key)
+            if gang is not None:
+                periods, known = periods_starved(gang, policy, now_s=now_s), self._seen.get(key)
+                seen[key] = gang, periods
+                passed = passed or (known is not None and known[0] is gang and known[1] != periods)
+            if number % _GANGS_A_STEP == 0:
+                yield
+        self._seen = seen
+        if passed:
             self._cache.time_passed()

@@ -117,7 +117,9 @@ def plan_in_steps(
     for admission in admitted.values():
         node_of.update(admission.members)
     partial = frozenset(ask.gang.key for ask in asks if ask.partial)
-    return Plan(snapshot.version, snapshot.network.version, admitted, waiting, node_of, partial, turns.holds)
+    made = Plan(snapshot.version, snapshot.network.version, admitted, waiting, node_of, partial, turns.holds)
+    yield from run.pause()  # whoever adopts it has work of a step as well
+    return made
 
 
 def take_commitments(run: Run, *, besides: GangKey | None = None) -> dict[GangKey, tuple[tuple[Role, NodeName], ...]]:
