@@ -2,11 +2,11 @@
 
 Why one: glibc gives each thread a heap of its own. Beside a busy cluster, with somebody who asks what-if all the time,
 that made the process a tenth larger, and larger still every hour (`bench.soak`). Only one thread runs Python at a time.
-Why not give back all that is free: planning a thousand nodes makes and drops arrays of a quarter to half a MiB. Given
-back each time they cost a thousand page faults a second; on virtual machines whose host hands out memory when it is
-touched, one can take milliseconds. Three minutes of `bench.soak` had 70 stalls above 12 ms with them, and none without.
-Rule: arrays below half a MiB come from the heap; what is free at its end goes back when it is above 3 MiB, all but one.
-Larger bounds cost memory: with 1 and 8 MiB the process was 5.4 % larger after 20 minutes than when it was warm.
+Why not give back all that is free: what planning a thousand nodes makes and drops cost a thousand page faults a second
+when each half MiB went back; on virtual machines whose host hands out memory when it is touched, one can take
+milliseconds. Three minutes of `bench.soak` had 70 stalls above 12 ms with them, and none without.
+Rule: arrays below a quarter of a MiB come from the heap; what is free at its end goes back when it is above 3 MiB, all
+but one. Larger bounds cost memory: with 1 and 8 MiB the process was 5.4 % larger after 20 minutes than when it was warm.
 """
 
 import ctypes
@@ -24,6 +24,6 @@ def keep_one_heap() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    wanted = {_ARENA_MAX: 1, _MMAP_THRESHOLD: _MIB // 2, _TRIM_THRESHOLD: 3 * _MIB, _TOP_PAD: _MIB}
+    wanted = {_ARENA_MAX: 1, _MMAP_THRESHOLD: _MIB // 4, _TRIM_THRESHOLD: 3 * _MIB, _TOP_PAD: _MIB}
     taken = [mallopt(name, value) == 1 for name, value in wanted.items()]
     return all(taken)

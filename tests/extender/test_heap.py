@@ -15,15 +15,15 @@ from extender.heap import keep_one_heap
 
 if sys.argv[1] == "one heap":
     assert keep_one_heap()
-np.ones(48_000).sum()
+np.ones(24_000).sum()
 
 def plan():
-    for _ in range(200):  # as a plan does: two arrays of 375 KiB at a time
-        first = np.ones(48_000)
+    for _ in range(200):  # as a plan does: two arrays of 188 KiB at a time
+        first = np.ones(24_000)
         second = first + 1
 
 def many():
-    kept = [np.ones(48_000) for _ in range(170)]
+    kept = [np.ones(24_000) for _ in range(340)]
     kept.clear()
 
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -43,7 +43,7 @@ only_glibc = pytest.mark.skipif(
 
 
 def measured(how: str) -> dict[str, float]:
-    """Page faults of 400 arrays of 375 KiB, and what four threads leave behind that made and dropped 62 MiB each."""
+    """Page faults of 400 arrays of 188 KiB, and what four threads leave behind that made and dropped 62 MiB each."""
     done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True, timeout=60)
     found: dict[str, float] = json.loads(done.stdout)
     return found
@@ -51,7 +51,7 @@ def measured(how: str) -> dict[str, float]:
 
 @only_glibc
 def test_arrays_that_come_and_go_cost_few_page_faults() -> None:
-    """Two are 188 pages: once, and not for each of the 200 rounds."""
+    """Two are 94 pages: once, and not for each of the 200 rounds."""
     assert measured("one heap")["faults"] < 2_000
 
 
