@@ -6,7 +6,7 @@ Why not give back all that is free: what planning a thousand nodes makes and dro
 when each half MiB went back; on virtual machines whose host hands out memory when it is touched, one can take
 milliseconds. Three minutes of `bench.soak` had 70 stalls above 12 ms with them, and none without.
 Rule: arrays below a quarter of a MiB come from the heap; what is free at its end goes back when it is above 3 MiB, all
-but one. Larger bounds cost memory: with 1 and 8 MiB the process was 5.4 % larger after 20 minutes than when it was warm.
+but one. Larger bounds cost memory: with 1 and 8 MiB the process was 5.4 % larger after 20 minutes than once warm.
 """
 
 import ctypes
