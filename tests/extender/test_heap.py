@@ -43,7 +43,7 @@ only_glibc = pytest.mark.skipif(
 
 
 def measured(how: str) -> dict[str, float]:
-    """Page faults of 200 times six arrays of 188 KiB; what four threads leave behind that made and dropped 62 MiB each."""
+    """Page faults of 200 rounds of six arrays of 188 KiB; what is left of 62 MiB of such in each of four threads."""
     done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True, timeout=60)
     found: dict[str, float] = json.loads(done.stdout)
     return found
