@@ -23,8 +23,8 @@ async def next_slice() -> None:
     loop = asyncio.get_running_loop()
     line = _LINES.get(loop)
     if line is None:
-        line = _LINES[loop] = _Line(loop)
-    await line.wait()
+        line = _LINES[loop] = _Line()
+    await line.wait(loop)
 
 
 async def in_slices(steps: Steps[_T]) -> _T:
@@ -51,30 +51,28 @@ async def in_timed_slices(steps: Steps[_T]) -> tuple[_T, float]:
 
 
 class _Line:
-    """Who waits for a slice on one event loop. Bounded by the works under way."""
+    """Who waits for a slice on one event loop. Bounded by the works under way. Keeps no loop that nobody waits on."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._call_next_turn = loop.call_soon
-        self._new_future = loop.create_future
+    def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._moves = False
 
-    async def wait(self) -> None:
-        place = self._new_future()
+    async def wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        place = loop.create_future()
         self._waiting.append(place)
         if not self._moves:
             self._moves = True
-            self._call_next_turn(self._move)
+            loop.call_soon(self._move, loop)
         await place
 
-    def _move(self) -> None:
+    def _move(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let the first go on, in the next turn. Once more after the last one: it may be in its slice by then."""
         while self._waiting and self._waiting[0].done():  # cancelled meanwhile
             self._waiting.popleft()
         self._moves = bool(self._waiting)
         if self._waiting:
             self._waiting.popleft().set_result(None)
-            self._call_next_turn(self._move)
+            loop.call_soon(self._move, loop)
 
 
 _LINES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Line]] = WeakKeyDictionary()

@@ -1,9 +1,11 @@
 """Long works share the turns of the loop: one slice in each, first come, first served, and nobody is forgotten."""
 
 import asyncio
+import gc
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
+from weakref import ref
 
 import pytest
 
@@ -92,3 +94,19 @@ async def test_errors_of_a_work_are_its_own() -> None:
     with pytest.raises(ValueError, match="broken"):
         await in_slices(steps(ValueError("broken")))
     assert await in_slices(steps(None)) == "made"
+
+
+def test_a_loop_that_ended_is_forgotten() -> None:
+    """Also one that ended while works waited for their slices."""
+
+    async def leave_two_waiting() -> None:
+        works = [asyncio.create_task(next_slice()) for _ in range(3)]
+        await works[0]
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(leave_two_waiting())
+    loop.close()
+    gone = ref(loop)
+    del loop
+    gc.collect()
+    assert gone() is None
