@@ -186,8 +186,11 @@ async def test_a_crash_keeps_order_and_clocks(stage: Stage) -> None:
     await stage.api.create_all([one for name in patient for one in _waiting(stage, name)])
     before = await stage.api.until(
         lambda: _stands(netgang),
-        lambda found: [one["state"] for one in found] == ["STARVING"] * 3 + ["WAITING"] * 4,
-        what="three starve and four wait",
+        lambda found: (
+            [one["state"] for one in found] == ["STARVING"] * 3 + ["WAITING"] * 4
+            and None not in [one["waiting_since_s"] for one in found]  # all their pods are known
+        ),
+        what="three starve and four wait, each with all its pods",
     )
     assert [one["gang"].partition("/")[2] for one in before] == [*hasty, *sorted(patient)]
     await stage.cluster.restart(netgang.part.name, crash=True)
