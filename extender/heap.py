@@ -1,10 +1,10 @@
-"""Have the C library keep one heap, and of that only what comes and goes: few page faults, and no growth.
+"""Have the C library keep one heap, and of that only what comes and goes: few page faults, and little growth.
 
 Why one: glibc gives each thread a heap of its own. Beside a busy cluster, with somebody who asks what-if all the time,
 that made the process a tenth larger, and larger still every hour (`bench.soak`). Only one thread runs Python at a time.
 Why not give back all that is free: what planning a thousand nodes makes and drops cost a thousand page faults a second
 when each half MiB went back; on virtual machines whose host hands out memory when it is touched, one can take
-milliseconds. Three minutes of `bench.soak` had 70 stalls above 12 ms with them, and none without.
+milliseconds. On one, three minutes of `bench.soak` had dozens of stalls above 12 ms; 20 minutes have at most one now.
 Rule: arrays below a quarter of a MiB come from the heap; what is free at its end goes back when it is above 3 MiB, all
 but one. Larger bounds cost memory: with 1 and 8 MiB the process was 5.4 % larger after 20 minutes than once warm.
 """
