@@ -11,6 +11,7 @@ from extender.bootstrap.common import Common
 from extender.bootstrap.starting import Starting
 from extender.collecting import collect_when_grown
 from extender.controller.owner_ages import OwnerAges
+from extender.heap import give_back_each_minute
 from extender.network.refresh import NetworkRefresh
 from extender.service.housekeeping import Housekeeping
 from extender.service.leadership import Duties
@@ -119,6 +120,7 @@ def tasks_of(common: Common, starting: Starting, caring: Caring, terms: Terms) -
         "events": starting.events.run,
         "group status": caring.statuses.run,
         "owners": terms.ages.run,
+        "give memory back": give_back_each_minute,
     }
     if not gc.isenabled():
         tasks["collect"] = terms.collect_once_planned
