@@ -31,7 +31,7 @@ from extender.elastic.strangers import Strangers
 from extender.elastic.under_way import facts_of, from_notes
 from extender.elastic.views import gang_key_of
 from extender.elastic.words import cause_of_growth, remember, tell_why_nobody
-from extender.slices import in_slices, next_slice
+from extender.slices import in_slices, in_timed_slices
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
 from scoring.plan.holds import WANTS_ROOM
@@ -51,7 +51,6 @@ _SETTLES_S = 3.0
 """After the last removed pod is gone, a gang that fits has places in the plan by then."""
 _STRETCH = 5.0
 """Pause after a look at the jobs, or a decision, in its own lengths (S15)."""
-_ENDED = object()
 
 _log = logging.getLogger(__name__)
 
@@ -155,7 +154,8 @@ class Elastic:
         """One round; see the module."""
         if self._parts.planner.snapshot is None:
             return
-        self._pause_s = max(_PAUSE_S, _STRETCH * await self._look())
+        _, took_s = await in_timed_slices(self._looks.look())
+        self._pause_s = max(_PAUSE_S, _STRETCH * took_s)
         if not self._acting():
             return
         self._strangers.look()
@@ -166,17 +166,6 @@ class Elastic:
         served, ready = self._served()
         if self._may_change() and ready and self._is_due():
             await self._adjust(served)
-
-    async def _look(self) -> float:
-        """Renew the views of all jobs; how long that took, seconds, but for what others did in between."""
-        clock, took_s, steps = self._parts.clock, 0.0, self._looks.look()
-        while True:
-            began_s = clock.monotonic_s()
-            ended = next(steps, _ENDED) is _ENDED
-            took_s += clock.monotonic_s() - began_s
-            if ended:
-                return took_s
-            await next_slice()
 
     def _may_change(self) -> bool:
         """Whether anything may be changed now."""

@@ -6,7 +6,6 @@ thousands of jobs and few of them change within a second.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from extender.controller.events import Happening
@@ -16,6 +15,7 @@ from extender.elastic.records import JobView
 from extender.elastic.retries import Retries
 from extender.elastic.views import Surroundings, gang_key_of, view_of
 from scoring.model import Gang
+from scoring.plan.steps import Steps
 from scoring.scaling.job import JobKey, Wants
 from scoring.scaling.options import Options
 
@@ -41,7 +41,7 @@ class Looks:
         self._retries = retries
         self._known: dict[JobKey, _Known] = {}
 
-    def look(self) -> Iterator[None]:
+    def look(self) -> Steps[None]:
         """Renew the records' views of all jobs, with a moment for others now and then. Cost: O(jobs that changed)."""
         parts = self._parts
         everything = parts.jobs.all()

@@ -14,9 +14,10 @@ from extender.service.binding import Binds
 from extender.service.health import NodeHealth
 from extender.service.parking import Parking
 from extender.service.planning import Planner
-from extender.slices import next_slice
+from extender.slices import in_slices
 from scoring.ids import PodUid
 from scoring.plan import Plan
+from scoring.plan.steps import Steps
 
 _EVERY_S = 1.0
 _GANGS_A_STEP = 256
@@ -67,16 +68,14 @@ class Housekeeping:
         """Tidy once a second until cancelled."""
         while True:
             await asyncio.sleep(_EVERY_S)
-            await next_slice()
-            for _ in self.tidy_in_steps():
-                await next_slice()
+            await in_slices(self.tidy_in_steps())
 
     def tidy(self) -> None:
         """One round."""
         for _ in self.tidy_in_steps():
             pass
 
-    def tidy_in_steps(self) -> Iterator[None]:
+    def tidy_in_steps(self) -> Steps[None]:
         """The same, with a moment for others between its parts (S15)."""
         self._cache.expire(self._clock.now_s())
         if not self._acting():
