@@ -42,6 +42,8 @@ REPAIR_S = 20.0
 """A gang that was caught in the middle of its commit: kube-scheduler's longest backoff (10 s) twice, while a leader is
 there."""
 SIZE = 4
+LONG_S = 30.0
+"""A gang that takes longer is told of with its events, so that the cause can be found."""
 
 
 @dataclass(slots=True)
@@ -77,11 +79,23 @@ class Stream:
             found = Counter(name.split("-")[0] for name in await self.stage.bound("s"))
             for name in [name for name in self.open if found[name] == SIZE]:
                 self.took_s.append(monotonic() - self.open.pop(name))
+                if self.took_s[-1] > LONG_S:
+                    await self._tell_of(name)
                 for one in range(SIZE):
                     await self.stage.api.delete(
                         "Pod", f"{name}-worker-{one}", namespace=self.stage.namespace, grace_s=0
                     )
             await asyncio.sleep(0.1)
+
+    async def _tell_of(self, gang: str) -> None:
+        """What netgang and kube-scheduler said of it, and when."""
+        events = await self.stage.api.list_all("Event", namespace=self.stage.namespace)
+        told: list[str] = []
+        for one in events:
+            about = one["involvedObject"]["name"]
+            if about.partition("-")[0] == gang:
+                told.append(f"{one.get('eventTime') or one['lastTimestamp']} {about} {one['reason']}: {one['message']}")
+        say(f"{gang} took {self.took_s[-1]:.1f} s:\n    " + "\n    ".join(sorted(told)))
 
 
 @asynccontextmanager
