@@ -105,7 +105,7 @@ def test_what_many_arrays_leave_behind_goes_back() -> None:
 @only_glibc
 def test_what_is_free_below_something_that_stays_goes_back_when_asked() -> None:
     """31 MiB in arrays of 94 KiB, below one that stays."""
-    assert measured(PINNED, "as it is") > 30.0
+    assert measured(PINNED, "as it is") > 24.0  # some of it was free before
     assert measured(PINNED, "given back") < 4.0
 
 
