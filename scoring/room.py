@@ -6,29 +6,36 @@ that changed. Rule: room only shrinks during a run, so what did not fit once in 
 """
 
 from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scoring.network import Ints
 
-_NO_LIMIT = np.int64(2**31)
-"""Members per node where nothing limits them: a request of nothing at all."""
+Counts: TypeAlias = NDArray[np.int32]
+"""Members that fit nodes, where many are kept: half as large as `Ints`"""
+MOST_ON_A_NODE: Final = 2**31 - 1
+"""Members per node that are counted; what nothing limits, a request of nothing at all, has as many."""
 _FEW = 32
 """Up to so many changed rows are counted one by one: for a gang's nodes that is faster than whole columns."""
 
 
 def fit_counts(free: Ints, request: Ints) -> Ints:
-    """How many times `request` (r,) fits into each row of `free` (n, r); shape (n,). Negative room counts as none.
+    """How many times `request` (r,) fits into each row of `free` (n, r); shape (n,), at most `MOST_ON_A_NODE`.
+
+    Negative room counts as none.
 
     >>> fit_counts(np.array([[5, 4], [1, 9]]), np.array([2, 0])).tolist()
     [2, 0]
+    >>> fit_counts(np.array([[2**40]]), np.array([1])).tolist() == [MOST_ON_A_NODE]
+    True
     """
     asked = request > 0
     if not asked.any():
-        return np.full(len(free), _NO_LIMIT)
+        return np.full(len(free), MOST_ON_A_NODE, np.int64)
     counts = (free[:, asked] // request[asked]).min(axis=1)
-    return np.asarray(np.maximum(counts, 0), dtype=np.int64)
+    return np.asarray(np.minimum(np.maximum(counts, 0), MOST_ON_A_NODE), dtype=np.int64)
 
 
 def scatter_add(total: Ints, rows: Ints, amounts: Ints) -> None:
@@ -137,7 +144,7 @@ class ZoneFits:
         for row in rows if self._asked else ():
             if self._mask[row]:
                 free = self._room.free[row].tolist()
-                fits = max(min([free[column] // amount for column, amount in self._asked]), 0)
+                fits = max(min(MOST_ON_A_NODE, *[free[column] // amount for column, amount in self._asked]), 0)
                 self.sums[self._zone_of[row]] += fits - int(self.counts[row])
                 self.counts[row] = fits
         self._seen = moment

@@ -16,13 +16,12 @@ from scoring.network import Ints
 from scoring.plan.filters import Filters
 from scoring.plan.recent import Recent
 from scoring.plan.slots import Places, Slots, grown
-from scoring.room import Room
+from scoring.room import MOST_ON_A_NODE, Counts, Room
 
-_LARGEST = np.iinfo(np.int64).max
 _BLOCK = 128
 """Classes that are counted together."""
 _MOST_CELLS = 6_000_000
-"""Classes times nodes that are kept: 8 bytes each. Whoever comes beyond is counted in the run that asks."""
+"""Classes times nodes that are kept: 4 bytes each. Whoever comes beyond is counted in the run that asks."""
 _FORGOTTEN_AFTER = 64
 """A class that so many runs did not ask about may leave."""
 _SPARE = 16
@@ -67,7 +66,7 @@ class Board:
         """(rows, resources)"""
         self._sums: Ints = np.zeros((0, 0), np.int64)
         """(rows, columns of zones)"""
-        self._counts: list[Ints] = []
+        self._counts: list[Counts] = []
         """Per block: (rows, slots), members that fit; 0 where the filter forbids"""
         self._counted: list[int] = []
         """block → version that its counts belong to"""
@@ -229,7 +228,7 @@ class Board:
             self._slots.add_by_zone(sums, slots, counts)
             self._sums[rows] = sums
 
-    def _block(self, block: int, slots: Ints, free: Ints) -> Ints:
+    def _block(self, block: int, slots: Ints, free: Ints) -> Counts:
         """Members of the block's classes that fit `slots` with the room `free`; (classes, slots)."""
         begin, end = block * _BLOCK, min((block + 1) * _BLOCK, len(self._number_of))
         recent = self._recent.get(block)
@@ -241,16 +240,17 @@ class Board:
             slots, free, classes=end - begin, count=lambda at, room: self._fits(slice(begin, end), at, room)
         )
 
-    def _fits(self, rows: slice | Ints, slots: Ints, free: Ints) -> Ints:
+    def _fits(self, rows: slice | Ints, slots: Ints, free: Ints) -> Counts:
         """Members of the classes of some rows that fit `slots` with the room `free`; (rows, slots)."""
         requests = self._requests[rows]
-        least = np.full((len(requests), len(slots)), _LARGEST)
+        least = np.full((len(requests), len(slots)), MOST_ON_A_NODE, np.int64)
         for column in range(requests.shape[1]):
             asked = requests[:, column]
             if asked.any():
                 fits = free[:, column] // np.maximum(asked, 1)[:, None]
                 np.minimum(least, fits, where=(asked > 0)[:, None], out=least)
-        return np.where(self._filters.of(self._filter_of[rows], slots), np.maximum(least, 0), 0)
+        allowed = self._filters.of(self._filter_of[rows], slots)
+        return np.where(allowed, np.maximum(least, 0), 0).astype(np.int32)
 
     def _add(self, number: int, request: Ints, filtered: int) -> int | None:
         """A class that was not here; one that asks for nothing fits without limit, and is left to others."""
@@ -293,7 +293,7 @@ class Board:
         slots = len(self._free)
         if (len(self._counts) + 1) * _BLOCK * max(slots, 1) > _MOST_CELLS:
             return None
-        self._counts.append(np.zeros((_BLOCK, slots), np.int64))
+        self._counts.append(np.zeros((_BLOCK, slots), np.int32))
         self._counted.append(self._version)
         rows = len(self._used) + _BLOCK
         self._used, self._filter_of = grown(self._used, (rows,)), grown(self._filter_of, (rows,))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from scoring.network import Ints
+from scoring.room import Counts
 
 
 class Recent:
@@ -18,20 +19,20 @@ class Recent:
 
     def __init__(self, classes: int, slots: int, resources: int) -> None:
         self._free: Ints = np.zeros((slots, resources), np.int64)
-        self._counts: Ints = np.zeros((classes, slots), np.int64)
+        self._counts: Counts = np.zeros((classes, slots), np.int32)
         self._known = np.zeros(slots, np.bool_)
 
     def forget(self, slots: Ints | None = None) -> None:
         """Do not know these slots any more; all of them if they are not named."""
         self._known[slice(None) if slots is None else slots] = False
 
-    def counts(self, slots: Ints, free: Ints, *, classes: int, count: Callable[[Ints, Ints], Ints]) -> Ints:
+    def counts(self, slots: Ints, free: Ints, *, classes: int, count: Callable[[Ints, Ints], Counts]) -> Counts:
         """Members of the first `classes` classes that fit `slots` with the room `free`; (classes, slots).
 
         `count` is asked, with slots and their room, for those of which nothing is known; it is not asked about slots
         without any room, which no member fits.
         """
-        found = np.zeros((classes, len(slots)), np.int64)
+        found: Counts = np.zeros((classes, len(slots)), np.int32)
         some = (free > 0).any(axis=1)
         same = some & self._known[slots] & (self._free[slots] == free).all(axis=1)
         found[:, same] = self._counts[:classes, slots[same]]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from scoring.ids import NodeName, ZoneName
 from scoring.network import Ints
+from scoring.room import Counts
 
 T = TypeVar("T", bound=np.generic)
 _SPARE = 64
@@ -94,13 +95,13 @@ class Slots:
         moved[of_rows[~stays]] = True
         return np.flatnonzero(moved)
 
-    def add_by_zone(self, sums: Ints, slots: Ints, more: Ints) -> None:
+    def add_by_zone(self, sums: Ints, slots: Ints, more: Counts) -> None:
         """Add (rows, slots) to `sums` (rows, columns of zones), each slot where its zone is."""
         zones = self.zone_of[slots]
         order = np.argsort(zones, kind="stable")
         present, begins = np.unique(zones[order], return_index=True)
         if len(present):
-            sums[:, present] += np.add.reduceat(more[:, order], begins, axis=1)
+            sums[:, present] += np.add.reduceat(more[:, order], begins, axis=1, dtype=np.int64)
 
 
 def grown(array: NDArray[T], shape: tuple[int, ...]) -> NDArray[T]:

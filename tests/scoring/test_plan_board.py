@@ -13,7 +13,7 @@ from scoring.plan import board as board_module
 from scoring.plan.board import Board
 from scoring.plan.slots import Places
 from scoring.policy import Order, Policy, QueuePolicy, Reading
-from scoring.room import Room, fit_counts
+from scoring.room import MOST_ON_A_NODE, Room, ZoneFits, fit_counts
 from tests.builders import gang, node, snapshot
 from tests.scoring.changing import NODES, ZONES, world
 
@@ -125,6 +125,22 @@ def test_a_board_counts_what_there_is(seed: int) -> None:
         supposed[rows] = given_back
         key = (rows.tobytes(), given_back.tobytes())
         assert board.sums_if(row, rows, given_back, key)[0].tolist() == classes.sums(number, supposed)
+
+
+def test_nodes_that_hold_more_than_can_be_counted_are_counted_alike() -> None:
+    """A byte each of a PiB: as many as are counted on each node, with a board, without, and once room went."""
+    classes, board = Classes(random.Random(5), 1), Board()
+    classes.requests = [np.array([0, 1])]
+    room = Room(np.full((NODES, 2), 2**50))
+    for rows in ([], [0, 1], [0, 1]):
+        room.take(rows, np.array([0, 2**49]))
+        board.show(room, classes.places)
+        row = classes.row(board, 0)
+        assert row is not None
+        found = board.sums(row)[0].tolist()
+        kept = ZoneFits(room, classes.requests[0], classes.mask(0), classes.places.zone_of, len(found))
+        assert found == kept.sums == classes.sums(0, room.free)
+    assert max(found) > MOST_ON_A_NODE
 
 
 def test_many_classes_are_asked_about_at_once() -> None:
