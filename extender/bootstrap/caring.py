@@ -23,7 +23,7 @@ from extender.elastic.follow import Limits as ElasticLimits
 from extender.elastic.parts import Parts
 from extender.service.starvation import Starvation
 from extender.settings_provisioning import AutoscalingMode
-from scoring.explain import explain
+from scoring.explain import explain_in_steps
 
 Look = Callable[[], Iterator[None] | None]
 """What is to be called once a second; what takes long does it in steps"""
@@ -125,7 +125,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         events.tell_of,
         plan=common.current,
         may_tell=common.acting,
-        explain=lambda gang: explain(
+        explain=lambda gang: explain_in_steps(
             cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), memo=planner.memo, closest=1
         ),
     )

@@ -3,7 +3,7 @@
 Why beside kube-scheduler's own FailedScheduling: that carries one constant sentence, and a pod at its gate gets none.
 Rules: a reason is told after it has stood for a while, again when it is another one, and again after a long time, with
 the numbers of then; a gang that was told of is also told of when it has started. Explaining costs as much as planning
-that gang, so a few are explained per look and the rest has its turn later.
+that gang, so a few are explained per look, in steps, and the rest has its turn later.
 """
 
 from collections.abc import Callable
@@ -17,15 +17,14 @@ from scoring.explain import Explanation
 from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.plan import Plan
+from scoring.plan.steps import Steps
 from scoring.podgroup_status import POD_GROUPED
 from scoring.reasons import Reason
 from scoring.wait_words import NEVER, why_it_waits
 
 PATIENCE_S = 5.0
 AGAIN_S = 1800.0
-_MOST_A_LOOK = 4
-_LOOK_S = 0.005
-"""Explaining stops for this look when it took longer"""
+_MOST_A_LOOK = 2
 _SILENT = frozenset(
     {Reason.SURPLUS, Reason.NOT_PLANNED, Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES}
 )
@@ -53,7 +52,7 @@ class Waits:
         tell: TellOf,
         *,
         plan: Callable[[], Plan | None],
-        explain: Callable[[Gang], Explanation],
+        explain: Callable[[Gang], Steps[Explanation]],
         may_tell: Callable[[], bool] = lambda: True,
     ) -> None:
         self._cache = cache
@@ -66,8 +65,11 @@ class Waits:
         self._may_tell = may_tell
         self._waits: dict[GangKey, _Wait] = {}
 
-    def look(self) -> None:
-        """Once a second: tell what has stood long enough. Cost: O(gangs), and the planning of a few."""
+    def look(self) -> Steps[None]:
+        """Once a second: tell what has stood long enough, with moments for others in between.
+
+        Cost: O(gangs), and the planning of a few.
+        """
         plan = self._plan()
         if plan is None or not self._may_tell():
             return
@@ -84,27 +86,31 @@ class Waits:
             elif wait.reason is not waiting.reason:
                 wait.reason, wait.since_s = waiting.reason, now_s
             self._waits[key] = wait
-        self._tell_waiting(plan, now_s)
         for key, wait in known.items():
             gang = gangs.get(key)
             if gang is not None and len(gang.placed) < gang.min_member:
                 self._waits[key] = wait  # let in, and not there yet
             elif gang is not None and wait.told_s is not None:
                 self._tell_started(gang, now_s - wait.began_s)
+        yield
+        yield from self._tell_waiting(now_s)
 
-    def _tell_waiting(self, plan: Plan, now_s: float) -> None:
+    def _tell_waiting(self, now_s: float) -> Steps[None]:
         left = _MOST_A_LOOK
         for key, wait in self._waits.items():
             due = wait.told_s is None or wait.told_s < wait.since_s or now_s - wait.told_s >= AGAIN_S
             if not due or now_s - wait.since_s < PATIENCE_S:
                 continue
-            if not left or self._clock.monotonic_s() - now_s > _LOOK_S:
+            if not left:
                 return
+            snapshot, plan = self._cache.snapshot(), self._plan()
+            gang = snapshot.gangs.get(key)
+            if gang is None or plan is None or key not in plan.waiting:
+                continue  # gone, or let in, while others had their turn
             left -= 1
             wait.told_s = now_s
-            snapshot = self._cache.snapshot()
-            gang = snapshot.gangs[key]
-            note = why_it_waits(self._explain(gang), gang, plan, snapshot)
+            explanation = yield from self._explain(gang)
+            note = why_it_waits(explanation, gang, plan, snapshot)
             if note:
                 what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING
                 self._tell_group(gang, what, note, topic=wait.reason.name)

@@ -26,6 +26,8 @@ _FORGOTTEN_AFTER = 64
 """A class that so many runs did not ask about may leave."""
 _SPARE = 16
 """One slot more for so many nodes, so that few nodes that come are not room for all to be moved."""
+_MANY = 64
+"""So many slots that changed are a millisecond for a block of classes."""
 _MOST_SUPPOSED = 8
 """Suppositions whose sums are kept."""
 
@@ -159,6 +161,16 @@ class Board:
         for block in set((rows // _BLOCK).tolist()):
             self._renew(block)
         return np.asarray(self._sums[rows][:, self._slots.columns])
+
+    def behind(self, rows: Ints) -> list[int]:
+        """Blocks of these rows for which much has to be counted before there are `sums`."""
+        blocks = [block for block in np.unique(rows // _BLOCK).tolist() if block < len(self._counted)]
+        return [block for block in blocks if np.count_nonzero(self._changed_at > self._counted[block]) > _MANY]
+
+    def catch_up(self, block: int) -> None:
+        """Count for one block what `sums` would have to count. Cost: O(changed nodes · classes of the block)."""
+        if block < len(self._counted):  # else it was forgotten since
+            self._renew(block)
 
     def sums_if(self, rows: Ints, nodes: Ints, free: Ints, key: Hashable) -> Ints:
         """The same, supposed that `nodes` (rows of the table) had the room `free`.

@@ -6,7 +6,7 @@ does not tell are left to it. What was found ahead holds until room is taken; so
 nobody took any, and not at all right after somebody did.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -62,6 +62,17 @@ class Counted:
             self._width = min(max(4 * self._width, 4), _MOST) if self.end or not self._width else self._width
             self._look(place, min(place + self._width, len(self.columns.asks)))
         return True
+
+    def ahead_of(self, place: int) -> Iterator[None]:
+        """Have the board count what `looked_at` would ask it for, where that is much; a block of classes at a time."""
+        run = self._run
+        if run.room.moment != self._moment or self.begin <= place < self.end:
+            return
+        board = run.fits.shown(When.NOW)
+        rows = self.columns.rows_on(board, empty=False)[place : place + _MOST]
+        for block in board.behind(rows[rows >= 0]):
+            run.fits.shown(When.NOW).catch_up(block)
+            yield from run.pause()
 
     def _look(self, begin: int, end: int) -> None:
         """Count for the first of some gangs. Cost: O(classes · zones), besides what the boards count anew."""

@@ -6,7 +6,7 @@ that is most of what a run costs. Rule: a gang is one of the crowd only if nothi
 told the very words that `scoring.plan.decide` and `scoring.plan.turns` would find.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -36,6 +36,12 @@ class Crowd:
         """(places,): gangs of which more than the room decides"""
         self._asked = NOTHING
         """Place about which counting was asked last"""
+
+    def ahead_of(self, place: int) -> Iterator[None]:
+        """Do some of what `waiting` would do there, where that is much, with moments for others in between."""
+        if self._turns.by_room_alone and not self._apart[place]:
+            self._later.settle()
+            yield from self._counted.ahead_of(place)
 
     def waiting(self, place: int) -> dict[GangKey, Waiting]:
         """What the gangs from `place` on are told, in order, up to the first that somebody must look at."""

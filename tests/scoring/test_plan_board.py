@@ -1,6 +1,7 @@
 """Counts and refusals that are kept from run to run: they save time, and change no answer."""
 
 import random
+from itertools import groupby
 
 import numpy as np
 import pytest
@@ -8,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scoring.ids import NodeName, ZoneName
-from scoring.plan import Memo, Plan, plan
+from scoring.plan import Memo, Plan, plan, plan_in_steps
 from scoring.plan import board as board_module
 from scoring.plan.board import Board
 from scoring.plan.slots import Places
 from scoring.policy import Order, Policy, QueuePolicy, Reading
 from scoring.room import MOST_ON_A_NODE, Room, ZoneFits, fit_counts
-from tests.builders import gang, node, snapshot
+from tests.builders import gang, node, pod, snapshot
 from tests.scoring.changing import NODES, ZONES, world
 
 
@@ -190,6 +191,18 @@ def test_a_board_of_nodes_that_are_mostly_gone_begins_anew() -> None:
         assert row is not None
         assert board.sums(row)[0].tolist() == classes.sums(0, np.full((4, 2), number))
         assert len(board._free) <= 2 * 4 + 64 + 8
+
+
+def test_a_step_counts_anew_for_one_block_of_classes() -> None:
+    """The room of a hundred nodes changed, for three hundred classes: three pauses until all are counted again."""
+    nodes = [node(f"n{i:02}", zone="ab"[i % 2], cpu="8") for i in range(100)]
+    waiting = [gang(f"g{i}", 2, cpu="9", memory=f"{i}Mi") for i in range(300)]
+    policy, memo = Policy(), Memo()
+    plan(snapshot(nodes, waiting), policy, now_s=0.0, memo=memo)
+    others = [pod(f"x{i}", node=f"n{i:02}") for i in range(100)]
+    steps = plan_in_steps(snapshot(nodes, waiting, pods=others, version=2), policy, now_s=1.0, memo=memo)
+    left = [len(memo.board.behind(np.arange(300))) for _ in steps]
+    assert [count for count, _ in groupby(left)] == [0, 2, 1, 0]
 
 
 def test_gangs_that_are_gone_are_forgotten() -> None:
