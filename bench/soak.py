@@ -35,7 +35,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from bench.scale import Child, kubeconfig
-from bench.soak_memory import Memory, growth
+from bench.soak_memory import Memory, each_minute, growth
 
 PLAN_MS = 30.0
 STALL_MS = 20.0
@@ -137,6 +137,7 @@ def measure(console: Console, *, minutes: float, nodes: int, gangs: int, rate: f
         "stall_wall_ms": found["longest_stall_wall_ms"],
         "gc_ms": found["longest_gc_ms"],
         **growth(memory.samples, warm_s=min(_WARM_S, 0.2 * seconds)),
+        "rss_each_minute_mib": each_minute(memory.samples),
         **happened,
         **pages,
     }

@@ -7,7 +7,9 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
+from statistics import median
 
 _SAMPLE_S = 2.0
 
@@ -58,6 +60,16 @@ def growth(samples: Sequence[tuple[float, float]], *, warm_s: float) -> dict[str
         "rss_half_slope_mib_per_h": half_slope * 3600.0,
         "rss_half_ratio": 1.0 + half_slope * (half[-1][0] - half[0][0]) / half_begin,
     }
+
+
+def each_minute(samples: Sequence[tuple[float, float]]) -> list[float]:
+    """Median of each minute, MiB: in which one it grew.
+
+    >>> each_minute([(10.0, 100.0), (20.0, 130.0), (30.0, 101.0), (70.0, 102.04)])
+    [101.0, 102.0]
+    """
+    minutes = groupby(samples, key=lambda sample: int(sample[0] // 60.0))
+    return [round(median(size for _, size in some), 1) for _, some in minutes]
 
 
 def _line(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
