@@ -15,6 +15,7 @@ import asyncio
 import ctypes
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 GIVE_EVERY_S: Final = 60.0
@@ -50,4 +51,10 @@ async def give_back_each_minute(give: Callable[[], bool] = give_back) -> None:
 
 def _of_glibc(name: str) -> Callable[..., int] | None:
     """A function of the C library, if it is the one that has it."""
-    return getattr(ctypes.CDLL(None), name, None) if sys.platform.startswith("linux") else None
+    return getattr(_libc(), name, None) if sys.platform.startswith("linux") else None
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    """Once: each has a type of its own, which is garbage in a cycle."""
+    return ctypes.CDLL(None)

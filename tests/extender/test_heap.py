@@ -1,6 +1,7 @@
 """The C library keeps what comes and goes, in one heap, and gives back the rest."""
 
 import asyncio
+import gc
 import json
 import platform
 import subprocess
@@ -107,6 +108,20 @@ def test_what_is_free_below_something_that_stays_goes_back_when_asked() -> None:
     """31 MiB in arrays of 94 KiB, below one that stays."""
     assert measured(PINNED, "as it is") > 24.0  # some of it was free before
     assert measured(PINNED, "given back") < 4.0
+
+
+@only_glibc
+def test_asking_leaves_no_garbage() -> None:
+    """Which is collected seldom (`extender.collecting`)."""
+    give_back()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(100):
+            give_back()
+        assert gc.collect() < 100
+    finally:
+        gc.enable()
 
 
 @pytest.mark.looptime
