@@ -8,7 +8,7 @@ milliseconds. On one, three minutes of `bench.soak` had dozens of stalls above 1
 Rule: arrays below a quarter of a MiB come from the heap; what is free at its end goes back when it is above 3 MiB, all
 but one. Larger bounds cost memory: with 1 and 8 MiB the process was 5.4 % larger after 20 minutes than once warm.
 Why once a minute on top of that: one small thing that stays, made at the end of a burst, holds all that is free below
-it (7 MiB for hours, seen in `bench.soak`). Asked to, the C library gives such pages back too.
+it (7 MiB, for the eight minutes that were left of a `bench.soak`). Asked to, the C library gives such pages back too.
 """
 
 import asyncio

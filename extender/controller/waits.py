@@ -101,12 +101,12 @@ class Waits:
             due = wait.told_s is None or wait.told_s < wait.since_s or now_s - wait.told_s >= AGAIN_S
             if not due or now_s - wait.since_s < PATIENCE_S:
                 continue
-            if not left:
+            if not left or not self._may_tell():
                 return
             snapshot, plan = self._cache.snapshot(), self._plan()
-            gang = snapshot.gangs.get(key)
-            if gang is None or plan is None or key not in plan.waiting:
-                continue  # gone, or let in, while others had their turn
+            gang, waiting = snapshot.gangs.get(key), plan.waiting.get(key) if plan is not None else None
+            if gang is None or plan is None or waiting is None or waiting.reason is not wait.reason:
+                continue  # it is otherwise by now: others had their turn
             left -= 1
             wait.told_s = now_s
             explanation = yield from self._explain(gang)

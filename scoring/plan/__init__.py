@@ -83,8 +83,7 @@ def plan_in_steps(
     known = previous.waiting if previous is not None else {}
     rank = 0
     while rank < len(asks):
-        yield from crowd.ahead_of(rank)
-        told = crowd.waiting(rank)
+        told = yield from crowd.waiting(rank)
         if told:
             waiting.update(told)
             rank += len(told)

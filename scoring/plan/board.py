@@ -27,7 +27,7 @@ _FORGOTTEN_AFTER = 64
 _SPARE = 16
 """One slot more for so many nodes, so that few nodes that come are not room for all to be moved."""
 _MANY = 64
-"""So many slots that changed are a millisecond for a block of classes."""
+"""Where more slots changed, counting a block of classes anew is a step of its own."""
 _MOST_SUPPOSED = 8
 """Suppositions whose sums are kept."""
 

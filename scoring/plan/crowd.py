@@ -6,7 +6,7 @@ that is most of what a run costs. Rule: a gang is one of the crowd only if nothi
 told the very words that `scoring.plan.decide` and `scoring.plan.turns` would find.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from scoring.plan.outcome import Refused
 from scoring.plan.place import impossible, no_room
 from scoring.plan.result import Plan, Waiting
 from scoring.plan.run import Run
+from scoring.plan.steps import Steps
 from scoring.plan.turns import Turns
 from scoring.reasons import Reason
 
@@ -37,17 +38,12 @@ class Crowd:
         self._asked = NOTHING
         """Place about which counting was asked last"""
 
-    def ahead_of(self, place: int) -> Iterator[None]:
-        """Do some of what `waiting` would do there, where that is much, with moments for others in between."""
-        if self._turns.by_room_alone and not self._apart[place]:
-            self._later.settle()
-            yield from self._counted.ahead_of(place)
-
-    def waiting(self, place: int) -> dict[GangKey, Waiting]:
+    def waiting(self, place: int) -> Steps[dict[GangKey, Waiting]]:
         """What the gangs from `place` on are told, in order, up to the first that somebody must look at."""
         if not self._turns.by_room_alone or self._apart[place]:
             return {}
         self._later.settle()
+        yield from self._counted.ahead_of(place)
         self._asked = place
         counted, lines = self._counted, self._lines
         if not counted.looked_at(place):
