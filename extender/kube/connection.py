@@ -14,11 +14,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from socket import SO_LINGER, SOL_SOCKET
-from typing import TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-_READ_BYTES = 64 * 1024  # four TLS records
+READ_BYTES: Final = 64 * 1024
+"""Of a buffer to read into: four TLS records"""
 _HEAD_BYTES = 64 * 1024
 """So many bytes, and those of one read, may come without one of a body: head, interim answers, chunk marks, trailers"""
 _ERROR_BODY_BYTES = 64 * 1024
@@ -43,12 +44,13 @@ Outcome: TypeAlias = Answer | OSError
 class Connection(asyncio.BufferedProtocol):
     """One open connection; `lost` is called once when it is gone. HEAD is not supported: its answer has no body."""
 
-    def __init__(self, lost: Callable[["Connection"], None]) -> None:
+    def __init__(self, lost: Callable[["Connection"], None], buffer: memoryview) -> None:
+        """`buffer`: where bytes arrive; connections of one event loop may share it, see `get_buffer`."""
         self.idle_since_s = 0.0
         """For the owner: when it was last used, on the loop's clock"""
         self.gone = asyncio.get_running_loop().create_future()
         self._lost = lost
-        self._buffer = memoryview(bytearray(_READ_BYTES))
+        self._buffer = buffer
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
         self._waiter: asyncio.Future[Outcome] | None = None
@@ -100,7 +102,11 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where to put what arrives."""
+        """Where to put what arrives.
+
+        The loop asks, reads, and tells `buffer_updated` without anybody's turn in between, and the parser keeps no view
+        of it: no other connection's bytes can come between.
+        """
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:

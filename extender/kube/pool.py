@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from extender.kube.connection import Answer, Connection
+from extender.kube.connection import READ_BYTES, Answer, Connection
 
 _IDLE_CONNECTION_S = 60.0  # below the 90 s after which the API server closes an idle connection
 _FEW = 4
@@ -58,6 +58,7 @@ class Pool:
         self._connect_s = connect_s
         self._loop = asyncio.get_running_loop()
         self._open: set[Connection] = set()
+        self._buffer = memoryview(bytearray(READ_BYTES))  # of all: a burst's connections cost nothing for a minute
         self._idle: list[Connection] = []  # the least recently used first
         self._waiting: deque[asyncio.Future[_Given]] = deque()
         self._opening: set[asyncio.Task[Connection]] = set()
@@ -189,7 +190,7 @@ class Pool:
                 found = await self._loop.getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM)
             connected = await self._connected([(family, address) for family, _, _, _, address in found])
             _, connection = await self._loop.create_connection(
-                lambda: Connection(self._gone),
+                lambda: Connection(self._gone, self._buffer),
                 sock=connected,
                 ssl=at.tls,
                 server_hostname=(at.tls_name or at.host.rstrip(".")) if at.tls is not None else None,

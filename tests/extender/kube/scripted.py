@@ -117,6 +117,19 @@ async def echo(talk: Talk) -> None:
         await talk.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(path), path))
 
 
+async def long_echo(talk: Talk) -> None:
+    """Answer every request with a third of a MiB that is its path again and again, in pieces of odd lengths."""
+    while True:
+        body = long_body((await talk.request())[0].split(" ", 2)[1])
+        pieces = [body[begin : begin + 9973] for begin in range(0, len(body), 9973)]
+        await talk.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body), *pieces)
+
+
+def long_body(path: str) -> bytes:
+    """What `long_echo` answers."""
+    return path.encode() * (340_000 // len(path))
+
+
 async def until(reached: Callable[[], bool]) -> None:
     """Let the loop run until something holds; TimeoutError after 10 s."""
     async with asyncio.timeout(10.0):

@@ -11,7 +11,17 @@ from extender.clock import SystemClock
 from extender.errors import ApiUnavailableError
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.transport import Transport, TransportLimits
-from tests.extender.kube.scripted import OK, Certificate, Talk, always_ok, echo, make_certificate, scripted
+from tests.extender.kube.scripted import (
+    OK,
+    Certificate,
+    Talk,
+    always_ok,
+    echo,
+    long_body,
+    long_echo,
+    make_certificate,
+    scripted,
+)
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
 
@@ -79,6 +89,15 @@ async def test_a_long_answer(good: Certificate) -> None:
 
     async with scripted(script, tls=good.server()) as server, transport(server.url, trusts=good) as one:
         assert await one.send("GET", "/x", timeout_s=20.0) == long
+
+
+async def test_long_answers_side_by_side(good: Certificate) -> None:
+    """Connections share the memory that they read into, and each caller gets every byte of its own answer."""
+    paths = [f"/{number}" for number in range(40)]
+    async with scripted(long_echo, tls=good.server()) as server, transport(server.url, trusts=good) as one:
+        answers = await asyncio.gather(*(one.send("GET", path, timeout_s=20.0) for path in paths))
+        assert answers == [long_body(path) for path in paths]
+        assert server.connections > 1
 
 
 async def test_a_stranger(good: Certificate, named: Certificate) -> None:

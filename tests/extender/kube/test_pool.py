@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from extender.kube.pool import Endpoint, Pool
-from tests.extender.kube.scripted import OK, Scripted, Talk, always_ok, echo, scripted, until
+from tests.extender.kube.scripted import OK, Scripted, Talk, always_ok, echo, long_body, long_echo, scripted, until
 
 
 @pytest.fixture(params=[asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy], ids=["asyncio", "uvloop"])
@@ -72,6 +72,18 @@ async def test_a_hundred_at_once() -> None:
         answers = await asyncio.gather(*(ask(pool, f"/{number}") for number in range(100)))
         assert answers == [f"/{number}" for number in range(100)]
         assert (most, server.connections, pool.connections) == (8, 8, 8)
+
+
+async def test_long_answers_side_by_side() -> None:
+    """Connections share the memory that they read into, and each caller gets every byte of its own answer."""
+    paths = [f"/{number}" for number in range(40)]
+    requests = [f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() for path in paths]
+    async with scripted(long_echo) as server, pool_of(server, concurrency=8) as pool:
+        answers = await asyncio.gather(*(pool.exchange(one, limit_bytes=1_000_000) for one in requests))
+        assert [answer.body for answer in answers] == [long_body(path) for path in paths]
+        assert server.connections == 8
+        buffers = {id(connection.get_buffer(-1)) for connection in pool._open}
+        assert (pool.connections, len(buffers)) == (8, 1)
 
 
 async def test_first_come_first_served() -> None:
