@@ -2,8 +2,9 @@
 
 Why a turnstile and a thread: each supposition costs one plan or several, up to a second with a thousand waiting gangs,
 and people who click must not slow down those who schedule. Rules: nothing of the service is changed: snapshots and
-plans are immutable, and trial plans have a memo of their own, so that the one thread may read them (S15); whoever comes
-when `most_waiting` wait already is told to come again.
+plans are immutable, and trial plans have a memo of their own, so that the one thread may read them (S15). It is kept
+for the next question, and forgotten when nobody asked for a minute. Whoever comes when `most_waiting` wait already is
+told to come again.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.service.planning import Planner
 from scoring.explain import Unblocking, unblock_in_steps
-from scoring.explain.trial import borrowed
+from scoring.explain.trial import Aside, borrowed
 from scoring.model import Gang, Pod
 from scoring.plan import Memo, Plan
 from scoring.plan.steps import finish
@@ -26,6 +27,8 @@ from scoring.what_if import Change, Misfit, RemovePods, Situation, Supposed, app
 
 _T = TypeVar("_T")
 MOST_WAITING: Final = 4
+KEPT_S: Final = 60.0
+"""So long after the last question what was found out is kept for the next one."""
 
 
 class BusyError(Exception):
@@ -46,6 +49,9 @@ class WhatIfs:
         self._waiting = 0
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="what-if")
         """One: whoever hung up meanwhile is still worked for, and the next waits."""
+        self._aside = Aside()
+        """The worker's alone"""
+        self._forgets: asyncio.TimerHandle | None = None
 
     @property
     def policy(self) -> Policy:
@@ -65,18 +71,20 @@ class WhatIfs:
         """What the changes would make of the plan. Errors: BusyError."""
         async with _Turn(self):
             base, plan = self.now(changes)
-            memo = borrowed(self._planner.memo)
-            return await self._beside(lambda: _supposed(base, plan, changes, memo))
+            return await self._beside(lambda memo: _supposed(base, plan, changes, memo))
 
     async def unblock(self, gang: Gang) -> Unblocking:
         """What would let the gang in. Errors: BusyError."""
         async with _Turn(self):
             base, plan = self.now()
-            memo = borrowed(self._planner.memo)
-            return await self._beside(lambda: finish(unblock_in_steps(base, plan, gang, memo=memo)))
+            return await self._beside(lambda memo: finish(unblock_in_steps(base, plan, gang, memo=memo)))
 
-    async def _beside(self, work: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._worker, work)
+    async def _beside(self, work: Callable[[Memo], _T]) -> _T:
+        loop, latest = asyncio.get_running_loop(), borrowed(self._planner.memo)
+        if self._forgets is not None:
+            self._forgets.cancel()
+        self._forgets = loop.call_later(KEPT_S, self._worker.submit, self._aside.forget)
+        return await loop.run_in_executor(self._worker, lambda: work(self._aside.lend(latest)))
 
     def _plain(self, key: str) -> Pod | None:
         """A pod of no gang of ours, where its room is counted; `None`: there is none, or it is a member."""
@@ -88,7 +96,7 @@ class WhatIfs:
 
 
 def _supposed(base: Situation, plan: Plan, changes: Sequence[Change], memo: Memo) -> Supposed | Misfit:
-    made = apply(base, changes, version=-1 - abs(base.snapshot.version))
+    made = apply(base, changes, version=memo.supposition())
     if isinstance(made, Misfit):
         return made
     before, after = base.snapshot, made.snapshot

@@ -1,4 +1,4 @@
-"""Ask the planner what changes would really do: a bounded number of trial plans, on a memo of their own.
+"""Ask the planner what changes would really do: a bounded number of trial plans, on a memo that is not the service's.
 
 Why: room that is counted out for one gang may go to another that is ahead, so nothing is offered to people as a way out
 before the planner has taken it. Rule: a trial is `what_if` and nothing else, so whoever applies the same changes to the
@@ -6,30 +6,29 @@ same snapshot gets the same plan.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from scoring.ids import GangKey
 from scoring.plan import Memo, Plan, plan_in_steps
 from scoring.plan.steps import Steps
 from scoring.what_if import Change, Misfit, Situation, Supposed, what_if_in_steps
 
+_MOST_SUPPOSITIONS: Final = 4000
+"""Trials of one memo: tables that are bounded by a planner's needs would grow large with what was supposed long ago."""
+
 
 class Trials:
     """Trial plans for one gang."""
 
-    def __init__(self, base: Situation, plan: Plan, gang: GangKey, *, memo: Memo | None, most: int) -> None:
+    def __init__(self, base: Situation, plan: Plan, gang: GangKey, *, memo: Memo, most: int) -> None:
         self.base = base
         self.plan = plan
         self.gang = gang
         self.made = 0
         """Trials so far"""
         self._most = most
-        self._memo = borrowed(memo) if memo is not None else Memo()
-        self._first = -1000 * (abs(base.snapshot.version) + 1)
-
-    @property
-    def memo(self) -> Memo:
-        """What looks beside the trials may use: never the service's own."""
-        return self._memo
+        self.memo = memo
+        """What looks beside the trials may use, too"""
 
     @property
     def left(self) -> int:
@@ -42,15 +41,38 @@ class Trials:
             return None
         self.made += 1
         yield
-        found = yield from what_if_in_steps(
-            self.base, self.plan, changes, memo=self._memo, version=self._first - self.made
-        )
+        found = yield from what_if_in_steps(self.base, self.plan, changes, memo=self.memo)
         return None if isinstance(found, Misfit) else found
 
     def anew(self, supposed: Supposed) -> Steps[Plan]:
         """The plan of what is supposed when nobody keeps a place for having had it. Cost: as planning everything."""
         made = supposed.situation
-        return (yield from plan_in_steps(made.snapshot, made.policy, now_s=made.now_s, memo=self._memo))
+        return (yield from plan_in_steps(made.snapshot, made.policy, now_s=made.now_s, memo=self.memo))
+
+
+class Aside:
+    """A memo for suppositions that is kept from one question to the next.
+
+    Why: the second question costs what changed since the first, not planning everything anew; and the megabytes that
+    a memo of a long queue has do not come and go with each question, while what others keep is put behind them.
+    Not shared between threads.
+    """
+
+    def __init__(self) -> None:
+        self._memo: Memo | None = None
+
+    def lend(self, latest: Memo) -> Memo:
+        """The memo, with the scores of links in `latest`, which is `borrowed` and becomes the memo if there is none."""
+        memo = self._memo
+        if memo is None or memo.suppositions >= _MOST_SUPPOSITIONS:
+            self._memo = memo = latest
+        else:
+            memo.take_over(latest)
+        return memo
+
+    def forget(self) -> None:
+        """Keep nothing until the next question."""
+        self._memo = None
 
 
 def borrowed(memo: Memo) -> Memo:

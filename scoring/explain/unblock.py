@@ -88,11 +88,11 @@ class Unblocking:
 
 
 def unblock(base: Situation, plan: Plan, gang: Gang, *, memo: Memo | None = None) -> Unblocking:
-    """What would let `gang` in. `plan` was made from `base`; the memo is only read."""
-    return finish(unblock_in_steps(base, plan, gang, memo=memo))
+    """What would let `gang` in. `plan` was made from `base`; what is supposed meanwhile has its place in `memo`."""
+    return finish(unblock_in_steps(base, plan, gang, memo=memo if memo is not None else Memo()))
 
 
-def unblock_in_steps(base: Situation, plan: Plan, gang: Gang, *, memo: Memo | None = None) -> Steps[Unblocking]:
+def unblock_in_steps(base: Situation, plan: Plan, gang: Gang, *, memo: Memo) -> Steps[Unblocking]:
     """The same in steps of a gang or a few."""
     waiting = plan.waiting.get(gang.key)
     if waiting is None:

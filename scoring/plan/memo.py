@@ -87,8 +87,10 @@ class Memo:
     possible: dict[Hashable, bool] = field(default_factory=dict)
     """(node table version, demand) → whether it fits the empty cluster"""
     table_version: int = 0
-    """The newest node table that was seen"""
+    """The node table that was seen last"""
     tables_seen: int = 0
+    suppositions: int = 0
+    """Versions given to what is only supposed"""
     next_number: int = 0
     """A number is never given again, so that what is keyed by it cannot be mistaken for another's."""
     numbers: dict[MemberClass, int] = field(default_factory=dict)
@@ -125,11 +127,16 @@ class Memo:
 
     def seen(self, table: NodeTable) -> None:
         """Drop what was computed from the nodes of long ago, now and then: nobody asks for it again."""
-        if table.version > self.table_version:
+        if table.version != self.table_version:
             self.tables_seen, self.table_version = self.tables_seen + 1, table.version
             if self.tables_seen % _TABLES == 0:
                 for one in (self.masks, self.possible, self.distances):
                     one.clear()
+
+    def supposition(self) -> int:
+        """A version for what is only supposed: negative, which no other has, and never given again."""
+        self.suppositions += 1
+        return -1 - self.suppositions
 
     def take_over(self, warmed: "Memo") -> None:
         """Use the pair scores of `warmed`, and drop what was computed from other network data."""

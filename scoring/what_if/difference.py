@@ -78,25 +78,18 @@ class Supposed:
     difference: Difference
 
 
-def what_if(
-    base: Situation, plan: Plan, changes: Sequence[Change], *, memo: Memo | None = None, version: int | None = None
-) -> Supposed | Misfit:
+def what_if(base: Situation, plan: Plan, changes: Sequence[Change], *, memo: Memo | None = None) -> Supposed | Misfit:
     """What the changes would make of `plan`, which was made from `base`. Cost: as planning everything once."""
-    return finish(what_if_in_steps(base, plan, changes, memo=memo, version=version))
+    return finish(what_if_in_steps(base, plan, changes, memo=memo if memo is not None else Memo()))
 
 
-def what_if_in_steps(
-    base: Situation, plan: Plan, changes: Sequence[Change], *, memo: Memo | None = None, version: int | None = None
-) -> Steps[Supposed | Misfit]:
-    """The same in steps of a gang or a few.
-
-    `version`: as `apply` wants it; with a memo of its own any negative one will do.
-    """
-    made = apply(base, changes, version=version if version is not None else -1 - abs(base.snapshot.version))
+def what_if_in_steps(base: Situation, plan: Plan, changes: Sequence[Change], *, memo: Memo) -> Steps[Supposed | Misfit]:
+    """The same in steps of a gang or a few."""
+    made = apply(base, changes, version=memo.supposition())
     if isinstance(made, Misfit):
         return made
     yield
-    return (yield from supposed_in_steps(base, plan, made, memo=memo if memo is not None else Memo()))
+    return (yield from supposed_in_steps(base, plan, made, memo=memo))
 
 
 def supposed_in_steps(base: Situation, plan: Plan, made: Situation, *, memo: Memo) -> Steps[Supposed]:

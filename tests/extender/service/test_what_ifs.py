@@ -18,7 +18,7 @@ from extender.api.what_if_body import WhatIfBody, typed_changes
 from extender.bootstrap import following
 from extender.service.change_documents import change_document
 from extender.service.other_policy import policy_with
-from extender.service.what_ifs import MOST_WAITING, BusyError, WhatIfs
+from extender.service.what_ifs import KEPT_S, MOST_WAITING, BusyError, WhatIfs
 from extender.settings import Settings
 from scoring.explain import unblock
 from scoring.ids import GangKey, Namespace
@@ -247,6 +247,23 @@ async def test_who_hangs_up_leaves_the_queue() -> None:
             await asyncio.sleep(0.1)
         assert what_ifs._waiting == 0
         await what_ifs.suppose([RemoveNodes(())])
+
+
+async def test_what_was_found_out_is_kept_for_a_minute() -> None:
+    """For the next question; nobody who asked once has its megabytes kept for ever."""
+    async with running(N1) as world:
+        what_ifs = WhatIfs(world.service.cache, world.service.planner, world.clock)
+
+        async def memo_after(wait_s: float) -> object:
+            await asyncio.sleep(wait_s)
+            return await asyncio.to_thread(what_ifs._worker.submit(lambda: what_ifs._aside._memo).result)
+
+        await what_ifs.suppose([RemoveNodes(())])
+        first = await memo_after(KEPT_S - 1.0)
+        assert first is not None
+        await what_ifs.suppose([RemoveNodes(())])
+        assert await memo_after(KEPT_S - 1.0) is first
+        assert await memo_after(2.0) is None
 
 
 async def test_before_the_first_plan_nothing_is_supposed() -> None:
