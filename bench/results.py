@@ -158,8 +158,12 @@ def _wrapped(text: str) -> str:
 
 
 def _goals(records: Sequence[Record]) -> str:
-    """Every goal of the comparison, from the newest record that judges it."""
+    """Every goal of the comparison, from the newest record that judges it.
+
+    Loads in which the same ways left as many gangs in part share a line.
+    """
     rows: list[Cells] = []
+    alike: dict[tuple[str, str, str], list[str]] = {}
     for name, sources in by_load(records).items():
         judged: dict[tuple[str, str, str], Figures] = {}
         for source in sources:
@@ -171,7 +175,10 @@ def _goals(records: Sequence[Record]) -> str:
             ways = ", ".join(str(goal["way"]) for goal in partial)
             says = "holds" if all(goal["holds"] for goal in partial) else "**misses**"
             worst = max(partial, key=lambda goal: (not goal["holds"], goal["value"]))
-            rows.append([name, ways, "partial gangs", "0", goal_cells(worst)[4], says])
+            alike.setdefault((ways, goal_cells(worst)[4], says), []).append(name)
+    rows += [
+        [", ".join(names), ways, "partial gangs", "0", found, says] for (ways, found, says), names in alike.items()
+    ]
     return markdown(_GOALS_HEAD, rows) if rows else "No record yet."
 
 

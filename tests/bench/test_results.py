@@ -25,9 +25,9 @@ GOAL = {"workload": "gangs", "way": "second", "reference": "none", "figure": "ra
 MACHINE = {"cores": 2, "processor": "p", "memory_gib": 8, "kernel": "6"}
 
 
-def a_record(date: str, *ways: str, goals: tuple[dict[str, Any], ...] = ()) -> Record:
-    """A record of one comparison of gangs."""
-    lines = tuple({**NONE, "way": way} for way in ways)
+def a_record(date: str, *ways: str, goals: tuple[dict[str, Any], ...] = (), load: str = "gangs") -> Record:
+    """A record of one comparison."""
+    lines = tuple({**NONE, "workload": load, "way": way} for way in ways)
     return Record(date, "abc", MACHINE, {"python": "3"}, (Section("peers", "the command", (*lines, *goals)),))
 
 
@@ -94,6 +94,23 @@ def test_partial_gangs_of_all_ways_are_one_line() -> None:
     broken = {**kept, "way": "managed", "value": 2, "holds": False}
     text = page([a_record("2026-01-01", "none", goals=(kept, broken))], "[[goals]]\n")
     assert "| gangs | second, managed | partial gangs | 0 | 2 | **misses** |" in text
+
+
+def test_loads_with_the_same_partial_gangs_share_a_line() -> None:
+    """A page of loads that all keep the goal is one line; one that does not has its own."""
+    counts = {"figure": "partial_gangs", "reference": "", "at_most": True, "bound": 0, "lowest": None}
+    kept = {**GOAL, **counts, "value": 0, "holds": True}
+    broken = {**kept, "value": 1, "holds": False}
+    loads = {"gangs": kept, "trios": kept, "large": broken, "burst": kept}
+    records = [
+        a_record(f"2026-01-0{day}", "none", goals=({**goal, "workload": name},), load=name)
+        for day, (name, goal) in enumerate(loads.items(), start=1)
+    ]
+    lines = [line for line in page(records, "[[goals]]\n").splitlines() if "partial gangs" in line]
+    assert lines == [
+        "| gangs, trios, burst | second | partial gangs | 0 | 0 | holds |",
+        "| large | second | partial gangs | 0 | 1 | **misses** |",
+    ]
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
