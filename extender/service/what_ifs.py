@@ -84,7 +84,7 @@ class WhatIfs:
         if self._forgets is not None:
             self._forgets.cancel()
         self._forgets = loop.call_later(KEPT_S, self._worker.submit, self._aside.forget)
-        return await loop.run_in_executor(self._worker, lambda: work(self._aside.lend(latest)))
+        return await loop.run_in_executor(self._worker, self._aside.ask, latest, work)
 
     def _plain(self, key: str) -> Pod | None:
         """A pod of no gang of ours, where its room is counted; `None`: there is none, or it is a member."""

@@ -5,14 +5,15 @@ before the planner has taken it. Rule: a trial is `what_if` and nothing else, so
 same snapshot gets the same plan.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 from scoring.ids import GangKey
 from scoring.plan import Memo, Plan, plan_in_steps
 from scoring.plan.steps import Steps
 from scoring.what_if import Change, Misfit, Situation, Supposed, what_if_in_steps
 
+_T = TypeVar("_T")
 _MOST_SUPPOSITIONS: Final = 4000
 """Trials of one memo: tables that are bounded by a planner's needs would grow large with what was supposed long ago."""
 
@@ -61,14 +62,19 @@ class Aside:
     def __init__(self) -> None:
         self._memo: Memo | None = None
 
-    def lend(self, latest: Memo) -> Memo:
-        """The memo, with the scores of links in `latest`, which is `borrowed` and becomes the memo if there is none."""
-        memo = self._memo
+    def ask(self, latest: Memo, question: Callable[[Memo], _T]) -> _T:
+        """What `question` finds with the memo, which has the scores of links in `latest` then.
+
+        `latest` is `borrowed`, and becomes the memo if there is none. One whose question raised is not used again.
+        """
+        memo, self._memo = self._memo, None
         if memo is None or memo.suppositions >= _MOST_SUPPOSITIONS:
-            self._memo = memo = latest
+            memo = latest
         else:
             memo.take_over(latest)
-        return memo
+        found = question(memo)
+        self._memo = memo
+        return found
 
     def forget(self) -> None:
         """Keep nothing until the next question."""

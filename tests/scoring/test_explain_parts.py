@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from scoring.explain import Around, Decision, Explanation, Note, Reservation, Topic, explain
-from scoring.explain.trial import Trials
+from scoring.explain.trial import Trials, borrowed
 from scoring.explain.turn import MOST_NAMED
 from scoring.explain.words import change_text, changes_text
 from scoring.explain.zones import why_closed
@@ -243,10 +243,13 @@ def test_reasons_without_a_sentence_of_their_own_are_said_as_they_are() -> None:
 
 
 def test_trials_end() -> None:
-    """After the last one nothing is tried any more."""
+    """After the last one nothing is tried any more; the service's memo is only read."""
     wish = gang("g", 9)
     state = snapshot([A1], [wish, replace(wish, key=GangKey("a/native"), source=GangSource.NATIVE)])
-    made = plan(state, Policy(), now_s=0.0)
-    trials = Trials(Situation(state, Policy(), 0.0), made, wish.key, memo=Memo(), most=1)
+    memo = Memo()
+    made = plan(state, Policy(), now_s=0.0, memo=memo)
+    before = dict(memo.scores)
+    trials = Trials(Situation(state, Policy(), 0.0), made, wish.key, memo=borrowed(memo), most=1)
     assert finish(trials.of([c.ClockAdvances(1.0)])) is not None
     assert finish(trials.of([c.ClockAdvances(1.0)])) is None
+    assert memo.scores == before
