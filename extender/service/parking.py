@@ -6,7 +6,8 @@ Rules: a pod is woken at once when the plan gives it another node than at its re
 that does not come all the same is woken again after a pause that doubles, whatever went wrong. A pod that was told a
 reason of the moment (not planned yet) is woken once when the real one is known, so that people read that one. Pods that
 were there before us may be parked under a process that is gone, and nobody can tell which: planned ones that have not
-come are woken once, soon after we began.
+come are woken once, soon after we began, but not while others of them still come: kube-scheduler is working off its
+queue then, and a thousand patches would tell it nothing and cost the API server as much as the Bindings.
 """
 
 from collections.abc import Iterable
@@ -20,6 +21,10 @@ FIRST_LOOK_S = 10.0
 INHERITED_S = 1.0
 """A planned pod that another process may have refused is woken so long after we began, and after that as any other. Not
 at once: callers are led to a new leader a moment after it began, and a pod that asks before waits out an error."""
+QUIET_S = 0.5
+"""When no pod that was there before us has come for so long, those that have not are not in the queue any more."""
+INHERITED_LATEST_S = 5.0
+"""After we began; whoever else comes, then inherited pods are woken."""
 RETRY_S = 1.1
 """After refusing a planned pod because its node was not asked: two refusals this far apart are believed (S7)."""
 LONGEST_S = 60.0
@@ -45,6 +50,10 @@ class Parking:
         self._inherited: set[PodUid] = set()
         """pods that were there before us, and have neither come nor been woken since"""
         self._inherited_due_s = -float("inf")
+        self._latest_s = -float("inf")
+        """From then on they are woken whether or not others come"""
+        self._came_s = -float("inf")
+        """When the last of them came"""
         self._absent: set[PodUid] = set()
         """pods in here that did not exist, or needed no node, at the last look"""
 
@@ -52,10 +61,12 @@ class Parking:
         """We begin to act: these pods may have been refused by whoever acted before."""
         self._inherited = set(uids)
         self._inherited_due_s = now_s + INHERITED_S
+        self._latest_s = now_s + INHERITED_LATEST_S
+        self._came_s = -float("inf")
 
     def refused(self, uid: PodUid, planned: NodeName | None, *, now_s: float, for_a_moment: bool = False) -> None:
         """kube-scheduler was told no. With a planned node it is asked again soon, and less often each time."""
-        self._inherited.discard(uid)
+        self._came(uid, now_s)
         again = planned is not None and self._parked.get(uid) == planned
         self._parked[uid] = planned
         if for_a_moment:
@@ -67,9 +78,9 @@ class Parking:
             pause_s = awaited.pause_s if awaited is not None and again else RETRY_S
             self._awaited[uid] = _Awaited(planned, now_s + pause_s, min(pause_s * 2, LONGEST_S))
 
-    def offered(self, uid: PodUid) -> None:
+    def offered(self, uid: PodUid, *, now_s: float) -> None:
         """kube-scheduler was told yes: it goes on by itself."""
-        self._inherited.discard(uid)
+        self._came(uid, now_s)
         self._parked.pop(uid, None)
         self._told_for_a_moment.discard(uid)
         self._awaited.pop(uid, None)
@@ -94,7 +105,8 @@ class Parking:
 
     def overdue(self, *, now_s: float) -> list[PodUid]:
         """Planned pods that did not come in time; the next look is later by twice the pause."""
-        due = [uid for uid, awaited in self._awaited.items() if awaited.due_s <= now_s]
+        spared = self._inherited if now_s < min(self._came_s + QUIET_S, self._latest_s) else frozenset[PodUid]()
+        due = [uid for uid, awaited in self._awaited.items() if awaited.due_s <= now_s and uid not in spared]
         self._inherited.difference_update(due)
         for uid in due:
             awaited = self._awaited[uid]
@@ -129,3 +141,9 @@ class Parking:
 
     def __len__(self) -> int:
         return len(self._parked)
+
+    def _came(self, uid: PodUid, now_s: float) -> None:
+        """kube-scheduler asked for the pod: it is where we know of it."""
+        if uid in self._inherited:
+            self._inherited.discard(uid)
+            self._came_s = now_s

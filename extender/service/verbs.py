@@ -205,7 +205,7 @@ class Verbs:
         if node is not None and offered:
             if not args.debug:
                 self._books.offers.note(pod.uid, node, now_s=now_s)
-                self._books.parking.offered(pod.uid)
+                self._books.parking.offered(pod.uid, now_s=now_s)
                 self._books.guard.forget(pod.uid)
             return Passed([node])
         return self._refuse(args, pod, _why(plan, pod.uid, gang), planned=node)

@@ -10,7 +10,7 @@ from extender.cache import ClusterCache
 from extender.service.catchup import LONGEST_S, CatchUp, ahead_of
 from extender.service.learning import TOGETHER_S, Learning
 from extender.service.offers import Offers
-from extender.service.parking import FIRST_LOOK_S, INHERITED_S, RETRY_S, Parking
+from extender.service.parking import FIRST_LOOK_S, INHERITED_LATEST_S, INHERITED_S, QUIET_S, RETRY_S, Parking
 from extender.service.parking import LONGEST_S as LONGEST_PAUSE_S
 from scoring.ids import NodeName, PodUid
 from scoring.model import MemberClass, Pod
@@ -193,6 +193,52 @@ def test_pods_of_a_process_before_us_are_woken_once_soon() -> None:
     assert parking.overdue(now_s=101.0 + FIRST_LOOK_S) == [A]
 
 
+COMING: Mapping[str, Callable[[Parking, PodUid, float], None]] = {  # what kube-scheduler is told
+    "its node": lambda parking, uid, now_s: parking.offered(uid, now_s=now_s),
+    "no": lambda parking, uid, now_s: parking.refused(uid, None, now_s=now_s),
+}
+
+
+@pytest.mark.parametrize("answered", COMING.values(), ids=COMING)
+def test_pods_before_us_are_left_alone_while_others_of_them_come(
+    answered: Callable[[Parking, PodUid, float], None],
+) -> None:
+    """kube-scheduler works off its queue; half a second after the last of them the others are woken, all the same."""
+    parking = Parking()
+    coming = [PodUid(f"coming-{number}") for number in range(10)]
+    parking.inherit([A, *coming], now_s=100.0)
+    parking.woken_by(planned(a="n1"), now_s=100.0)
+    for number, uid in enumerate(coming):
+        now_s = 100.0 + 0.3 * number
+        answered(parking, uid, now_s)
+        assert parking.overdue(now_s=now_s + 0.2) == []
+    assert parking.overdue(now_s=now_s + QUIET_S - 0.01) == []
+    assert parking.overdue(now_s=now_s + QUIET_S) == [A]
+
+
+def test_pods_before_us_wait_for_others_only_so_long() -> None:
+    """The queue may be long, and those that were refused before sleep beside it."""
+    parking = Parking()
+    coming = [PodUid(f"coming-{number}") for number in range(100)]
+    parking.inherit([A, *coming], now_s=0.0)
+    parking.woken_by(planned(a="n1"), now_s=0.0)
+    woken_s = []
+    for number, uid in enumerate(coming):
+        now_s = number / 10
+        parking.offered(uid, now_s=now_s)
+        woken_s += [now_s] * len(parking.overdue(now_s=now_s))
+    assert woken_s == [INHERITED_LATEST_S]
+
+
+def test_other_pods_that_come_spare_nobody() -> None:
+    """Those that we know of, or that are new, say nothing of who sleeps."""
+    parking = Parking()
+    parking.inherit([A], now_s=0.0)
+    parking.woken_by(planned(a="n1", b="n2"), now_s=0.0)
+    parking.offered(B, now_s=INHERITED_S)
+    assert parking.overdue(now_s=INHERITED_S) == [A]
+
+
 def test_a_plan_that_comes_and_goes_wakes_an_inherited_pod_once() -> None:
     """From its second place on it is one of ours, which are left alone for ten seconds."""
     parking = Parking()
@@ -206,7 +252,7 @@ def test_a_plan_that_comes_and_goes_wakes_an_inherited_pod_once() -> None:
 
 INHERITED_NO_MORE: Mapping[str, Callable[[Parking], object]] = {  # case: what makes us know of the pod
     "it was refused": lambda parking: parking.refused(A, None, now_s=0.5),
-    "it was offered its node": lambda parking: parking.offered(A),
+    "it was offered its node": lambda parking: parking.offered(A, now_s=0.5),
     "it does not exist any more": lambda parking: parking.keep_only(set()),
     "we know nothing any more": Parking.forget,
 }
@@ -256,7 +302,7 @@ def test_a_pod_that_was_offered_its_node_is_left_alone() -> None:
     parking = Parking()
     parking.refused(A, None, now_s=0.0)
     parking.woken_by(planned(a="n1"), now_s=0.0)
-    parking.offered(A)
+    parking.offered(A, now_s=1.0)
     assert (parking.overdue(now_s=100.0), len(parking)) == ([], 0)
 
 
