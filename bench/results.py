@@ -145,7 +145,7 @@ def _peers(records: Sequence[Record]) -> str:
             rows = rows_of(source.section, name)
             parts.append(markdown(_PEERS_HEAD, [[str(row["way"]), *cells(row), processes(row) or "–"] for row in rows]))
             pairs = sorted({int(row["pairs"]) for row in rows})
-            parts.append(source.words(f"Rounds: {' to '.join(str(one) for one in dict.fromkeys(pairs))}. "))
+            parts.append(source.words(f"Measurements of each way: {', '.join(str(one) for one in pairs)}. "))
     missing = [name for name in WORKLOADS if name not in by_load(records)]
     if missing:
         names = " ".join(f"--workload {name}" for name in missing)

@@ -56,7 +56,7 @@ def peers(
         ),
     ] = None,
     pairs: Annotated[
-        int | None, typer.Option(min=1, help="Rounds in which each way is measured once. Default: the workload's.")
+        int | None, typer.Option(min=1, help="Rounds in which each way is measured. Default: the workload's.")
     ] = None,
     peer: Annotated[
         list[str] | None,

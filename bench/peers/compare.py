@@ -1,15 +1,18 @@
 """The comparison: every way of every workload, round after round, on one control plane per workload.
 
-Rule: in a round every way is measured once; the order turns from round to round, so that none is always measured on
-the same footing. One half per workload is thrown away first, because it finds a cold API server.
+Rule: in a round every way is measured, and two ways of which a goal speaks together are measured one right after the
+other: a machine's speed changes within a minute. Every second round goes backwards, and the ways without such a goal
+turn, so that none is always measured on the same footing. One half per workload is thrown away first, because it finds
+a cold API server.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.peers.bed import bed
 from bench.peers.figures import Figures, Half, ratios, summary
-from bench.peers.goals import judged, with_goals
+from bench.peers.goals import judged, pairs_with_goals, with_goals
 from bench.peers.halves import measured
 from bench.peers.ways import WAYS, Way
 from bench.peers.workloads import FEW, Arrival, Workload, expected_s
@@ -29,8 +32,12 @@ class Task:
     """Names of ways that are measured in the first `FEW` rounds only."""
 
     def ways_of(self, number: int) -> tuple[Way, ...]:
-        """The ways of round `number`, in the order in which they are measured."""
-        return turned([way for way in self.ways if number < FEW or way.name not in self.few], number)
+        """The ways of round `number`, in the order in which they are measured; some more than once."""
+        ways = {way.name: way for way in self.ways if number < FEW or way.name not in self.few}
+        pairs = [pair for pair in pairs_with_goals(self.workload.name) if ways.keys() >= set(pair)]
+        together = side_by_side(pairs)
+        order = [*together, *turned([name for name in ways if name not in together], number)]
+        return tuple(ways[name] for name in (reversed(order) if number % 2 else order))
 
     @property
     def halves(self) -> int:
@@ -80,14 +87,33 @@ def tasks(
     return found
 
 
-def turned(ways: Sequence[Way], number: int) -> tuple[Way, ...]:
-    """The order of round `number`: over as many rounds as ways, each is measured once at each place.
+def turned(names: Sequence[str], number: int) -> Sequence[str]:
+    """The order of round `number`: over as many rounds as names, each is once at each place.
 
-    >>> [way.name for way in turned([WAYS["none"], WAYS["echo"]], 1)]
-    ['echo', 'none']
+    >>> turned(["none", "echo", "second"], 1)
+    ['echo', 'second', 'none']
     """
-    at = number % len(ways)
-    return (*ways[at:], *ways[:at])
+    at = number % max(len(names), 1)
+    return [*names[at:], *names[:at]]
+
+
+def side_by_side(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """The names of all pairs in an order in which the two of each pair are neighbours; few names are there twice.
+
+    >>> side_by_side([("a", "none"), ("b", "none"), ("c", "none"), ("a", "d")])
+    ['b', 'none', 'a', 'd', 'c', 'none']
+    """
+    left = list(pairs)
+    order: list[str] = []
+    while left:
+        following = next((pair for pair in left if order and order[-1] in pair), None)
+        if following is not None:
+            left.remove(following)
+            order += [name for name in following if name != order[-1]]
+        else:  # begin at an end, so that the walk through the pairs is a long one
+            count = Counter(name for pair in left for name in pair)
+            order.append(min(count, key=lambda name: count[name]))
+    return order
 
 
 async def compare(todo: Sequence[Task], report: Report, *, quick: bool) -> Found:
@@ -106,7 +132,7 @@ async def compared(task: Task, report: Report, *, quick: bool) -> Found:
 
 
 async def _rounds(task: Task, report: Report) -> dict[str, list[Half]]:
-    """Every way once per round, by name."""
+    """What every way did in all rounds, by name."""
     workload = task.workload
     halves: dict[str, list[Half]] = {way.name: [] for way in task.ways}
     async with bed(workload) as place:
@@ -115,8 +141,8 @@ async def _rounds(task: Task, report: Report) -> dict[str, list[Half]]:
             await measured(place, task.ways[0])
             report(f"{workload.name}: warm", workload.half_s)
         for number in range(task.pairs):
-            for way in task.ways_of(number):
-                one = await measured(place, way)
+            for at, way in enumerate(task.ways_of(number)):
+                one = replace(await measured(place, way), round=number, place=at)
                 halves[way.name].append(one)
                 report(f"{workload.name}, {way.name}: {_words(one)}", workload.half_s)
     return halves

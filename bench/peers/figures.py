@@ -1,8 +1,9 @@
 """From what was seen to figures: rates, waits, gangs, what processes used; and medians over the rounds.
 
 Why apart: figures can then be tested without a control plane. Rule: a half that left pods unbound has no rate; a gang
-counts when its last member is bound; ratios compare halves of the same round, so that what disturbs the machine
-disturbs both; what is said of several rounds is their median, with the lowest and the highest beside a ratio.
+counts when its last member is bound; ratios compare halves that were measured one right after the other, as far as the
+round allows, so that what disturbs the machine disturbs both; what is said of several rounds is their median, with the
+lowest and the highest beside a ratio.
 """
 
 import statistics
@@ -45,6 +46,10 @@ class Half:
     cpu_before_s: float | None = None
     """Netgang's CPU before that: start of the interpreter, reading the cluster, the first plan."""
     processes: Mapping[str, Used] = field(default_factory=dict)
+    round: int = 0
+    """In which round it was measured."""
+    place: int = 0
+    """As which one of that round."""
 
     @property
     def bound(self) -> int:
@@ -145,16 +150,18 @@ def summary(halves: Sequence[Half]) -> Figures:
 
 
 def ratios(ours: Sequence[Half], theirs: Sequence[Half]) -> tuple[float, float, float] | None:
-    """Median, lowest and highest ratio of rates, round by round; `None` if a round of the reference is unfinished.
+    """Median, lowest and highest ratio of rates, each of ours to the nearest of theirs in the same round.
 
-    >>> fast, slow = Half(pods=1, waits_s=(0.0,), span_s=1.0), Half(pods=1, waits_s=(0.0,), span_s=2.0)
-    >>> ratios([slow, slow, fast], [fast, fast, fast])
+    `None` if there are no two of one round, or one of the reference's is unfinished.
+
+    >>> def one(span_s, round): return Half(pods=1, waits_s=(0.0,), span_s=span_s, round=round)
+    >>> ratios([one(2.0, 0), one(2.0, 1), one(1.0, 2)], [one(1.0, 0), one(1.0, 1), one(1.0, 2)])
     (0.5, 0.5, 1.0)
     """
-    rounds = list(zip(ours, theirs, strict=False))
-    if not rounds or any(reference.rate <= 0.0 for _, reference in rounds):
+    pairs = [(one, beside) for one in ours if (beside := _nearest(one, theirs)) is not None]
+    if not pairs or any(reference.rate <= 0.0 for _, reference in pairs):
         return None
-    found = [one.rate / reference.rate for one, reference in rounds]
+    found = [one.rate / reference.rate for one, reference in pairs]
     return round(statistics.median(found), 3), round(min(found), 3), round(max(found), 3)
 
 
@@ -169,6 +176,12 @@ def percentile(values: Sequence[float], ratio: float) -> float:
     ordered = sorted(values)
     rank = -(-len(ordered) * round(ratio * 1000) // 1000)  # rounded up, in whole thousandths
     return ordered[max(int(rank), 1) - 1]
+
+
+def _nearest(one: Half, others: Sequence[Half]) -> Half | None:
+    """Of those in the same round the one that was measured closest to `one`; of two, the earlier."""
+    same = [other for other in others if other.round == one.round]
+    return min(same, key=lambda other: (abs(other.place - one.place), other.place), default=None)
 
 
 def _tails(name: str, rounds: Sequence[Sequence[float]]) -> Figures:

@@ -73,6 +73,15 @@ def with_goals(workload: str) -> frozenset[str]:
     return frozenset(name for goal in found for name in (goal.way, goal.reference) if name)
 
 
+def pairs_with_goals(workload: str) -> list[tuple[str, str]]:
+    """The ways of a load whose speed is held against another's, each with that one.
+
+    >>> pairs_with_goals("wide")
+    [('second-gated', 'none'), ('second-gated', 'none-sampled')]
+    """
+    return [(goal.way, goal.reference) for goal in GOALS if goal.workload == workload and goal.figure == RATIO]
+
+
 def judged(
     rows: Mapping[tuple[str, str], Sequence[Half]], figures: Mapping[tuple[str, str], Figures], *, quick: bool
 ) -> list[Figures]:

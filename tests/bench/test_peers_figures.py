@@ -75,9 +75,19 @@ def test_only_counted_pods_have_waits_but_all_gangs_are_looked_at() -> None:
 
 def test_ratios_are_of_the_same_round() -> None:
     """A machine that is slow in one round slows both halves: every ratio is 0.5, though rates differ fourfold."""
-    ours = [replace(FAST, span_s=2.0), replace(FAST, span_s=8.0)]
-    theirs = [replace(FAST, span_s=1.0), replace(FAST, span_s=4.0)]
+    ours = [replace(FAST, span_s=2.0, round=0), replace(FAST, span_s=8.0, round=1)]
+    theirs = [replace(FAST, span_s=4.0, round=1), replace(FAST, span_s=1.0, round=0)]
     assert ratios(ours, theirs) == (0.5, 0.5, 0.5)
+    assert ratios(ours, theirs[:1]) == (0.5, 0.5, 0.5), "what has no other in its round has no ratio"
+    assert ratios(ours[:1], theirs[:1]) is None
+
+
+def test_ratios_are_to_the_nearest_of_a_round() -> None:
+    """A machine that becomes four times as slow within a round: what was measured just before or after counts."""
+    ours = [replace(FAST, span_s=2.0, place=1), replace(FAST, span_s=8.0, place=6)]
+    theirs = [replace(FAST, span_s=1.0, place=0), replace(FAST, span_s=4.0, place=5), replace(FAST, place=9)]
+    assert ratios(ours, theirs) == (0.5, 0.5, 0.5)
+    assert ratios(ours, theirs[::-1]) == (0.5, 0.5, 0.5)
 
 
 def test_an_unfinished_reference_says_nothing() -> None:

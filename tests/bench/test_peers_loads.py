@@ -1,14 +1,16 @@
 """The comparison's loads and ways: the same pods for every way, and nothing that cannot be bound."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from bench.peers.compare import Task, tasks, turned
+from bench.peers.goals import pairs_with_goals
 from bench.peers.halves import names_of
 from bench.peers.ways import COSCHEDULING_CONFIG, DEFAULT, GATE, OURS, RESOURCE, WAYS, Extender, Way, peer
-from bench.peers.workloads import NAMESPACE, QUICK, WORKLOADS, Arrival, Workload, chosen, expected_s
+from bench.peers.workloads import FEW, NAMESPACE, QUICK, WORKLOADS, Arrival, Workload, chosen, expected_s
 from testbed.schedulers import load_configuration
 
 SMALL = Workload("small", "3 gangs of 2", 8, 2, 4, 3, 2, ways=tuple(WAYS))
@@ -127,11 +129,32 @@ def test_the_expected_duration_is_bounded(limit_s: float, quick: bool) -> None:
     assert limit_s / 4 < sum(one.expected_s for one in todo) <= limit_s
 
 
-def test_each_way_leads_a_round_in_turn() -> None:
+def test_each_way_leads_in_turn() -> None:
     """Over as many rounds as ways, each is measured once at each place."""
-    some = [WAYS[name] for name in ("none", "second", "managed")]
-    assert {turned(some, number)[0].name for number in range(3)} == {"none", "second", "managed"}
-    assert all({way.name for way in turned(some, number)} == {way.name for way in some} for number in range(3))
+    some = ["none", "second", "managed"]
+    for place in range(3):
+        assert {turned(some, number)[place] for number in range(3)} == set(some)
+    assert turned([], 1) == []
+
+
+@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("load", BOTH.values(), ids=BOTH)
+def test_what_a_goal_holds_against_each_other_is_measured_side_by_side(load: Workload, number: int, given: Way) -> None:
+    """In every round, also where a peer takes part; each way is there, in most places only once."""
+    [task] = tasks([load], ways=[], pairs=None, present=[replace(given, name="coscheduling")])
+    order = [way.name for way in task.ways_of(number)]
+    measured = {way.name for way in task.ways if number < FEW or way.name not in task.few}
+    pairs = [pair for pair in pairs_with_goals(load.name) if measured >= set(pair)]
+    assert {frozenset(pair) for pair in pairs} <= {frozenset(pair) for pair in pairwise(order)}
+    assert set(order) == measured
+    assert len(order) <= len(measured) + 1
+
+
+def test_every_second_round_goes_backwards() -> None:
+    """So that neither of two neighbours always comes first."""
+    [task] = tasks(chosen(["gangs"], quick=False), ways=["none", "second", "second-gated"], pairs=4)
+    first, second, third, _ = ([way.name for way in task.ways_of(number)] for number in range(4))
+    assert first == third == second[::-1] == ["second", "none", "second-gated"]
 
 
 def test_tasks_take_what_is_asked_for(given: Way) -> None:
@@ -161,7 +184,7 @@ def test_ways_without_a_goal_are_measured_less_often() -> None:
     last = {way.name for way in whole.ways_of(whole.pairs - 1)}
     assert last == {"none", "second", "second-gated", "beside", "idle-second"}
     assert {way.name for way in whole.ways_of(1)} == set(WORKLOADS["gangs"].ways)
-    assert whole.halves == 5 * 5 + 2 * 3
+    assert whole.halves == 5 * (5 + 1) + 2 * 3, "none is measured twice, beside each of its neighbours"
     [asked] = tasks(chosen(["gangs"], quick=False), ways=["none", "echo"], pairs=5)
     assert asked.halves == 10
     [no_goal] = tasks(chosen(["trios"], quick=False), ways=[], pairs=None)
