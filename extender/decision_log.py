@@ -16,6 +16,8 @@ DECISIONS: Final = "netgang.decisions"
 
 _PLANNED: Final = frozenset({"admit", "plan"})
 """Decisions of the planner, which runs in a standby too"""
+_STEPS: Final = frozenset({"filter", "ungate"})
+"""A yes to these is a step towards a bind, which tells the same and is written: two more lines for each pod"""
 _FORGOTTEN_AFTER: Final = 5.0
 """A refusal is forgotten after so many times `repeat_after_s`: longer than kube-scheduler leaves a pod alone."""
 
@@ -42,7 +44,7 @@ class DecisionLog:
     Why: kube-scheduler asks again for every refused pod at every cluster event (over a thousand calls a second,
     measured), and always gets the same answer. So a refusal is written when it is new for its pod or gang, again after
     `repeat_after_s` with the number of times it was left out, and never more than `refusals_per_s_max` in a second.
-    What admits, binds, evicts or scales is always written.
+    What admits, binds, evicts or scales is always written; steps on the way to a bind at level DEBUG only.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class DecisionLog:
         return len(self._seen)
 
     def log_decision(self, decision: Decision, *, now_s: float) -> bool:
-        """Write `decision`, or leave it out as a repeated refusal; says whether it was written. `now_s`: monotonic."""
+        """Write `decision`, or leave it out as a repeated refusal; `False`: left out. `now_s`: monotonic."""
         repeated = 0
         if decision.what in _PLANNED and not self._acting():
             return False
@@ -86,13 +88,14 @@ class DecisionLog:
                 return False
             repeated, seen.left_out = seen.left_out, 0
         self._heard(decision)
-        if self._logger.isEnabledFor(logging.INFO):
-            self._write(decision, repeated)
+        level = logging.DEBUG if decision.what in _STEPS and not decision.reason else logging.INFO
+        if self._logger.isEnabledFor(level):
+            self._write(decision, level, repeated)
         return True
 
-    def _write(self, decision: Decision, repeated: int) -> None:
-        """Two lines per pod that is bound: made directly, without a search for the caller that nobody is told."""
-        record = logging.LogRecord(DECISIONS, logging.INFO, "", 0, decision.what, (), None)
+    def _write(self, decision: Decision, level: int, repeated: int) -> None:
+        """One line per pod that is bound: made directly, without a search for the caller that nobody is told."""
+        record = logging.LogRecord(DECISIONS, level, "", 0, decision.what, (), None)
         record.fields = _fields(decision, repeated)
         self._logger.handle(record)
 

@@ -218,7 +218,8 @@ class Settings(BaseSettings):
     log_format: LogFormat = LogFormat.TEXT
     """`text` for people, `json` for machines: the same fields."""
     log_level: LogLevel = LogLevel.INFO
-    """From which importance on a line is written; at `info` that is one line per decision."""
+    """From which importance on a line is written; at `info` that is one line per decision, at `debug`
+    also one for each node that is offered and each gate that is removed."""
     network: NetworkSettings = NetworkSettings()
     """Where measurements come from and how long they are believed."""
     score: ScoreSettings = ScoreSettings()

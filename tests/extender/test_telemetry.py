@@ -172,6 +172,30 @@ def test_a_yes_is_always_written(root_logger: logging.Logger) -> None:
     assert len(written(stream)) == 50
 
 
+STEPS = {
+    "a node is offered": Decision("filter", pod="a/w-0", node="n1"),
+    "a gate goes": Decision("ungate", pod="a/w-0"),
+}
+
+
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+def test_steps_towards_a_bind_are_for_those_who_look_closely(
+    step: Decision, level: str, root_logger: logging.Logger
+) -> None:
+    """A pod that starts is one line, its bind; what was refused on the way is always written, and all is heard."""
+    stream, heard = io.StringIO(), list[Decision]()
+    configure_logging(stream=stream, level=level)
+    log = DecisionLog(Telemetry(), heard=heard.append)
+    refused = replace(step, reason=Reason.NO_ROOM)
+    bound = replace(step, what="bind")
+    assert all(log.log_decision(one, now_s=1.0) for one in (step, refused, bound))
+    lines = [(line["level"], line["message"], line.get("reason")) for line in written(stream)]
+    rest = [("INFO", step.what, Reason.NO_ROOM), ("INFO", "bind", None)]
+    assert lines == ([("DEBUG", step.what, None), *rest] if level == "DEBUG" else rest)
+    assert heard == [step, refused, bound]
+
+
 def test_refusals_of_one_second_are_bounded(root_logger: logging.Logger) -> None:
     """Ten thousand pods refused at once do not flood the log; the next second has room again."""
     configure_logging(stream=io.StringIO())
