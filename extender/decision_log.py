@@ -6,8 +6,10 @@ Rule: callers hand over facts and the moment; nothing here decides, reads a cloc
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from extender.telemetry import Telemetry
 
@@ -22,8 +24,7 @@ _FORGOTTEN_AFTER: Final = 5.0
 """A refusal is forgotten after so many times `repeat_after_s`: longer than kube-scheduler leaves a pod alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """One decision for the log. `reason` "" means yes; `parts` name → points show how a score came about."""
 
     what: str
@@ -33,7 +34,7 @@ class Decision:
     gang: str = ""
     node: str = ""
     reason: str = ""
-    parts: Mapping[str, float] = field(default_factory=dict)
+    parts: Mapping[str, float] = msgspec.field(default_factory=dict)
     snapshot_version: int = 0
     duration_ms: float = 0.0
 

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from scoring.ids import EndpointId, NodeName, PodUid
 from scoring.network import Measurement, MeasurementTable
 
@@ -23,8 +25,7 @@ class Clock(Protocol):
         """Never goes back: for deadlines and durations. The event loop's own clock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(msgspec.Struct, frozen=True):
     """Put pod `uid` on `node`: one POST to pods/binding."""
 
     namespace: str
@@ -33,8 +34,7 @@ class Binding:
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
+class WatchEvent(msgspec.Struct, frozen=True):
     """One change of a watched kind. `type` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR; `object` is raw JSON."""
 
     type: str

@@ -16,7 +16,6 @@ Rules (facts about kube-scheduler 1.33 to 1.37):
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
 import msgspec
@@ -35,8 +34,7 @@ REASONS_SHOWN_MAX: Final = 64
 """Up to so many nodes in a request, a reply that passes some of them also says why not the others (for people)."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodRef:
+class PodRef(msgspec.Struct, frozen=True):
     """Which pod a request is about. `uid` and `namespace` are "" when a person left them out."""
 
     uid: PodUid
@@ -44,8 +42,7 @@ class PodRef:
     name: PodName
 
 
-@dataclass(frozen=True, slots=True)
-class FilterArgs:
+class FilterArgs(msgspec.Struct, frozen=True):
     """What /filter and /prioritize are asked: one pod, and the nodes left for it, in kube-scheduler's order."""
 
     pod: PodRef
@@ -60,8 +57,7 @@ class FilterArgs:
     """The call does not come from kube-scheduler: somebody looks, and nothing may change by it (S2)."""
 
 
-@dataclass(frozen=True, slots=True)
-class BindArgs:
+class BindArgs(msgspec.Struct, frozen=True):
     """What /bind is asked: create the Binding of pod `uid` to `node`."""
 
     name: PodName
@@ -70,8 +66,7 @@ class BindArgs:
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(msgspec.Struct, frozen=True):
     """These nodes may be used (all of them from the request); `others` says why not the rest.
 
     No names at all is the same as `Refused(others)`. The request's own list object, handed back, is the cheapest.
@@ -81,15 +76,13 @@ class Passed:
     others: Reason = Reason.OTHER_NODE_PLANNED
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """No node, for one constant reason: kube-scheduler parks the pod until an event or a nudge."""
 
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """No decision: kube-scheduler tries again by timer only, and shows `error` in the pod's event."""
 
     error: Reason | str

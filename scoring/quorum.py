@@ -12,7 +12,9 @@ scale-in the framework removes the highest index first, so a gang started on wor
 """
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
@@ -26,8 +28,7 @@ _GONE_AT_MOST = 64
 """Gangs that are remembered although they are gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quorum:
+class Quorum(msgspec.Struct, frozen=True):
     """What it takes to start one gang, and what is there, at one version of the cluster.
 
     The gang must be as the API server shows or has confirmed it: a node that is only assumed would make members count
@@ -45,7 +46,7 @@ class Quorum:
     """The Succeeded ones of `placed`: they take no room and are never evicted."""
     started: bool
     """The minimum set had nodes at some time, as far as the pods tell: nobody evicts from such a gang (S8)."""
-    bound_to: Mapping[PodUid, NodeName] = field(default_factory=dict)
+    bound_to: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)
     """member → its node, dead members included"""
     lost_nodes: frozenset[NodeName] = frozenset()
     """Nodes whose members stopped counting (S12)."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
 
+import msgspec
+
 from extender.convert import pinned_node
 from extender.convert.sharing import shared
 from scoring.ids import GangKey, JobKey, NodeName, PodUid, ResourceName
@@ -33,8 +35,7 @@ class Group:
     own: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PodChange:
+class PodChange(msgspec.Struct, frozen=True):
     """What became of a pod: its record before and after, and the node whose room it gave up and takes now."""
 
     before: Pod | None

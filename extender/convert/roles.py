@@ -6,9 +6,11 @@ nameless majority are its workers. A TFJob's worker 0 stays a worker even when i
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from sys import intern
+
+import msgspec
+from msgspec.structs import replace
 
 from extender.convert.decode import Owner
 from scoring.ids import JobKey
@@ -35,8 +37,7 @@ _SPAN = 100_000
 """Members that an index leaves room for in one replicated Job or group, where the framework does not tell how many."""
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(msgspec.Struct, frozen=True):
     """A pod's place in its job; `job` is `None` when none is recognised."""
 
     role: Role = Role.OTHER

@@ -12,10 +12,10 @@ import asyncio
 import struct
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from socket import SO_LINGER, SOL_SOCKET
 from typing import Final, TypeAlias, cast
 
+import msgspec
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 READ_BYTES: Final = 64 * 1024
@@ -29,8 +29,7 @@ _LENGTH, _CODING, _RETRY_AFTER = b"content-length", b"transfer-encoding", b"retr
 _HEADERS = frozenset((_LENGTH, _CODING, _RETRY_AFTER))
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What the API server said; `retry_after` is that header's value. The body of a failure may be cut."""
 
     status: int

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias
 
+import msgspec
+
 from extender.cache import ClusterCache
 from extender.decision_log import Decision, DecisionLog
 from extender.ports import Binding, Clock, ClusterApi
@@ -78,8 +80,7 @@ Recorded: TypeAlias = Callable[[GangKey, PermitState, Event, Quorum, tuple[Instr
 """Gang, state before, event, quorum, and the instructions that came of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(msgspec.Struct, frozen=True):
     """A bind call that waits."""
 
     pod: str

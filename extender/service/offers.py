@@ -5,13 +5,13 @@ calls do not. Bounded in number and time: after a restart the table is empty, an
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
+
+import msgspec
 
 from scoring.ids import NodeName, PodUid
 
 
-@dataclass(frozen=True, slots=True)
-class _Offer:
+class _Offer(msgspec.Struct, frozen=True):
     node: NodeName | None
     """`None`: any node (a pod without a gang keeps all the nodes it was asked for)."""
     until_s: float

@@ -6,8 +6,9 @@ start as they are, all of them fail, (5) with quorum all are posted, (6) a gang 
 """
 
 from collections.abc import Set
-from dataclasses import replace
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from scoring.ids import NodeName, PodUid
 from scoring.permit.protocol import (

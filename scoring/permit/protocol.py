@@ -5,8 +5,9 @@ comes beside it as a `Quorum`, made from a cache that has already seen the event
 the next one brings the truth with it.
 """
 
-from dataclasses import dataclass
 from typing import NewType, TypeAlias
+
+import msgspec
 
 from scoring.ids import NodeName, PodUid
 from scoring.reasons import Reason
@@ -15,8 +16,7 @@ RequestId = NewType("RequestId", int)
 """One held HTTP call of kube-scheduler; never used twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class BindRequested:
+class BindRequested(msgspec.Struct, frozen=True):
     """kube-scheduler asks to bind `uid` to `node` and waits; our filter offered that node to that pod (S2).
 
     It must be answered before `deadline_s`. `unusable`: members at bind, this one included, whose node has no more
@@ -31,8 +31,7 @@ class BindRequested:
     unusable: frozenset[PodUid] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class GangChanged:
+class GangChanged(msgspec.Struct, frozen=True):
     """Members or the minimum changed, or a bound member was seen: a held gang may now be whole, or never be.
 
     Why it exists: only a request or this event commits, because only they carry the room check that a commit needs.
@@ -44,8 +43,7 @@ class GangChanged:
     unusable: frozenset[PodUid] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class MemberBound:
+class MemberBound(msgspec.Struct, frozen=True):
     """The API server confirmed the Binding, or a watch shows the pod on `node`, whoever put it there."""
 
     uid: PodUid
@@ -53,8 +51,7 @@ class MemberBound:
     now_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class BindFailed:
+class BindFailed(msgspec.Struct, frozen=True):
     """The Binding of `uid` was refused, or its outcome is unknown.
 
     `terminal`: this pod can never be bound (404, 422), so nobody waits for it. A 409 is looked up first: the pod is on
@@ -68,39 +65,34 @@ class BindFailed:
     now_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class ClientGone:
+class ClientGone(msgspec.Struct, frozen=True):
     """The caller of `request` closed its connection: it wants no answer, and its pod must not be bound for it."""
 
     request: RequestId
     now_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class PodDeleted:
+class PodDeleted(msgspec.Struct, frozen=True):
     """The pod is gone from the API server, or is being deleted before it had a node."""
 
     uid: PodUid
     now_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLost:
+class NodeLost(msgspec.Struct, frozen=True):
     """The node is gone or was not ready for too long (S12)."""
 
     node: NodeName
     now_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class DeadlinePassed:
+class DeadlinePassed(msgspec.Struct, frozen=True):
     """The moment that `next_deadline_s` asked for has come."""
 
     now_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionRefused:
+class EvictionRefused(msgspec.Struct, frozen=True):
     """These members of an `Evict` were not evicted: a disruption budget, or the gang's fresh state, forbids it.
 
     Why it exists: an evicted member stops counting at once, so the machine must hear when it stays after all.
@@ -110,8 +102,7 @@ class EvictionRefused:
     now_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class LeadershipLost:
+class LeadershipLost(msgspec.Struct, frozen=True):
     """Another replica may act from now on: nothing more is posted. This state never leads again; a new one will."""
 
     now_s: float
@@ -131,16 +122,14 @@ Event: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(msgspec.Struct, frozen=True):
     """Keep the call open; it will be answered by `deadline_s` or, if it is posted before, by its outcome."""
 
     request: RequestId
     deadline_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class PostBinding:
+class PostBinding(msgspec.Struct, frozen=True):
     """Post the Binding, with the pod's uid; report exactly one `MemberBound` or `BindFailed` for it.
 
     Before the call the service checks its lease deadline (S11) and reports a non-terminal failure if it ran out.
@@ -150,30 +139,26 @@ class PostBinding:
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """Answer the call: success, or the reason why not."""
 
     request: RequestId
     error: Reason | None
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """These members are no longer at bind and were not bound by us: the planner may give their room away."""
 
     uids: tuple[PodUid, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Nudge:
+class Nudge(msgspec.Struct, frozen=True):
     """The first member of the gang is held: wake those of these siblings that kube-scheduler has parked."""
 
     uids: tuple[PodUid, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(msgspec.Struct, frozen=True):
     """The gang was never whole and stayed partial too long: evict its bound members, on fresh state (S10, S11).
 
     Report `EvictionRefused` for those that stay.

@@ -6,14 +6,14 @@ can be repeated. Everything the API server knows comes with each event's `Quorum
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from scoring.ids import NodeName, PodUid
 from scoring.permit.protocol import RequestId
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """A member at bind that waits for the rest of its gang."""
 
     node: NodeName
@@ -21,16 +21,14 @@ class Held:
     deadline_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Posting:
+class Posting(msgspec.Struct, frozen=True):
     """A member whose Binding is under way; `request` is `None` when nobody waits for it any more."""
 
     node: NodeName
     request: RequestId | None
 
 
-@dataclass(frozen=True, slots=True)
-class PermitState:
+class PermitState(msgspec.Struct, frozen=True):
     """One gang's binds. Start with `PermitState(partial_timeout_s=…)`, for a new gang as after a restart.
 
     It may be forgotten once the gang has no pods and neither `held` nor `posting` has entries.
@@ -39,11 +37,11 @@ class PermitState:
 
     partial_timeout_s: float
     """How long a gang that was never whole may stay partial before its bound members are evicted."""
-    held: Mapping[PodUid, Held] = field(default_factory=dict)
+    held: Mapping[PodUid, Held] = msgspec.field(default_factory=dict)
     """member → its waiting call"""
-    posting: Mapping[PodUid, Posting] = field(default_factory=dict)
+    posting: Mapping[PodUid, Posting] = msgspec.field(default_factory=dict)
     """member → its Binding under way"""
-    bound: Mapping[PodUid, NodeName] = field(default_factory=dict)
+    bound: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)
     """live member → its node, from the moment of confirmation: the cache may learn of it later"""
     evicting: frozenset[PodUid] = frozenset()
     """Members that `Evict` named and that are still there: they count no more."""

@@ -4,9 +4,9 @@ import io
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from extender.decision_log import DECISIONS, Decision, DecisionLog

@@ -1,0 +1,20 @@
+"""What the deciding code may use of its libraries, where a list of forbidden modules cannot say it."""
+
+import re
+from pathlib import Path
+
+import scoring
+
+RECORDS = {"Struct", "field", "structs"}
+"""Of msgspec: records that are made by the dozen for each call, in a tenth of a dataclass's time"""
+
+
+def test_msgspec_is_for_records_and_reads_and_writes_nothing() -> None:
+    """JSON is the edge's business."""
+    used = {
+        (path.name, name)
+        for path in Path(scoring.__path__[0]).rglob("*.py")
+        for name in re.findall(r"\bmsgspec(?:\.| import )(\w+)", path.read_text())
+    }
+    assert used
+    assert [(path, name) for path, name in sorted(used) if name not in RECORDS] == []
