@@ -100,7 +100,9 @@ def _spares(
         return []
     rows: Ints = run.rows(admission.zones)
     score = with_ratios(run.policy, run.ask(gang))
-    there = np.isin(rows, [run.table.index[name] for name in planned if name in run.table.index])
+    taken = np.zeros(len(run.table.nodes), dtype=np.bool_)
+    taken[[run.table.index[name] for name in planned if name in run.table.index]] = True
+    there = taken[rows]
     near = run.scores(admission.zones, score).rank_toward(np.flatnonzero(there))
     points = near.mean(axis=1) if there.any() else np.zeros(len(rows))
     room = run.room.counts(request)[rows] > 0
