@@ -49,20 +49,17 @@ class Parking:
         """planned pod that was not offered its node yet → when to wake it"""
         self._inherited: set[PodUid] = set()
         """pods that were there before us, and have neither come nor been woken since"""
-        self._inherited_due_s = -float("inf")
-        self._latest_s = -float("inf")
-        """From then on they are woken whether or not others come"""
+        self._began_s = -float("inf")
+        """When we began to act"""
         self._came_s = -float("inf")
-        """When the last of them came"""
+        """When one of the inherited pods came last"""
         self._absent: set[PodUid] = set()
         """pods in here that did not exist, or needed no node, at the last look"""
 
     def inherit(self, uids: Iterable[PodUid], *, now_s: float) -> None:
         """We begin to act: these pods may have been refused by whoever acted before."""
         self._inherited = set(uids)
-        self._inherited_due_s = now_s + INHERITED_S
-        self._latest_s = now_s + INHERITED_LATEST_S
-        self._came_s = -float("inf")
+        self._began_s = now_s
 
     def refused(self, uid: PodUid, planned: NodeName | None, *, now_s: float, for_a_moment: bool = False) -> None:
         """kube-scheduler was told no. With a planned node it is asked again soon, and less often each time."""
@@ -98,14 +95,15 @@ class Parking:
                 self._awaited[uid] = _Awaited(node, now_s + RETRY_S, RETRY_S * 2)
                 wake.append(uid)
             elif uid in self._inherited and uid not in self._awaited:
-                self._awaited[uid] = _Awaited(node, max(self._inherited_due_s, now_s), FIRST_LOOK_S)
+                self._awaited[uid] = _Awaited(node, max(self._began_s + INHERITED_S, now_s), FIRST_LOOK_S)
             elif uid not in self._awaited:
                 self._awaited[uid] = _Awaited(node, now_s + FIRST_LOOK_S, FIRST_LOOK_S * 2)
         return wake
 
     def overdue(self, *, now_s: float) -> list[PodUid]:
         """Planned pods that did not come in time; the next look is later by twice the pause."""
-        spared = self._inherited if now_s < min(self._came_s + QUIET_S, self._latest_s) else frozenset[PodUid]()
+        spared_until_s = min(self._came_s + QUIET_S, self._began_s + INHERITED_LATEST_S)
+        spared = self._inherited if now_s < spared_until_s else frozenset[PodUid]()
         due = [uid for uid, awaited in self._awaited.items() if awaited.due_s <= now_s and uid not in spared]
         self._inherited.difference_update(due)
         for uid in due:
