@@ -1,0 +1,66 @@
+"""What tenants write as JSON is measured before it is read (docs/safety.md S21)."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.convert.bounded import NOTE_CHARS, NOTE_LEVELS, levels, note_from_json
+
+_ANY: msgspec.json.Decoder[object] = msgspec.json.Decoder()
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def _depth(value: object) -> int:
+    if isinstance(value, list):
+        return 1 + max(map(_depth, value), default=0)
+    if isinstance(value, dict):
+        return 1 + max(map(_depth, value.values()), default=0)
+    return 0
+
+
+@given(_JSON)
+@settings(max_examples=200)
+def test_levels_are_those_of_the_value(value: object) -> None:
+    """Brackets in texts and keys are no nesting, whatever is escaped in them."""
+    assert levels(json.dumps(value)) == _depth(value)
+    assert levels(json.dumps(value, ensure_ascii=False)) == _depth(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 200_000,
+        '{"x":' * 200_000,
+        '{"victims": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        "[" * (NOTE_LEVELS + 1) + "]" * (NOTE_LEVELS + 1),
+        '"' + "a" * NOTE_CHARS + '"',
+        '"\ud800"',
+        '"unended',
+        '\\"[[[[',
+        "]" * 50 + "[" * 2000,
+        "",
+        None,
+        {"a": 1},
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_what_cannot_be_read_is_a_value_error(text: object) -> None:
+    """Long, deep, broken or no text at all: always the one error that readers expect."""
+    with pytest.raises(ValueError, match=r"^note: "):
+        note_from_json(_ANY, text, what="note")
+
+
+def test_the_bounds_themselves_are_read() -> None:
+    """The longest and the deepest text within the bounds."""
+    deep = "[" * NOTE_LEVELS + "]" * NOTE_LEVELS
+    assert json.loads(deep) == note_from_json(_ANY, deep, what="note")
+    long = '"' + "a" * (NOTE_CHARS - 2) + '"'
+    assert long[1:-1] == note_from_json(_ANY, long, what="note")
