@@ -36,15 +36,14 @@ lint: setup ## lint, types, import contracts
 	$(RUN) mypy
 	$(RUN) lint-imports
 
-test: setup ## unit, property and in-process tests, and the e2e core where Go is there
-	$(RUN) python -m pytest -n 2 --e2e=none --ignore=tests/browser -rs
-	$(RUN) python -m pytest tests/browser -rs
-	$(RUN) python -m pytest tests/e2e --e2e=core -rs
+test: setup ## unit, property and in-process tests: 4 min, no Go, no cluster
+	$(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m "not slow" -rs
 
-e2e: setup ## every test on the real control plane; VERSIONS=1.36.3,1.35.4,1.34.4 for others
+e2e: setup ## the rest: real control plane, browser, slow tests; VERSIONS=1.36.3,1.35.4,1.34.4
 	$(RUN) python -m testbed archives --optional
 	$(RUN) python -m testbed build --e2e --optional
 	$(RUN) python -m pytest tests/e2e tests/browser --e2e=all --versions=$(VERSIONS) -rs
+	$(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m slow -rs
 
 # the real OpenSearch, Prometheus and Chromium that some tests run against; `make e2e` fetches what it can by itself
 archives: setup
@@ -57,12 +56,13 @@ bench: setup ## measure everything beside peers (≈ 40 min); then `make results
 results: setup
 	$(RUN) python -m bench results $(RECORD)
 
-soak: setup ## long runs: `make soak` 20 min beside a busy cluster, `make chaos` 100 leaders killed
+soak: setup ## long runs: `make soak` 20 min beside a busy cluster, `make chaos` 10 min of faults and attacks
 	$(RUN) python -m bench.soak $(if $(MINUTES),--minutes $(MINUTES))
 
+# MINUTES=10 SEED=7: how long, and which things happen; KILLS=100: only leaders are killed, so many of them
 chaos: setup
-	LEADER_KILLS=$(or $(KILLS),100) CHAOS_SEED=$(or $(SEED),0) \
-		$(RUN) python -m pytest tests/e2e/test_leaders.py -k leaders_are_killed --e2e=all -n 0 -q -s
+	LEADER_KILLS=$(KILLS) CHAOS_MINUTES=$(or $(MINUTES),10) CHAOS_SEED=$(or $(SEED),0) \
+		$(RUN) python -m pytest --e2e=all -n 0 -q -s $(if $(KILLS),tests/e2e/test_leaders.py -k leaders_are_killed,tests/e2e/test_chaos.py)
 
 # training on network namespaces with impaired nodes (Linux, root, iproute2 and iptables; docs/testbed.md): 14 min
 testbed: setup

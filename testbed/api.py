@@ -152,8 +152,11 @@ class Api:
         items: list[Object] = answer["items"]
         return items
 
-    async def watch(self, kind: str, *, namespace: str) -> AsyncIterator[tuple[str, Object]]:
-        """(ADDED | MODIFIED | DELETED, object) as it happens, after ADDED for what is there; ends with the server."""
+    async def watch(self, kind: str, *, namespace: str | None = None) -> AsyncIterator[tuple[str, Object]]:
+        """(ADDED | MODIFIED | DELETED, object) as it happens, after ADDED for what is there; ends with the server.
+
+        Of all namespaces unless one is named.
+        """
         resource = await self._resource(kind)
         assert self._session is not None, "use `async with`"
         limit = aiohttp.ClientTimeout(total=None)

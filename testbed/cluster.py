@@ -55,7 +55,8 @@ class Cluster:
     netgang-scheduler), which have no rights until `service.install_rights` applies those files.
     `controllers` names kube-controller-manager's controllers (JOB_CONTROLLERS, CONTROLLERS); empty: it is neither
     built nor started, and owners are just references. Pods need a service account only if a controller makes them.
-    `stage_names` says what kwok does, see `stages`.
+    `stage_names` says what kwok does, see `stages`. `audited` names identities whose writes the API server records, see
+    `audit_log`.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Cluster:
         users: Iterable[User] = (),
         controllers: Sequence[str] = (),
         stage_names: Sequence[str] = stages.FAST,
+        audited: Sequence[str] = (),
         cache: Path | None = None,
         reporter: build.Reporter | None = None,
     ) -> None:
@@ -76,6 +78,7 @@ class Cluster:
         self._users = {one.name: one for one in (*standing, *users)}  # name in kubeconfigs → identity
         self._controllers = tuple(controllers)
         self._stage_names = tuple(stage_names)
+        self._audited = tuple(self._users[name].username for name in audited)
         self._cache = cache
         self._reporter = reporter
         self._parts: dict[str, Child] = {}  # in start order
@@ -94,6 +97,11 @@ class Cluster:
     def server(self) -> str:
         """URL of the API server."""
         return self._server
+
+    @property
+    def audit_log(self) -> Path:
+        """A line of JSON (audit.k8s.io/v1 Event, level Metadata) for each write of an audited identity."""
+        return self.directory / "audit.jsonl"
 
     @property
     def parts(self) -> Mapping[str, Child]:
@@ -360,8 +368,24 @@ class Cluster:
             "--max-requests-inflight=2000",
             "--max-mutating-requests-inflight=1000",
             *([] if _ACCOUNT_CONTROLLER in self._controllers else ["--disable-admission-plugins=ServiceAccount"]),
+            *self._auditing(),
         ]
         await self.start_part("kube-apiserver", argv, ready_url=f"{self._server}/readyz")
+
+    def _auditing(self) -> list[str]:
+        """Flags that make the API server record what the audited identities write, once each request is answered."""
+        if not self._audited:
+            return []
+        policy = self.directory / "audit-policy.yaml"
+        writes = ["create", "update", "patch", "delete", "deletecollection"]
+        document = {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived", "ResponseStarted"],
+            "rules": [{"level": "Metadata", "users": list(self._audited), "verbs": writes}],
+        }
+        policy.write_text(yaml.safe_dump(document, sort_keys=False))
+        return [f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}"]
 
     async def _start_kwok(self, program: Path, stage_files: Path) -> None:
         (port,) = free_ports(1)

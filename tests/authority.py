@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.liveness import LIVENESS_S
+
 _EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 LOOPBACK_NAMES = "DNS:localhost,IP:127.0.0.1"
 
@@ -92,6 +94,6 @@ def openssl(*arguments: str) -> str:
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=LIVENESS_S, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

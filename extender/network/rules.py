@@ -37,7 +37,7 @@ class Rule:
         """The endpoint's name; `None`: the rule says nothing of this node and metric."""
         if metric not in self.metrics or len(node) > NAME_LIMIT:
             return None
-        return _made(self.pattern, self.endpoint, node)
+        return matching(self.pattern, self.endpoint, node)
 
 
 def ruled(rules: Sequence[Rule], node: NodeName, metric: Metric) -> tuple[int, str] | None:
@@ -50,6 +50,7 @@ def ruled(rules: Sequence[Rule], node: NodeName, metric: Metric) -> tuple[int, s
 
 
 @lru_cache(maxsize=1 << 16)
-def _made(pattern: str, endpoint: str, node: str) -> str | None:
+def matching(pattern: str, endpoint: str, node: str) -> str | None:
+    """What `endpoint` becomes for the node; `None`: the pattern does not match its whole name."""
     found = re.compile(pattern).fullmatch(node)  # re keeps compiled patterns
     return None if found is None else found.expand(endpoint).strip()

@@ -7,6 +7,7 @@ import pytest
 
 from bench.peers.watch import PodTimes, WatchLost
 from bench.peers.ways import GATE
+from tests.liveness import LIVENESS_S
 
 
 def event(
@@ -60,7 +61,7 @@ async def test_waiting_ends_with_the_binding() -> None:
     """What is waited for is asked after each change."""
     times = PodTimes()
     asyncio.get_running_loop().call_soon(lambda: times.take(event("p", node="n1"), now_s=1.0))
-    assert await times.until(lambda: "p" in times.bound_s, limit_s=5.0)
+    assert await times.until(lambda: "p" in times.bound_s, limit_s=LIVENESS_S)
 
 
 def test_a_pod_is_first_seen_once() -> None:

@@ -24,6 +24,7 @@ from testbed.errors import ControlPlaneError
 from testbed.helm import CHART, HOOK, Helm, find_helm, hooks
 from tests.contract import chart_schema
 from tests.contract.test_manifests import ROOT, _kubectl
+from tests.liveness import LIVENESS_S
 
 KUBERNETES = "1.36.3"
 NAMESPACE = "netgang-system"
@@ -266,7 +267,7 @@ def test_the_how_to_mounts_what_its_settings_name(helm: Helm, tmp_path: Path) ->
     made = helm.render({**values, "settings": settings}, namespace=NAMESPACE, version=KUBERNETES)
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     (tmp_path / "netgang").symlink_to(ROOT)
-    done = subprocess.run([_kubectl(), "kustomize", tmp_path], capture_output=True, text=True, timeout=25)
+    done = subprocess.run([_kubectl(), "kustomize", tmp_path], capture_output=True, text=True, timeout=LIVENESS_S)
     patched = [one for one in yaml.safe_load_all(done.stdout) if one]
     wanted = {MOUNT["mountPath"]: VOLUME["secret"]}
     assert [mounts_of_ones_own(made), mounts_of_ones_own(patched)] == [wanted, wanted], done.stderr
@@ -339,7 +340,7 @@ def kustomized(work: Path, what: str, components: Sequence[str]) -> dict[tuple[s
         "components": [os.path.relpath(manifests / "components" / one, work) for one in components],
     }
     (work / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    done = subprocess.run([_kubectl(), "kustomize", work], capture_output=True, text=True, timeout=25)
+    done = subprocess.run([_kubectl(), "kustomize", work], capture_output=True, text=True, timeout=LIVENESS_S)
     assert done.returncode == 0, done.stderr
     text = done.stdout
     for one in yaml.safe_load_all(text):

@@ -16,6 +16,7 @@ from extender.settings import Settings
 from extender.settings_leadership import LeaderElection
 from testbed.schedulers import load_configuration
 from tests.contract.test_manifests import ROOT, _allowed, _kubectl
+from tests.liveness import LIVENESS_S
 
 HERE = ROOT / "manifests/control-plane"
 CONFIGURATIONS = ("default-scheduler", "managed-resource")
@@ -25,7 +26,7 @@ Object = Mapping[str, Any]
 @pytest.fixture(scope="module")
 def objects() -> dict[tuple[str, str], Object]:
     """What `kubectl apply -k manifests/control-plane` sends."""
-    done = subprocess.run([_kubectl(), "kustomize", HERE], capture_output=True, text=True, timeout=25)
+    done = subprocess.run([_kubectl(), "kustomize", HERE], capture_output=True, text=True, timeout=LIVENESS_S)
     assert done.returncode == 0, done.stderr
     return {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(done.stdout) if one}
 

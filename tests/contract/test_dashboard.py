@@ -15,6 +15,7 @@ import yaml
 from extender.telemetry import Telemetry
 from tests.contract.test_manifests import ROOT
 from tests.contract.test_monitoring import COMPONENT, _promtool
+from tests.liveness import LIVENESS_S
 
 DASHBOARD: dict[str, Any] = json.loads((COMPONENT / "dashboard.json").read_text())
 PANELS: dict[str, dict[str, Any]] = {one["title"]: one for one in DASHBOARD["panels"]}
@@ -73,7 +74,7 @@ def test_prometheus_reads_every_query(tmp_path: Path) -> None:
     rules = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries())]
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
     command = [_promtool(), "check", "rules", "rules.yaml"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=25)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIVENESS_S)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(rules)} rules found" in done.stdout
 

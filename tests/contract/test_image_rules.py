@@ -13,6 +13,7 @@ import pytest
 
 from testbed.service import ROOT
 from tests.e2e.test_image import steps
+from tests.liveness import LIVENESS_S
 
 DOCKERFILE = ROOT / "Dockerfile"
 PINNED = re.compile(r"(?P<image>[a-z0-9./-]+):(?P<tag>\d[\w.-]*)(?: AS (?P<name>[a-z]+))?")
@@ -34,7 +35,7 @@ def lint(tmp_path: Path) -> Lint:
     command = [str(linter), "--no-color", "--disable-ignore-pragma", "--config", str(config), "-"]
 
     def run(text: str) -> list[str]:
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=25, check=False)
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=LIVENESS_S, check=False)
         assert done.stderr == ""
         assert (done.returncode != 0) == bool(done.stdout.strip())
         return done.stdout.splitlines()

@@ -21,6 +21,7 @@ from extender.settings import Settings
 from extender.settings_leadership import LeaderElection
 from testbed.build import program_path
 from testbed.schedulers import load_configuration
+from tests.liveness import LIVENESS_S
 
 ROOT = Path(__file__).parents[2]
 OVERLAYS = ("second-scheduler", "default-scheduler", "managed-resource")
@@ -47,7 +48,10 @@ def _rendered(overlay: str) -> tuple[Object, ...]:
     """What `kubectl apply -k` would send."""
     kubectl = _kubectl()
     done = subprocess.run(
-        [kubectl, "kustomize", ROOT / "manifests/overlays" / overlay], capture_output=True, text=True, timeout=25
+        [kubectl, "kustomize", ROOT / "manifests/overlays" / overlay],
+        capture_output=True,
+        text=True,
+        timeout=LIVENESS_S,
     )
     assert done.returncode == 0, done.stderr
     return tuple(one for one in yaml.safe_load_all(done.stdout) if one)

@@ -18,6 +18,7 @@ from extender.settings import Settings
 from extender.telemetry import Telemetry
 from testbed import archives
 from tests.contract.test_manifests import OVERLAYS, ROOT, _kubectl
+from tests.liveness import LIVENESS_S
 
 COMPONENT = ROOT / "manifests/components/monitoring"
 FOREIGN = {"scheduler_pending_pods": {"queue": {"gated"}}}
@@ -100,7 +101,7 @@ def test_prometheus_reaches_metrics_and_nothing_else(overlay: str, tmp_path: Pat
         "components": [os.path.relpath(COMPONENT, tmp_path)],
     }
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    done = subprocess.run([_kubectl(), "kustomize", tmp_path], capture_output=True, text=True, timeout=25)
+    done = subprocess.run([_kubectl(), "kustomize", tmp_path], capture_output=True, text=True, timeout=LIVENESS_S)
     assert done.returncode == 0, done.stderr
     found = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(done.stdout) if one}
     template = found["Deployment", "netgang"]["spec"]["template"]
@@ -225,7 +226,7 @@ def test_alerts_fire_when_they_should(series: dict[str, str], want: set[str], at
     }
     (tmp_path / "tests.yaml").write_text(yaml.safe_dump(tests))
     done = subprocess.run(
-        [promtool, "test", "rules", "tests.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=25
+        [promtool, "test", "rules", "tests.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=LIVENESS_S
     )
     fired = set(re.findall(r"alertname:\s*(\w+)", done.stdout + done.stderr))
     assert want == fired, done.stdout + done.stderr

@@ -11,6 +11,7 @@ import yaml
 
 from tests.contract.test_manifests import OVERLAYS, _kubectl, _rendered
 from tests.extender.sitemesh.psconfig_rules import problems
+from tests.liveness import LIVENESS_S
 
 ROOT = Path(__file__).parents[2]
 PERFSONAR = ROOT / "manifests/perfsonar"
@@ -21,7 +22,7 @@ Object = Mapping[str, Any]
 @cache
 def _objects() -> dict[str, Object]:
     """What `kubectl apply -k` would send: kind → object."""
-    done = subprocess.run([_kubectl(), "kustomize", PERFSONAR], capture_output=True, text=True, timeout=25)
+    done = subprocess.run([_kubectl(), "kustomize", PERFSONAR], capture_output=True, text=True, timeout=LIVENESS_S)
     assert done.returncode == 0, done.stderr
     found = [one for one in yaml.safe_load_all(done.stdout) if one]
     assert len({one["kind"] for one in found}) == len(found)

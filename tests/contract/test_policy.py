@@ -20,6 +20,7 @@ from extender.kube.transport import TransportLimits
 from extender.settings import Settings
 from scoring.model import GATE
 from tests.contract.test_manifests import OVERLAYS, _kubectl
+from tests.liveness import LIVENESS_S
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
@@ -56,7 +57,7 @@ def _rendered(directory: Path) -> list[Object]:
 
 
 def _kustomized(directory: Path) -> str:
-    done = subprocess.run([_kubectl(), "kustomize", directory], capture_output=True, text=True, timeout=25)
+    done = subprocess.run([_kubectl(), "kustomize", directory], capture_output=True, text=True, timeout=LIVENESS_S)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -185,7 +186,9 @@ def test_the_line_for_older_clusters_renames_versions_only() -> None:
         re.findall(r"^kubectl kustomize manifests/components/gate-policy \| sed '([^']+)'", text, re.MULTILINE)
     )
     rendered = _kustomized(COMPONENTS / "gate-policy")
-    done = subprocess.run(["sed", script], input=rendered, capture_output=True, text=True, timeout=25, check=True)
+    done = subprocess.run(
+        ["sed", script], input=rendered, capture_output=True, text=True, timeout=LIVENESS_S, check=True
+    )
     before, after = (list(yaml.safe_load_all(one)) for one in (rendered, done.stdout))
     assert [one.pop("apiVersion") for one in before] == ["admissionregistration.k8s.io/v1"] * 2
     assert [one.pop("apiVersion") for one in after] == ["admissionregistration.k8s.io/v1beta1"] * 2

@@ -28,6 +28,7 @@ from testbed.schedulers import load_configuration
 from tests.authority import openssl
 from tests.contract.test_manifests import OVERLAYS, _allowed, _kubectl, _of_kind, _pod_spec
 from tests.fakes.verbs import FakeVerbs, FakeViews
+from tests.liveness import LIVENESS_S
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
@@ -49,7 +50,7 @@ def _rendered(overlay: str, directory: Path) -> tuple[Object, ...]:
         "components": [f"{above}/components/{name}" for name in COMPONENTS[overlay]],
     }
     (directory / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    done = subprocess.run([_kubectl(), "kustomize", directory], capture_output=True, text=True, timeout=25)
+    done = subprocess.run([_kubectl(), "kustomize", directory], capture_output=True, text=True, timeout=LIVENESS_S)
     assert done.returncode == 0, done.stderr
     return tuple(one for one in yaml.safe_load_all(done.stdout) if one)
 

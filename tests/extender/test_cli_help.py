@@ -18,6 +18,7 @@ from extender.cli import app
 from tests.contract.test_manifests import _kubectl
 from tests.fakes.api_proxy import ApiProxy
 from tests.fakes.raw_http import RawServer, ok
+from tests.liveness import LIVENESS_S
 
 PRINTS_NOTHING = {"serve", "demo"}
 """Run until they are told to end"""
@@ -106,7 +107,7 @@ def test_kubectl_runs_it(tmp_path: Path) -> None:
     with RawServer({"/v1/queue": ok(json.dumps(told).encode())}) as server, ApiProxy({8889: server.port}) as site:
         env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "KUBECONFIG": str(site.kubeconfig(tmp_path))}
         command = [str(kubectl), "netgang", "queue", "--json"]
-        done = subprocess.run(command, env=env, cwd=Path(__file__).parents[2], capture_output=True, timeout=25)
+        done = subprocess.run(command, env=env, cwd=Path(__file__).parents[2], capture_output=True, timeout=LIVENESS_S)
         assert json.loads(done.stdout) == told, done.stderr
         assert any("/portforward" in one for one in site.asked)
 

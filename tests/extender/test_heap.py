@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from extender.heap import GIVE_EVERY_S, give_back, give_back_each_minute, keep_one_heap
+from tests.liveness import LIVENESS_S
 
 BEGIN = """
 import json, resource, sys, threading
@@ -81,7 +82,7 @@ only_glibc = pytest.mark.skipif(
 def measured(program: str, how: str) -> float:
     """What the program prints in a process of its own: tight, or left as it is."""
     command = [sys.executable, "-c", BEGIN + program, how]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIVENESS_S)
     return float(json.loads(done.stdout))
 
 

@@ -23,6 +23,7 @@ from extender.bootstrap import Service
 from extender.server import running
 from extender.settings import Settings
 from scoring.reasons import Reason
+from tests.liveness import LIVENESS_S
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "examples/snapshot/paper-testbed.json"
@@ -70,7 +71,6 @@ async def held(client: httpx.AsyncClient) -> "asyncio.Task[dict[str, Any]]":
     return call
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_answers_what_is_held_and_ends_with_0(number: signal.Signals) -> None:
     """The held call hears at once, long before its limit of 25 s; then the process ends by itself."""
@@ -79,9 +79,9 @@ async def test_a_signal_answers_what_is_held_and_ends_with_0(number: signal.Sign
         async with httpx.AsyncClient(base_url=url_of("port", lines)) as client:
             call = await held(client)
             process.send_signal(number)
-            async with asyncio.timeout(2.0):
+            async with asyncio.timeout(LIVENESS_S):
                 assert await call == {"Error": "netgang: this replica is not the leader"}
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(LIVENESS_S):
             code, rest = await ended(process)
         assert (code, "Traceback" in rest) == (0, False)
     finally:
@@ -97,7 +97,6 @@ PORTS = {  # case: (setting whose port is taken, the other options)
 }
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(("setting", "others"), PORTS.values(), ids=PORTS)
 async def test_a_port_that_is_taken_is_said_and_ends_all(setting: str, others: tuple[str, ...]) -> None:
     """The setting, the address and why, no traceback, and not the exit code of a good end; no port is left serving."""
@@ -106,7 +105,7 @@ async def test_a_port_that_is_taken_is_said_and_ends_all(setting: str, others: t
         taken.listen()
         number = taken.getsockname()[1]
         process, lines = await started(f"--{setting.replace('_', '-')}", str(number), *others, ports=9)
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(LIVENESS_S):
             code, rest = await ended(process)
     said = "".join(lines) + rest
     assert "address already in use" in said
@@ -136,12 +135,11 @@ async def two_ports() -> AsyncIterator[tuple[Process, httpx.AsyncClient, httpx.A
 async def ends_well(process: Process) -> None:
     """SIGTERM is soon followed by the end, with nothing to complain about."""
     process.send_signal(signal.SIGTERM)
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(LIVENESS_S):
         code, rest = await ended(process)
     assert (code, "Traceback" in rest) == (0, False)
 
 
-@pytest.mark.timeout(60)
 async def test_both_ports_show_one_service_and_end_together() -> None:
     """A bind held at one is seen at the other, where a bind is not held but refused; one signal ends both."""
     async with two_ports() as (process, verbs, people):
@@ -156,7 +154,6 @@ async def test_both_ports_show_one_service_and_end_together() -> None:
         assert await call == {"Error": "netgang: this replica is not the leader"}
 
 
-@pytest.mark.timeout(60)
 async def test_no_offer_is_made_at_the_port_for_people() -> None:
     """The same filter at both ports gives the same answer, and only the verbs' port opens /bind."""
     ask = (REQUESTS / "filter-case1.json").read_bytes()
@@ -169,7 +166,6 @@ async def test_no_offer_is_made_at_the_port_for_people() -> None:
         assert (await call)["Error"] != Reason.NEVER_OFFERED
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("stuck", ["port", "debug_port"])
 async def test_a_stuck_caller_at_one_port_does_not_keep_the_process(stuck: str) -> None:
     """Half a request and an idle connection at either port: the process ends within the few seconds a body may take."""
@@ -180,7 +176,7 @@ async def test_a_stuck_caller_at_one_port_does_not_keep_the_process(stuck: str) 
         await writers[0].drain()
         assert (await verbs.get("/healthz")).status_code == 200
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(9.0 if stuck == "port" else 4.0):
+        async with asyncio.timeout(LIVENESS_S):
             code, _ = await ended(process)
         assert code == 0
         for writer in writers:

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
 from starlette.types import Receive, Scope, Send
 
 from extender.server import _config, _Server
+from tests.liveness import LIVENESS_S
 
 REQUEST = b"GET /x HTTP/1.1\r\nHost: netgang\r\n\r\n"
 
@@ -50,7 +50,6 @@ async def connect(server: _Server) -> tuple[asyncio.StreamReader, asyncio.Stream
     return streams
 
 
-@pytest.mark.timeout(20)
 async def test_idle_connections_are_closed_and_the_others_with_their_answer() -> None:
     """One that came since the last call stays: it has not had the time to ask."""
     desk = Desk()
@@ -62,13 +61,13 @@ async def test_idle_connections_are_closed_and_the_others_with_their_answer() ->
         server.turn_away()
         new_reader, new = await connect(server)
         server.turn_away()
-        async with asyncio.timeout(2.0):
+        async with asyncio.timeout(LIVENESS_S):
             assert await idle_reader.read() == b""
         desk.may_answer.set()
-        async with asyncio.timeout(2.0):
+        async with asyncio.timeout(LIVENESS_S):
             assert (await busy_reader.read()).endswith(b"ok")
         new.write(REQUEST)
-        async with asyncio.timeout(2.0):
+        async with asyncio.timeout(LIVENESS_S):
             assert (await new_reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
         for writer in (idle, busy, new):
             writer.close()

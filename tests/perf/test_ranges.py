@@ -37,6 +37,7 @@ def test_ratio(name: str, make: Callable[[], Pair]) -> None:
     gate(name, ratio(make()))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # Go builds its program once
 @pytest.mark.skipif(not HAS_GO, reason="needs Go for the program beside which it is measured")
 def test_ratio_to_go() -> None:
@@ -90,11 +91,16 @@ def test_slower_code_is_refused(name: str) -> None:
 
 
 def test_every_change_is_held_against_it() -> None:
-    """CI runs `make test`, whose tests without a control plane are all but those of the browser."""
-    assert "make test" in (ROOT / ".ci" / "run").read_text().splitlines()
-    recipe = (ROOT / "Makefile").read_text().partition("\ntest:")[2].partition("\n\n")[0]
-    [first, *_] = [line for line in recipe.splitlines() if "pytest" in line]
-    assert re.findall(r"--ignore=(\S+)|tests/(\S+)", first) == [("tests/browser", "")]
+    """CI runs `make test` and `make e2e`, which together leave nothing out and run nothing twice."""
+    assert {"make test", "make e2e"} <= set((ROOT / ".ci" / "run").read_text().splitlines())
+    made = (ROOT / "Makefile").read_text()
+    test, e2e = (made.partition(f"\n{name}:")[2].partition("\n\n")[0].splitlines() for name in ("test", "e2e"))
+    [quick] = [line for line in test if "pytest" in line]
+    [cluster, slow] = [line for line in e2e if "pytest" in line]
+    apart = ["tests/e2e", "tests/browser"]
+    assert re.findall(r"--ignore=(\S+)", quick) == re.findall(r"--ignore=(\S+)", slow) == apart
+    assert re.findall(r" (tests/\S+)", cluster) == apart
+    assert ('-m "not slow"' in quick, "-m slow" in slow) == (True, True)
 
 
 def test_the_median_of_turns_outlives_slow_ones() -> None:

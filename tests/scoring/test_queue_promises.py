@@ -144,6 +144,7 @@ def workloads(draw: st.DrawFn) -> tuple[list[Node], list[Job], Job, list[Job]]:
     return nodes, first, large, late
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @settings(max_examples=200)
 @given(workloads())
@@ -160,6 +161,7 @@ def test_from_starving_on_later_arrivals_delay_nothing(case: tuple[list[Node], l
     assert with_all.started_s[large.key] <= max([LIMIT_S, *ends])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @settings(max_examples=200)
 @given(workloads())
@@ -197,6 +199,7 @@ def streams(draw: st.DrawFn) -> tuple[list[Node], list[Job], float]:
 LONGEST_RUN_S = 60.0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @settings(max_examples=200)
 @given(streams(), st.sampled_from([150.0, 1e6]))

@@ -77,7 +77,6 @@ def digests(*hash_seeds: int) -> set[str]:
     return found
 
 
-@pytest.mark.timeout(120)
 def test_same_seed_same_bytes() -> None:
     """Two fresh processes, in which sets have other orders, write the same record of the same scenario."""
     assert len(digests(1, 2)) == 1

@@ -18,6 +18,7 @@ from testbed.errors import ControlPlaneError, NotReady, PartDied
 from testbed.network import LOOPBACK, free_ports
 from testbed.process import Child
 from testbed.stages import HOLD, REJECT, with_handle, write_stages
+from tests.liveness import LIVENESS_S
 
 WAITS = "import signal; print('up', flush=True); signal.pause()"
 IGNORES_TERM = (
@@ -37,7 +38,7 @@ async def up(child: Child) -> None:
         return "up" in child.tail()
 
     child.start()
-    await child.ready(said, limit_s=10.0)
+    await child.ready(said, limit_s=LIVENESS_S)
 
 
 def state(pid: int) -> str:
@@ -96,7 +97,7 @@ async def test_ended_part_is_reported_with_its_log(tmp_path: Path) -> None:
 
     child.start()
     with pytest.raises(PartDied, match="no such flag"):
-        await child.ready(never, limit_s=10.0)
+        await child.ready(never, limit_s=LIVENESS_S)
     await child.stop()
 
 

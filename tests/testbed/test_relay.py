@@ -10,6 +10,7 @@ import pytest
 
 from testbed.network import LOOPBACK
 from testbed.relay import relay
+from tests.liveness import LIVENESS_S
 
 
 @asynccontextmanager
@@ -29,7 +30,7 @@ async def echo(prefix: bytes) -> AsyncIterator[int]:
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: bytes) -> bytes:
     """One line there and back."""
     writer.write(line)
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(LIVENESS_S):
         return await reader.readline()
 
 
@@ -52,7 +53,7 @@ async def test_without_anybody_to_lead_to_it_hangs_up() -> None:
     """A Service without endpoints refuses, too."""
     async with relay(lambda: None) as between:
         reader, writer = await asyncio.open_connection(LOOPBACK, between.port)
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(LIVENESS_S):
             assert await reader.read() == b""
         assert between.refused == 1
         writer.close()
@@ -69,7 +70,7 @@ async def test_a_cut_cable_is_silent_and_brings_the_rest_later() -> None:
             async with asyncio.timeout(0.2):
                 await reader.readline()
         between.unblock()
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(LIVENESS_S):
             assert await reader.readline() == b"a2\n"
         writer.close()
 
@@ -94,7 +95,7 @@ async def test_what_was_sent_before_a_reset_is_lost() -> None:
         writer.transport.abort()
         await asyncio.sleep(0.1)
         between.unblock()
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(LIVENESS_S):
             while not seen:  # noqa: ASYNC110 - it is in another task
                 await asyncio.sleep(0.01)
     assert seen == [b"early "]

@@ -16,6 +16,7 @@ from extender.kube.calls import TOKEN_REVIEW, rules
 from extender.settings import Settings
 from extender.settings_layers import ENV_PREFIX
 from tests.contract.test_manifests import _allowed, _kubectl, _of_kind, _pod_spec
+from tests.liveness import LIVENESS_S
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 WITH = ("tls", "elastic", "reports", "debug-auth")
@@ -32,7 +33,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> tuple[Object, ...]:
         "components": [f"{above}/components/{name}" for name in WITH],
     }
     (directory / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    done = subprocess.run([_kubectl(), "kustomize", directory], capture_output=True, text=True, timeout=25)
+    done = subprocess.run([_kubectl(), "kustomize", directory], capture_output=True, text=True, timeout=LIVENESS_S)
     assert done.returncode == 0, done.stderr
     return tuple(one for one in yaml.safe_load_all(done.stdout) if one)
 

@@ -30,7 +30,6 @@ netgang.flush()
 """
 
 
-@pytest.mark.timeout(60)
 async def test_a_pod_reports_over_tls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificates: Certificates
 ) -> None:

@@ -29,6 +29,7 @@ from tests.extender.elastic import trainee
 from tests.extender.elastic.cluster import Site, site
 from tests.extender.service import world
 from tests.fakes.clock import LoopClock
+from tests.liveness import LIVENESS_S
 
 ROOT = Path(__file__).parents[3]
 SECRET = "a secret of the whole cluster"
@@ -118,12 +119,12 @@ async def document(here: Site) -> dict[str, Any]:
 
 async def until_known(here: Site) -> None:
     """Wait until the controller knows the job: reports of others are refused."""
-    async with asyncio.timeout(20.0):
+    async with asyncio.timeout(LIVENESS_S):
         while "state" not in await document(here):
             await here.world.settle(0.05)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.slow
 async def test_the_loss_keeps_falling_over_resizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """1 → 2 → 3 workers as the loss falls, 2 for a heavier gang, 3 again when it ends; rank 0 trains on throughout."""
     loop, jumped_s = asyncio.get_running_loop(), 0.0

@@ -10,6 +10,7 @@ from extender.clock import SystemClock
 from extender.errors import ApiUnavailableError
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.transport import Transport
+from tests.liveness import LIVENESS_S
 
 
 async def _reset_when_given_up() -> bool:
@@ -34,7 +35,7 @@ async def _reset_when_given_up() -> bool:
         async with Transport(access, agent=f"test-{random.random()}") as transport:
             with pytest.raises(ApiUnavailableError, match="no answer in time"):
                 await transport.send("POST", "/api/v1/pods", body=b"{}", timeout_s=0.2)
-            async with asyncio.timeout(5.0):
+            async with asyncio.timeout(LIVENESS_S):
                 return await ended
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from extender.network.beside import beside
+from tests.liveness import LIVENESS_S
 
 
 class Refused(Exception):
@@ -35,10 +36,10 @@ async def test_a_defect_is_shown_and_nobody_waits_for_ever(monkeypatch: pytest.M
     seen: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", seen.append)
     with pytest.raises(RuntimeError, match="ended by a defect"):
-        await asyncio.wait_for(beside(stumble, errors=Refused), 5.0)
+        await asyncio.wait_for(beside(stumble, errors=Refused), LIVENESS_S)
     for thread in threading.enumerate():
         if thread.name == "beside":
-            thread.join(5.0)
+            thread.join(LIVENESS_S)
     assert [one.exc_type for one in seen] == [ZeroDivisionError]
 
 

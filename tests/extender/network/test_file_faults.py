@@ -21,6 +21,7 @@ from extender.telemetry import Telemetry
 from scoring.ids import NodeName
 from scoring.network import Known, Metric, NetworkMatrix
 from tests.builders import node
+from tests.liveness import LIVENESS_S
 
 A, B = NodeName("a"), NodeName("b")
 GOOD = '[{{"source": "a", "target": "b", "delay_ms": {}, "loss_ratio": 0.01}}]'
@@ -84,7 +85,7 @@ class Site:
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait for something that polling brings about."""
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(LIVENESS_S):
             while not true():  # noqa: ASYNC110 - what is waited for happens in other tasks and threads
                 await asyncio.sleep(0.005)
 

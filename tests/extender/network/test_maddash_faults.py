@@ -19,6 +19,7 @@ from extender.telemetry import Telemetry
 from scoring.network import Metric, NetworkMatrix
 from tests.builders import node
 from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, endless, hang, ok, reset
+from tests.liveness import LIVENESS_S
 
 START_S = 1_800_000_000.0
 OPTIONS = RefreshOptions(reevaluate_s=0.05, retry_min_s=0.02, retry_max_s=0.05)
@@ -107,7 +108,7 @@ class Site:
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait for something that polling brings about."""
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(LIVENESS_S):
             while not true():  # noqa: ASYNC110 - what is waited for happens in other tasks and threads
                 await asyncio.sleep(0.01)
 

@@ -20,6 +20,7 @@ from scoring.policy import Ttl
 from tests.builders import node
 from tests.fakes.mesh import full_mesh
 from tests.fakes.network_source import FakeNetworkSource
+from tests.liveness import LIVENESS_S
 
 pytestmark = pytest.mark.looptime
 
@@ -362,7 +363,7 @@ async def test_big_meshes_are_merged_beside_the_loop() -> None:
     bench.nodes = [node(f"n{i}") for i in range(60)]
     bench.on_publish = note
     async with running(bench):
-        await asyncio.wait_for(published.wait(), 10.0)
+        await asyncio.wait_for(published.wait(), LIVENESS_S)
     assert threads == [threading.get_ident()]
     assert bench.last.known_pairs(Metric.LOSS) == 60 * 59
 

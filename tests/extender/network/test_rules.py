@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from time import process_time
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from extender.errors import ConfigError
 from extender.network.configured import mapping_config
 from extender.network.mapping import MappingConfig, NodeMapping, map_nodes
-from extender.network.rules import Rule, ruled
+from extender.network.rules import Rule, matching, ruled
 from extender.ports import EndpointInfo
 from extender.settings import Settings
 from extender.settings_mapping import PATTERN_LIMIT, why_not
@@ -165,21 +164,19 @@ WORST = ["a*a*a*b", "[a-z]+[a-z]+[a-z]+1", "(a*)(a*)(a*)b", ".*.*.*b", "a?a?a?a?
 
 @pytest.mark.parametrize("pattern", WORST)
 def test_the_worst_that_is_accepted(pattern: str) -> None:
-    """The dearest patterns and the longest name: well below what a refused one would take (for ever)."""
+    """The dearest patterns and the longest name end before the test's limit, which a refused one would not."""
     assert why_not(pattern) is None
-    began_s = process_time()
     assert Rule(pattern, "ps").endpoint_of(NodeName("a" * 253), Metric.LOSS) is None
-    assert process_time() - began_s < 5.0
 
 
 def test_a_name_is_matched_once() -> None:
     """Nodes are mapped anew with every change: the second time costs nothing, however dear the pattern is."""
     rule, name = Rule("c*[a-c]*[a-c]*d", "ps"), NodeName("c" * 253)
     rule.endpoint_of(name, Metric.LOSS)
-    began_s = process_time()
+    matched = matching.cache_info().misses
     for metric in METRICS * 100:
         assert rule.endpoint_of(name, metric) is None
-    assert process_time() - began_s < 0.05
+    assert matching.cache_info().misses == matched
 
 
 @given(st.text(alphabet="ab(|)*+?{}12,\\.[]^$:P<>=", max_size=24), st.text(alphabet="ab12.", max_size=12))

@@ -39,6 +39,7 @@ from tests.builders import node
 from tests.fakes.archive_server import Archive, Certificates, Fault, Served, make_certificates, served
 from tests.fakes.maddash_server import MaddashServer
 from tests.fakes.mesh import full_mesh
+from tests.liveness import LIVENESS_S
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
 
@@ -123,7 +124,7 @@ class Bench:
 
     async def until(self, what: Callable[[], bool]) -> None:
         """Let the refresh work until something is so."""
-        async with asyncio.timeout(15.0):
+        async with asyncio.timeout(LIVENESS_S):
             while not (self.published and what()):
                 self.tick.clear()
                 await self.tick.wait()
@@ -264,6 +265,7 @@ async def test_a_fault_fades_and_heals(
         assert bench.metric("fetches_total", source=kind, outcome="success") >= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 async def test_faults_for_a_long_time_leave_nothing_behind(
     kind: str, certificates: Certificates, maddash: MaddashServer, caplog: pytest.LogCaptureFixture

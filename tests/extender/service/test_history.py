@@ -72,7 +72,7 @@ async def least(world: World, scheduler: KubeScheduler, numbers: "count[int]") -
     return found
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.slow
 async def test_nothing_is_kept_of_who_came_and_went() -> None:
     """After as many gangs again no container and no kind of record has an entry more for each of them."""
     async with unfinished(*(node_json(f"n{i}") for i in range(6))) as world:

@@ -20,6 +20,7 @@ from extender.settings import Settings
 from extender.settings_tls import TlsSettings
 from tests.authority import Pair
 from tests.extender.tls.conftest import Certificates
+from tests.liveness import LIVENESS_S
 
 ROOT = Path(__file__).parents[3]
 CLUSTER = ROOT / "examples/snapshot/paper-testbed.json"
@@ -57,12 +58,12 @@ async def served(tls: TlsSettings, **more: Any) -> AsyncIterator[Served]:
             server = uvicorn.Server(config)
             serving = asyncio.create_task(server._serve(), name=name)
             stack.push_async_callback(_end, server, serving)
-            async with asyncio.timeout(10.0):
+            async with asyncio.timeout(LIVENESS_S):
                 while not server.started:  # noqa: ASYNC110 - it tells nobody
                     await asyncio.sleep(0.001)
             host, port = server.servers[0].sockets[0].getsockname()[:2]
             urls[name] = f"{'https' if config.is_ssl else 'http'}://{host}:{port}"
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(LIVENESS_S):
             while service.planner.snapshot is None:  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.001)
         stack.push_async_callback(service.shut_down)
@@ -102,6 +103,6 @@ async def held_bind(served: Served, scheduler: httpx.AsyncClient) -> "asyncio.Ta
 
 async def until_held(served: Served, count: int) -> None:
     """Wait until so many binds are held."""
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(LIVENESS_S):
         while served.service.views.plan()["held_binds"] != count:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.005)

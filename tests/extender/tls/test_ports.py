@@ -15,6 +15,7 @@ from extender.tls.context import Outcome
 from tests.authority import Pair
 from tests.extender.tls.conftest import Certificates, said
 from tests.extender.tls.serving import FILTER, Served, client, client_context, held_bind, served, until_held
+from tests.liveness import LIVENESS_S
 
 VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 
@@ -120,7 +121,7 @@ async def test_a_client_that_does_not_trust_us_is_counted(certificates: Certific
         with socket.create_connection(("127.0.0.1", port)) as plain, pytest.raises(ssl.SSLCertVerificationError):
             context.wrap_socket(plain, server_hostname="127.0.0.1")
 
-    async with served(certificates.settings()) as ports, asyncio.timeout(5.0):
+    async with served(certificates.settings()) as ports, asyncio.timeout(LIVENESS_S):
         await asyncio.to_thread(shake_hands, httpx.URL(ports.urls["port"]).port)
         while not ports.outcomes():  # noqa: ASYNC110 - the alert is on its way
             await asyncio.sleep(0.005)

@@ -20,6 +20,7 @@ from tests.authority import Pair
 from tests.extender.tls.conftest import Certificates, said
 from tests.extender.tls.serving import CLUSTER, Served, client, client_context, held_bind, served
 from tests.fakes.clock import FakeClock
+from tests.liveness import LIVENESS_S
 
 DAY_S = 86_400.0
 
@@ -127,7 +128,7 @@ async def test_the_files_are_followed(certificates: Certificates, pair: Pair) ->
     context = client_context(certificates, certificates.client)
     async with served(certificates.settings(pair, reload_s=0.01)) as ports:
         certificates.ours.server(file="renewed").into(pair.cert.parent)
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(LIVENESS_S):
             while ports.count("tls_reloads_total", outcome="loaded") < 1:  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.01)
         await _serial(ports, context)

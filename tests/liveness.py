@@ -1,0 +1,40 @@
+"""How long a test waits for what must come.
+
+Why one constant: a bound that fits the author's machine fails on a busy one, and says nothing about the code. Rule: no
+test's outcome depends on the machine's speed; where real processes, sockets or threads are waited for, the only bound
+is this one, which ends a test that would hang. What takes long is measured by `bench`, in ratios.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from extender.slices import SLICE_S
+
+LIVENESS_S: Final = 60.0
+"""Far above what a machine ten times slower takes; below the time limit of a test (pyproject.toml)."""
+
+
+@contextmanager
+def every_pause_is_taken() -> Iterator[None]:
+    """During the block each look at the running loop's clock finds it a slice later: every slice of work is full.
+
+    Work in slices (`extender.slices`) gives the loop back at the first pause after some milliseconds, so how often it
+    does depends on the machine. Here it does at every pause that it has.
+    """
+    loop = asyncio.get_running_loop()
+    true_time, looks = loop.time, 0
+
+    def later() -> float:
+        nonlocal looks
+        looks += 1
+        return true_time() + looks * SLICE_S
+
+    loop.time = later  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        loop.time = true_time  # type: ignore[method-assign]
