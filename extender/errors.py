@@ -8,6 +8,8 @@ NetgangError
 │   ├── ConflictError       409: read again, then decide again; never repeat blindly
 │   └── NotFoundError       404: the object (or its kind) does not exist
 ├── ApiUnavailableError     the API server could not be reached, or broke off; the outcome is unknown
+│   └── NotAnnouncedError   the Event that must come first was not confirmed: what it announces was not done
+├── NotOursError            a bug of ours: pods of another scheduler were about to be taken away, and were not
 └── NetworkSourceError      a source of measurements failed: keep the last data, let it age, show it in /readyz
 """
 
@@ -48,6 +50,14 @@ class NotFoundError(ApiError):
 
 class ApiUnavailableError(NetgangError):
     """No answer came: whether the request took effect is not known."""
+
+
+class NotAnnouncedError(ApiUnavailableError):
+    """The Event that announces an act was not confirmed in time, so the act was not begun; try again later."""
+
+
+class NotOursError(NetgangError):
+    """A decision would have taken away a pod that is not ours (docs/safety.md S1): nothing was done."""
 
 
 class NetworkSourceError(NetgangError):

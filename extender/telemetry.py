@@ -92,6 +92,12 @@ class Telemetry:
             "network_fetches", "Fetches of measurements; outcome: success or error", ["source", "outcome"]
         )
         self._events_dropped = self._counter("events_dropped", "Kubernetes Events not posted: too many, or refused", [])
+        self._announcements = self._counter(
+            "announcements",
+            "Events that must come before pods are taken away; outcome: posted, refused (for good: the act went "
+            "on), put_off (no answer: the act was not begun)",
+            ["outcome"],
+        )
         self._log_lines_dropped = self._counter("log_lines_dropped", "Repeated refusals not logged", [])
         self._leads = False
         self._leader = self._gauge("leader", "Whether this replica acts: 1 or 0", [])
@@ -243,6 +249,10 @@ class Telemetry:
     def network_fetched(self, source: str, outcome: str) -> None:
         """Count fetches of a source: `success` or `error`."""
         self._network_fetches.labels(source, outcome).inc()
+
+    def announced(self, outcome: str) -> None:
+        """Count an Event that announces an act."""
+        self._announcements.labels(outcome).inc()
 
     def event_dropped(self) -> None:
         """Count a Kubernetes Event that was not posted (queue full, or refused)."""

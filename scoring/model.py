@@ -255,6 +255,14 @@ class Gang:
     """Its pods name one of our schedulers (S1); others are load only."""
 
     @property
+    def actionable(self) -> bool:
+        """Whether netgang may place, complete, restart or remove it (docs/safety.md S1).
+
+        All its pods are ours, what they say does not contradict itself, and kube-scheduler does not gang them itself.
+        """
+        return self.own and self.problem is None and self.source is not GangSource.NATIVE
+
+    @property
     def pending(self) -> tuple[Pod, ...]:
         """Members that still need a node."""
         return tuple(p for p in self.members if p.node is None and not p.deleting and not p.terminal)

@@ -79,7 +79,7 @@ def stranded_in_steps(
         if number % _GANGS_A_STEP == _GANGS_A_STEP - 1:
             yield
         gang = snapshot.gangs.get(key)
-        if gang is None or gang.problem is not None or not gang.own:
+        if gang is None or not gang.actionable:
             continue
         unplaced = [pod for pod in gang.members if is_pinned(pod) and not look.has_place(pod)]
         losses: dict[PodUid, Loss] = {}

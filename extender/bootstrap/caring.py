@@ -74,10 +74,19 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
     telemetry, log, planner = common.telemetry, common.log, common.planner
     events, health, quiet = starting.events, starting.health, starting.quiet
     groups = groups if groups is not None else SeenGroups(cache.pod_groups)
-    judge = Judge(cache, api, lost_of=health.lost_under)
+    judge = Judge(cache, api, starting.disruptions, lost_of=health.lost_under)
     restarts = Restarts(
         judge,
-        Recreation(cache, api, clock, telemetry, log, lost_of=health.lost_under, tell_of=events.tell_of),
+        Recreation(
+            cache,
+            api,
+            clock,
+            telemetry,
+            log,
+            disruptions=starting.disruptions,
+            lost_of=health.lost_under,
+            tell_of=events.tell_of,
+        ),
         api,
         clock,
         telemetry,
@@ -173,6 +182,7 @@ def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Rep
         feeds.jobs,
         feeds.autoscalers,
         common.api,
+        starting.disruptions,
         common.clock,
         reported.records,
         common.telemetry,

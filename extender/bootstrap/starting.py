@@ -4,6 +4,7 @@ import socket
 from dataclasses import dataclass
 
 from extender.bootstrap.common import Common
+from extender.controller.disruptions import Disruptions
 from extender.controller.events import Events
 from extender.controller.evictions import Evictions
 from extender.controller.quiet import Quiet
@@ -28,6 +29,7 @@ class Starting:
     parking: Parking
     plain: PlainPods
     events: Events
+    disruptions: Disruptions
     admissions: Admissions
     wakes: Wakes
     binds: Binds
@@ -43,6 +45,7 @@ def starting_of(common: Common) -> Starting:
     health = NodeHealth(cache, clock, node_lost_s=settings.node_lost_s)
     parking = Parking()
     events = Events(api, clock, telemetry, instance=socket.gethostname())
+    disruptions = Disruptions(api, events.announce, is_own=cache.is_own_as_read)
     lapses = Lapses(cache, clock, log, tell=events.tell)
     admissions = Admissions(
         cache,
@@ -82,7 +85,15 @@ def starting_of(common: Common) -> Starting:
     )
     quiet = _quiet_of(common)
     evictions = Evictions(
-        cache, api, clock, telemetry, log, refused=binds.eviction_refused, quiet=quiet, tell=events.tell
+        cache,
+        api,
+        clock,
+        telemetry,
+        log,
+        disruptions=disruptions,
+        refused=binds.eviction_refused,
+        quiet=quiet,
+        tell=events.tell,
     )
     stranding = Stranding(planner, clock)
     repins = Repins(
@@ -91,13 +102,16 @@ def starting_of(common: Common) -> Starting:
         clock,
         telemetry,
         log,
+        disruptions=disruptions,
         stranded=stranding,
         quiet=quiet,
         tell=events.tell,
         timeout_s=settings.repin_timeout_s,
     )
     plain = PlainPods(cache, planner, clock)
-    return Starting(health, Offers(), parking, plain, events, admissions, wakes, binds, quiet, stranding, repins)
+    return Starting(
+        health, Offers(), parking, plain, events, disruptions, admissions, wakes, binds, quiet, stranding, repins
+    )
 
 
 def _quiet_of(common: Common) -> Quiet:

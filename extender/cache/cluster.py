@@ -265,6 +265,10 @@ class ClusterCache:
         """Whether netgang may gate, hold, patch or evict this pod, known or not (S1)."""
         return self._pods.is_own(pod)
 
+    def is_own_as_read(self, pod: Pod) -> bool:
+        """The same by a record that was just read from the API server, whatever the cache has of the pod."""
+        return self._pods.is_own_as_read(pod)
+
     def counted_on(self, pod: Pod) -> NodeName | None:
         """The node whose room is counted as this pod's already: it is there, nominated or pinned (S12)."""
         return self._pods.claim(pod)

@@ -100,6 +100,10 @@ class Pods:
         """Whether netgang may gate, hold, patch or evict the pod (S1); the pod need not be known."""
         return pod.uid in self._own or self._judge(pod)
 
+    def is_own_as_read(self, pod: Pod) -> bool:
+        """The same by a record as the API server gives it, whatever is known of the pod: before it is taken away."""
+        return self._judge(pod)
+
     def planned_as(self, pod: Pod) -> Pod:
         """The pod as the planner is to see it: without the request that only marks it as ours."""
         if self._managed is None or not pod.requests.get(self._managed):

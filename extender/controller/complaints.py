@@ -1,9 +1,12 @@
-"""Tell gangs' owners what is wrong with their labels and annotations: one Event, on one pod (DESIGN §3).
+"""Tell gangs' owners what is wrong with their labels and annotations: one Event, on one pod.
 
-Why on a pod: that is what people describe when a job does not start; a PodGroup, if there is one, gets it too. Rule: a
-fault is told once, and only after it has stood for a while, because pods and their PodGroup arrive one after the other.
+Why on a pod: that is what people describe when a job does not start; a PodGroup, if there is one, gets it too. Where
+members name different schedulers, one pod of each is told, running ones too, because each may have another owner.
+Rule: a fault is told once, and only after it has stood for a while, because pods and their PodGroup arrive one after
+the other.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from extender.cache import ClusterCache
@@ -14,8 +17,11 @@ from scoring.ids import GangKey
 from scoring.model import Gang, Pod
 from scoring.podgroup_status import POD_GROUPED
 from scoring.policy import Policy, gang_options
+from scoring.reasons import Reason
 
 PATIENCE_S = 5.0
+_KINDS_TOLD = 8
+"""Schedulers of one gang of which a pod is told."""
 
 
 @dataclass(slots=True)
@@ -63,11 +69,12 @@ class Complaints:
                 fault.gang = gang
             self._faults[key] = fault
             if fault.told is not None and fault.open and now_s - fault.since_s >= PATIENCE_S:
-                pod = _whom(gang)
-                if pod is not None:
+                pods = _one_of_each_kind(gang, self._cache.is_own) if _is_mixed(gang) else _whom(gang)
+                if pods:
                     fault.open = False
-                    self._tell(pod, *fault.told)
                     self._tell_group(gang, *fault.told)
+                for pod in pods:
+                    self._tell(pod, *fault.told)
 
     def _tell_group(self, gang: Gang, what: Happening, note: str) -> None:
         seen = self._groups.get(gang.key) if self._groups is not None and gang.source in POD_GROUPED else None
@@ -82,8 +89,21 @@ def _fault_of(gang: Gang, policy: Policy) -> tuple[Happening, str] | None:
     return (Happening.OPTION_IGNORED, "; ".join(problems)) if problems else None
 
 
-def _whom(gang: Gang) -> Pod | None:
-    """The member whose own labels are at fault, else the first that waits; `None`: nobody waits."""
+def _whom(gang: Gang) -> Sequence[Pod]:
+    """The member whose own labels are at fault, else the first that waits; nobody if none waits."""
     pending = gang.pending
     guilty = (pod for pod in pending if pod.group is not None and pod.group.problem is not None)
-    return next(guilty, pending[0] if pending else None)
+    return [one] if (one := next(guilty, pending[0] if pending else None)) is not None else []
+
+
+def _is_mixed(gang: Gang) -> bool:
+    return gang.problem is Reason.MIXED_SCHEDULERS
+
+
+def _one_of_each_kind(gang: Gang, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
+    """The first live member of each scheduler; of one, those that are ours and those that are not."""
+    found: dict[tuple[str, bool], Pod] = {}
+    for pod in gang.members:
+        if not pod.deleting and not pod.terminal:
+            found.setdefault((pod.scheduler_name, is_own(pod)), pod)
+    return list(found.values())[:_KINDS_TOLD]

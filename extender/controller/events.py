@@ -2,19 +2,20 @@
 
 Why so guarded: a cluster full of waiting gangs could produce thousands of Events a minute, and the API server is busy
 enough with Bindings. Rules: the same thing is told of an object once in ten minutes; the queue is bounded and paced,
-and what finds no room, or no ear, is counted and forgotten. Nothing ever depends on an Event.
+and what finds no room, or no ear, is counted and forgotten. Events that announce that pods are taken away do not wait
+in the queue: they are posted, and confirmed, before that is done (`announce`; docs/safety.md S1).
 """
 
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from extender.errors import ApiError, ApiUnavailableError
+from extender.errors import ApiError, ApiUnavailableError, NotAnnouncedError
 from extender.ports import Clock, ClusterApi
 from extender.telemetry import Telemetry
 from scoring.ids import GangKey
@@ -25,6 +26,13 @@ REPEAT_S = 600.0
 MOST_QUEUED = 1000
 _PER_S = 10.0
 _MOST_REMEMBERED = 10_000
+ANNOUNCE_S = 2.0
+"""Longest time that an act waits for its Events; not confirmed by then, it is put off."""
+_AT_ONCE = 8
+"""Events of one announcement that are under way at the same time."""
+_TOO_MANY = 429
+_SERVER_ERROR = 500
+"""From here on the API server has not decided: it is asked again."""
 _NOTE_BYTES = 1024
 """The API server's limit (events.k8s.io/v1)."""
 
@@ -44,9 +52,9 @@ class Happening(StrEnum):
 
     All nodes that it may use have been full for `repin_timeout_s`; it is not removed, for the reason that is said."""
     REPINNED = "Repinned"
-    """On a pod that was let in.
+    """On a pod that was let in, and its owner; before it is removed.
 
-    The nodes that it may use are gone or full, so it was removed for its owner to make another."""
+    The nodes that it may use are gone or full, so it is removed for its owner to make another."""
     ADMISSION_LAPSED = "AdmissionLapsed"
     """On one waiting pod of the gang.
 
@@ -56,7 +64,7 @@ class Happening(StrEnum):
 
     The API server refuses the patch that would let it in, with its words; the gang gives its room back."""
     GANG_INVALID = "GangInvalid"
-    """On the pod whose labels are at fault.
+    """On the pod whose labels are at fault, on one pod of each scheduler where they are mixed, and on the PodGroup.
 
     What the gang's pods say of it cannot be used; says what to change."""
     OPTION_IGNORED = "OptionIgnored"
@@ -92,13 +100,21 @@ class Happening(StrEnum):
 
     Others left for it and it did not start in time: the room is everybody's again."""
     RESTARTED = "GangRestarted"
-    """On the suspended owner, or on each evicted pod.
+    """On the owner and its pods (the first 32 of a suspended one); before it is suspended, or they are evicted.
 
-    The gang is started anew as a whole, and why."""
+    The gang is started anew as a whole, and why: a member was lost, or it makes room for another gang."""
+    RESUMED = "GangResumed"
+    """On the suspended owner; before it is resumed.
+
+    All its pods have ended, so it creates new ones."""
     NOT_RESTARTED = "GangNotRestarted"
     """On a member, or on the owner that is slow to stop.
 
     The gang is not started anew as a whole, and what speaks against it."""
+    EVICTED = "GangEvicted"
+    """On the pod and its owner; before it is removed.
+
+    The gang did not become whole within `partial_timeout_s`, and the pod holds room in vain."""
     NOT_EVICTED = "GangNotEvicted"
     """On each bound pod of the gang.
 
@@ -108,9 +124,9 @@ class Happening(StrEnum):
 
     Members that made the gang whole are lost; says who and what it waits for."""
     JOB_SHRUNK = "JobShrunk"
-    """On the job.
+    """On the job and the pods that go (the first 32); before it is changed.
 
-    It has given up workers: from how many to how many, for whom or why."""
+    It gives up workers: from how many to how many, for whom or why."""
     JOB_GROWN = "JobGrown"
     """On the job.
 
@@ -138,7 +154,9 @@ _ACTIONS: Mapping[Happening, str] = {
     Happening.PREEMPTION_BLOCKED: "Preempt",
     Happening.PREEMPTION_LAPSED: "Preempt",
     Happening.RESTARTED: "Restart",
+    Happening.RESUMED: "Restart",
     Happening.NOT_RESTARTED: "Restart",
+    Happening.EVICTED: "Evict",
     Happening.NOT_EVICTED: "Evict",
     Happening.BROKEN: "Repair",
     Happening.JOB_SHRUNK: "Resize",
@@ -148,7 +166,7 @@ _ACTIONS: Mapping[Happening, str] = {
 _NORMAL = frozenset(
     {
         *(Happening.REPINNED, Happening.GANG_WAITING, Happening.GANG_STARTED, Happening.RESTARTED),
-        *(Happening.PREEMPTS, Happening.JOB_SHRUNK, Happening.JOB_GROWN),
+        *(Happening.RESUMED, Happening.PREEMPTS, Happening.JOB_SHRUNK, Happening.JOB_GROWN),
     }
 )
 """Nobody has to do anything"""
@@ -221,18 +239,50 @@ class Events:
 
     def tell_of(self, about: Subject, what: Happening, note: str, topic: str) -> None:
         """Post an Event soon, unless `what` with this topic was told of it less than `REPEAT_S` ago; see `TellOf`."""
+        if self._was_told(about, what, topic):
+            return
+        self._told[about.uid, what, topic] = self._clock.monotonic_s()
+        try:
+            self._queue.put_nowait(_Told(about, what, note, self._clock.now_s()))
+        except asyncio.QueueFull:
+            self._telemetry.event_dropped()
+
+    async def announce(self, about: Sequence[Subject], what: Happening, note: str, topic: str) -> None:
+        """Post an Event about each of these objects now, and return when the API server has them all.
+
+        What was told of an object less than `REPEAT_S` ago is known already. What the API server refuses for good is
+        counted and passed over. Errors: NotAnnouncedError without an answer within `ANNOUNCE_S`.
+        """
+        news = [one for one in about if not self._was_told(one, what, topic)]
+        try:
+            async with asyncio.timeout(ANNOUNCE_S):
+                for first in range(0, len(news), _AT_ONCE):
+                    batch = news[first : first + _AT_ONCE]
+                    await asyncio.gather(*(self._announce_one(one, what, note, topic) for one in batch))
+        except (ApiError, ApiUnavailableError, TimeoutError) as error:
+            self._telemetry.announced("put_off")
+            raise NotAnnouncedError(f"put off, because its Event {what} was not confirmed: {error}") from error
+
+    def _was_told(self, about: Subject, what: Happening, topic: str) -> bool:
+        """Whether the same was told of the object a short time ago."""
         now_s = self._clock.monotonic_s()
         while self._told and (
             len(self._told) > _MOST_REMEMBERED or now_s - next(iter(self._told.values())) >= REPEAT_S
         ):
             self._told.popitem(last=False)
-        if (about.uid, what, topic) in self._told:
-            return
-        self._told[about.uid, what, topic] = now_s
+        return (about.uid, what, topic) in self._told
+
+    async def _announce_one(self, about: Subject, what: Happening, note: str, topic: str) -> None:
+        outcome = "posted"
         try:
-            self._queue.put_nowait(_Told(about, what, note, self._clock.now_s()))
-        except asyncio.QueueFull:
-            self._telemetry.event_dropped()
+            await self._api.create_event(about.namespace, self._event(_Told(about, what, note, self._clock.now_s())))
+        except ApiError as error:
+            if error.status == _TOO_MANY or error.status >= _SERVER_ERROR:
+                raise
+            outcome = "refused"
+            _log.warning("Event %s about %s/%s is refused: %s", what, about.namespace, about.name, error)
+        self._telemetry.announced(outcome)
+        self._told[about.uid, what, topic] = self._clock.monotonic_s()
 
     async def run(self) -> None:
         """Post what is queued until cancelled."""

@@ -1,17 +1,19 @@
-"""Remove the bound members of a gang that was never whole and cannot be completed (DESIGN §5, S8, S10, S11).
+"""Remove the bound members of a gang that was never whole and cannot be completed (docs/safety.md S1, S8, S10, S11).
 
-Why at all: such members hold room and do no work. Rules: nothing is removed in the first seconds after start or
-re-sync, when the cache may be behind; the gang is listed from the API server just before, and spared as soon as one
-member looks different than the cache says; an owner that would fail for it keeps its pods, and its user is told; the
-Eviction API is used, so that disruption budgets count, with the pod's uid and the version that was read; never a forced
-delete.
+Why at all: such members hold room and do no work. Rules: a gang with a problem, such as members of another scheduler,
+is never evicted; nothing is removed in the first seconds after start or re-sync, when the cache may be behind; the
+gang is listed from the API server just before, and spared as soon as one member looks different than the cache says; an
+owner that would fail for it keeps its pods, and its user is told; the Eviction API is used, so that disruption budgets
+count, with the pod's uid and the version that was read; never a forced delete.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from extender.cache import ClusterCache
+from extender.controller.disruptions import Cause, Disruptions
 from extender.controller.events import Happening, Tell, tell_nobody
 from extender.controller.fresh import Fresh, read_members, same_as_known
 from extender.controller.owners import KINDS, OVER, NotAllowed, OwnerRef, budget, controller_of
@@ -22,6 +24,12 @@ from extender.ports import Clock, ClusterApi
 from extender.telemetry import Telemetry
 from scoring.ids import GangKey, PodUid
 from scoring.model import Pod
+
+_CAUSE: Final = Cause(
+    Happening.EVICTED,
+    "The gang did not become whole in time (partial_timeout_s) and there is no room for the rest of its minimum: its "
+    "pods on nodes are evicted, because they hold room in vain.",
+)
 
 Refused = Callable[[GangKey, Sequence[PodUid]], None]
 
@@ -39,6 +47,7 @@ class Evictions:
         telemetry: Telemetry,
         log: DecisionLog,
         *,
+        disruptions: Disruptions,
         refused: Refused,
         quiet: Quiet,
         tell: Tell = tell_nobody,
@@ -48,6 +57,7 @@ class Evictions:
         self._clock = clock
         self._telemetry = telemetry
         self._log = log
+        self._disruptions = disruptions
         self._refused = refused
         self._quiet = quiet
         self._tell = tell
@@ -63,12 +73,11 @@ class Evictions:
         """Evict one after the other; whoever is not, for whatever reason, is reported as refused."""
         stayed = dict.fromkeys(uids)
         try:
-            versions = await self._as_the_cache_says(gang, uids) if self._quiet.over else None
-            if versions is None:
+            found = await self._as_the_cache_says(gang, uids) if self._quiet.over else None
+            if found is None:
                 return
             for uid in uids:
-                pod = self._cache.pod(uid)
-                if pod is None or await self._evict_one(gang, pod, versions.get(uid, "")):
+                if uid not in found or await self._evict_one(gang, found[uid], tuple(found.values())):
                     del stayed[uid]
         finally:
             if stayed:
@@ -80,26 +89,27 @@ class Evictions:
             _log.error("internal error in evicting a gang", exc_info=error)
             self._telemetry.internal_error("evict")
 
-    async def _as_the_cache_says(self, key: GangKey, uids: Sequence[PodUid]) -> Mapping[PodUid, str] | None:
-        """Each member's resourceVersion, read from the API server now; `None`: nobody is to be removed.
+    async def _as_the_cache_says(self, key: GangKey, uids: Sequence[PodUid]) -> Mapping[PodUid, Fresh] | None:
+        """Those of `uids` that are there, read from the API server now; `None`: nobody is to be removed.
 
         kubelets write into the status of pods that run, so a version may be outdated a moment later; then the eviction
         is refused, and the gang looked at anew.
         """
         gang = self._cache.gang(key)
-        if gang is None:
+        if gang is None or not gang.actionable:
             return None
         try:
             fresh = await read_members(self._api, key, gang.source)
             if not same_as_known(gang, fresh):
                 return None
-            refusal = await self._refusal([one for one in fresh if one.pod.uid in uids])
+            theirs = [one for one in fresh if one.pod.uid in uids]
+            refusal = await self._refusal(theirs)
         except (ApiError, ApiUnavailableError, ValueError):
             return None
         if refusal is None:
-            return {one.pod.uid: one.pod.resource_version for one in fresh}
+            return {one.pod.uid: one for one in theirs}
         if refusal.reason not in OVER:
-            self._tell_refusal(key, [one.pod for one in fresh if one.pod.uid in uids], refusal)
+            self._tell_refusal(key, [one.pod for one in theirs], refusal)
         return None
 
     async def _refusal(self, members: Sequence[Fresh]) -> NotAllowed | None:
@@ -124,9 +134,10 @@ class Evictions:
         for pod in members:
             self._tell(pod, Happening.NOT_EVICTED, note)
 
-    async def _evict_one(self, gang: GangKey, pod: Pod, resource_version: str) -> bool:
+    async def _evict_one(self, gang: GangKey, one: Fresh, among: Sequence[Fresh]) -> bool:
+        pod = one.pod
         try:
-            await self._api.evict(pod.namespace, pod.name, pod.uid, resource_version=resource_version)
+            await self._disruptions.evict(one, _CAUSE, among=among)
         except (ApiError, ApiUnavailableError) as error:
             self._log.log_decision(
                 Decision("evict", pod.key, gang, reason=f"refused: {type(error).__name__}"),

@@ -5,12 +5,14 @@ into the status of pods that run, so the version alone says too little, and the 
 request all the same.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
+from extender.controller.owners import controller_of, decoded
 from extender.convert import pod_from_json
 from extender.ports import ClusterApi
-from scoring.ids import GangKey
+from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, Pod
 
 _PAGE = 500
@@ -20,6 +22,9 @@ _LABEL = {
     GangSource.LABELS: "pod-group.scheduling.sigs.k8s.io/name",
 }
 
+_JOB_LABELS = ("training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name", "batch.kubernetes.io/job-name")
+"""By which a job's pods are listed, in the order in which a pod's job is recognised (`extender.convert.roles`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
@@ -28,6 +33,12 @@ class Fresh:
     pod: Pod
     raw: bytes
 
+    @property
+    def controller_uid(self) -> str:
+        """Its controller's uid, read from the object: our record has it of members only. Empty: it has none."""
+        ref = controller_of(self.raw)
+        return ref.uid if ref is not None else ""
+
 
 async def read_members(api: ClusterApi, key: GangKey, source: GangSource | None) -> tuple[Fresh, ...]:
     """All pods that name the gang, by name. Errors: ApiError and its kind; ValueError: a pod is not readable.
@@ -35,17 +46,46 @@ async def read_members(api: ClusterApi, key: GangKey, source: GangSource | None)
     Cost: one list of the gang's pods; of the namespace where it is named by an annotation, or by nobody knows what.
     """
     namespace, _, name = key.partition("/")
+    label = _LABEL.get(source) if source is not None else None
+    found = await _read(api, namespace, f"{label}={name}" if label is not None else "")
+    return tuple(one for one in found if one.pod.group is not None and one.pod.group.key == key)
+
+
+async def read_job(api: ClusterApi, members: Sequence[Fresh]) -> tuple[Fresh, ...]:
+    """The members and all pods that are of the same job, or have the same controller, by name. Errors: as above.
+
+    What an owner that is changed takes with it. Cost: one list of the job's pods, by the label that names the job; of
+    the namespace where there is no such label.
+    """
+    if not members:
+        return ()
+    jobs = {one.pod.job for one in members if one.pod.job is not None}
+    owners = {owner for one in members if (owner := one.controller_uid)}
+    selectors = {_selector_of_job(one.raw) for one in members}
+    found: dict[PodUid, Fresh] = {one.pod.uid: one for one in members}
+    for selector in sorted(selectors) if "" not in selectors else ("",):
+        for one in await _read(api, members[0].pod.namespace, selector):
+            if one.pod.job in jobs or one.controller_uid in owners:
+                found.setdefault(one.pod.uid, one)
+    return tuple(sorted(found.values(), key=lambda one: one.pod.name))
+
+
+def _selector_of_job(pod: bytes) -> str:
+    """The label selector of the pod's job; empty: no label names it."""
+    labels = decoded(pod).get("metadata", {}).get("labels") or {}
+    return next((f"{label}={labels[label]}" for label in _JOB_LABELS if labels.get(label)), "")
+
+
+async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, ...]:
+    """Pods of a namespace by name."""
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-    if source is not None and (label := _LABEL.get(source)) is not None:
-        path += f"?{urlencode({'labelSelector': f'{label}={name}'})}"
+    if selector:
+        path += f"?{urlencode({'labelSelector': selector})}"
     found: list[Fresh] = []
     token = ""
     while True:
         page = await api.list_page(path, limit=_PAGE, continue_token=token)
-        for raw in page.items:
-            pod = pod_from_json(raw)
-            if pod.group is not None and pod.group.key == key:
-                found.append(Fresh(pod, raw))
+        found.extend(Fresh(pod_from_json(raw), raw) for raw in page.items)
         token = page.continue_token
         if not token:
             return tuple(sorted(found, key=lambda one: one.pod.name))

@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 from extender.cache import ClusterCache
 from extender.controller.budgets import forbidding
-from extender.controller.fresh import Fresh, read_members, same_as_known
+from extender.controller.disruptions import Disruptions
+from extender.controller.fresh import Fresh, read_job, read_members, same_as_known
 from extender.controller.owner_counts import desired_pods, has_succeeded
 from extender.controller.owners import (
     KINDS,
@@ -52,16 +53,24 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A gang that may be started anew: its members and its owners, read now."""
+    """A gang that may be started anew: its members, its owners and all their pods, read now."""
 
     gang: Gang
     members: tuple[Fresh, ...]
     owners: tuple[Owner, ...]
+    job: tuple[Fresh, ...]
+    """The members, and what else goes when the owners are suspended."""
 
     @property
     def namespace(self) -> str:
         """The namespace of them all."""
         return self.gang.key.partition("/")[0]
+
+    def pods_of(self, owner: Owner) -> tuple[Fresh, ...]:
+        """What goes when this owner is suspended: of several owners its own, else all."""
+        if len(self.owners) == 1:
+            return self.job
+        return tuple(one for one in self.job if one.controller_uid == owner.ref.uid) or self.job
 
     def history(self, *, now_s: float) -> tuple[float, ...]:
         """When it was repaired so in the last hour, Unix seconds."""
@@ -82,16 +91,19 @@ _FINISHING = Obstacle("members have succeeded, so the job is finishing", final=T
 class Judge:
     """Reads a gang, its owners and its disruption budgets."""
 
-    def __init__(self, cache: ClusterCache, api: ClusterApi, *, lost_of: LostOf) -> None:
+    def __init__(self, cache: ClusterCache, api: ClusterApi, disruptions: Disruptions, *, lost_of: LostOf) -> None:
         self._cache = cache
         self._api = api
+        self._disruptions = disruptions
         self._lost_of = lost_of
 
     async def of(self, key: GangKey) -> Case | Obstacle:
         """Whether the gang may be started anew as a whole, by what the API server says now."""
         gang = self._cache.gang(key)
-        if gang is None or not gang.own:
+        if gang is None:
             return Obstacle("the gang is gone", silent=True)
+        if not gang.actionable:
+            return Obstacle("the gang cannot be used as it is written", silent=True)
         try:
             members = await read_members(self._api, key, gang.source)
             if not same_as_known(gang, members):
@@ -140,11 +152,16 @@ class Judge:
             owners[owner.ref.uid] = owner
         if len({can_suspend(owner.ref) for owner in owners.values()}) > 1:
             return Obstacle("its pods have owners of different kinds", final=True)
-        jobs = {one.pod.job for one in members if one.pod.job is not None}
-        others = [pod for job in jobs for pod in self._cache.job_pods(job) if _other_gang(pod, gang.key)]
+        job = (
+            await read_job(self._api, members) if any(can_suspend(owner.ref) for owner in owners.values()) else members
+        )
+        others = [one.pod for one in job if _other_gang(one.pod, gang.key)]
         if others:
             return Obstacle(f"its owner has pods of another gang too, such as {others[0].name}", final=True)
-        return Case(gang, members, tuple(owners.values()))
+        if (stranger := self._disruptions.stranger_among(job)) is not None:
+            named = f"schedulerName {stranger.scheduler_name}"
+            return Obstacle(f"pod {stranger.name} of its owner is not netgang's ({named})", final=True)
+        return Case(gang, members, tuple(owners.values()), job)
 
     async def _top(self, namespace: str, ref: OwnerRef) -> Owner | Obstacle:
         """The owner that decides: of a Job that belongs to something else, that one."""

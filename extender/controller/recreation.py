@@ -7,8 +7,10 @@ that was read, so a step that is repeated after a crash or a lost answer finds i
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Final
 
 from extender.cache import ClusterCache
+from extender.controller.disruptions import Cause, Disruptions
 from extender.controller.events import Happening, Subject, TellOf, pod_subject
 from extender.controller.fresh import read_members
 from extender.controller.judge import Case, LostOf, Obstacle, Owner, words
@@ -38,6 +40,7 @@ POLL_S = 2.0
 """How often a suspended owner is looked at."""
 SLOW_S = 300.0
 """After this time it is told whose end is waited for."""
+_RESUMED: Final = Cause(Happening.RESUMED, "All its pods have ended: resumed, so that it creates new ones.")
 
 
 class Recreation:
@@ -51,6 +54,7 @@ class Recreation:
         telemetry: Telemetry,
         log: DecisionLog,
         *,
+        disruptions: Disruptions,
         lost_of: LostOf,
         tell_of: TellOf,
     ) -> None:
@@ -59,6 +63,7 @@ class Recreation:
         self._clock = clock
         self._telemetry = telemetry
         self._log = log
+        self._disruptions = disruptions
         self._lost_of = lost_of
         self._tell_of = tell_of
 
@@ -100,10 +105,10 @@ class Recreation:
                 if raw is None:
                     return
                 if not is_suspended(raw, ref) or is_over(raw):
-                    await self._patch(namespace, ref, forget_patch(raw))
+                    await self._disruptions.restore_owner(_subject(namespace, ref), forget_patch(raw))
                     return
                 if has_stopped(raw) and await self._is_empty(key, ref, raw, began_s):
-                    await self._patch(namespace, ref, resume_patch(raw, ref))
+                    await self._disruptions.restore_owner(_subject(namespace, ref), resume_patch(raw, ref), _RESUMED)
                     self._log_step("resume", key, ref)
                     self._telemetry.restarted("resumed")
                     return
@@ -151,8 +156,13 @@ class Recreation:
     async def _suspend(self, case: Case, owner: Owner, *, why: str, repair: bool) -> str | None:
         """Suspend one owner; `None`: done. An answer that was lost is made good by a look at the note."""
         note = Note(case.gang.key, why, owner.ref.uid, self._clock.now_s())
+        patch = suspend_patch(owner.raw, owner.ref, note, repair=repair)
+        told = f"The gang is started anew as a whole: {why}. Suspended now, and resumed when its pods are gone."
+        cause = Cause(Happening.RESTARTED, told)
         try:
-            await self._patch(case.namespace, owner.ref, suspend_patch(owner.raw, owner.ref, note, repair=repair))
+            await self._disruptions.change_owner(
+                _subject(case.namespace, owner.ref), patch, cause, going=case.pods_of(owner)
+            )
         except (ApiError, ApiUnavailableError, ValueError) as error:
             noted = None
             with suppress(ApiError, ApiUnavailableError, ValueError):
@@ -161,31 +171,25 @@ class Recreation:
                 return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {words(error)}"
         self._log_step("suspend", case.gang.key, owner.ref)
         self._telemetry.restarted("suspended")
-        told = f"The gang is started anew as a whole: {why}. Suspended now, and resumed when its pods are gone."
-        self._tell_of(_subject(case.namespace, owner.ref), Happening.RESTARTED, told, f"{note.at_s:.0f}")
         return None
 
     async def _evict_all(self, case: Case, why: str) -> str | None:
         """Evict every member that lives; ends at the first that the API server refuses."""
         now_s = self._clock.monotonic_s()
-        for one in case.members:
+        note = f"The gang is started anew as a whole: {why}. Removed for its owner to create another."
+        cause = Cause(Happening.RESTARTED, note)
+        there = [one for one in case.members if not (one.pod.terminal or one.pod.deleting)]
+        for one in there:
             pod = one.pod
-            if pod.terminal or pod.deleting:
-                continue
             try:
-                await self._api.evict(pod.namespace, pod.name, pod.uid, resource_version=pod.resource_version)
+                await self._disruptions.evict(one, cause, among=there)
             except (ConflictError, NotFoundError):
                 continue  # it changed in the last moment: what is left of the gang is looked at anew
             except (ApiError, ApiUnavailableError) as error:
                 return f"pod {pod.name} could not be evicted: {words(error)}"
             self._telemetry.evicted("restart")
             self._log.log_decision(Decision("restart", pod.key, case.gang.key, pod.node or ""), now_s=now_s)
-            note = f"The gang is started anew as a whole: {why}. Removed for its owner to create another"
-            self._tell_of(pod_subject(pod), Happening.RESTARTED, note, "")
         return None
-
-    async def _patch(self, namespace: str, ref: OwnerRef, patch: bytes) -> None:
-        await self._api.patch_object(ref.api_version, ref.kind, namespace, ref.name, patch)
 
     def _log_step(self, what: str, key: GangKey, ref: OwnerRef) -> None:
         done = Decision(what, f"{ref.kind} {ref.name}", key)

@@ -17,7 +17,7 @@ from extender.controller.events import Happening, TellOf, group_subject, pod_sub
 from extender.controller.restarts import Outcome, Restarts
 from extender.ports import Clock
 from scoring.ids import GangKey, NodeName
-from scoring.model import Gang, GangSource, Pod
+from scoring.model import Gang, Pod
 from scoring.podgroup_status import POD_GROUPED
 from scoring.policy import Policy, Repair, gang_options
 from scoring.quorum import Quorums
@@ -122,7 +122,7 @@ class Repairs:
                 if watched is not None:
                     kept[key] = watched
                 continue
-            if not gang.own or gang.source is GangSource.NATIVE or gang.problem is not None:
+            if not gang.actionable:
                 continue
             watched = self._seen(watched, gang, now_s)
             if watched is not None:

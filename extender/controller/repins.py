@@ -19,7 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from extender.cache import ClusterCache
+from extender.controller.disruptions import Cause, Disruptions
 from extender.controller.events import Happening, Tell
+from extender.controller.fresh import Fresh
 from extender.controller.owners import (
     KINDS,
     OVER,
@@ -73,6 +75,11 @@ class _Read:
     raw: bytes
     loss: Loss
 
+    @property
+    def fresh(self) -> Fresh:
+        """The pod alone."""
+        return Fresh(self.pod, self.raw)
+
 
 class Repins:
     """Stranded pods, and the one attempt that is under way. Bounded by the pods that are stranded."""
@@ -85,6 +92,7 @@ class Repins:
         telemetry: Telemetry,
         log: DecisionLog,
         *,
+        disruptions: Disruptions,
         stranded: Stranded,
         quiet: Quiet,
         tell: Tell,
@@ -95,6 +103,7 @@ class Repins:
         self._clock = clock
         self._telemetry = telemetry
         self._log = log
+        self._disruptions = disruptions
         self._stranded = stranded
         self._quiet = quiet
         self._tell = tell
@@ -236,12 +245,14 @@ class Repins:
 
     async def _remove(self, key: GangKey, removable: Sequence[tuple[_Read, OwnerRef]]) -> None:
         """Evict one after the other those that are stranded still; end at the first that the API server refuses."""
+        among = [read.fresh for read, _ in removable]
         for read, owner in removable:
             pod = read.pod
             if pod.uid not in self._stranded().get(key, {}) or not self._quiet.over:
                 return
+            note = f"{_LOST[read.loss]}. Removed for {owner.kind} {owner.name} to create another."
             try:
-                await self._api.evict(pod.namespace, pod.name, pod.uid, resource_version=pod.resource_version)
+                await self._disruptions.evict(read.fresh, Cause(Happening.REPINNED, note), among=among)
             except (ConflictError, NotFoundError):
                 continue  # it changed in the last moment: the watch will tell
             except (ApiError, ApiUnavailableError) as error:
@@ -250,8 +261,6 @@ class Repins:
                 return
             self._telemetry.evicted("repin")
             self._log.log_decision(Decision("repin", pod.key, key), now_s=self._clock.monotonic_s())
-            note = f"{_LOST[read.loss]}. Removed for {owner.kind} {owner.name} to create another"
-            self._tell(pod, Happening.REPINNED, note)
 
 
 _LOST: Mapping[Loss, str] = {

@@ -2,19 +2,23 @@
 
 Why so careful: the patch makes an operator delete running pods. Rules (S11): job and pods are read from the API server
 just before; whatever looks different ends the attempt; the patch names uid and resourceVersion, so an edit in between
-is a conflict and wins; nothing is repeated here, the next round decides anew.
+is a conflict and wins; nothing is repeated here, the next round decides anew. Workers that would go and are another
+scheduler's end the attempt (docs/safety.md S1).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from extender.controller.fresh import read_members, same_as_known
+from extender.controller.disruptions import Cause, Disruptions
+from extender.controller.events import Happening, Subject
+from extender.controller.fresh import Fresh, read_job, read_members, same_as_known
 from extender.elastic.intent import Intent, next_intent
 from extender.elastic.kinds import Kind, Seen, State, read, resize_patch
 from extender.elastic.records import Change, Who
-from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotFoundError
 from extender.ports import ClusterApi
 from scoring.ids import GangKey
-from scoring.model import Gang
+from scoring.model import Gang, Role
 from scoring.scaling.change import Change as Decided
 
 
@@ -27,6 +31,8 @@ class Prepared:
     raw: bytes
     seen: Seen
     intent: Intent
+    going: tuple[Fresh, ...]
+    """Pods that its framework removes for it: those of the highest indexes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,7 @@ class NotSent:
 
 async def prepare(
     api: ClusterApi,
+    disruptions: Disruptions,
     decided: Decided,
     kind: Kind,
     gang: Gang,
@@ -62,6 +69,7 @@ async def prepare(
         raw = await api.get_object(kind.where.api_version, kind.where.kind, key.namespace, key.name)
         seen = read(kind, raw)
         members = await read_members(api, gang.key, gang.source)
+        going = await _going(api, decided, members)
     except (ApiError, ApiUnavailableError, ValueError) as error:
         return NotSent(f"it cannot be read: {error}", refused=not isinstance(error, NotFoundError))
     if seen.uid != decided.uid or seen.workers != decided.before:
@@ -70,6 +78,8 @@ async def prepare(
         return NotSent(seen.unsafe or f"it is {seen.state}")
     if not same_as_known(gang, members):
         return NotSent("its pods are not those that were decided on")
+    if (stranger := disruptions.stranger_among(going)) is not None:
+        return NotSent(f"pod {stranger.name} of it is not netgang's", refused=True)
     intent = next_intent(
         seen.intent,
         before=decided.before,
@@ -80,16 +90,28 @@ async def prepare(
         beneficiary=beneficiary,
         one_by_one=kind.one_by_one,
     )
-    return Prepared(decided, kind, raw, seen, intent)
+    return Prepared(decided, kind, raw, seen, intent, going)
 
 
-async def next_step(api: ClusterApi, change: Change, kind: Kind, gang: Gang) -> Prepared | NotSent:
+async def _going(api: ClusterApi, decided: Decided, members: Sequence[Fresh]) -> tuple[Fresh, ...]:
+    """The job's workers beyond those that it is to have. Errors: as `read_job`."""
+    if decided.removed <= 0:
+        return ()
+    workers = [one for one in await read_job(api, members) if one.pod.role is Role.WORKER and not one.pod.terminal]
+    return tuple(one for one in workers if one.pod.index is not None and one.pod.index >= decided.after)
+
+
+async def next_step(
+    api: ClusterApi, disruptions: Disruptions, change: Change, kind: Kind, gang: Gang
+) -> Prepared | NotSent:
     """Read job and gang now, on the way of a change whose workers leave one by one; `NotSent`: not as we left them."""
     key = change.job
     try:
         raw = await api.get_object(kind.where.api_version, kind.where.kind, key.namespace, key.name)
         seen = read(kind, raw)
         members = await read_members(api, gang.key, gang.source)
+        decided = Decided(key, change.uid, change.wanted, change.wanted - 1)
+        going = await _going(api, decided, members)
     except (ApiError, ApiUnavailableError, ValueError) as error:
         return NotSent(f"it cannot be read: {error}", refused=not isinstance(error, NotFoundError))
     intent = seen.intent
@@ -100,22 +122,32 @@ async def next_step(api: ClusterApi, change: Change, kind: Kind, gang: Gang) -> 
         return NotSent(seen.unsafe or f"it is {seen.state}")
     if not same_as_known(gang, members):
         return NotSent("its pods are not those that were decided on")
-    decided = Decided(key, change.uid, change.wanted, change.wanted - 1)
-    return Prepared(decided, kind, raw, seen, intent.one_further())
+    if (stranger := disruptions.stranger_among(going)) is not None:
+        return NotSent(f"pod {stranger.name} of it is not netgang's", refused=True)
+    return Prepared(decided, kind, raw, seen, intent.one_further(), going)
 
 
-async def send(api: ClusterApi, one: Prepared) -> Sent | NotSent:
-    """Patch the job. An answer that is lost leaves it open whether the patch took effect: the watch will tell."""
+async def send(disruptions: Disruptions, one: Prepared, *, note: str) -> Sent | NotSent:
+    """Patch the job; that it shrinks is announced before, with `note`.
+
+    An answer that is lost leaves it open whether the patch took effect: the watch will tell.
+    """
     kind, key = one.kind, one.decided.job
+    job = Subject(one.seen.api_version, kind.where.kind, key.namespace, key.name, one.seen.uid)
     patch = resize_patch(kind, one.raw, one.intent)
     try:
-        await api.patch_object(one.seen.api_version, kind.where.kind, key.namespace, key.name, patch)
+        if one.decided.removed > 0:
+            await disruptions.change_owner(job, patch, Cause(Happening.JOB_SHRUNK, note), going=one.going)
+        else:
+            await disruptions.restore_owner(job, patch)
     except ConflictError:
         return NotSent("somebody else has changed it meanwhile")
     except NotFoundError:
         return NotSent("it is gone")
     except ApiError as error:
         return NotSent(f"the API server refuses: {error.message}", refused=True)
+    except NotAnnouncedError as error:
+        return NotSent(str(error), refused=True)
     except ApiUnavailableError:
         return Sent(one.intent, unsure=True)
     return Sent(one.intent)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from extender.cache import ClusterCache
+from extender.controller.disruptions import Disruptions
 from extender.controller.events import Happening, Subject, TellOf
 from extender.controller.quiet import Quiet
 from extender.decision_log import Decision, DecisionLog
@@ -31,6 +32,7 @@ class Parts:
     jobs: Jobs
     autoscalers: Autoscalers
     api: ClusterApi
+    disruptions: Disruptions
     clock: Clock
     records: Records
     telemetry: Telemetry

@@ -69,6 +69,7 @@ class Resizes:
             return None
         made = await prepare(
             parts.api,
+            parts.disruptions,
             decided,
             parts.kinds[decided.job.kind],
             gang,
@@ -85,7 +86,8 @@ class Resizes:
     async def _sent(self, one: Prepared, cause: Cause) -> bool:
         """Patch one job, and record it; whether it took effect, as far as is known."""
         parts, decided = self._parts, one.decided
-        sent = await send(parts.api, one)
+        note = f"From {decided.before} to {decided.after} workers: {cause.why}"
+        sent = await send(parts.disruptions, one, note=note)
         if isinstance(sent, NotSent):
             self._failed(decided, sent)
             return False
@@ -93,9 +95,10 @@ class Resizes:
         change = self._change(decided, cause, Stage.REMOVING if decided.removed > 0 else Stage.GROWING)
         step = one.intent.after if one.intent.target is not None else None
         parts.record(replace(change(one.intent.at_s), step=step))
-        unsure = " (the API server has not answered)" if sent.unsure else ""
-        note = f"From {decided.before} to {decided.after} workers: {cause.why}{unsure}"
-        parts.tell(one.seen, _happening(decided), note)
+        if decided.removed <= 0:  # that it shrinks was announced before
+            parts.tell(
+                one.seen, Happening.JOB_GROWN, f"{note}{' (no answer of the API server)' if sent.unsure else ''}"
+            )
         return True
 
     async def step(self, change: Change) -> None:
@@ -107,13 +110,15 @@ class Resizes:
         gang = parts.cache.gang(view.gang) if view is not None and view.gang is not None else None
         if gang is None:
             return
-        ready = await next_step(parts.api, change, parts.kinds[change.job.kind], gang)
+        ready = await next_step(parts.api, parts.disruptions, change, parts.kinds[change.job.kind], gang)
         if isinstance(ready, NotSent):
             self._failed(Decided(change.job, change.uid, change.wanted, change.wanted - 1), ready)
             return
         if not self._may():
             return
-        sent = await send(parts.api, ready)
+        decided = ready.decided
+        note = f"From {decided.before} to {decided.after} workers, on the way to {change.after}: {change.why}"
+        sent = await send(parts.disruptions, ready, note=note)
         if isinstance(sent, NotSent):
             self._failed(ready.decided, sent)
             return

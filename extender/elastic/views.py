@@ -10,7 +10,7 @@ from enum import StrEnum
 from extender.elastic.kinds import Seen, State, Unsafe
 from extender.elastic.records import JobView
 from scoring.ids import GangKey, PodUid
-from scoring.model import Gang, GangSource, Phase, Pod, Role
+from scoring.model import Gang, Phase, Pod, Role
 from scoring.scaling.job import ElasticJob, Wants
 
 
@@ -129,7 +129,7 @@ def _refusal(seen: Seen, around: Surroundings, workers: Sequence[Pod]) -> str | 
     if seen.state is not State.ACTIVE:
         return _BY_STATE[seen.state]
     gang = around.gang
-    if gang is None or not gang.own or gang.source is GangSource.NATIVE or gang.problem is not None:
+    if gang is None or not gang.actionable:
         return NotNow.NO_GANG
     if around.under_way:
         return NotNow.UNDER_WAY

@@ -204,7 +204,7 @@ class Binds:
         for key in wanted:
             gang = self._cache.gang(key)
             state = self._states.get(key)
-            if state is None and (gang is None or not (gang.placed and gang.pending)):
+            if state is None and (gang is None or not (gang.actionable and gang.placed and gang.pending)):
                 if gang is not None and self._anything_new(key, None, gang):
                     self._give_up_taken_places(gang)
                 continue

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from scoring.ids import GangKey
-from scoring.model import Gang, GangSource, Phase, Pod
+from scoring.model import Gang, Phase, Pod
 from scoring.network import Ints
 from scoring.plan.steps import Steps
 from scoring.policy import Policy, gang_options
@@ -71,7 +71,7 @@ def may_leave(gang: Gang, policy: Policy) -> bool:
     >>> [may_leave(one, Policy()) for one in (runs, kept, gang("w", 2))]
     [True, False, False]
     """
-    if not gang.own or gang.problem is not None or gang.source is GangSource.NATIVE:
+    if not gang.actionable:
         return False
     if any(pod.phase is Phase.SUCCEEDED or (pod.deleting and pod.node is not None) for pod in gang.members):
         return False

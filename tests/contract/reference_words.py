@@ -2,7 +2,8 @@
 
 from enum import Enum
 
-from extender.controller.events import _ACTIONS, _NORMAL, REPEAT_S, REPORTER, Happening
+from extender.controller.disruptions import MOST_TOLD
+from extender.controller.events import _ACTIONS, _NORMAL, ANNOUNCE_S, REPEAT_S, REPORTER, Happening
 from extender.controller.owners import Refusal
 from extender.dispatch import DEBUG_BINDS_NOTHING
 from extender.elastic.kinds.seen import State, Unsafe
@@ -39,8 +40,18 @@ sets of sentences for which a job keeps its size or a pod its place. Why a gang 
 _EVENTS = f"""# Events
 
 What netgang tells by Kubernetes Events (events.k8s.io/v1, `reportingController: {REPORTER}`). The same
-thing is told of an object once in {REPEAT_S / 60:.0f} minutes. Nothing depends on an Event: what finds no room in a
-short queue is counted in `netgang_events_dropped_total` and forgotten. `kubectl get events -A` shows them.
+thing is told of an object once in {REPEAT_S / 60:.0f} minutes. `kubectl get events -A` shows them.
+
+Nothing is taken away unannounced. Before each eviction, suspension, resumption and scale-in the API server has
+confirmed the Event that says why: `GangEvicted`, `Repinned`, `GangRestarted`, `GangResumed` or `JobShrunk`, on the pod
+and on its controller. When an owner is changed, its Event says how many pods go, and the first {MOST_TOLD} of them have
+one of their own. If the API server does not answer within {ANNOUNCE_S:g} s, or with 429 or 5xx, the act is put off
+and tried again later; if it refuses the Event for good (no right, a quota on Events), that is logged and the act goes
+on. `netgang_announcements_total{{outcome}}` counts `posted`, `put_off` and `refused`. netgang deletes no pods, and
+nothing that it did not make itself.
+
+Nothing depends on any other Event: what finds no room in a short queue is counted in `netgang_events_dropped_total` and
+forgotten.
 
 """
 _METRICS = """# Metrics

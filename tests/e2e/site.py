@@ -69,10 +69,11 @@ class Site:
         unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "dead"}
         await self.api.patch("Node", node, {"status": {"conditions": [unknown]}}, subresource="status")
 
-    async def events(self, reason: str) -> dict[str, str]:
-        """Events of netgang's: object → note."""
+    async def events(self, reason: str, *, kind: str = "") -> dict[str, str]:
+        """Events of netgang's, on objects of any kind or of this one: object → note."""
         found = await self.api.list_all("Event", namespace=self.namespace, fields=f"reason={reason}")
-        return {one["involvedObject"]["name"]: one["message"] for one in found}
+        about = [(one["involvedObject"], one["message"]) for one in found]
+        return {one["name"]: note for one, note in about if kind in ("", one["kind"])}
 
     async def repair(self, gang: str) -> str:
         """What /v1/explain says of the gang's repair."""

@@ -113,7 +113,10 @@ async def test_lost_members(site: Site) -> None:
     (lost, *_) = [one for one in await site.pods("ends") if one["metadata"]["uid"] in left]
     await site.api.delete("Pod", lost["metadata"]["name"], namespace=site.namespace)
     await site.until_running("ends", len(left), without=frozenset({lost["metadata"]["uid"]}))
-    assert set(await site.events("GangRestarted")) == {"anew", "tf"}
+    for reason in ("GangRestarted", "GangResumed"):
+        assert (await site.events(reason, kind="Job")).keys() == {"anew"}
+        assert (await site.events(reason, kind="TFJob")).keys() == {"tf"}
+    assert {name.partition("-")[0] for name in await site.events("GangRestarted", kind="Pod")} == {"anew", "tf"}
 
 
 @pytest.mark.timeout(230)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.looptime
 
 NORMAL = (
     *(Happening.REPINNED, Happening.GANG_WAITING, Happening.GANG_STARTED, Happening.RESTARTED, Happening.PREEMPTS),
-    *(Happening.JOB_SHRUNK, Happening.JOB_GROWN),
+    *(Happening.RESUMED, Happening.JOB_SHRUNK, Happening.JOB_GROWN),
 )
 GATED = [{"name": GATE}]
 N1 = node_json("n1")

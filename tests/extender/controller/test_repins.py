@@ -80,7 +80,7 @@ async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:
         await world.settle(SOON_S - GONE_GRACE_S + 1.0)
         assert sorted(world.api.evictions) == uids
         assert world.counted("evictions_total", reason="repin") == 2.0
-        assert told(world) == [("Repinned", "p"), ("Repinned", "q")]
+        assert told(world) == [("Repinned", "p"), ("Repinned", "job"), ("Repinned", "q")]
         for name in names:
             world.api.add(member(name, owner))
         await world.settle()
@@ -287,7 +287,7 @@ async def test_gangs_do_not_wait_for_one_that_is_refused() -> None:
         lose(world, "n1", "n2")
         await world.settle(SOON_S + 2.0)
         assert world.api.evictions == [uid]
-        assert sorted(told(world)) == [("NodesGone", "p"), ("Repinned", "q")]
+        assert sorted(told(world)) == [("NodesGone", "p"), ("Repinned", "q"), ("Repinned", "yes")]
 
 
 async def test_members_of_a_started_gang() -> None:

@@ -1,0 +1,48 @@
+"""There is one way to take pods away (docs/safety.md S1, S11): what goes around it fails here."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import extender
+
+ROOT = Path(extender.__file__).parent
+GATE = "controller/disruptions.py"
+ADAPTERS = {"kube/client.py", "embedded.py", "service/fencing.py"}
+"""What implements or wraps the port"""
+OWN_OBJECTS = {"controller/provisioning_writes.py"}
+"""Deletes ProvisioningRequests and PodTemplates, which netgang made itself"""
+
+
+def callers(method: str) -> set[str]:
+    """Modules that call a method of this name on anything."""
+    return {module for module, tree in modules() if method in called(tree)}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """Every module of the service, by its path."""
+    for path in sorted(ROOT.rglob("*.py")):
+        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+
+
+def called(tree: ast.Module) -> set[str]:
+    """Names of the methods that are called on `api` or an attribute of that name."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            on = node.func.value
+            name = on.id if isinstance(on, ast.Name) else on.attr if isinstance(on, ast.Attribute) else ""
+            if name.lstrip("_") == "api":
+                found.add(node.func.attr)
+    return found
+
+
+def test_pods_are_evicted_and_owners_changed_in_one_place() -> None:
+    """Where what is to go is read, checked to be ours, and announced."""
+    assert callers("evict") - ADAPTERS == {GATE}
+    assert callers("patch_object") - ADAPTERS == {GATE}
+
+
+def test_only_our_own_objects_are_deleted() -> None:
+    """No pod, and nothing of a tenant's, is ever deleted: there is not even a right to."""
+    assert callers("delete_object") - ADAPTERS == OWN_OBJECTS
