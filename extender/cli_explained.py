@@ -32,7 +32,7 @@ def print_explanation(console: Console, document: Document) -> None:
     for line in _turn(found.turn):
         _say(console, line)
     if found.admission_lapses_in_s is not None:
-        _say(console, f"it is being let in, and has {duration_text(found.admission_lapses_in_s)} to come to bind")
+        _say(console, f"it is admitted, and has {duration_text(found.admission_lapses_in_s)} to come to bind")
     if found.admission_refused is not None:
         _say(console, f"the API server refused to let it in: {found.admission_refused}", style="red")
     _members(console, found)

@@ -181,6 +181,11 @@ class Pod:
     """The node that was planned when we removed its gate (annotation `netgang.io/admitted`, valid for this uid)."""
     unschedulable: bool = False
     """kube-scheduler says PodScheduled=False, Unschedulable; read only of admitted pods (S6)."""
+    refusal: str = ""
+    """Why kube-scheduler did not place it, in its own words, bounded; empty where it was we that refused it. Decides
+    nothing, and a gang's record may have older words; read of waiting members only."""
+    obstacle: str = ""
+    """kube-scheduler's words, if no node at all would do for the pod as it is: its volume claim does not exist, say."""
     group: GroupRef | None = None
     job: JobKey | None = None
     owner: Controller | None = None

@@ -16,9 +16,11 @@ class Reason(StrEnum):
 
     # The gang waits.
     INCOMPLETE = "netgang: the gang has fewer pods than its min-available"
-    """Too few members can start now: pods do not exist yet, were lost, or wait at a gate of somebody else.
+    """Too few members can start now: pods do not exist yet, were lost, wait at a gate of somebody else, or
+    kube-scheduler places them on no node at all (a volume claim that does not exist).
 
-    Look why the job's controller has not made the rest (quota, admission, its own log), or who is to open the gate."""
+    Look why the job's controller has not made the rest (quota, admission, its own log), who is to open the gate, or
+    which claim `netgang explain` names."""
     NO_ROOM = "netgang: no zone has room for the whole gang now"
     """Some zone could take the gang if it were empty, none can now.
 

@@ -106,6 +106,7 @@ def answering_of(
         what_ifs=what_ifs,
         circumstances=Circumstances(cache, common.api, clock).notes,
         nodes_asked=caring.provisioning.note if caring.provisioning is not None else None,
+        expected_for_s=starting.arrivals.expected_for_s,
     )
     queue_view = QueueView(cache, planner, clock)
     page = page_of(

@@ -96,6 +96,7 @@ def _listening(common: Common, starting: Starting, caring: Caring, refresh: Netw
         starting.parking,
         starting.wakes,
         starting.admissions,
+        starting.arrivals,
         starting.health,
         clock,
         also=caring.looks,

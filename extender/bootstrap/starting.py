@@ -11,6 +11,7 @@ from extender.controller.quiet import Quiet
 from extender.controller.repins import Repins
 from extender.controller.wakes import Gates, Wakes
 from extender.service.admission import AdmissionLimits, Admissions
+from extender.service.arrivals import Arrivals
 from extender.service.binding import Binds, Effects, Limits
 from extender.service.health import NodeHealth
 from extender.service.lapses import Lapses
@@ -31,6 +32,7 @@ class Starting:
     events: Events
     disruptions: Disruptions
     admissions: Admissions
+    arrivals: Arrivals
     wakes: Wakes
     binds: Binds
     quiet: Quiet
@@ -56,6 +58,7 @@ def starting_of(common: Common) -> Starting:
         limits=AdmissionLimits(settings.admit_timeout_s, settings.exclusion_ttl_s),
         tell=events.tell,
     )
+    arrivals = Arrivals(cache, planner, lapses, clock, timeout_s=settings.admit_timeout_s)
     wakes = Wakes(
         cache,
         api,
@@ -110,7 +113,19 @@ def starting_of(common: Common) -> Starting:
     )
     plain = PlainPods(cache, planner, clock)
     return Starting(
-        health, Offers(), parking, plain, events, disruptions, admissions, wakes, binds, quiet, stranding, repins
+        health,
+        Offers(),
+        parking,
+        plain,
+        events,
+        disruptions,
+        admissions,
+        arrivals,
+        wakes,
+        binds,
+        quiet,
+        stranding,
+        repins,
     )
 
 

@@ -80,7 +80,8 @@ class Terms:
         """A term begins as the process does after a restart."""
         one, care = self._starting, self._caring
         for book in (
-            one.wakes, one.parking, one.plain, one.offers, one.repins, care.restarts, care.repairs, one.admissions
+            one.wakes, one.parking, one.plain, one.offers, one.repins,
+            one.arrivals, care.restarts, care.repairs, one.admissions,
         ):  # fmt: skip
             book.forget()
         one.binds.begin_anew()

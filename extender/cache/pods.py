@@ -18,12 +18,12 @@ from scoring.ids import GangKey, JobKey, NodeName, PodUid, ResourceName
 from scoring.model import GangSource, MemberClass, Pod
 from scoring.resources import Resources
 
-_DECIDING = attrgetter(*(name for name in Pod.__dataclass_fields__ if name != "resource_version"))
+_DECIDING = attrgetter(*(name for name in Pod.__dataclass_fields__ if name not in ("resource_version", "refusal")))
 """Everything of a pod that can decide anything."""
 
 
 def same_but_version(one: Pod, other: Pod) -> bool:
-    """Whether two records differ in nothing but the resourceVersion."""
+    """Whether two records differ in nothing but the resourceVersion and words that decide nothing."""
     return bool(_DECIDING(one) == _DECIDING(other))
 
 
@@ -111,7 +111,7 @@ class Pods:
         return replace(pod, member_class=_without(pod.member_class, self._managed))
 
     def refresh(self, pod: Pod) -> bool:
-        """Take over a record that differs from the known one in nothing but the resourceVersion; whether it was one."""
+        """Take over a record that differs from the known one in nothing that can decide; whether it was one."""
         known = self._by_uid.get(pod.uid)
         if known is None or pod.uid in self._assumed or not same_but_version(known, pod):
             return False

@@ -14,6 +14,7 @@ import msgspec
 from extender.convert.constraints import ConstraintParts, claim_names, constraints, unmodelled_constraints
 from extender.convert.decode import NO_RAW, Json, Metadata, Owner, decode, given, seconds
 from extender.convert.groups import group_of
+from extender.convert.refusals import OUR_WORDS, SAYS_NOTHING, refusal_of
 from extender.convert.requests import ContainerResources, PodResources, pod_requests
 from extender.convert.roles import OWN_PREFIX, membership, own_options
 from extender.convert.sharing import shared, shared_tuple
@@ -27,8 +28,6 @@ ADMITTED_ANNOTATION = OWN_PREFIX + "admitted"
 
 The uid makes it worthless in a pod template: only who may patch pods can write one that counts."""
 _WRITTEN_BY_US = frozenset({NUDGE_ANNOTATION.removeprefix(OWN_PREFIX), ADMITTED_ANNOTATION.removeprefix(OWN_PREFIX)})
-_OUR_WORDS = "netgang:"
-"""Every reason for which we refuse begins so."""
 _PHASES = {phase.value: phase for phase in Phase}
 """`status.phase` → phase"""
 _NOTHING: dict[str, str] = {}
@@ -122,6 +121,8 @@ def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
     uid = PodUid(meta.uid or f"{namespace}/{meta.name}")
     admitted_to = _admitted_to(annotations, uid) if annotations and not spec.node_name else None
     gates = shared_tuple(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else ()
+    waits = group is not None and not spec.node_name and not gates
+    words = refusal_of(given(status.conditions)) if waits else SAYS_NOTHING
     return Pod(
         uid=uid,
         namespace=Namespace(namespace),
@@ -140,6 +141,8 @@ def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
         unmodelled=unmodelled_constraints(bytes(raw)) if GATE in gates else (),
         admitted_to=admitted_to,
         unschedulable=admitted_to is not None and not gates and _unschedulable(status),
+        refusal=words.text,
+        obstacle=words.obstacle,
         group=group,
         job=place.job,
         owner=_controller(meta.owner_references) if group is not None and meta.owner_references else None,
@@ -230,7 +233,7 @@ def _unschedulable(status: _Status) -> bool:
         one.type == "PodScheduled"
         and one.status == "False"
         and one.reason == "Unschedulable"
-        and _OUR_WORDS not in (one.message or "")
+        and OUR_WORDS not in (one.message or "")
         for one in decode(_conditions, raw, what="status.conditions")
     )
 

@@ -23,6 +23,7 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, MemberClass, Pod
 from scoring.plan import Admission, Plan
 from scoring.quorum import quorum_of
+from scoring.reasons import Reason
 from scoring.recheck import members_without_room
 from scoring.snapshot import Commitment, Snapshot
 
@@ -197,6 +198,8 @@ class Admissions:
                 del self._open[key]
             elif now_s >= opened.until_s and not any(pod.uid in at_bind for pod in gang.pending):
                 self._lapse(gang)
+            elif any(pod.obstacle for pod in gang.pending) and self._is_incomplete(key):
+                self._close(key)  # it lapses at once and need not back off: the plan has no place for it until then
             else:
                 self._drop_refused_places(gang, at_bind, now_s)
         self._sent = {uid: since_s for uid, since_s in self._sent.items() if now_s - since_s < RESEND_S}
@@ -266,10 +269,17 @@ class Admissions:
         return self._lister[2]
 
     def _lapse(self, gang: Gang) -> None:
-        del self._open[gang.key]
-        self._cache.clear_commitment(gang.key)
+        self._close(gang.key)
         if not quorum_of(gang).started:  # members beyond the minimum only lose their room
-            self._lapses.lapsed(gang.key)
+            self._lapses.lapsed(gang.key, silent=True)
+
+    def _close(self, key: GangKey) -> None:
+        del self._open[key]
+        self._cache.clear_commitment(key)
+
+    def _is_incomplete(self, key: GangKey) -> bool:
+        waiting = self._planner.current.waiting.get(key)
+        return waiting is not None and waiting.reason is Reason.INCOMPLETE
 
     def _drop_refused_places(self, gang: Gang, at_bind: frozenset[PodUid], now_s: float) -> None:
         """Other filters may refuse all listed nodes before kube-scheduler asks us (S6): believed after a while."""

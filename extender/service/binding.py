@@ -149,6 +149,10 @@ class Binds:
         """Members that kube-scheduler has brought to bind and that are not bound yet."""
         return frozenset(uid for state in self._states.values() for uid in (*state.held, *state.posting))
 
+    def asked(self, gang: GangKey) -> None:
+        """kube-scheduler asks /filter about a member."""
+        self._lapses.asked(gang)
+
     def too_few_live(self, gang: Gang) -> bool:
         """Whether so many members are on lost nodes that the rest cannot start, whatever is planned for them (S12)."""
         lost = self._health.lost_of(gang)

@@ -10,6 +10,7 @@ from extender.cache import ClusterCache
 from extender.controller.wakes import Wakes
 from extender.ports import Clock
 from extender.service.admission import Admissions
+from extender.service.arrivals import Arrivals
 from extender.service.binding import Binds
 from extender.service.health import NodeHealth
 from extender.service.parking import Parking
@@ -35,6 +36,7 @@ class Housekeeping:
         parking: Parking,
         wakes: Wakes,
         admissions: Admissions,
+        arrivals: Arrivals,
         health: NodeHealth,
         clock: Clock,
         *,
@@ -47,6 +49,7 @@ class Housekeeping:
         self._parking = parking
         self._wakes = wakes
         self._admissions = admissions
+        self._arrivals = arrivals
         self._health = health
         self._clock = clock
         self._acting = acting
@@ -93,6 +96,8 @@ class Housekeeping:
         self._binds.reconcile(self._binds.gangs_under_way() | self._admissions.open)
         yield
         self._admissions.tidy(self._binds.at_bind())
+        yield
+        self._arrivals.tidy(self._binds.at_bind(), elsewhere=self._admissions.open)
         for look in self._also:
             yield
             yield from look() or ()

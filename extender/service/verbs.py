@@ -187,6 +187,8 @@ class Verbs:
         if pod.node is not None:  # bound already, and kube-scheduler is a moment behind
             return Passed([pod.node]) if pod.node in asked else Refused(Reason.OTHER_NODE_PLANNED)
         now_s = self._clock.monotonic_s()
+        if not args.debug:
+            self._binds.asked(gang.key)
         node = self._cache.committed_node(gang.key, pod.uid)
         plan = self._planner.plan_for(gang) if node is None else self._planner.current
         node = node or plan.node_of.get(pod.uid)

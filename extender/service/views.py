@@ -56,6 +56,7 @@ class Views:
         what_ifs: WhatIfs | None = None,
         circumstances: Callable[[Gang], Awaitable[tuple[Note, ...]]] | None = None,
         nodes_asked: Callable[[GangKey], Note | None] | None = None,
+        expected_for_s: Callable[[GangKey], float | None] = lambda _: None,
     ) -> None:
         self._cache = cache
         self._planner = planner
@@ -71,6 +72,8 @@ class Views:
         """What an autoscaler was asked for a gang; `None`: none is asked"""
         self._what_ifs = what_ifs
         """Finds out what would let a gang in; `None`: nobody does"""
+        self._expected_for_s = expected_for_s
+        """How long an admitted gang without gates still has to come to bind; `None`: it is not expected"""
         self._preemption_blocked = preemption_blocked
         """Why a gang that would make room for this one stays"""
         self._leadership = leadership
@@ -136,7 +139,8 @@ class Views:
             document = explain_document(explanation)
             document["being_admitted"] = self._admissions.keeps(gang.key)
             document["admission_refused"] = self._admissions.refusal(gang.key)
-            document["admission_lapses_in_s"] = self._admissions.lapses_in_s(gang.key)
+            lapses_in_s = self._admissions.lapses_in_s(gang.key)
+            document["admission_lapses_in_s"] = self._expected_for_s(gang.key) if lapses_in_s is None else lapses_in_s
             document["preemption"] = preemption_document(snapshot, gang.key, blocked=self._preemption_blocked(gang.key))
             document["repair"] = self._repair(gang.key)
         if pod is not None:
@@ -148,7 +152,9 @@ class Views:
         state = self._binds.state(gang)
         held = tuple(state.held) if state is not None else ()
         asked = self._nodes_asked(gang) if self._nodes_asked is not None else None
-        return Around(held, self._decisions(gang), notes, asked)
+        members = (self._cache.pod(pod.uid) for pod in known.pending) if (known := self._cache.gang(gang)) else ()
+        refusals = {pod.uid: pod.refusal for pod in members if pod is not None and pod.refusal}
+        return Around(held, self._decisions(gang), notes, refusals=refusals, nodes_asked=asked)
 
     def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Document:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""

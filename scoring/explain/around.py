@@ -4,8 +4,8 @@ Why an argument and not a look: the explanation is a function of what it is give
 same circumstances always say the same, in the service, from a file and in a replay.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from scoring.ids import PodUid
@@ -54,6 +54,8 @@ class Around:
     """The last ones, newest first."""
     notes: tuple[Note, ...] = ()
     """Quotas, deadlines and budgets that were read, and those that could not be."""
+    refusals: Mapping[PodUid, str] = field(default_factory=dict)
+    """Waiting member → why kube-scheduler did not place it, in its own words; not those that we refused."""
     nodes_asked: Note | None = None
     """What an autoscaler was asked for the gang, and what it said; `None`: none is asked."""
 
@@ -87,7 +89,8 @@ def notes_of(
             "kube-scheduler calls unschedulable"
         )
         notes.append(Note(Topic.AUTOSCALER, text))
-    if waiting is not None and waiting.reason is Reason.INCOMPLETE and not foreign:
+    unable = any(pod.obstacle for pod in gang.pending)
+    if waiting is not None and waiting.reason is Reason.INCOMPLETE and not foreign and not unable:
         text = (
             "if its owner cannot make the missing pods, a ResourceQuota may forbid it: the owner's events say so "
             "(kubectl describe)"

@@ -124,7 +124,7 @@ def explain_in_steps(
 
 
 def _missing(ask: Ask) -> Missing:
-    least, known = ask.gang.min_member, ask.alive + len(ask.gated)
+    least, known = ask.gang.min_member, ask.alive + len(ask.unable)
     return Missing(max(least - known, 0), ask.incomplete or "")
 
 
@@ -159,7 +159,11 @@ def _member(plan: Plan, ask: Ask, around: Around) -> list[MemberState]:
             state = "gated" if pod.gates else "pending"
             if pod.foreign_gates:
                 why = f"others have not removed scheduling gate {', '.join(pod.foreign_gates)}"
+            elif pod.obstacle:
+                why = f"kube-scheduler places it on no node: {pod.obstacle}"
             elif pod.uid in beyond:
                 why = "it is beyond the minimum, and starts when there is room"
+        if not why and pod.uid in around.refusals:
+            why = f"kube-scheduler said last: {around.refusals[pod.uid]}"
         states.append(MemberState(pod.name, pod.uid, pod.role, state, pod.node or planned, why))
     return states

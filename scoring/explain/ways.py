@@ -27,6 +27,7 @@ from scoring.what_if import (
     AddPods,
     Change,
     ClockAdvances,
+    ForgetRefusals,
     JobEnds,
     MendGroup,
     OpenGates,
@@ -74,15 +75,17 @@ def next_step(
 
 
 def _more_members(ask: Ask) -> list[Change]:
-    """The pods that are missing, or the gates before those that are there."""
+    """The pods that are missing, and what keeps those from coming that are there."""
     gang = ask.gang
-    missing = gang.min_member - ask.alive - len(ask.gated)
+    mended: list[Change] = [OpenGates(gang.key)] if any(pod.foreign_gates for pod in ask.unable) else []
+    mended += [ForgetRefusals(gang.key)] if any(pod.obstacle for pod in ask.unable) else []
+    missing = gang.min_member - ask.alive - len(ask.unable)
     if missing <= 0:
-        return [OpenGates(gang.key)]
+        return mended
     namespace, _, name = gang.key.partition("/")
     changes: list[Change] = [AddPods(namespace_of(gang), name, missing, gang=name)]
     assert namespace == namespace_of(gang)
-    return [*changes, OpenGates(gang.key)] if ask.gated else changes
+    return [*changes, *mended]
 
 
 def _larger_share(run: Run, plan: Plan, ask: Ask, before: Sequence[Change], *, rounds: int) -> Steps[list[Change]]:

@@ -2,8 +2,9 @@
 
 Rule (S8, S9): the minimum set is every ps and chief, then workers by ascending index; members that run count for it,
 and a gang that reached quorum is never held back again: its further members are `more`. Pods behind somebody else's
-scheduling gate cannot come now: no room is kept for them, and a gang that needs one of them is incomplete (S5); our own
-gate goes when the gang is admitted. Members on nodes that are gone count no more (S12).
+scheduling gate cannot come now, nor can those that kube-scheduler places on no node whatever we plan, because a volume
+claim does not exist, say: no room is kept for them, and a gang that needs one of them is incomplete (docs/safety.md S5,
+S25); our own gate goes when the gang is admitted. Members on nodes that are gone count no more (S12).
 """
 
 from collections.abc import Iterable
@@ -34,10 +35,10 @@ class Ask:
     """No ps: workers exchange with each other; with a ps they exchange with it (DESIGN §4)."""
     alive: int
     """Members that count or may come to count now; below min-available the gang is incomplete."""
-    gated: tuple[Pod, ...] = ()
-    """Pending members behind a scheduling gate that is not ours."""
+    unable: tuple[Pod, ...] = ()
+    """Pending members that cannot come now: behind a scheduling gate that is not ours, or with an obstacle."""
     blocked: bool = False
-    """The minimum set needs one of `gated`."""
+    """The minimum set needs one of `unable`."""
     lost: frozenset[NodeName] = frozenset()
     """Nodes of members that are not in the cluster any more."""
 
@@ -54,23 +55,26 @@ class Ask:
     @property
     def incomplete(self) -> str | None:
         """Why the gang cannot reach its minimum with the pods there are, for people; `None`: it can."""
-        least, known = self.gang.min_member, self.alive + len(self.gated)
+        least, known = self.gang.min_member, self.alive + len(self.unable)
         if known < least:
             lost = f", beside those on {', '.join(sorted(self.lost))}, which is gone" if self.lost else ""
             return f"{known} of {least} pods exist{lost}"
         if not self.blocked:
             return None
-        others = f" (and {len(self.gated) - 1} more pods)" if len(self.gated) > 1 else ""
-        return f"pod {self.gated[0].key}{others} waits for scheduling gate {', '.join(self.gated[0].foreign_gates)}"
+        first, more = self.unable[0], len(self.unable) - 1
+        others = f" (and {more} more pods)" if more else ""
+        if first.foreign_gates:
+            return f"pod {first.key}{others} waits for scheduling gate {', '.join(first.foreign_gates)}"
+        return f"kube-scheduler places pod {first.key}{others} on no node: {first.obstacle}"
 
 
 def ask_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> Ask:
     """Derive the wish of `gang`; `lost` are its members' nodes that are gone. Cost: O(n log n) in members."""
     pending = gang.pending
-    gated = tuple([pod for pod in pending if pod.gates and pod.foreign_gates])
-    blocked = _blocked(gang, gated, lost) if gated else False
-    if gated and not blocked:
-        stuck = {pod.uid for pod in gated}
+    unable = tuple([pod for pod in pending if pod.obstacle or (pod.gates and pod.foreign_gates)])
+    blocked = _blocked(gang, unable, lost) if unable else False
+    if unable and not blocked:
+        stuck = {pod.uid for pod in unable}
         able = replace(gang, members=tuple(pod for pod in gang.members if pod.uid not in stuck))
         able_ones = able.pending
     else:
@@ -92,17 +96,17 @@ def ask_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset(
         more=_by_class(more),
         siblings=tuple(siblings),
         all_reduce=not any(pod.member_class.role is Role.PS for pod in gang.members),
-        alive=len(placed) + len(pending) - len(gated),
-        gated=gated,
+        alive=len(placed) + len(pending) - len(unable),
+        unable=unable,
         blocked=blocked,
         lost=lost,
     )
 
 
-def _blocked(gang: Gang, gated: tuple[Pod, ...], lost: frozenset[NodeName]) -> bool:
-    """Whether quorum cannot be reached without the gated members: too few others, or a known role's minimum set."""
+def _blocked(gang: Gang, unable: tuple[Pod, ...], lost: frozenset[NodeName]) -> bool:
+    """Whether quorum cannot be reached without these members: too few others, or a known role's minimum set."""
     quorum = quorum_of(gang, lost_nodes=lost)
-    return not quorum.reached_by(quorum.live - {pod.uid for pod in gated})
+    return not quorum.reached_by(quorum.live - {pod.uid for pod in unable})
 
 
 def _by_class(pods: Iterable[Pod]) -> ByClass:

@@ -46,7 +46,7 @@ def refused_at_once(run: Run, ask: Ask, *, now_s: float) -> Refused | None:
     if incomplete is not None:
         return Refused(Reason.INCOMPLETE, incomplete)
     until_s = run.snapshot.backing_off_until_s.get(gang.key)
-    if until_s is not None and until_s > now_s and not ask.siblings:
+    if until_s is not None and until_s > now_s and not ask.partial:
         return Refused(Reason.BACKING_OFF, f"for another {until_s - now_s:.0f} s")
     return None
 

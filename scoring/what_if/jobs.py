@@ -142,6 +142,7 @@ def mend(draft: Draft, change: OpenGates | MendGroup | ForgetRefusals, number: i
         case ForgetRefusals():
             for pod in gang.members:
                 draft.exclusions.pop(pod.member_class, None)
+            draft.put_gang(replace(gang, members=tuple(replace(pod, obstacle="") for pod in gang.members)))
     return None
 
 

@@ -271,7 +271,7 @@ def test_rare_parts_are_shown() -> None:
         text = "\n".join(shown("explain", JOB, "--server", server.url))
     for part in (
         "waited 65 s, STARVING in 3 min",
-        "it is being let in, and has 42 s to come to bind",
+        "it is admitted, and has 42 s to come to bind",
         "the API server refused to let it in: no",
         "ahead of it wait a/1, a/2",
         "ahead of it were given room: a/9",

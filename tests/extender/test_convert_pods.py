@@ -239,3 +239,37 @@ UNMODELLED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
 def test_unmodelled_constraints(names: tuple[str, ...], spec: dict[str, Any]) -> None:
     """Fields by which kube-scheduler may refuse more than we model are told by name."""
     assert names == unmodelled_constraints(json.dumps({"metadata": {"name": "p"}, "spec": spec}).encode())
+
+
+CLAIM = '0/3 nodes are available: persistentvolumeclaim "x" not found.'
+VOLUME = "0/3 nodes are available: 3 node(s) had volume node affinity conflict."
+TWO = "0/3 nodes are available: node(s) didn't satisfy plugin(s) [NodeAffinity VolumeBinding] simultaneously."
+LONG = f"0/3 nodes are available: claim {'x' * 400}"
+REFUSALS = {
+    # case: (what is said, what holds whatever the node; message)
+    "the claim is missing": (CLAIM, 'persistentvolumeclaim "x" not found', CLAIM),
+    "and no pod to preempt": (CLAIM, 'persistentvolumeclaim "x" not found', f"{CLAIM} preemption: 0/3 nodes."),
+    "each node has its fault": (VOLUME, "", VOLUME),
+    "two filters leave no node": (TWO, "", TWO),
+    "there are no nodes": ("no nodes available to schedule pods", "", "no nodes available to schedule pods"),
+    "we refused it": ("", "", "0/3 nodes are available: 3 netgang: the gang is about to be planned."),
+    "too long": (LONG[:299] + "…", LONG[25:324] + "…", LONG),
+    "nothing": ("", "", ""),
+}
+
+
+@pytest.mark.parametrize(("text", "obstacle", "message"), REFUSALS.values(), ids=REFUSALS)
+def test_why_kube_scheduler_did_not_place_a_member(text: str, obstacle: str, message: str) -> None:
+    """Its own words without what preemption would do, bounded; a PreFilter's words hold whatever the node."""
+    labels = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    waits = read({"labels": labels}, conditions=[{"type": "Ready", "status": "False"}, said])
+    assert (text, obstacle) == (waits.refusal, waits.obstacle)
+    for other in (
+        read({"labels": labels}, {"nodeName": "n1"}, conditions=[said]),
+        read({"labels": labels}, {"schedulingGates": [{"name": "x"}]}, conditions=[said]),
+        read(conditions=[said]),
+        read({"labels": labels}, conditions=[said | {"status": "True"}]),
+        read({"labels": labels}, conditions=[]),
+    ):
+        assert (other.refusal, other.obstacle) == ("", "")

@@ -134,6 +134,12 @@ def test_pods_that_are_missing() -> None:
     assert told.suggestions[0].text.startswith("2 more pods of default/g")
 
 
+def test_members_that_kube_scheduler_places_nowhere() -> None:
+    """Their claim does not exist: that kube-scheduler accepts them is what is missing, and room besides."""
+    lacks = gang("g", 2, obstacle="claim x not found")
+    assert texts(lacks) == ["kube-scheduler's own filters accept the nodes for default/g again"]
+
+
 def test_gates_of_others() -> None:
     """Said first, and room only if that is missing too."""
     gated = gang("g", 2, gates=("example.com/wait",))

@@ -251,12 +251,13 @@ def test_policy_share_and_annotations() -> None:
 
 def test_obstacles_of_a_gang() -> None:
     """Others' gates, contradictions and learned refusals can be supposed away."""
-    gated = gang("g", members=[pod("g-0", gang="g", gates=("netgang.io/gang", "x/y"))])
+    gated = gang("g", members=[pod("g-0", gang="g", gates=("netgang.io/gang", "x/y"), obstacle="no claim")])
     broken = replace(gated, problem=Reason.MIXED_SCHEDULERS, problem_detail="x", own=False)
     of = base(broken, exclusions={gated.members[0].member_class: frozenset({NodeName("a1")})})
     after = supposed(OpenGates(broken.key), MendGroup(broken.key), ForgetRefusals(broken.key), of=of).snapshot
     made = after.gangs[broken.key]
     assert (made.members[0].gates, made.problem, made.own, after.exclusions) == (("netgang.io/gang",), None, True, {})
+    assert made.members[0].obstacle == ""
 
 
 MISFITS = {  # case: (field, part of the reason, change)
