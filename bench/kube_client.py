@@ -63,6 +63,9 @@ class _Keep:
     def delete(self, key: str) -> None:
         self.items.pop(key.rpartition("/")[2], None)
 
+    def key(self, item: _Metadata) -> str:
+        return item.name
+
 
 def _reduce(raw: bytes) -> _Metadata:
     return msgspec.json.decode(raw, type=_Pod).metadata

@@ -8,7 +8,8 @@ NetgangError
 │   ├── ConflictError       409: read again, then decide again; never repeat blindly
 │   └── NotFoundError       404: the object (or its kind) does not exist
 ├── ApiUnavailableError     the API server could not be reached, or broke off; the outcome is unknown
-│   └── NotAnnouncedError   the Event that must come first was not confirmed: what it announces was not done
+│   ├── NotAnnouncedError   the Event that must come first was not confirmed: what it announces was not done
+│   └── TooLongError        what it began to send is longer than we take: ask for less
 ├── NotOursError            a bug of ours: pods of another scheduler were about to be taken away, and were not
 └── NetworkSourceError      a source of measurements failed: keep the last data, let it age, show it in /readyz
 """
@@ -58,6 +59,10 @@ class NotAnnouncedError(ApiUnavailableError):
 
 class NotOursError(NetgangError):
     """A decision would have taken away a pod that is not ours (docs/safety.md S1): nothing was done."""
+
+
+class TooLongError(ApiUnavailableError):
+    """The answer is longer than we take, so it was not read to its end: ask for less."""
 
 
 class NetworkSourceError(NetgangError):

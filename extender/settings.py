@@ -195,6 +195,11 @@ class Settings(BaseSettings):
     """Largest request body that is read. Names of 15,000 nodes take 1 MB; 32 MiB hold 2,000 whole Node objects."""
     max_held_binds: int = Field(default=4096, ge=1)
     """Most binds held at one time, each an open connection; further ones fail at once and are tried again."""
+    stale_s: float = Field(default=300.0, ge=180.0, allow_inf_nan=False)
+    """Age of the last word from the API server about nodes, pods or PodGroups from which `/readyz` says no.
+
+    Default 300: an idle watch brings a bookmark about once a minute; one that was silent for 120 s is opened again, and
+    has then three minutes to bring its first. Below 180 an idle cluster could look stale."""
     node_lost_s: Positive = 60.0
     """How long a node may be not ready before its members stop counting."""
     admit_to: AdmitTo = AdmitTo.NODES

@@ -74,6 +74,15 @@ class Telemetry:
         self._record_lost = self._counter("record_lost", "Decisions not kept for replay", [])
         self._relists = self._counter("relists", "Full lists of a watched kind, such as pods", ["kind"])
         self._watch_errors = self._counter("watch_errors", "Watches of a kind that ended with an error", ["kind"])
+        self._unreadable_readings = self._counter(
+            "unreadable", "Readings of objects of a kind that failed; such an object is left out", ["kind"]
+        )
+        self._unreadable_objects = self._gauge(
+            "unreadable_objects", "Objects of a kind that cannot be read now, of at most 1,000 remembered", ["kind"]
+        )
+        self._contact_age = self._gauge(
+            "watch_contact_age_seconds", "Since the API server last said something about a kind", ["kind"]
+        )
         self._network_pairs = self._gauge(
             "network_pairs",
             "Directed pairs of endpoints; metric: loss, delay, throughput; state: fresh, fading, expired, unknown",
@@ -222,6 +231,15 @@ class Telemetry:
     def watch_failed(self, kind: str) -> None:
         """Count a watch that ended with an error."""
         self._watch_errors.labels(kind).inc()
+
+    def unreadable(self, kind: str, *, readings: int, objects: int) -> None:
+        """Count readings that failed since the last call, and set how many objects cannot be read now."""
+        self._unreadable_readings.labels(kind).inc(readings)
+        self._unreadable_objects.labels(kind).set(objects)
+
+    def contact(self, kind: str, *, age_s: float) -> None:
+        """Set how long the API server has said nothing about a watched kind."""
+        self._contact_age.labels(kind).set(age_s)
 
     def network_pairs(self, metric: str, *, fresh: int, fading: int, expired: int) -> None:
         """Set the number of directed pairs of endpoints with a value of a metric of the network, by its age."""

@@ -28,25 +28,38 @@ _SUFFIX: Mapping[str, Decimal] = {
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:(?P<suffix>n|u|m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)|[eE](?P<exponent>[+-]?\d{1,3}))?"
 )
-_LARGEST = 2**62
-"""Amounts are kept below the range of int64, with room to add two; more is not a machine that exists."""
+LARGEST = 2**62 - 1
+"""Amounts are kept in the range of int64, with room to add two; more is not a machine that exists."""
+QUANTITY_CHARS = 64
+"""Longest text that is read as a quantity; the API server writes less than half of it."""
+NAME_CHARS = 317
+"""Longest name of a resource: a domain of 253 characters and a name of 63 (Kubernetes' qualified names)."""
+MOST_RESOURCES = 64
+"""Most resources of which one object may have any; nodes with a dozen are rare."""
+_SHOWN_CHARS = 40
 
 
-@lru_cache(maxsize=8192)
 def parse_quantity(text: str, *, millis: bool = False) -> int:
     """Read a Kubernetes quantity as whole units, or as thousandths with `millis`; fractions round up.
 
-    Raises ValueError when `text` is not a quantity or is beyond ±2⁶². Source: Kubernetes API conventions, Quantity.
+    More than ±`LARGEST` counts as that much, as the API server does with what it cannot count; so a limit that nobody
+    reaches makes no pod unreadable. Raises ValueError when `text` is not a quantity; one that is longer than any
+    quantity is not looked at, nor remembered (docs/safety.md S21). Source: Kubernetes API conventions, Quantity.
 
     >>> [parse_quantity(q, millis=True) for q in ("1500m", "1.5", "15e-1")]
     [1500, 1500, 1500]
     >>> parse_quantity("0.5m", millis=True), parse_quantity("1Gi"), parse_quantity("1n")
     (1, 1073741824, 1)
-    >>> parse_quantity("12E"), parse_quantity("12E0")
-    Traceback (most recent call last):
-    ...
-    ValueError: quantity '12E' is too large
+    >>> parse_quantity("12E") == LARGEST, parse_quantity("12E0")
+    (True, 12)
     """
+    if len(text) > QUANTITY_CHARS:
+        raise ValueError(f"{text[:_SHOWN_CHARS]!r}… is not a quantity such as 500m, 2 or 4Gi: too long")
+    return _parsed(text, millis)
+
+
+@lru_cache(maxsize=8192)
+def _parsed(text: str, millis: bool) -> int:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a quantity such as 500m, 2 or 4Gi")
@@ -57,8 +70,8 @@ def parse_quantity(text: str, *, millis: bool = False) -> int:
         value *= _SUFFIX[match["suffix"] or ""]
     if millis:
         value *= 1000
-    if abs(value) >= _LARGEST:
-        raise ValueError(f"quantity {text!r} is too large")
+    if abs(value) >= LARGEST:
+        return LARGEST if value > 0 else -LARGEST
     return int(value.to_integral_value(rounding=ROUND_CEILING))
 
 
@@ -91,11 +104,16 @@ class Resources:
         """
         amounts: dict[ResourceName, int] = {}
         for name, quantity in quantities.items():
+            if len(name) > NAME_CHARS:
+                raise ValueError(f"{name[:_SHOWN_CHARS]}… is not the name of a resource: too long")
             try:
                 amounts[ResourceName(name)] = amount(name, quantity)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
-        return cls.of(amounts)
+        found = cls.of(amounts)
+        if len(found.items) > MOST_RESOURCES:
+            raise ValueError(f"more than {MOST_RESOURCES} resources")
+        return found
 
     def get(self, name: ResourceName) -> int:
         """Amount of `name`, 0 when it is not there."""

@@ -54,6 +54,9 @@ class Views(Protocol):
     async def explain_in_turns(self, namespace: str, name: str) -> Document | None:
         """The same and what would let it in, while others have their turns."""
 
+    def unreadable(self, namespace: str, name: str) -> str | None:
+        """What is wrong with objects of that name that cannot be read; None if there are none."""
+
     def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Document:
         """The network as the planner sees it: sources, endpoints, and values between the first nodes of a zone or all.
 
@@ -128,7 +131,8 @@ def _documents(views: Views) -> APIRouter:
     async def explain(namespace: Annotated[str, _NAME], name: Annotated[str, _NAME]) -> Response:
         document = await views.explain_in_turns(namespace, name)
         if document is None:
-            return problem_response(HTTPStatus.NOT_FOUND, f"no gang or pod {namespace}/{name} is known")
+            why = views.unreadable(namespace, name) or f"no gang or pod {namespace}/{name} is known"
+            return problem_response(HTTPStatus.NOT_FOUND, why)
         return _json(document)
 
     @router.get("/network", summary="The network as the planner sees it")

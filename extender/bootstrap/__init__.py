@@ -19,6 +19,7 @@ from extender.bootstrap.network import closing, sources_of
 from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
+from extender.cache.unreadable import UnreadableObjects
 from extender.candidacy import Candidacy, candidacy
 from extender.clock import SystemClock
 from extender.clusterfile import ClusterFile, read_cluster
@@ -78,13 +79,18 @@ def following(
     """
     cache = empty_cache(settings)
     groups = SeenGroups(cache.pod_groups)
-    comeback = Comeback()
+    comeback, unreadable = Comeback(), UnreadableObjects()
     follow = partial(Reflector, api, clock=clock, rng=rng, comeback=comeback)
     to_node = partial(node_from_json, zone_label=settings.zone_label)
     reflectors: dict[str, Reflector[Any]] = {
-        "nodes": follow(path=NODES, reduce=to_node, sink=cache.nodes),
-        "pods": follow(path=PODS, reduce=pod_from_json, sink=cache.pods),
-        "podgroups": follow(path=POD_GROUPS, reduce=seen_pod_group_from_json, sink=groups),
+        "nodes": follow(path=NODES, reduce=to_node, sink=cache.nodes, unreadable=unreadable.of("v1", "Node")),
+        "pods": follow(path=PODS, reduce=pod_from_json, sink=cache.pods, unreadable=unreadable.of("v1", "Pod")),
+        "podgroups": follow(
+            path=POD_GROUPS,
+            reduce=seen_pod_group_from_json,
+            sink=groups,
+            unreadable=unreadable.of("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
+        ),
     }
     return assemble(
         settings,
@@ -94,11 +100,12 @@ def following(
         rng,
         reflectors=reflectors,
         groups=groups,
+        unreadable=unreadable,
         sources=sources,
         reviews=reviews,
         stands=stands,
         heard=comeback.heard,
-        feeds=feeds_of(settings, follow),
+        feeds=feeds_of(settings, follow, unreadable),
     )
 
 

@@ -88,6 +88,10 @@ def answering_of(
     def sync() -> dict[str, dict[str, Any]]:
         return {name: asdict(reflector.status()) for name, reflector in common.reflectors.items()}
 
+    def followed() -> dict[str, dict[str, Any]]:
+        feeds = common.feeds.reflectors if common.feeds is not None else {}
+        return sync() | {name: asdict(reflector.status()) for name, reflector in feeds.items()}
+
     def network() -> NetworkStatus | None:
         return refresh.status() if refresh is not None else None
 
@@ -105,6 +109,8 @@ def answering_of(
         decisions=common.past.of,
         what_ifs=what_ifs,
         circumstances=Circumstances(cache, common.api, clock).notes,
+        unreadable=caring.unreadable,
+        stale_s=settings.stale_s,
         nodes_asked=caring.provisioning.note if caring.provisioning is not None else None,
         expected_for_s=starting.arrivals.expected_for_s,
     )
@@ -124,7 +130,7 @@ def answering_of(
         )
     )
     tasks: dict[str, Callable[[], Any]] = {
-        "reporting": Reporting(common.telemetry, sync=sync, network=network).run,
+        "reporting": Reporting(common.telemetry, sync=followed, network=network).run,
         "page": page.feed.run,
     }
     recorder = recorder_of(settings, planner, starting.binds, common.telemetry)

@@ -19,6 +19,7 @@ from extender.bootstrap.starting import Starting, starting_of
 from extender.bootstrap.terms import Terms, tasks_of
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
+from extender.cache.unreadable import UnreadableObjects
 from extender.candidacy import Candidacy
 from extender.kube.reflector import Reflector
 from extender.network.refresh import NetworkRefresh, Polled
@@ -40,6 +41,7 @@ def assemble(
     reflectors: Mapping[str, Reflector[Any]],
     sources: Sequence[Polled],
     groups: SeenGroups | None = None,
+    unreadable: UnreadableObjects | None = None,
     callers: Callers = Callers.SCHEDULER_AND_CURL,
     reviews: Reviews | None = None,
     stands: Candidacy | None = None,
@@ -50,7 +52,17 @@ def assemble(
 
     With `stands` it acts only while it leads; `heard` is called when the API server answers the election.
     """
-    common = common_of(settings, cache, api, clock, rng, reflectors=reflectors, stands=stands, feeds=feeds)
+    common = common_of(
+        settings,
+        cache,
+        api,
+        clock,
+        rng,
+        reflectors=reflectors,
+        unreadable=unreadable if unreadable is not None else UnreadableObjects(),
+        stands=stands,
+        feeds=feeds,
+    )
     tls = Rotation(settings.tls, clock, common.telemetry) if settings.tls.cert_file is not None else None
     starting = starting_of(common)
     caring = caring_of(common, starting, groups)

@@ -17,6 +17,7 @@ from extender.controller.provisioning import Decides, Provisioning
 from extender.controller.recreation import Recreation
 from extender.controller.repairs import Repairs
 from extender.controller.restarts import Restarts
+from extender.controller.unreadable import UnreadableWords
 from extender.controller.waits import Waits
 from extender.elastic.controller import Elastic
 from extender.elastic.follow import Limits as ElasticLimits
@@ -40,6 +41,7 @@ class Caring:
     elastic: Elastic | None
     reported: Reporting | None
     provisioning: Provisioning | None
+    unreadable: UnreadableWords
     looks: Sequence[Look]
     """In this order"""
 
@@ -117,6 +119,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         quiet=quiet,
         tell=events.tell_of,
     )
+    unreadable = UnreadableWords(common.unreadable, events.tell_of)
     complaints = Complaints(cache, clock, policy, events.tell, groups=groups, tell_of=events.tell_of)
     statuses = GroupStatuses(
         cache,
@@ -147,11 +150,22 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         *([preemptions.look] if preemptions is not None else []),
         *([reported.look] if reported is not None else []),
         complaints.look,
+        unreadable.look,
         statuses.look,
         waits.look,
         Starvation(cache, planner, clock).look,
     ]
-    return Caring(restarts, repairs, preemptions, statuses, elastic, reported, _provisioning_of(common, groups), looks)
+    return Caring(
+        restarts,
+        repairs,
+        preemptions,
+        statuses,
+        elastic,
+        reported,
+        _provisioning_of(common, groups),
+        unreadable,
+        looks,
+    )
 
 
 def _provisioning_of(common: Common, groups: SeenGroups) -> Provisioning | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from extender.bootstrap.elastic import Feeds
 from extender.cache import ClusterCache
+from extender.cache.unreadable import UnreadableObjects
 from extender.candidacy import Candidacy
 from extender.decision_log import Decision, DecisionLog
 from extender.kube.reflector import Reflector
@@ -40,6 +41,7 @@ class Common:
     past: Past
     reflectors: Mapping[str, Reflector[Any]]
     """name → what keeps the cache; the caller does where there are none"""
+    unreadable: UnreadableObjects
     feeds: Feeds | None
     leadership: Leadership | None
     """Our part in the election; `None`: there is none, and we act"""
@@ -64,6 +66,7 @@ def common_of(
     rng: random.Random,
     *,
     reflectors: Mapping[str, Reflector[Any]],
+    unreadable: UnreadableObjects,
     stands: Candidacy | None,
     feeds: Feeds | None,
 ) -> Common:
@@ -93,6 +96,7 @@ def common_of(
         recent=recent,
         past=past,
         reflectors=reflectors,
+        unreadable=unreadable,
         feeds=feeds,
         leadership=leadership,
         fenced=fenced,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from extender.cache.unreadable import UnreadableObjects
 from extender.elastic.jobs import Autoscalers, Jobs, reduce_by, target_from_json
 from extender.elastic.kinds import KINDS, TRAIN_JOB, Kind, kinds_with
 from extender.kube.calls import AUTOSCALERS, Resource
@@ -58,19 +59,25 @@ class Feeds:
         return sum(reflector.status().relists for reflector in self.reflectors.values())
 
 
-def feeds_of(settings: Settings, follow: Follow) -> Feeds | None:
+def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects) -> Feeds | None:
     """Reflectors for every kind that we know; `None`: elastic jobs are switched off."""
     if not settings.elastic.enabled:
         return None
     kinds, jobs, autoscalers = kinds_with(settings.elastic.scale_kinds), Jobs(), Autoscalers()
     reflectors = {
         f"{kind.where.plural}.{kind.where.group}": follow(
-            path=kind.where.collection, reduce=reduce_by(kind), sink=jobs.sink(kind)
+            path=kind.where.collection,
+            reduce=reduce_by(kind),
+            sink=jobs.sink(kind),
+            unreadable=unreadable.of(kind.where.api_version, kind.where.kind),
         )
         for kind in (*kinds.values(), TRAIN_JOB)
     }
     reflectors["horizontalpodautoscalers"] = follow(
-        path=AUTOSCALERS.collection(), reduce=target_from_json, sink=autoscalers
+        path=AUTOSCALERS.collection(),
+        reduce=target_from_json,
+        sink=autoscalers,
+        unreadable=unreadable.of("autoscaling/v2", "HorizontalPodAutoscaler"),
     )
     return Feeds(kinds, jobs, autoscalers, reflectors)
 

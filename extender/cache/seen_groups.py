@@ -47,6 +47,10 @@ class SeenGroups:
         self._others.pop(GangKey(key), None)
         self._decides.delete(key)
 
+    def key(self, item: SeenPodGroup) -> str:
+        """`namespace/name`."""
+        return item.group.key
+
     def replace(self, items: Sequence[SeenPodGroup]) -> None:
         """Hold exactly these from now on. Cost: O(n)."""
         for _ in self.replace_in_steps(items):

@@ -47,6 +47,10 @@ class Sink(Generic[T]):
         if self._drop(key):
             self._cluster.changed()
 
+    def key(self, item: T) -> str:
+        """What the record is called."""
+        return self._key(item)
+
     def replace(self, items: Sequence[T]) -> None:
         """Take over a complete list in one go. Cost: O(n)."""
         for _ in self.replace_in_steps(items, size=max(len(items), 1)):

@@ -71,6 +71,10 @@ class Happening(StrEnum):
     """On a pod of the gang, or on the job.
 
     An annotation is not understood, so the default is used; says which and what is accepted."""
+    UNREADABLE = "Unreadable"
+    """On any object that netgang follows.
+
+    It cannot be read, so it is left out as if it were not there; says what is wrong with it."""
     GANG_WAITING = "GangWaiting"
     """On the PodGroup and one waiting pod.
 
@@ -146,6 +150,7 @@ _ACTIONS: Mapping[Happening, str] = {
     Happening.ADMISSION_REFUSED: "Admit",
     Happening.GANG_INVALID: "Plan",
     Happening.OPTION_IGNORED: "Plan",
+    Happening.UNREADABLE: "Read",
     Happening.GANG_WAITING: "Plan",
     Happening.GANG_STUCK: "Plan",
     Happening.GANG_STARTED: "Bind",

@@ -14,13 +14,14 @@ import msgspec
 
 from extender.convert.decode import Json, Quantities, decode
 from scoring.ids import ResourceName
-from scoring.resources import CPU, PODS, Resources, parse_quantity
+from scoring.resources import CPU, MOST_RESOURCES, NAME_CHARS, PODS, Resources, parse_quantity
 
 Thousandths: TypeAlias = dict[str, int]
 """resource → amount in thousandths of its unit"""
 Ask: TypeAlias = "Callable[[ContainerResources, str], Thousandths]"
 """(container, its field's name) → what it asks"""
-_LARGEST = 2**62
+_LARGEST = 2**52
+"""A pod asks for no more than this of anything, so that the members of a gang add up within int64."""
 
 
 class ContainerResources(NamedTuple):
@@ -71,11 +72,10 @@ def pod_requests(parts: PodResources) -> Resources:
     total.update(_pod_level(parts))
     if parts.overhead:
         _add(total, _read(decode(_quantities, parts.overhead, what="spec.overhead"), "spec.overhead"))
-    amounts = {name: value if name == CPU else -(-value // 1000) for name, value in total.items()}
-    for name, value in amounts.items():
-        if value >= _LARGEST:
-            raise ValueError(f"the requests for {name} add up to more than 2**62")
-    return Resources.of({ResourceName(name): value for name, value in amounts.items()} | {PODS: 1})
+    amounts = {name: value if name == CPU else -(-value // 1000) for name, value in total.items() if value}
+    if len(amounts) > MOST_RESOURCES:
+        raise ValueError(f"requests for more than {MOST_RESOURCES} resources")
+    return Resources.of({ResourceName(name): min(value, _LARGEST) for name, value in amounts.items()} | {PODS: 1})
 
 
 def quantities_in(raw: bytes, *, what: str) -> Thousandths:
@@ -168,6 +168,8 @@ def _in_force(asked: Thousandths, actual: Thousandths, allocated: Thousandths, i
 def _read(quantities: Quantities | None, field: str) -> Thousandths:
     amounts: Thousandths = {}
     for name, quantity in (quantities or {}).items():
+        if len(name) > NAME_CHARS:
+            raise ValueError(f"{field}: a resource's name is longer than {NAME_CHARS} characters")
         try:
             amounts[name] = parse_quantity(str(quantity), millis=True)
         except ValueError as error:

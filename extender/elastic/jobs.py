@@ -46,13 +46,17 @@ class _Sink:
     def replace(self, items: Sequence[Seen]) -> None:
         """See `extender.kube.reflector.Sink`."""
         self._held.clear()
-        self._held.update({f"{one.key.namespace}/{one.key.name}": one for one in items})
+        self._held.update({self.key(one): one for one in items})
         self._jobs.on_change()
 
     def upsert(self, item: Seen) -> None:
         """See `extender.kube.reflector.Sink`."""
-        self._held[f"{item.key.namespace}/{item.key.name}"] = item
+        self._held[self.key(item)] = item
         self._jobs.on_change()
+
+    def key(self, item: Seen) -> str:
+        """See `extender.kube.reflector.Sink`."""
+        return f"{item.key.namespace}/{item.key.name}"
 
     def delete(self, key: str) -> None:
         """See `extender.kube.reflector.Sink`."""
@@ -102,6 +106,10 @@ class Autoscalers:
     def delete(self, key: str) -> None:
         """See `extender.kube.reflector.Sink`."""
         self._keep({name: one for name, one in self._targets.items() if name != key})
+
+    def key(self, item: Target) -> str:
+        """See `extender.kube.reflector.Sink`."""
+        return item.name
 
     def _keep(self, targets: dict[str, Target]) -> None:
         self._targets = targets

@@ -35,6 +35,7 @@ from extender.kube.calls import (
     resource_of,
 )
 from extender.kube.credentials import ApiServer
+from extender.kube.deep import decoded
 from extender.kube.faults import mapped
 from extender.kube.transport import Transport, TransportLimits
 from extender.ports import Binding, Clock, Labelled, Page, WatchEvent
@@ -55,7 +56,8 @@ class ClientLimits:
     evict_s: float = 30.0
     """API servers try a conflicting eviction again for 10 s before they answer 409 (seen at 1.36.3)."""
     list_s: float = 60.0
-    list_bytes: int = 512 * _MIB  # an old API server may ignore `limit` and answer with everything
+    list_bytes: int = 64 * _MIB
+    """A page of 500 objects is mostly a few MiB; tenants can write 1.5 MiB into each, and then pages are smaller."""
     transport: TransportLimits = field(default_factory=TransportLimits)
     bind: BindLimits = field(default_factory=BindLimits)
 
@@ -141,7 +143,7 @@ class KubeClient:
             "GET", url, timeout_s=self._limits.list_s, limit_bytes=self._limits.list_bytes
         )
         with mapped(f"GET {url}"):
-            found = _LIST.decode(body)
+            found = decoded(_LIST, body)
         # bytes() copies each item, so that a kept one does not keep the whole page in memory.
         items = [bytes(raw) for raw in found.items or ()]
         return Page(items, found.metadata.resource_version, found.metadata.continue_token)
@@ -162,7 +164,7 @@ class KubeClient:
         async with aclosing(self._transport.lines(url, open_s=self._limits.request_s)) as lines:
             async for line in lines:
                 with mapped(f"GET {url}"):
-                    event = _EVENT.decode(line)
+                    event = decoded(_EVENT, line)
                 yield WatchEvent(event.type, bytes(event.object))
 
     async def bind(self, binding: Binding) -> None:

@@ -40,6 +40,10 @@ class Answer(msgspec.Struct, frozen=True):
 Outcome: TypeAlias = Answer | OSError
 
 
+class LongAnswerError(ConnectionError):
+    """A successful answer has a body above the limit; the connection was given up for it."""
+
+
 class Connection(asyncio.BufferedProtocol):
     """One open connection; `lost` is called once when it is gone. HEAD is not supported: its answer has no body."""
 
@@ -213,7 +217,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport = None
 
     def _too_long(self) -> None:
-        self._fail(ConnectionError(f"answer longer than {self._limit_bytes} bytes"))
+        self._fail(LongAnswerError(f"answer longer than {self._limit_bytes} bytes"))
 
     def _cut_off(self, cause: Exception | None) -> None:
         begun = "in the middle of" if self._silent_bytes or self._size else "before"

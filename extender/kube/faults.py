@@ -13,7 +13,8 @@ import aiohttp
 import msgspec
 from aiohttp.http_exceptions import HttpProcessingError
 
-from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneError, NotFoundError
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneError, NotFoundError, TooLongError
+from extender.kube.connection import LongAnswerError
 
 _KINDS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
 _MESSAGE_CHARACTERS = 500  # a Status can quote a whole object; logs and answers want a sentence
@@ -69,6 +70,8 @@ def mapped(request: str) -> Iterator[None]:
     """Run one exchange; every failure to get a usable answer leaves as ApiUnavailableError naming `request`."""
     try:
         yield
+    except LongAnswerError as error:
+        raise TooLongError(f"{request}: {error}") from error
     except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError, EOFError, msgspec.MsgspecError) as error:
         raise ApiUnavailableError(f"{request}: {_text(error)}") from error
 

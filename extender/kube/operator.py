@@ -16,6 +16,7 @@ import msgspec
 
 from extender.errors import ApiUnavailableError, NotFoundError
 from extender.kube.credentials import ApiServer
+from extender.kube.deep import decoded
 from extender.kube.faults import mapped
 from extender.kube.session import Session
 from extender.kube.transport import Transport, TransportLimits
@@ -61,7 +62,7 @@ class OperatorApi:
             except NotFoundError:
                 return
             with mapped(f"GET {url}"):
-                page = _PAGES.decode(body)
+                page = decoded(_PAGES, body)
             for item in page.items or ():
                 yield bytes(item)
             token = page.metadata.token
@@ -116,7 +117,7 @@ class OperatorApi:
     @staticmethod
     def _read(body: bytes, what: str) -> Json:
         with mapped(what):
-            return _DOCUMENT.decode(body)
+            return decoded(_DOCUMENT, body)
 
 
 def apart_s(before_s: float, after_s: float, *, told_s: float) -> float:

@@ -6,6 +6,10 @@ Rule: list, then watch from the list's resourceVersion; resume from the last ver
 reader sees half of it, and it is never older than what was seen before. Objects are reduced in slices that give the
 event loop back; resourceVersions are opaque.
 
+No object stops it (docs/safety.md S21): whatever is raised while one is read or taken over makes that object
+unreadable. It is deleted from the sink, noted in a book for people, and the others are followed as if nothing had been;
+a list does not read it better, so none is asked for.
+
 A kind under /apis/ that answers 404 is absent (its CustomResourceDefinition is not installed): that is an empty and
 synced cache, asked again every `absent_s`. A 404 for a core kind is an error like any other.
 """
@@ -17,12 +21,13 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NoReturn, Protocol, TypeVar, runtime_checkable
 
-import msgspec
-
-from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError
+from extender.cache.unreadable import UnreadableKind, words
+from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError, TooLongError
 from extender.kube.backoff import Backoff
 from extender.kube.comeback import Comeback
 from extender.kube.faults import refusal_in_stream
+from extender.kube.heads import Head, head_of
+from extender.kube.portions import SLICE_OBJECTS, PageSize, Slice
 from extender.ports import Clock, ClusterApi, WatchEvent
 from extender.slices import next_slice
 
@@ -31,8 +36,6 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-_SLICE_OBJECTS = 50
-_SLICE_BYTES = 256 * 1024  # about 1 ms of decoding; a slice ends at whichever comes first
 _NAMES_LOGGED = 1000  # names of unreadable objects remembered, so that each is logged once
 
 
@@ -48,6 +51,9 @@ class Sink(Protocol[T_contra]):
     def delete(self, key: str) -> None:
         """Forget the object with this `object_key`; one that is not held is no error."""
 
+    def key(self, item: T_contra) -> str:
+        """The `object_key` of an object."""
+
 
 @runtime_checkable
 class SteppingSink(Sink[T_contra], Protocol[T_contra]):
@@ -55,15 +61,6 @@ class SteppingSink(Sink[T_contra], Protocol[T_contra]):
 
     def replace_in_steps(self, items: Sequence[T_contra]) -> Iterator[None]:
         """Hold exactly these objects once the iterator has ended; readers see the old state until then."""
-
-
-def object_key(namespace: str, name: str) -> str:
-    """What a sink calls an object of its kind: `namespace/name`, for kinds outside namespaces the name.
-
-    >>> object_key("team-a", "w-0"), object_key("", "n1")
-    ('team-a/w-0', 'n1')
-    """
-    return f"{namespace}/{name}" if namespace else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,29 +94,19 @@ class ReflectorStatus:
     events: int
     """Bookmarks included"""
     unreadable: int
+    """How often an object could not be read"""
+    unreadable_now: int
+    """Objects that cannot be read now, of those that are remembered"""
     errors: int
     last_error: str
-
-
-class _Metadata(msgspec.Struct):
-    name: str = ""
-    namespace: str = ""
-    resource_version: str = msgspec.field(name="resourceVersion", default="")
-
-
-class _Object(msgspec.Struct):
-    metadata: _Metadata
-
-
-_OBJECT = msgspec.json.Decoder(_Object)
 
 
 class Reflector(Generic[T]):
     """One kind: `run` keeps `sink` equal to the collection at `path`, as `reduce` sees it.
 
-    `reduce` makes our record of an object's JSON; `None` means that the object is not wanted. ValueError (msgspec's
-    errors are such) means that it cannot be read: it is counted, logged once by name and treated as not wanted, and
-    the others are not affected. An object that becomes unwanted or unreadable is deleted from the sink.
+    `reduce` makes our record of an object's JSON; `None` means that the object is not wanted. Whatever it raises means
+    that the object cannot be read: that is noted in `unreadable`, and logged once by name. An object that becomes
+    unwanted or unreadable is deleted from the sink.
     """
 
     def __init__(
@@ -133,6 +120,7 @@ class Reflector(Generic[T]):
         rng: random.Random,
         options: ReflectorOptions | None = None,
         comeback: Comeback | None = None,
+        unreadable: UnreadableKind | None = None,
     ) -> None:
         self.synced = asyncio.Event()
         """Set once the sink first held the whole collection; never cleared"""
@@ -149,10 +137,12 @@ class Reflector(Generic[T]):
         self._may_be_cached = True  # whether the next list may come from the API server's cache
         self._failures = 0  # in a row
         self._away = False  # whether the last of them found no API server at all
-        self._slice = _Slice()
+        self._slice = Slice()
+        self._page = PageSize(self._options.page)
+        self._book = unreadable if unreadable is not None else UnreadableKind("", "")
         self._absent = False
         self._contact_s: float | None = None
-        self._relists = self._watches = self._events = self._unreadable = self._errors = 0
+        self._relists = self._watches = self._events = self._errors = 0
         self._last_error = ""
         self._logged: set[str] = set()
 
@@ -166,7 +156,8 @@ class Reflector(Generic[T]):
             relists=self._relists,
             watches=self._watches,
             events=self._events,
-            unreadable=self._unreadable,
+            unreadable=self._book.readings,
+            unreadable_now=len(self._book.now),
             errors=self._errors,
             last_error=self._last_error,
         )
@@ -190,13 +181,14 @@ class Reflector(Generic[T]):
             except (ApiError, ApiUnavailableError) as error:
                 await self._wait(error)
             except Exception as error:  # noqa: BLE001 - supervisor: a defect must not end the following of a kind
-                _log.exception("%s: following failed; starting anew", self._path)
+                _log.exception("%s: following failed; starting again", self._path)
                 self._relist = True
                 await self._wait(error)
 
     async def _list(self) -> None:
         """Read the whole collection page by page, then replace the sink's content in one step."""
         items: list[T] = []
+        unreadable: set[str] = set()
         token = ""
         # After a 504 (the API server's cache is behind what we saw, or storage was restored from a backup) the next
         # list is read from storage, which is newest by definition.
@@ -205,13 +197,22 @@ class Reflector(Generic[T]):
         while True:
             try:
                 page = await self._api.list_page(
-                    self._path, limit=self._options.page, continue_token=token, not_older_than=not_older_than
+                    self._path, limit=self._page.objects, continue_token=token, not_older_than=not_older_than
                 )
+            except TooLongError:
+                if self._page.too_long():
+                    continue
+                raise
             except ApiError as error:
                 self._may_be_cached = error.status != 504
                 raise
+            self._page.came(sum(map(len, page.items)))
             for raw in page.items:
-                item = self._reduced(raw)
+                try:
+                    item = self._reduce(raw)
+                except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
+                    unreadable.add(self._cannot_read(head_of(raw), error))
+                    item = None
                 if item is not None:
                     items.append(item)
                 if self._slice.ends(raw):
@@ -219,16 +220,24 @@ class Reflector(Generic[T]):
             token = page.continue_token
             if not token:
                 break
-        if isinstance(self._sink, SteppingSink):
-            for _ in self._sink.replace_in_steps(items):
-                await next_slice()
-        else:
-            self._sink.replace(items)
+        try:
+            await self._replace(items)
+        except Exception as error:  # noqa: BLE001 - one of them cannot be taken over: docs/safety.md S21
+            _log.warning("%s: a list cannot be taken over as a whole: %s", self._path, words(error))
+            await self._replace(await self._takeable(items, unreadable))
+        self._book.keep_only(unreadable)
         self._version = page.resource_version
         self._relist = self._absent = False
         self._relists += 1
         self._heard()
         self.synced.set()
+
+    async def _replace(self, items: Sequence[T]) -> None:
+        if isinstance(self._sink, SteppingSink):
+            for _ in self._sink.replace_in_steps(items):
+                await next_slice()
+        else:
+            self._sink.replace(items)
 
     async def _watch(self) -> None:
         """Follow changes from the last version until the watch ends; raises what it ended with, if not cleanly."""
@@ -265,36 +274,68 @@ class Reflector(Generic[T]):
         """Carry one event over to the sink. Errors: ApiError for an event of type ERROR."""
         if event.type == "ERROR":
             raise refusal_in_stream(event.object)
-        try:
-            metadata = _OBJECT.decode(event.object).metadata
-        except msgspec.MsgspecError as error:
-            self._relist = True  # whatever changed, a list will tell
-            raise ApiUnavailableError(f"{self._path}: watch event cannot be read: {error}") from error
-        if event.type in ("ADDED", "MODIFIED"):
-            item = self._reduced(event.object)
-            if item is not None:
-                self._sink.upsert(item)
-            else:
-                self._sink.delete(_key(metadata))
-        elif event.type == "DELETED":
-            self._sink.delete(_key(metadata))
-        elif event.type != "BOOKMARK":
+        if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
             raise ApiUnavailableError(f"{self._path}: watch event of unknown type {event.type[:40]!r}")
-        self._version = metadata.resource_version
         self._events += 1
         self._heard()
+        head = head_of(event.object)
+        if head is None:  # nobody can say which object it is about; the next event about that one will
+            self._cannot_read(None, ValueError("its metadata cannot be read"))
+            return
+        if event.type in ("ADDED", "MODIFIED"):
+            self._follow(head, event.object)
+        elif event.type == "DELETED":
+            self._forget(head)
+        self._version = head.resource_version or self._version
 
-    def _reduced(self, raw: bytes) -> T | None:
-        """Our record of an object; `None`: unwanted or unreadable."""
+    def _follow(self, head: Head, raw: bytes) -> None:
+        """The object is so now."""
         try:
-            return self._reduce(raw)
-        except ValueError as error:
-            self._unreadable += 1
-            name = _name(raw)
-            if name not in self._logged and len(self._logged) < _NAMES_LOGGED:
-                self._logged.add(name)
-                _log.warning("%s: %s cannot be read and is left out: %s", self._path, name, error)
-            return None
+            item = self._reduce(raw)
+            if item is not None:
+                self._sink.upsert(item)
+        except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
+            self._forget(head)
+            self._cannot_read(head, error)
+            return
+        if item is None:
+            self._forget(head)
+        else:
+            self._book.passed(head.key)
+
+    async def _takeable(self, items: Sequence[T], unreadable: set[str]) -> list[T]:
+        """Those that the sink takes over alone; the others are noted among the unreadable."""
+        found: list[T] = []
+        for number, item in enumerate(items, start=1):
+            try:
+                self._sink.upsert(item)
+                found.append(item)
+            except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
+                namespace, _, name = self._sink.key(item).rpartition("/")
+                head = Head(name=name, namespace=namespace)
+                self._forget(head)
+                unreadable.add(self._cannot_read(head, error))
+            if number % SLICE_OBJECTS == 0:
+                await next_slice()
+        return found
+
+    def _forget(self, head: Head) -> None:
+        self._book.passed(head.key)
+        try:
+            self._sink.delete(head.key)
+        except Exception as error:  # noqa: BLE001 - what a tenant's object left behind: docs/safety.md S21
+            self._cannot_read(head, error)
+
+    def _cannot_read(self, head: Head | None, error: Exception) -> str:
+        """Note it, and log it once by name; the object's key."""
+        key = head.key if head is not None else ""
+        self._book.failed(key, error, uid=head.uid if head is not None else "")
+        if key not in self._logged and len(self._logged) < _NAMES_LOGGED:
+            self._logged.add(key)
+            name = key or "an object without readable metadata"
+            ours = None if isinstance(error, ValueError) else error  # then a reader of ours has a fault, too
+            _log.warning("%s: %s cannot be read and is left out: %s", self._path, name, words(error), exc_info=ours)
+        return key
 
     async def _wait_until_it_may_exist(self) -> None:
         """The kind is not installed: nothing of it exists, and that is known."""
@@ -333,36 +374,5 @@ class Reflector(Generic[T]):
         self._comeback.heard()
 
 
-class _Slice:
-    """Says when the event loop must be given back: by objects and bytes, so that it needs no clock."""
-
-    __slots__ = ("_bytes", "_objects")
-
-    def __init__(self) -> None:
-        self._objects = self._bytes = 0
-
-    def ends(self, raw: bytes) -> bool:
-        """Count one object; true when the slice is full, and the next one begins."""
-        self._objects += 1
-        self._bytes += len(raw)
-        if self._objects < _SLICE_OBJECTS and self._bytes < _SLICE_BYTES:
-            return False
-        self._objects = self._bytes = 0
-        return True
-
-
 def _is_overload(error: Exception) -> bool:
     return isinstance(error, ApiError) and error.status == 429
-
-
-def _name(raw: bytes) -> str:
-    """What to call an unreadable object in a log line."""
-    try:
-        metadata = _OBJECT.decode(raw).metadata
-    except msgspec.MsgspecError:
-        return "an object without readable metadata"
-    return _key(metadata)
-
-
-def _key(metadata: _Metadata) -> str:
-    return object_key(metadata.namespace, metadata.name)

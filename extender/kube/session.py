@@ -11,7 +11,7 @@ import asyncio
 import aiohttp
 from yarl import URL
 
-from extender.kube.connection import Answer
+from extender.kube.connection import Answer, LongAnswerError
 from extender.kube.credentials import ApiServer
 
 _ERROR_BODY_BYTES = 64 * 1024
@@ -89,7 +89,7 @@ async def refused(response: aiohttp.ClientResponse) -> Answer:
 
 async def _read(response: aiohttp.ClientResponse, *, limit_bytes: int) -> bytes:
     """The whole body, or OSError as soon as it is known to be longer than the limit."""
-    too_long = ConnectionError(f"answer longer than {limit_bytes} bytes")
+    too_long = LongAnswerError(f"answer longer than {limit_bytes} bytes")
     if (response.content_length or 0) > limit_bytes:
         response.close()
         raise too_long

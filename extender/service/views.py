@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from extender.cache import ClusterCache
+from extender.controller.unreadable import UnreadableWords
 from extender.network.coverage import mapping_document
 from extender.network.refresh import NetworkStatus
 from extender.service.admission import Admissions
@@ -30,11 +31,13 @@ from scoring.prefer import prefer
 from scoring.score import extender_scores
 
 Sync = Callable[[], Mapping[str, Any]]
-"""kind → how its reflector does; an entry has `synced`"""
+"""kind → how its reflector does; an entry has `synced`, `contact_age_s` and `last_error`"""
 
 _NAMED: Final = 100
 """Nodes, endpoints and doubts that /v1/network names of each list; it counts the others."""
 _NAMED_IN_READINESS: Final = 10
+STALE_S: Final = 300.0
+"""See `Settings.stale_s`."""
 
 
 class Views:
@@ -57,6 +60,8 @@ class Views:
         circumstances: Callable[[Gang], Awaitable[tuple[Note, ...]]] | None = None,
         nodes_asked: Callable[[GangKey], Note | None] | None = None,
         expected_for_s: Callable[[GangKey], float | None] = lambda _: None,
+        unreadable: UnreadableWords | None = None,
+        stale_s: float = STALE_S,
     ) -> None:
         self._cache = cache
         self._planner = planner
@@ -78,6 +83,9 @@ class Views:
         """Why a gang that would make room for this one stays"""
         self._leadership = leadership
         """How the election stands; `None`: there is none"""
+        self._unreadable = unreadable
+        """What to say of objects that cannot be read; `None`: all can be"""
+        self._stale_s = stale_s
         self._repair = repair
         """What is wrong with a gang that lost members; empty: nothing"""
 
@@ -147,8 +155,14 @@ class Views:
             document["pod"] = self._pod(pod)
         return document
 
+    def unreadable(self, namespace: str, name: str) -> str | None:
+        """What is wrong with objects of that name that cannot be read; `None`: there are none."""
+        return self._unreadable.named(namespace, name) if self._unreadable is not None else None
+
     def _around(self, gang: GangKey, notes: tuple[Note, ...]) -> Around:
         """What the service knows besides the snapshot."""
+        if self._unreadable is not None:
+            notes = (*self._unreadable.of_gang(gang), *notes)
         state = self._binds.state(gang)
         held = tuple(state.held) if state is not None else ()
         asked = self._nodes_asked(gang) if self._nodes_asked is not None else None
@@ -175,9 +189,18 @@ class Views:
         return link_document(snapshot, NodeName(source), NodeName(target), self._planner.policy.score)
 
     def readiness(self) -> tuple[bool, Sequence[str], Mapping[str, Any]]:
-        """Ready once every watched kind was read and a plan was made from it."""
+        """Ready once every watched kind was read and a plan was made from it, and while they are followed.
+
+        All that decides is needed: nodes, pods and PodGroups; a kind that is not installed is known to be absent, and
+        that is asked for again and again, too.
+        """
         sync = self._sync()
         reasons = [f"{kind} are not read yet" for kind, status in sync.items() if not status["synced"]]
+        reasons.extend(
+            f"{kind} are out of step: nothing heard for {age_s:.0f} s ({status['last_error'] or 'no error'})"
+            for kind, status in sync.items()
+            if status["synced"] and (age_s := status["contact_age_s"] or 0.0) >= self._stale_s
+        )
         if not reasons and self._planner.snapshot is None:
             reasons.append("the first plan is not made yet")
         network = self._network()

@@ -23,6 +23,7 @@ class Topic(StrEnum):
     AUTOSCALER = "autoscaler"
     GATE = "gate"
     NODE = "lost node"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ WRONG: dict[str, tuple[str, dict[str, Any]]] = {
     "init": ("spec.initContainers[0].resources.requests: cpu", {"initContainers": [asks(cpu="1X")]}),
     "overhead": ("spec.overhead: cpu: 'x'", {"overhead": {"cpu": "x"}}),
     "pod level": ("spec.resources.requests: cpu: 'x'", {"resources": {"requests": {"cpu": "x"}}}),
-    "too much in all": ("the requests for cpu add up", {"containers": [asks(cpu="4000000000000000")] * 2}),
+    "too many resources": ("requests for more than 64", {"containers": [asks(**{f"r{n}": "1" for n in range(65)})]}),
 }
 
 
@@ -122,6 +122,19 @@ def test_a_wrong_quantity_is_named(told: str, spec: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^Pod default/p: ") as error:
         requests(spec)
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize("most", ["9E", "1e300", "9223372036854775807"])
+def test_a_limit_that_nobody_reaches_hides_no_pod(most: str) -> None:
+    """It is valid, and kube-scheduler places such a pod by its requests: unreadable, it would be load that is not seen.
+
+    Requests of that kind count as more than any node has, and as no more than what adds up within int64.
+    """
+    assert requests({"containers": [asks(cpu="2", memory="1Ki", limits={"cpu": most, "memory": most})]}) == {
+        "cpu": 2000,
+        "memory": 1024,
+    }
+    assert requests({"containers": [asks(cpu=most)] * 3}) == {"cpu": 2**52}
 
 
 @given(st.lists(st.integers(0, 4000), max_size=4), st.lists(st.tuples(st.integers(0, 4000), st.booleans()), max_size=4))

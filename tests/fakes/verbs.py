@@ -87,6 +87,10 @@ class FakeViews:
         """The same."""
         return self.explain(namespace, name)
 
+    def unreadable(self, namespace: str, name: str) -> str | None:
+        """Only the PodGroup team-a/broken cannot be read."""
+        return "PodGroup team-a/broken cannot be read" if (namespace, name) == ("team-a", "broken") else None
+
     def network(self, *, zone: str | None = None, limit: int = 40) -> Mapping[str, Any]:
         """No measurements."""
         return {"pairs": 0}

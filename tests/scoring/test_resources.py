@@ -1,5 +1,6 @@
 """Amounts: exact integers, rounded up, and their arithmetic."""
 
+import tracemalloc
 from fractions import Fraction
 
 import pytest
@@ -7,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.ids import ResourceName
-from scoring.resources import CPU, MEMORY, NO_RESOURCES, PODS, Resources, amount, parse_quantity
+from scoring.resources import (
+    CPU,
+    LARGEST,
+    MEMORY,
+    MOST_RESOURCES,
+    NO_RESOURCES,
+    PODS,
+    Resources,
+    amount,
+    parse_quantity,
+)
 
 QUANTITIES = {  # text: (whole units, thousandths)
     "0": (0, 0),
@@ -52,11 +63,44 @@ def test_what_is_not_a_quantity_is_refused(text: str) -> None:
         parse_quantity(text)
 
 
-@pytest.mark.parametrize("text", ["5E", "1e30", "-1e30", "9223372036854775807"])
-def test_amounts_that_no_machine_has_are_refused(text: str) -> None:
-    """What would leave int64 when two are added is an error, never a wrap-around."""
-    with pytest.raises(ValueError, match="too large"):
+@pytest.mark.parametrize("text", ["5E", "1e30", "-1e30", "9223372036854775807", "9" * 64, "1e999"])
+def test_amounts_that_no_machine_has_count_as_the_most(text: str) -> None:
+    """What would leave int64 when two are added is the largest that does not: no error, and never a wrap-around."""
+    assert (-LARGEST if text.startswith("-") else LARGEST) == parse_quantity(text) == parse_quantity(text, millis=True)
+    assert 2 * LARGEST < 2**63
+
+
+@pytest.mark.parametrize(
+    "text", ["1" * 2**20, "." + "0" * 64, " " * 65, "1e" + "9" * 1_000_000], ids=lambda text: text[:3]
+)
+def test_what_is_longer_than_any_quantity_is_not_looked_at(text: str) -> None:
+    """A megabyte of digits is an error as any other, shortly told and not remembered (docs/safety.md S21)."""
+    with pytest.raises(ValueError, match="is not a quantity such as 500m, 2 or 4Gi: too long") as caught:
         parse_quantity(text)
+    assert len(str(caught.value)) < 120
+
+
+def test_no_cache_keeps_a_tenants_megabytes() -> None:
+    """Ten texts of a megabyte each leave nothing behind."""
+    tracemalloc.start()
+    try:
+        for digit in range(10):
+            with pytest.raises(ValueError, match="too long"):
+                parse_quantity(str(digit) * 1_000_000)
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes < 500_000
+
+
+def test_an_object_has_a_bounded_number_of_resources() -> None:
+    """Each is a step in every look at the object, so none has ten thousand; a resource of which it has 0 is none."""
+    many = {f"example.com/r{n}": "1" for n in range(MOST_RESOURCES + 1)}
+    with pytest.raises(ValueError, match="more than 64 resources"):
+        Resources.parse(many)
+    assert Resources.parse(dict.fromkeys(many, "0")) == NO_RESOURCES
+    with pytest.raises(ValueError, match="too long"):
+        Resources.parse({"x" * 1_000_000: "1"})
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6 - 1), st.sampled_from(["", "k", "Ki", "m", "u", "n"]))

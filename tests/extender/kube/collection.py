@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bench.apistore import ApiStore
 from extender.kube.calls import PODS, Resource
-from extender.kube.reflector import object_key
+from extender.kube.heads import object_key
 
 UNREADABLE, UNWANTED = "unreadable", "unwanted"
 """Label `as` of pods that the reduction cannot read, or does not want"""
@@ -70,6 +70,10 @@ class RecordingSink:
         """Hold this one in place of the one with its key."""
         self.items[item.key] = item
         self.states.append(self.state)
+
+    def key(self, item: Item) -> str:
+        """Its key."""
+        return item.key
 
     def delete(self, key: str) -> None:
         """Forget this one."""

@@ -1,0 +1,91 @@
+"""Which objects the API server has that cannot be read, and why.
+
+Why: an object that cannot be read is left out and nothing else happens (docs/safety.md S21), so a gang that needs it
+would wait for something that everybody can see; people must be told which object it is, and what is wrong with it.
+Rule: one book for each kind, written by its reflector; what it keeps of an object is short, and of so many objects only
+as one can look at.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+MOST: Final = 1000
+"""Objects of a kind that are remembered; their number may be larger."""
+_WHY_CHARS: Final = 300
+_NAME_CHARS: Final = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object that cannot be read now."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    why: str
+
+
+class UnreadableKind:
+    """Those of one kind."""
+
+    def __init__(self, api_version: str, kind: str) -> None:
+        self._api_version = api_version
+        self._kind = kind
+        self._now: dict[str, Unreadable] = {}
+        self.readings = 0
+        """How often an object of the kind could not be read, since the start"""
+
+    @property
+    def now(self) -> Mapping[str, Unreadable]:
+        """`namespace/name`, for kinds outside namespaces the name → what is known; a live view."""
+        return self._now
+
+    def failed(self, key: str, error: Exception, *, uid: str = "") -> None:
+        """An object could not be read; without a key nobody can say which."""
+        self.readings += 1
+        if not key or (key not in self._now and len(self._now) >= MOST):
+            return
+        namespace, _, name = key.rpartition("/")
+        self._now[key] = Unreadable(
+            self._api_version, self._kind, namespace[:_NAME_CHARS], name[:_NAME_CHARS], uid[:_NAME_CHARS], words(error)
+        )
+
+    def passed(self, key: str) -> None:
+        """The object was read, or is gone. Cost: nothing where all can be read."""
+        if self._now:
+            self._now.pop(key, None)
+
+    def keep_only(self, keys: Collection[str]) -> None:
+        """A whole list was read, in which only these could not be."""
+        self._now = {key: one for key, one in self._now.items() if key in keys}
+
+
+class UnreadableObjects:
+    """Those of all kinds."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, str], UnreadableKind] = {}
+
+    def of(self, api_version: str, kind: str) -> UnreadableKind:
+        """The book of a kind, such as `v1` and `Pod`."""
+        return self._kinds.setdefault((api_version, kind), UnreadableKind(api_version, kind))
+
+    def __iter__(self) -> Iterator[Unreadable]:
+        for book in self._kinds.values():
+            yield from book.now.values()
+
+
+def words(error: Exception) -> str:
+    """What is wrong, in one short line: a tenant's text may be quoted in it.
+
+    >>> words(ValueError("cpu: 'x' is not a quantity")), words(KeyError("spec"))
+    ("cpu: 'x' is not a quantity", "KeyError: 'spec'")
+    """
+    text = str(error)[: 2 * _WHY_CHARS]
+    if not isinstance(error, ValueError):
+        text = f"{type(error).__name__}: {text}"
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    return line if len(line) <= _WHY_CHARS else line[: _WHY_CHARS - 1] + "…"
