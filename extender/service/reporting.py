@@ -45,11 +45,11 @@ class Reporting:
                 self._telemetry.relisted(kind)
             for _ in range(self._more("errors", kind, status["errors"])):
                 self._telemetry.watch_failed(kind)
-            self._telemetry.unreadable(
-                kind, readings=self._more("unreadable", kind, status["unreadable"]), objects=status["unreadable_now"]
-            )
-            if status["contact_age_s"] is not None:
-                self._telemetry.contact(kind, age_s=status["contact_age_s"])
+            readings, objects = self._more("unreadable", kind, status["unreadable"]), status["unreadable_now"]
+            self._telemetry.unreadable(kind, readings=readings, objects=objects)
+            age_s = status["contact_age_s"]
+            if age_s is not None:
+                self._telemetry.contact(kind, age_s=age_s)
         network = self._network()
         if network is None:
             return

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from extender.kube import backoff, calls, faults, reflector
+from extender.kube import backoff, calls, deep, faults, heads, portions
 from extender.kube.calls import CALLS, NODES, POD_GROUPS, PODS, resource_of, rules
 
 READABLE = {
@@ -48,7 +48,7 @@ def test_no_call_stands_twice() -> None:
     assert len(CALLS) == len(rules())
 
 
-@pytest.mark.parametrize("module", [backoff, calls, faults, reflector], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [backoff, calls, deep, faults, heads, portions], ids=lambda module: module.__name__)
 def test_examples_in_docstrings_hold(module: ModuleType) -> None:
     """What the docstrings show is what happens."""
     outcome = doctest.testmod(module)

@@ -17,13 +17,16 @@ from scoring.network import Metric, PairCounts
 from tests import builders
 from tests.extender.service.world import node_json, running
 
+NEWS = {"relists": 0, "errors": 0, "unreadable": 0, "unreadable_now": 0, "contact_age_s": None}
+"""What a reflector says that has just begun"""
+
 
 class Desk:
     """A reporting whose sources say what the test says."""
 
     def __init__(self) -> None:
         self.telemetry = Telemetry()
-        self.sync: dict[str, dict[str, Any]] = {"pods": {"relists": 0, "errors": 0}}
+        self.sync: dict[str, dict[str, Any]] = {"pods": dict(NEWS)}
         self.network: NetworkStatus | None = None
         self.reporting = Reporting(self.telemetry, sync=lambda: self.sync, network=lambda: self.network)
 
@@ -48,9 +51,9 @@ def network(*sources: SourceStatus) -> NetworkStatus:
 def test_what_came_since_the_last_look_is_added() -> None:
     """Three relists and two errors, however often somebody looks."""
     desk = Desk()
-    desk.sync["pods"] = {"relists": 1, "errors": 0}
+    desk.sync["pods"] = NEWS | {"relists": 1}
     desk.reporting.look()
-    desk.sync["pods"] = {"relists": 3, "errors": 2}
+    desk.sync["pods"] = NEWS | {"relists": 3, "errors": 2}
     desk.reporting.look()
     desk.reporting.look()
     assert desk.counted("relists_total", kind="pods") == 3.0
