@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from extender.call_bound import MARGIN_S, longest_bind_s, slowest_binding_s
 from extender.errors import ConfigError
 from extender.settings_elastic import ElasticMetricsSettings, ElasticSettings
 from extender.settings_layers import ENV_PREFIX, Layer, merge, read_environment, read_file, sentence, unfold
@@ -179,9 +180,10 @@ class Settings(BaseSettings):
 
     Members of a gang arrive tens of milliseconds apart; held room is dead room for everybody, so seconds suffice."""
     commit_timeout_s: Positive = 15.0
-    """How long posting a gang's Bindings may take before those not confirmed are answered as failed."""
+    """How long a gang's Bindings may wait for their turn and for the API server before they are answered as failed."""
     http_timeout_s: Positive = 60.0
-    """`httpTimeout` of the extender entry with the bind verb; hold and commit together must stay below it."""
+    """`httpTimeout` of the extender entry with the bind verb. Above hold limit, commit timeout, the slowest Binding
+    (the commit timeout again, 6 s at most) and 1 s together: no bind call takes longer."""
     partial_timeout_s: Positive = 120.0
     """How long a gang that never started may stay partly bound before its bound pods are evicted."""
     exclusion_ttl_s: Positive = 300.0
@@ -298,11 +300,13 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        if self.hold_limit_s + self.commit_timeout_s >= self.http_timeout_s:
+        longest_s = longest_bind_s(hold_s=self.hold_limit_s, commit_s=self.commit_timeout_s)
+        if longest_s >= self.http_timeout_s:
             raise ValueError(
-                f"hold_limit_s ({self.hold_limit_s:g}) + commit_timeout_s ({self.commit_timeout_s:g}) must be below "
-                f"http_timeout_s ({self.http_timeout_s:g}): kube-scheduler gives up a bind after http_timeout_s, and "
-                "a Binding posted later could put the pod where it is no longer wanted"
+                f"hold_limit_s ({self.hold_limit_s:g}) + commit_timeout_s ({self.commit_timeout_s:g}) + the slowest "
+                f"Binding ({slowest_binding_s(self.commit_timeout_s):g}) + a margin of {MARGIN_S:g} s, together "
+                f"{longest_s:g}, must be below http_timeout_s ({self.http_timeout_s:g}): kube-scheduler gives up a "
+                "bind after http_timeout_s, and a Binding posted later could put the pod where it is no longer wanted"
             )
         if self.snapshot is not None and self.kubeconfig is not None:
             raise ValueError("snapshot and kubeconfig exclude each other: serve a saved cluster or a live one")

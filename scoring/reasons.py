@@ -93,9 +93,13 @@ class Reason(StrEnum):
     Wait; `/v1/queue` (`held_nodes`, `makes_room`) shows for whom."""
     # A bind is refused; the pod is tried again.
     NEVER_OFFERED = "netgang: this node was not offered to this pod"
-    """/bind was asked for a pair of pod and node that /filter has not answered lately.
+    """/bind was asked for a pair of pod and node that /filter has not offered in the last ten minutes.
 
     Nothing after a restart of netgang: kube-scheduler asks again. Else: is it configured to ask /filter, too?"""
+    NOT_OURS = "netgang: the pod is not one of netgang's, so netgang does not bind it"
+    """/bind was asked for a pod whose `schedulerName` is not in `scheduler_names`, or without the managed resource.
+
+    Add its `schedulerName` to `scheduler_names`, or give its profile a kube-scheduler without netgang's extender."""
     QUORUM_TIMEOUT = "netgang: the gang did not reach min-available in time"
     """Held for `hold_limit_s` (25 s), and the rest of the gang did not come to bind.
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from extender.call_bound import longest_bind_s
 from extender.doctor.facts import Json, ServiceAddress
 from extender.doctor.findings import Finding, error, warning
 from extender.settings import Settings
@@ -66,6 +67,13 @@ def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
         what = f"no profile is named {', '.join(absent)}, the profiles are {', '.join(names)}"
         fix = "write the same name in profiles[].schedulerName and in netgang's setting scheduler_names"
         yield error("profile-name", what, fix)
+    elif not settings.managed_resource and (foreign := sorted(set(names) - set(settings.scheduler_names))):
+        said = ", ".join(foreign)
+        what = (
+            f"profile {said} shares the extenders, and scheduler_names does not list it: netgang never binds its pods"
+        )
+        fix = f"add {said} to netgang's setting scheduler_names, or give the profile a kube-scheduler of its own"
+        yield error("profile-not-ours", what, fix)
     for name, profile in zip(names, profiles, strict=True):
         if name in settings.scheduler_names and name != DEFAULT and not _preemption_off(profile):
             what = f"profile {name}: DefaultPreemption is on, and evicts members of lighter gangs one by one"
@@ -134,11 +142,11 @@ def _entry(one: Json, settings: Settings, *, alone: bool) -> Iterator[Finding]:
 
 
 def _bind_timeout(timeout_s: float, settings: Settings) -> Iterator[Finding]:
-    needed_s = settings.hold_limit_s + settings.commit_timeout_s
+    needed_s = longest_bind_s(hold_s=settings.hold_limit_s, commit_s=settings.commit_timeout_s)
     if timeout_s <= needed_s:
         what = (
-            f"httpTimeout of the entry with bindVerb is {timeout_s:g} s, and a bind is held for up to {needed_s:g} s "
-            "(hold_limit_s + commit_timeout_s): kube-scheduler gives up before the gang is complete"
+            f"httpTimeout of the entry with bindVerb is {timeout_s:g} s, and a bind may take {needed_s:g} s "
+            "(hold_limit_s + commit_timeout_s + the slowest Binding): kube-scheduler gives up before the gang is bound"
         )
         fix = f"set httpTimeout: {settings.http_timeout_s:g}s there, or lower hold_limit_s"
         yield error("bind-timeout", what, fix)

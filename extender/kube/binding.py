@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from extender.call_bound import BINDING_MAX_S
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.kube.backoff import Backoff
 from extender.kube.calls import POD_BIND, POD_GET
@@ -25,7 +26,7 @@ from extender.ports import Binding, Clock
 class BindLimits:
     """How long and how often one Binding is tried."""
 
-    deadline_s: float = 6.0
+    deadline_s: float = BINDING_MAX_S
     attempt_s: float = 3.0
     attempts: int = 4
     backoff: Backoff = field(default_factory=lambda: Backoff(first_s=0.05, limit_s=1.0))

@@ -2,9 +2,9 @@
 
 Why apart from `binding`: that module decides whose Bindings are wanted, this one sees them through a slow API server.
 Rule: success is said only after the API server confirmed it. A Binding begins when it has its turn (`binding_turns`),
-at the latest when half of the commit timeout has passed since the hold limit of the call that asked for it; so every
-call is answered within both together, which kube-scheduler waits for. What waited for long is looked at again before it
-begins: all of a gang's Bindings, before the first of them.
+at the latest when half of the commit timeout has passed since the hold limit of the call that asked for it, and then
+takes `slowest_binding_s` at most; kube-scheduler waits for that (`extender.call_bound`). What waited for long is looked
+at again before it begins: all of a gang's Bindings, before the first of them.
 """
 
 import asyncio

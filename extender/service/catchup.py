@@ -4,7 +4,8 @@ Why: kube-scheduler asks at the very event that makes room, and its question oft
 "no" then costs the pod its backoff, seconds, although a millisecond later the answer is yes. The question itself shows
 who is behind: it names a node that we do not know, or one that is full in our view and not in kube-scheduler's, or a
 pod that we have not seen. Rule: look again after each change of the cache, for at most `LONGEST_S`, once per pod and
-version of the cache, and never more than a fifth of the time altogether: kube-scheduler waits with us.
+version of the cache, and never more than a fifth of the time altogether: kube-scheduler waits with us. At /bind it
+does not: it goes on with other pods, so that wait may be longer.
 """
 
 import asyncio
@@ -21,6 +22,11 @@ from scoring.network import Ints
 from scoring.snapshot import Snapshot
 
 LONGEST_S = 0.02
+AT_BIND_S = 0.5
+"""For a pod that is at /bind and that the watch has not brought."""
+_AT_BIND_LOOK_S = 0.02
+_AT_BIND_MAX = 64
+"""Pods waited for at /bind at a time; one more is refused, and kube-scheduler tries it again."""
 _SHARE = 4.0
 """After a wait, no other one for this many times its length."""
 _REMEMBERED_MAX = 20_000
@@ -38,6 +44,8 @@ class CatchUp:
         """Pods that have been waited for already at one version of the cache"""
         self._waited_at = -1
         """That version; at another one nobody has been waited for yet"""
+        self._at_bind = 0
+        """Pods at /bind that are waited for"""
 
     def changed(self) -> None:
         """The cache changed: whoever waits looks again."""
@@ -46,6 +54,22 @@ class CatchUp:
     def for_pod(self, uid: PodUid) -> Awaitable[None] | None:
         """What waits until the pod is known, or long enough; `None`: nothing is waited for, as in all of these."""
         return self._until(lambda: self._cache.pod(uid) is not None, uid)
+
+    async def until_known(self, uid: PodUid) -> Pod | None:
+        """The pod, as soon as the watch has brought it; `None`: it has not within `AT_BIND_S`, or too many wait.
+
+        It looks at times: a pod without a gang is no change that can decide anything, so `changed` says nothing of it.
+        """
+        ends_s = self._clock.monotonic_s() + AT_BIND_S
+        self._at_bind += 1
+        try:
+            while (pod := self._cache.pod(uid)) is None:
+                if self._at_bind > _AT_BIND_MAX or self._clock.monotonic_s() >= ends_s:
+                    return None
+                await asyncio.sleep(_AT_BIND_LOOK_S)
+            return pod
+        finally:
+            self._at_bind -= 1
 
     def for_room(self, pod: Pod, asked: Sequence[NodeName]) -> Awaitable[None] | None:
         """What waits while `asked` holds a node that has no room for `pod` in our view.

@@ -1,54 +1,104 @@
-"""Which nodes our own filter offered to which pod, so that /bind is not a back door (S2).
+"""Which nodes /filter offered to which pod, so that /bind is not a back door (docs/safety.md S2).
 
-Rule: a Binding is posted only for a pair that is in here. Only calls of kube-scheduler write offers; people's debugging
-calls do not. Bounded in number and time: after a restart the table is empty, and kube-scheduler asks again.
+Rule: a Binding is posted only for a pair that is in here. A member of a gang has the one node that the plan gives it; a
+pod without a gang has those that kube-scheduler asked about, of a native group those in its zone. Only calls of
+kube-scheduler about our own pods write offers; people's debugging calls do not. After a restart the table is empty, and
+kube-scheduler asks again.
+
+Why the names stay JSON: a call of 5,000 nodes has 100 kB of names, and reading them again would cost more than the rest
+of the answer. They are kept as they came (no copy, no time at /filter) and searched once, at /bind. Bounded in number,
+bytes and time; an offer that was pushed out costs its pod one more attempt.
 """
 
 from collections import OrderedDict
+from typing import Final
 
 import msgspec
 
 from scoring.ids import NodeName, PodUid
 
+TTL_S: Final = 600.0
+"""kube-scheduler may wait so long for volumes between /filter and /bind (VolumeBinding's bindTimeoutSeconds)."""
+ASKED_MAX_BYTES: Final = 64 * 2**20
+"""Names kept altogether: 600 pods at 5,000 nodes each. Nearly every pod comes to /bind some milliseconds later."""
+
 
 class _Offer(msgspec.Struct, frozen=True):
     node: NodeName | None
-    """`None`: any node (a pod without a gang keeps all the nodes it was asked for)."""
+    """A member's node; `None`: the pod has no gang, and `asked` says which nodes it may have."""
+    asked: bytes
+    """JSON array of names"""
     until_s: float
 
 
 class Offers:
     """The offers of the last `ttl_s` that came to nothing yet, at most `limit` of them; the oldest leave first."""
 
-    def __init__(self, *, ttl_s: float = 600.0, limit: int = 100_000) -> None:
+    def __init__(self, *, ttl_s: float = TTL_S, limit: int = 100_000, asked_max_bytes: int = ASKED_MAX_BYTES) -> None:
         self._ttl_s = ttl_s
         self._limit = limit
+        self._asked_max_bytes = asked_max_bytes
+        self._asked_bytes = 0
         self._offers: OrderedDict[PodUid, _Offer] = OrderedDict()
 
-    def note(self, uid: PodUid, node: NodeName | None, *, now_s: float) -> None:
-        """Remember that `uid` may go to `node`; `None`: wherever kube-scheduler decides."""
-        self._offers[uid] = _Offer(node, now_s + self._ttl_s)
-        self._offers.move_to_end(uid)
-        while len(self._offers) > self._limit or next(iter(self._offers.values())).until_s <= now_s:
-            self._offers.popitem(last=False)
+    def note(self, uid: PodUid, node: NodeName, *, now_s: float) -> None:
+        """Remember that the member `uid` may go to `node`."""
+        self._keep(uid, _Offer(node, b"", now_s + self._ttl_s), now_s=now_s)
+
+    def note_asked(self, uid: PodUid, names_json: bytes, *, now_s: float) -> None:
+        """Remember that `uid`, which has no gang, may go to these nodes (a JSON array of names)."""
+        self._keep(uid, _Offer(None, names_json, now_s + self._ttl_s), now_s=now_s)
 
     def taken(self, uid: PodUid) -> None:
         """The pod has its node: nobody will ask for one again, and most pods come and go within `ttl_s`."""
-        self._offers.pop(uid, None)
+        offer = self._offers.pop(uid, None)
+        if offer is not None:
+            self._asked_bytes -= len(offer.asked)
 
     def allows(self, uid: PodUid, node: NodeName, *, now_s: float) -> bool:
-        """Whether this pair was offered recently."""
+        """Whether this pair was offered recently. O(bytes of the names asked), once for each bind."""
         offer = self._offers.get(uid)
-        return offer is not None and offer.until_s > now_s and offer.node in (None, node)
+        if offer is None or offer.until_s <= now_s:
+            return False
+        return offer.node == node if offer.node is not None else _names(offer.asked, node)
 
-    def anywhere(self, uid: PodUid) -> bool:
-        """Whether the pod was offered whatever kube-scheduler decides, as a pod without a gang is."""
+    def alone(self, uid: PodUid) -> bool:
+        """Whether the pod was offered nodes as one that has no gang."""
         offer = self._offers.get(uid)
         return offer is not None and offer.node is None
 
     def forget(self) -> None:
         """Know nothing, as after a restart."""
         self._offers.clear()
+        self._asked_bytes = 0
 
     def __len__(self) -> int:
         return len(self._offers)
+
+    def _keep(self, uid: PodUid, offer: _Offer, *, now_s: float) -> None:
+        self.taken(uid)
+        self._offers[uid] = offer
+        self._asked_bytes += len(offer.asked)
+        while self._offers and self._too_much(now_s=now_s):
+            _, oldest = self._offers.popitem(last=False)
+            self._asked_bytes -= len(oldest.asked)
+
+    def _too_much(self, *, now_s: float) -> bool:
+        if len(self._offers) > self._limit or self._asked_bytes > self._asked_max_bytes:
+            return True
+        return next(iter(self._offers.values())).until_s <= now_s
+
+
+def _names(asked: bytes, node: NodeName) -> bool:
+    r"""Whether a JSON array of strings has this one.
+
+    An array without a backslash has no quote inside a name, so a quoted name is an element.
+
+    >>> _names(b'["n1", "n2"]', NodeName("n2")), _names(b'["n1","n22"]', NodeName("n2"))
+    (True, False)
+    >>> _names(b'["n1","n2"]', NodeName('n1","n2')), _names(b'["a\\"n2"]', NodeName("n2"))
+    (False, False)
+    """
+    if b"\\" in asked:
+        return node in msgspec.json.decode(asked, type=list[str])
+    return msgspec.json.encode(node) in asked

@@ -71,11 +71,8 @@ class PlainPods:
             self._parked.pop(pod.uid, None)
 
     @contextmanager
-    def binding(self, pod: Pod | None, node: NodeName) -> Iterator[bool]:
+    def binding(self, pod: Pod, node: NodeName) -> Iterator[bool]:
         """Whether the pod may be bound to `node`; inside the block others leave it the room."""
-        if pod is None:
-            yield True
-            return
         closed = (
             (self._cache.commitments or self._planner.current.holds)
             and pod.priority < SYSTEM_PRIORITY

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
 
 from extender.cache import ClusterCache
@@ -130,20 +131,17 @@ class Verbs:
         """Bind the pod, after its gang's quorum if it has one. `None`: the API server confirmed it."""
         if not self._synced():
             return self._otherwise()
-        now_s = self._clock.monotonic_s()
-        pod = self._cache.pod(args.uid)
-        if pod is not None and pod.node is not None:
+        pod = await self._pod_to_bind(args)
+        if isinstance(pod, Reason):
+            return pod
+        if pod.node is not None:
             return None if pod.node == args.node else Reason.POD_CHANGED
-        if not self._books.offers.allows(args.uid, args.node, now_s=now_s):
-            return Reason.NEVER_OFFERED
-        if pod is None and not self._books.offers.anywhere(args.uid):
-            return Reason.POD_DELETED  # it was a member when it was offered its node: never bound without its gang
-        gang = self._cache.gang_of(args.uid)
-        if pod is None or gang is None or gang.source is GangSource.NATIVE or not self._cache.is_own(pod):
+        gang = self._cache.gang_of(pod.uid)
+        if gang is None or gang.source is GangSource.NATIVE:
             with self._books.plain.binding(pod, args.node) as may_go:
                 if not may_go:
                     return Reason.RESERVED
-                refused = await self._binds.bind_alone(Binding(args.namespace, args.name, args.uid, args.node))
+                refused = await self._binds.bind_alone(Binding(pod.namespace, pod.name, pod.uid, args.node))
         elif gang.problem is not None:
             return gang.problem
         else:
@@ -151,6 +149,27 @@ class Verbs:
         if refused is None:
             self._books.offers.taken(args.uid)
         return refused
+
+    async def _pod_to_bind(self, args: BindArgs) -> Pod | Reason:
+        """The pod as the watch shows it, if it is ours and was offered this node; else why not.
+
+        Waits for the watch, for a moment, only on behalf of a pod that was offered nodes before we had seen it.
+        """
+        pod, offers = self._cache.pod(args.uid), self._books.offers
+        if pod is not None and pod.node is not None:
+            return pod
+        if pod is not None and not self._cache.is_own(pod):
+            return Reason.NOT_OURS
+        if not offers.allows(args.uid, args.node, now_s=self._clock.monotonic_s()):
+            return Reason.NEVER_OFFERED
+        if pod is not None:
+            return pod
+        if not offers.alone(args.uid):
+            return Reason.POD_DELETED  # a member of a gang when it was offered its node, and the watch had shown it
+        pod = await self._catch_up.until_known(args.uid)
+        if pod is None:
+            return Reason.UNKNOWN_POD
+        return pod if self._cache.is_own(pod) else Reason.NOT_OURS
 
     # -- filter -------------------------------------------------------------------------------------------------------
 
@@ -169,7 +188,11 @@ class Verbs:
         if asked and not near:
             return Refused(Reason.OTHER_ZONE)
         if not args.debug:
-            self._books.offers.note(pod.uid, None, now_s=self._clock.monotonic_s())
+            if self._cache.is_own(pod):
+                # Held room is looked at again at /bind; what else was refused here is not offered.
+                names_json = args.names_json if near is asked else msgspec.json.encode(near)
+                names_json = names_json or msgspec.json.encode(args.node_names)
+                self._books.offers.note_asked(pod.uid, names_json, now_s=self._clock.monotonic_s())
             self._books.plain.passed(pod)
         if near is args.node_names:
             return Passed(near)

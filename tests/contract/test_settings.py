@@ -72,8 +72,14 @@ REFUSED = {  # case: (beginning of the message, values)
         {"hold_limit_s": float("inf")},
     ),
     "hold and commit reach the timeout": (
-        "hold_limit_s (45) + commit_timeout_s (15) must be below http_timeout_s (60): ",
-        {"hold_limit_s": 45.0},
+        "hold_limit_s (38) + commit_timeout_s (15) + the slowest Binding (6) + a margin of 1 s, together 60, must be "
+        "below http_timeout_s (60): ",
+        {"hold_limit_s": 38.0},
+    ),
+    "the slowest Binding comes after the timeout": (
+        "hold_limit_s (10) + commit_timeout_s (5) + the slowest Binding (5) + a margin of 1 s, together 21, must be "
+        "below http_timeout_s (15.5): ",
+        {"hold_limit_s": 10.0, "commit_timeout_s": 5.0, "http_timeout_s": 15.5},
     ),
     "ratios no numbers": (
         "score.ratios = 'a:b:c' (from the command line): must be three numbers of at least 0, not all 0",
@@ -485,9 +491,9 @@ def test_addresses_of_sources(kind: str, url: str, want: str) -> None:
 def test_a_held_bind_is_always_answered_before_the_scheduler_gives_up(
     hold_s: float, commit_s: float, timeout_s: float
 ) -> None:
-    """Settings exist exactly when hold + commit is below the entry's httpTimeout."""
+    """Settings exist exactly when hold, commit, the slowest Binding and a margin are below the entry's httpTimeout."""
     values = {"hold_limit_s": hold_s, "commit_timeout_s": commit_s, "http_timeout_s": timeout_s}
-    if hold_s + commit_s < timeout_s:
+    if hold_s + commit_s + min(6.0, commit_s) + 1.0 < timeout_s:
         assert timeout_s == Settings.load(overrides=values).http_timeout_s
     else:
         assert "must be below http_timeout_s" in _refusal(values)

@@ -29,7 +29,7 @@ async def machines(stage: Stage, configuration: str) -> AsyncIterator[Replicas]:
     """Two machines `a` and `b`: a kube-scheduler and a netgang on each, both of `a` leading."""
     settings: dict[str, object] = {"leader_election": "on", "scheduler_names": ["default-scheduler"]}
     if configuration == "managed-resource":
-        settings |= {"managed_resource": MANAGED, "hold_limit_s": 10, "commit_timeout_s": 5, "http_timeout_s": 20}
+        settings |= {"managed_resource": MANAGED, "hold_limit_s": 8, "commit_timeout_s": 5, "http_timeout_s": 20}
     async with replicas(stage.cluster, settings) as (group, address):
         await group.start("netgang-a")
         await until_selected(group, "netgang-a")

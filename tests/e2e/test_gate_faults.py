@@ -156,7 +156,9 @@ def held_gang(stage: Stage, size: int) -> list[Object]:
 async def test_while_binds_are_held(stage: Stage, fault: Fault) -> None:
     """Nine of ten are at bind when it happens: nobody is bound before the tenth comes, then everybody, and once."""
     await stage.add_nodes(*zone_nodes({"a": 11}, cpu="1500m"))
-    netgang = await stage.netgang({"hold_limit_s": 44.0})  # an outage does not outlast it, kube-scheduler's pause may
+    netgang = await stage.netgang(
+        {"hold_limit_s": 44.0, "commit_timeout_s": 7.0}
+    )  # an outage does not outlast it, kube-scheduler's pause may
     async with invariants_hold(stage.api, netgang, stage.namespace, commit_s=RETRY_S, grace_s=10.0):
         await stage.api.create_all(held_gang(stage, 10))
         await until_held(stage, netgang, 9)

@@ -260,7 +260,11 @@ BAD_SETTINGS = {  # case: (arguments, environment, what is said)
         {},
         "debug_port = 9000 (from the command line): ",
     ),
-    "not together": ((), {"NETGANG_HOLD_LIMIT_S": "100"}, "hold_limit_s (100) + commit_timeout_s (15) must be below"),
+    "not together": (
+        (),
+        {"NETGANG_HOLD_LIMIT_S": "100"},
+        "hold_limit_s (100) + commit_timeout_s (15) + the slowest Binding",
+    ),
     "two clusters": (("--kubeconfig", "a", "--snapshot", "b"), {}, "snapshot and kubeconfig exclude each other"),
     "no such cluster": (("--snapshot", "/no/such.json"), {}, "/no/such.json: No such file or directory"),
     "no such credentials": (("--kubeconfig", "/no/such"), {}, "kubeconfig /no/such: cannot be read"),

@@ -83,8 +83,8 @@ object.spec.schedulerName in ['{{ join "', '" $names }}']
 {{- if and $second (gt (int .Values.replicas) 1) (not (has $settings.leader_election (list "on" true))) -}}
 {{- fail "settings.leader_election: must be on with several replicas: each would count the same gang for itself" -}}
 {{- end -}}
-{{- if ge (addf $settings.hold_limit_s $settings.commit_timeout_s) (float64 $settings.http_timeout_s) -}}
-{{- fail "settings.http_timeout_s: must be above hold_limit_s and commit_timeout_s together" -}}
+{{- if ge (addf $settings.hold_limit_s $settings.commit_timeout_s (minf $settings.commit_timeout_s 6) 1) (float64 $settings.http_timeout_s) -}}
+{{- fail "settings.http_timeout_s: must be above hold_limit_s, commit_timeout_s, the slowest Binding (commit_timeout_s again, 6 s at most) and 1 s together" -}}
 {{- end -}}
 {{- if and (eq .Values.mode "managed-resource") (ne $settings.managed_resource "netgang.io/gang") -}}
 {{- fail "settings.managed_resource: the gate policy and scheduler-config/managed-resource.yaml say netgang.io/gang" -}}

@@ -103,6 +103,11 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "a verb of another name": (entry(0, filterVerb="predicates"), "extender-verbs", "filterVerb: filter"),
     "a verb that netgang has not": (entry(0, preemptVerb="preempt"), "extender-verbs", "remove preemptVerb"),
     "bind times out while it is held": (entry(1, httpTimeout="30s"), "bind-timeout", "httpTimeout: 60s"),
+    "bind times out while the last Binding is posted": (
+        entry(1, httpTimeout="46s"),
+        "bind-timeout",
+        "httpTimeout: 60s",
+    ),
     "bind with kube-scheduler's own timeout": (entry(1, httpTimeout=None), "bind-timeout", "httpTimeout: 60s"),
     "a timeout that netgang does not know of": (
         entry(1, httpTimeout="2m"),
@@ -127,6 +132,11 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     ),
     "a long backoff": (config(podMaxBackoffSeconds=60), "backoff-long", "podMaxBackoffSeconds: 10"),
     "the cluster's own Lease": (config(leaderElection={}), "scheduler-lease", "resourceName: netgang-scheduler"),
+    "a profile that netgang does not bind for": (
+        with_scheduler(lambda found: found["profiles"].append({**found["profiles"][0], "schedulerName": "batch"})),
+        "profile-not-ours",
+        "add batch to netgang's setting scheduler_names",
+    ),
     "another profile": (
         with_scheduler(lambda found: found["profiles"][0].update(schedulerName="gangs")),
         "profile-name",
@@ -400,7 +410,7 @@ def test_the_other_two_configurations_are_right(name: str) -> None:
         else DEFAULT.model_copy(
             update={
                 "managed_resource": "netgang.io/gang",
-                "hold_limit_s": 10.0,
+                "hold_limit_s": 8.0,
                 "commit_timeout_s": 5.0,
                 "http_timeout_s": 20.0,
             }

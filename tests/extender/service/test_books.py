@@ -38,17 +38,46 @@ def test_an_offer_is_for_one_pod_and_one_node() -> None:
     assert not offers.allows(A, N2, now_s=1.0)
     assert not offers.allows(B, N1, now_s=1.0)
     assert not offers.allows(A, N1, now_s=10.0)
-    assert not offers.anywhere(A)
+    assert not offers.alone(A)
 
 
-def test_a_plain_pod_may_go_anywhere() -> None:
-    """`None` stands for whatever kube-scheduler decides."""
+def test_a_plain_pod_may_go_where_it_was_asked_about() -> None:
+    """To each of the nodes of the last question, and to no other."""
     offers = Offers()
-    offers.note(A, None, now_s=0.0)
-    assert offers.allows(A, N1, now_s=1.0)
-    assert offers.allows(A, N2, now_s=1.0)
-    assert offers.anywhere(A)
-    assert not offers.anywhere(B)
+    offers.note_asked(A, b'["n1","n3"]', now_s=0.0)
+    offers.note_asked(A, b'["n1", "n2"]', now_s=0.0)
+    assert [offers.allows(A, NodeName(name), now_s=1.0) for name in ("n1", "n2", "n3", "n", "")] == [
+        True, True, False, False, False,
+    ]  # fmt: skip
+    assert (offers.alone(A), offers.alone(B)) == (True, False)
+
+
+QUOTED = {  # case: (names asked, node at bind, allowed)
+    "two names in one": (b'["n1","n2"]', 'n1","n2', False),
+    "a quote inside a name": (b'["a\\"n2"]', "n2", False),
+    "an escaped name": (b'["a\\"n2"]', 'a"n2', True),
+    "escaped by its code": (b'["\\u006e1"]', "n1", True),
+}
+
+
+@pytest.mark.parametrize(("asked", "name", "allowed"), QUOTED.values(), ids=QUOTED)
+def test_names_are_compared_as_names(asked: bytes, name: str, allowed: bool) -> None:
+    """Nothing that only looks like a name inside the JSON is one."""
+    offers = Offers()
+    offers.note_asked(A, asked, now_s=0.0)
+    assert offers.allows(A, NodeName(name), now_s=1.0) is allowed
+
+
+def test_names_asked_are_bounded_in_bytes() -> None:
+    """The oldest question is forgotten first; what was taken or replaced does not count."""
+    offers = Offers(asked_max_bytes=12)
+    for uid in ("gone", "a", "a", "b", "c"):
+        offers.note_asked(PodUid(uid), b'["n1"]', now_s=0.0)
+        if uid == "gone":
+            offers.taken(PodUid(uid))
+    assert [offers.allows(PodUid(uid), N1, now_s=1.0) for uid in "abc"] == [False, True, True]
+    offers.note_asked(A, b'["a-name-longer-than-all-that-is-kept"]', now_s=0.0)
+    assert len(offers) == 0
 
 
 def test_a_newer_offer_replaces_the_older_one() -> None:
@@ -63,10 +92,10 @@ def test_an_offer_that_was_taken_is_forgotten() -> None:
     """Of pods that come and go only those are remembered that have no node yet."""
     offers = Offers()
     offers.note(A, N1, now_s=0.0)
-    offers.note(B, None, now_s=0.0)
+    offers.note_asked(B, b'["n1"]', now_s=0.0)
     offers.taken(A)
     offers.taken(PodUid("unknown"))
-    assert (len(offers), offers.allows(A, N1, now_s=1.0), offers.anywhere(B)) == (1, False, True)
+    assert (len(offers), offers.allows(A, N1, now_s=1.0), offers.alone(B)) == (1, False, True)
 
 
 def test_offers_are_bounded_and_the_oldest_leave() -> None:

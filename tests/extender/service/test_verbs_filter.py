@@ -80,18 +80,6 @@ async def test_native_members_follow_their_siblings_into_their_zone() -> None:
         assert world.filter("m-1", nodes=["far"]) == Passed([NodeName("far")])
 
 
-async def test_a_plain_pod_may_be_bound_before_the_watch_brings_it() -> None:
-    """It was offered every node, so its bind is posted although we have never seen it."""
-    async with running(N1, N2) as world:
-        world.api.store.silence()
-        world.api.add(unknown())
-        ask(world, unknown())
-        call = world.bind("late", "n2")
-        await world.settle()
-        assert call.answer is None
-        world.api.store.speak()
-
-
 async def test_a_member_that_vanished_after_its_offer_is_not_bound_alone() -> None:
     """The cache lost the pod (its update cannot be read, say): it is no plain pod, and is never bound by itself."""
     async with running(N1) as world:

@@ -1,0 +1,29 @@
+"""How long a bind call may take in all: what kube-scheduler's `httpTimeout` must be above.
+
+Why in one place: the settings are refused by it, `netgang doctor` compares the running kube-scheduler with it, and the
+client of the API server keeps to its part of it. A call that is answered later finds nobody: kube-scheduler has given
+the pod up, and the Binding puts it where it is no longer wanted.
+Rule: a call is held for the hold limit; its Binding has its turn within the commit timeout; and then takes as long as
+the slowest one. All three can happen to one call.
+"""
+
+from typing import Final
+
+BINDING_MAX_S: Final = 6.0
+"""Longest that one Binding takes, with its repetitions and the read that finds out what became of it."""
+MARGIN_S: Final = 1.0
+"""For the pod that the watch has not brought yet (half a second), the network, and an event loop that is busy."""
+
+
+def longest_bind_s(*, hold_s: float, commit_s: float) -> float:
+    """Seconds from a bind call to its answer, at most.
+
+    >>> longest_bind_s(hold_s=25.0, commit_s=15.0), longest_bind_s(hold_s=10.0, commit_s=5.0)
+    (47.0, 21.0)
+    """
+    return hold_s + commit_s + slowest_binding_s(commit_s) + MARGIN_S
+
+
+def slowest_binding_s(commit_s: float) -> float:
+    """Seconds after which a Binding that has begun is given up, at most."""
+    return min(BINDING_MAX_S, commit_s)
