@@ -303,8 +303,7 @@ def _turn(one: dict[str, Any], colour: str) -> tuple[str, str, str, str, str]:
     name = f"[{colour}]{escape(one['gang'])}[/{colour}]"
     if weight is None:
         return str(one["rank"]), name, state, "–", "–"
-    prime = weight["omega_prime"]
-    shown = "∞" if prime is None else f"{prime:.4g}" + (" (given)" if weight["given"] else "")
+    shown = f"{weight['omega_prime']:.4g}" + (" (given)" if weight["given"] else "")
     return str(one["rank"]), name, state, shown, f"{weight['omega']:.4f}"
 
 

@@ -97,8 +97,7 @@ def _counts(counts: dict[str, int]) -> str:
 
 
 def _turn(turn: Turn) -> list[str]:
-    prime = turn.weight.omega_prime
-    weight = "∞" if prime is None else f"{prime:.4g}"
+    weight = f"{turn.weight.omega_prime:.4g}"
     rank = f"rank {turn.rank} of {turn.of}, " if turn.rank is not None else ""
     times = [f"waited {duration_text(turn.waited_s)}" if turn.waited_s else ""]
     times.append(f"STARVING in {duration_text(turn.starves_in_s)}" if turn.starves_in_s else "")

@@ -135,11 +135,10 @@ def shown(console: Console, found: "RunningQueue", wanted: "Sequence[Queued]", *
         table = Table(*(Column(head, overflow="fold") for head in heads))
         before = behind(found.gangs)
         for one in wanted[:limit]:
-            prime = "∞" if one.weight.omega_prime is None else f"{one.weight.omega_prime:.4g}"
             cells = (
                 "–" if one.rank is None else str(one.rank),
                 one.gang,
-                prime + (" (given)" if one.weight.given else ""),
+                f"{one.weight.omega_prime:.4g}" + (" (given)" if one.weight.given else ""),
                 _members(one),
                 "–" if one.waited_s is None else _time(one.waited_s),
                 _starves(one),

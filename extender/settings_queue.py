@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from extender.settings_types import Number, Positive, Section, names
 from scoring.ids import Namespace, ResourceName
-from scoring.policy import Algorithm, Order, QueuePolicy, Reading, StarvingOrder, Surplus, WeightForm
+from scoring.policy import EVERY_RESOURCE, Algorithm, Order, QueuePolicy, Reading, StarvingOrder, Surplus, WeightForm
 
 Share: TypeAlias = Annotated[Number, Field(gt=0.0, le=1.0)]
 
@@ -27,8 +27,9 @@ class QueueSettings(Section):
     """What is compared: `exact`: ω′; `literal`: ω as a floating-point number, which is 1 for nearly all gangs."""
     reading: Reading = Reading.PER_WORKER
     """Whose CPU and memory make a gang light: one worker's (`per_worker`), or all of its minimum's (`whole_job`)."""
-    extended: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
-    """Resources that count in the weight besides CPU and memory, such as nvidia.com/gpu."""
+    extended: Annotated[tuple[str, ...], BeforeValidator(names)] = (EVERY_RESOURCE,)
+    """Extended resources, such as nvidia.com/gpu, that count in the weight besides CPU and memory; `*`: all; none: the
+    weight as published, in which a gang that requests GPUs alone weighs nothing."""
     weight_namespaces: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
     """Namespaces whose pods may set their gang's ω′ by annotation `netgang.io/weight`; `*`: all."""
     starve_limit_s: Positive = 1800.0
@@ -60,8 +61,8 @@ class QueueSettings(Section):
     @field_validator("extended")
     @classmethod
     def _resources(cls, found: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(found)) != len(found) or not all("/" in name for name in found):
-            raise ValueError("must be different extended resources with their domain, such as nvidia.com/gpu")
+        if found != (EVERY_RESOURCE,) and (len(set(found)) != len(found) or not all("/" in name for name in found)):
+            raise ValueError("must be * or different extended resources with their domain, such as nvidia.com/gpu")
         return found
 
     def policy(self) -> QueuePolicy:

@@ -117,6 +117,10 @@ class Reading(StrEnum):
     WHOLE_JOB = "whole_job"
 
 
+EVERY_RESOURCE = ResourceName("*")
+"""Stands for all extended resources in `QueuePolicy.extended`"""
+
+
 @dataclass(frozen=True, slots=True)
 class Ratios:
     """Points that loss, delay and bandwidth can earn; 20 : 40 : 40 as published, any sum is scaled to 100."""
@@ -185,8 +189,8 @@ class QueuePolicy:
     order: Order = Order.WEIGHT
     weight: WeightForm = WeightForm.EXACT
     reading: Reading = Reading.PER_WORKER
-    extended: tuple[ResourceName, ...] = ()
-    """Resources that count in the weight besides CPU and memory."""
+    extended: tuple[ResourceName, ...] = (EVERY_RESOURCE,)
+    """Extended resources that count in the weight besides CPU and memory; none: the published weight."""
     weight_namespaces: frozenset[Namespace] = frozenset()
     """Where annotation `netgang.io/weight` is obeyed; `*`: everywhere."""
     starve_limit_s: float = 1800.0

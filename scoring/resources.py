@@ -84,6 +84,17 @@ def amount(name: str, quantity: str | int | float) -> int:
     return parse_quantity(str(quantity), millis=name == CPU)
 
 
+def is_extended(name: str) -> bool:
+    """Whether a resource is an extended one: named by its vendor's domain, as GPUs are.
+
+    Source: k8s.io/kubernetes pkg/apis/core/v1/helper, IsExtendedResourceName.
+
+    >>> [is_extended(name) for name in ("nvidia.com/gpu", "cpu", "hugepages-2Mi", "example.kubernetes.io/x")]
+    [True, False, False, False]
+    """
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Resources:
     """Amounts by resource name, sorted by name, without zeros: equal amounts are equal and hash alike."""

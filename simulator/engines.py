@@ -20,13 +20,15 @@ from simulator.pods.training import modelled
 from simulator.scenarios import Assume, ScenarioError, ScenarioFile
 from simulator.speed.rate import GPU
 
+_PUBLISHED: Mapping[str, Any] = {"extended": ()}
+"""The weight of CPU and memory alone"""
 _QUEUES: Mapping[str, Mapping[str, Any]] = {
-    "netgang": {},
-    "netgang-fifo": {"order": Order.FIFO},
+    "netgang": _PUBLISHED,
+    "netgang-fifo": {**_PUBLISHED, "order": Order.FIFO},
     "netgang-gpus": {"extended": (GPU,)},
-    "netgang-unheld": {"starving_share": 0.0},
-    "netgang-any": {"starving_share": 0.0},
-    "netgang-rigid": {"starving_share": 0.0},
+    "netgang-unheld": {**_PUBLISHED, "starving_share": 0.0},
+    "netgang-any": {**_PUBLISHED, "starving_share": 0.0},
+    "netgang-rigid": {**_PUBLISHED, "starving_share": 0.0},
 }
 """policy → what its service's queue has besides the assumptions"""
 _PROFILES = {"default": DEFAULT, "coscheduling": COSCHEDULING, **dict.fromkeys(_QUEUES, SECOND)}

@@ -30,10 +30,10 @@ class Member(msgspec.Struct):
 
 
 class Weight(msgspec.Struct):
-    """KOD2's weight; `omega_prime` null: infinite."""
+    """KOD2's weight."""
 
     omega: float
-    omega_prime: float | None = None
+    omega_prime: float
     given: bool = False
 
 

@@ -25,10 +25,10 @@ class Workers(msgspec.Struct):
 
 
 class Weight(msgspec.Struct):
-    """KOD2's weight; `omega_prime` null: infinite."""
+    """KOD2's weight."""
 
     omega: float
-    omega_prime: float | None = None
+    omega_prime: float
 
 
 class Placement(msgspec.Struct):

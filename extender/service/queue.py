@@ -77,11 +77,10 @@ def _document(queue: QueueReport, gangs: list[Any]) -> Document:
 
 
 def weight_document(weight: Weight) -> Document:
-    """ω′ as a number (`null`: infinite) and as a fraction, ω, and whether an operator set it."""
-    prime = weight.prime
+    """ω′ as a number and as a fraction, ω, and whether an operator set it."""
     return {
-        "omega_prime": None if prime is None else weight.omega_prime,
-        "exact": None if prime is None else str(prime),
+        "omega_prime": weight.omega_prime,
+        "exact": str(weight.prime),
         "omega": weight.omega,
         "given": weight.given,
     }

@@ -206,7 +206,7 @@ def _turn(one: Document) -> Document:
     members = one["members"]
     return {name: one[name] for name in kept} | {
         "detail": one["detail"][:300],
-        "weight": None if weight is None else float(f"{weight:.4g}"),
+        "weight": float(f"{weight:.4g}"),
         "members": [members["min_available"], members["pending"], members["running"], members["succeeded"]],
         "starves": one["starves_in_s"] is not None and one["state"] == "WAITING",
     }

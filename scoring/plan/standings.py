@@ -53,13 +53,12 @@ class Standing:
 class _Scaled:
     """Totals of a cluster, and sort keys under them; equal loads share one."""
 
-    totals: Totals
     scale: Scale
     keys: dict[Load, tuple[float, Exact]]
 
     @classmethod
     def of(cls, totals: Totals) -> "_Scaled":
-        return cls(totals, Scale.of(totals), {})
+        return cls(Scale.of(totals), {})
 
 
 class Standings:
@@ -87,7 +86,7 @@ class Standings:
         self._number = WeakMethod(number) if isinstance(number, MethodType) else lambda: number
         if table is self._table and policy is self._policy:
             return
-        totals = totals_of(table, policy.queue)
+        totals = totals_of(table)
         if policy is not self._policy:
             self._known.clear()
             self._loads.clear()
@@ -135,7 +134,7 @@ class Standings:
     def weight(self, ask: Ask) -> Weight:
         """What the gang weighs. Cost: a few fractions, for people and for single comparisons."""
         known = self.of(ask)
-        return known.load.weight(self._scaled.totals) if known.given is None else Weight(known.given, given=True)
+        return self._scaled.scale.weight(known.load) if known.given is None else Weight(known.given, given=True)
 
     @property
     def _queue(self) -> QueuePolicy:

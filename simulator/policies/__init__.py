@@ -5,9 +5,10 @@
 - `shortest-first`: gangs, the shortest first, as if lengths were known.
 - `paper-n`: gangs in one zone, nodes by the greedy method of PAPERS N3 on the published score.
 - `kod2-literal`: KOD2's Algorithms 1 to 3 as published.
-- `netgang`: netgang's planner, queue and scaling code with their defaults.
+- `netgang`: netgang's planner, queue and scaling code with their defaults, but the weight as published: of CPU and
+  memory alone.
 - `netgang-fifo`: the same with `order: fifo`.
-- `netgang-gpus`: the same with GPUs in the weight (`queue.extended`).
+- `netgang-gpus`: the same with GPUs in the weight, as the service has it by default (`queue.extended`).
 - `netgang-unheld`: the same without room that is held for STARVING gangs (`queue.starving_share: 0`).
 - `netgang-ungrown`: the same without growth beyond the workers that a job asked for.
 - `netgang-unchanged`: the same without giving up workers: a job starts with its minimum and gets the rest when it can.

@@ -23,7 +23,7 @@ from simulator.gangs import Gangs, elastic_job
 from simulator.model import SimJob
 from simulator.state import JobState, Slot, State
 
-_POLICY = Policy(queue=QueuePolicy(algorithm=Algorithm.LITERAL, weight=WeightForm.LITERAL))
+_POLICY = Policy(queue=QueuePolicy(algorithm=Algorithm.LITERAL, weight=WeightForm.LITERAL, extended=()))
 
 
 class Kod2:
@@ -84,7 +84,7 @@ class Kod2:
         found = self._weights.get(one.job.name)
         if found is None:
             assert self._gangs is not None
-            weight = weight_of(self._gangs.of(one), totals_of(state.table, _POLICY.queue), _POLICY.queue)
+            weight = weight_of(self._gangs.of(one), totals_of(state.table), _POLICY.queue)
             found = self._weights[one.job.name] = weight.key(WeightForm.LITERAL)
         return found
 

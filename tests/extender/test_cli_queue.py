@@ -123,7 +123,7 @@ SAYS = {  # case: (fields of the entry, part of the row)
     "it leaves": ({"leaves_for": "b/z", "queue": "RQ", "state": "RUNNING"}, "leaves for b/z"),
     "starves soon": ({"starves_in_s": 240.0, "waited_s": 30.0}, "30 s │ 4 min"),
     "starves": ({"starves_in_s": 0.0, "waited_s": 7200.0, "state": "STARVING"}, "2 h 0 min │ now"),
-    "given weight": ({"weight": {"omega": 1.0, "omega_prime": None, "given": True}}, "∞ (given)"),
+    "given weight": ({"weight": {"omega": 1.0, "omega_prime": 99.0, "given": True}}, "99 (given)"),
     "markup": ({"reason": "[red]x\x1b[2J"}, "[red]x�[2J"),
     "ended members": (
         {"members": {"min_available": 2, "pending": 0, "running": 1, "succeeded": 1, "failed": 1}},

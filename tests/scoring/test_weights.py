@@ -1,5 +1,7 @@
 """The KOD2 weight: exact, in both readings, in the operator's hand where that is allowed (PAPERS K1)."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,16 +11,20 @@ from hypothesis import strategies as st
 
 from scoring.ids import Namespace, ResourceName
 from scoring.model import Gang, Role
+from scoring.plan import plan
 from scoring.policy import Policy, QueuePolicy, Reading, WeightForm, gang_options
+from scoring.resources import Resources
 from scoring.snapshot import NodeTable
-from scoring.weights import Load, Scale, Weight, exact_key, totals_of, weight_of
-from tests.builders import bound, gang, node, pod
+from scoring.weights import Load, Scale, Totals, Weight, exact_key, totals_of, weight_of
+from tests.builders import bound, gang, node, pod, snapshot
 
 GPU = ResourceName("nvidia.com/gpu")
 TABLE = NodeTable.of([node(f"n{i}", cpu="10", memory="100", gpu=1) for i in range(10)])
 """100 CPUs, 1,000 bytes, 10 GPUs."""
 PER_WORKER = QueuePolicy()
 WHOLE_JOB = QueuePolicy(reading=Reading.WHOLE_JOB)
+PUBLISHED = QueuePolicy(extended=())
+FPGA = ResourceName("example.com/fpga")
 
 
 def tfjob(workers: int, *, ps: int = 1, least: int | None = None, cpu: str = "2", memory: str = "10") -> Gang:
@@ -28,7 +34,13 @@ def tfjob(workers: int, *, ps: int = 1, least: int | None = None, cpu: str = "2"
     return gang("job", members=members, min_member=least)
 
 
-CASES: dict[str, tuple[Fraction | None, Gang, QueuePolicy]] = {
+def asking(size: int, amounts: Mapping[ResourceName, int], *, name: str = "g") -> Gang:
+    """A gang of equal pods that request this, each in the resource's own unit."""
+    requests, usual = Resources.of(amounts), [pod(f"{name}-{i}", gang=name, index=i) for i in range(size)]
+    return gang(name, members=[replace(p, member_class=replace(p.member_class, requests=requests)) for p in usual])
+
+
+CASES: dict[str, tuple[Fraction, Gang, QueuePolicy]] = {
     # case: (ω′, job, reading)
     "two workers of 2/100 CPU and 10/1000 memory": (Fraction(2) / Fraction(3, 100), tfjob(2), PER_WORKER),
     "workers beyond the minimum do not count": (Fraction(2) / Fraction(3, 100), tfjob(5, least=3), PER_WORKER),
@@ -45,29 +57,34 @@ CASES: dict[str, tuple[Fraction | None, Gang, QueuePolicy]] = {
         gang("g", members=[pod("a", cpu="2"), pod("b", cpu="4")]),
         PER_WORKER,
     ),
-    "no request at all": (None, gang("g", 2, cpu="0"), PER_WORKER),
-    "GPUs are left out": (Fraction(2) / Fraction(1, 100), gang("g", 2, gpu=1), PER_WORKER),
-    "GPUs by option": (
+    "no request at all": (Fraction(0), gang("g", 2, cpu="0"), PER_WORKER),
+    "GPUs count": (Fraction(2) / (Fraction(1, 100) + Fraction(1, 10)), gang("g", 2, gpu=1), PER_WORKER),
+    "GPUs alone": (Fraction(2) / Fraction(1, 10), gang("g", 2, cpu="0", gpu=1), PER_WORKER),
+    "GPUs are left out as published": (Fraction(2) / Fraction(1, 100), gang("g", 2, gpu=1), PUBLISHED),
+    "GPUs alone as published": (Fraction(0), gang("g", 2, cpu="0", gpu=1), PUBLISHED),
+    "GPUs by name": (
         Fraction(2) / (Fraction(1, 100) + Fraction(1, 10)),
         gang("g", 2, gpu=1),
         QueuePolicy(extended=(GPU,)),
     ),
+    "another resource by name": (Fraction(2) / Fraction(1, 100), gang("g", 2, gpu=1), QueuePolicy(extended=(FPGA,))),
+    "a pod larger than any node": (Fraction(0), gang("g", 1, cpu="11"), PER_WORKER),
+    "more GPUs than any node has": (Fraction(0), gang("g", 1, gpu=2), PUBLISHED),
+    "a minimum larger than the cluster": (Fraction(0), gang("g", 11, cpu="10"), PER_WORKER),
+    "a resource that no node has": (Fraction(0), asking(1, {FPGA: 1}), PUBLISHED),
 }
 
 
 @pytest.mark.parametrize(("want", "job", "policy"), CASES.values(), ids=CASES)
-def test_weight(want: Fraction | None, job: Gang, policy: QueuePolicy) -> None:
-    """ω′ = w_min / (cpu + mem), as shares of the cluster."""
-    assert want == weight_of(job, totals_of(TABLE, policy), policy).prime
+def test_weight(want: Fraction, job: Gang, policy: QueuePolicy) -> None:
+    """ω′ = w_min / (cpu + mem + GPUs), as shares of the cluster."""
+    assert want == weight_of(job, totals_of(TABLE), policy).prime
 
 
 def test_asking_for_what_no_node_has_is_lightest() -> None:
     """A cluster without nodes, or without the resource: 0, whatever is asked for."""
-    empty = totals_of(NodeTable.of([]), PER_WORKER)
-    assert weight_of(gang("g", 2), empty, PER_WORKER).prime == 0
-    no_gpu = QueuePolicy(extended=(ResourceName("example.com/fpga"),))
-    wish = gang("g", members=[pod("p", gpu=1)])
-    assert weight_of(wish, totals_of(TABLE, no_gpu), no_gpu).prime == Fraction(100)
+    assert weight_of(gang("g", 2), totals_of(NodeTable.of([])), PER_WORKER).prime == 0
+    assert weight_of(gang("g", 2, gpu=1), totals_of(NodeTable.of([node("n", cpu="8")])), PER_WORKER).prime == 0
 
 
 def test_a_running_gang_weighs_what_it_weighed() -> None:
@@ -75,7 +92,7 @@ def test_a_running_gang_weighs_what_it_weighed() -> None:
     waits = tfjob(4)
     ps, *workers = waits.members
     runs = replace(waits, members=(bound(ps, "n0"), *(bound(one, "n1") for one in workers)))
-    totals = totals_of(TABLE, PER_WORKER)
+    totals = totals_of(TABLE)
     assert weight_of(waits, totals, PER_WORKER) == weight_of(runs, totals, PER_WORKER)
 
 
@@ -101,18 +118,28 @@ def test_keys_order_as_fractions(one: Fraction, other: Fraction) -> None:
         keys = Weight(left).key(WeightForm.EXACT), Weight(right).key(WeightForm.EXACT)
         assert (keys[0] < keys[1]) == (left > right)
         assert (keys[0] == keys[1]) == (left == right)
-        assert Weight(None).key(WeightForm.EXACT) < keys[0]
+
+
+NAMES = tuple(ResourceName(name) for name in ("cpu", "memory", "nvidia.com/gpu", "example.com/fpga"))
+SIZES = st.sampled_from([0, 3, 10**12, 10**17 + 3])
+CLUSTERS = st.tuples(*[SIZES] * 4).map(lambda sizes: tuple((n, 3 * s, s) for n, s in zip(NAMES, sizes, strict=True)))
+"""Totals of three equal nodes"""
+
+
+def load(workers: int, amounts: tuple[int, ...], counted: int) -> Load:
+    """A load whose members are all counted."""
+    asked = tuple((name, amount) for name, amount in zip(NAMES, amounts, strict=True) if amount)
+    return Load(workers, asked, counted, tuple((name, amount, amount) for name, amount in asked))
 
 
 LOADS = st.builds(
-    Load, st.integers(1, 500), st.tuples(*[st.sampled_from([0, 1, 7, 10**9, 10**15 + 1])] * 3), st.integers(1, 9)
+    load, st.integers(1, 500), st.tuples(*[st.sampled_from([0, 1, 7, 10**9, 10**15 + 1])] * 4), st.integers(1, 9)
 )
 
 
-@given(st.lists(LOADS, min_size=2, max_size=6), st.tuples(*[st.sampled_from([0, 3, 10**12, 10**17 + 3])] * 3))
-def test_loads_are_ordered_as_their_weights(loads: list[Load], sizes: tuple[int, ...]) -> None:
+@given(st.lists(LOADS, min_size=2, max_size=6), CLUSTERS)
+def test_loads_are_ordered_as_their_weights(loads: list[Load], totals: Totals) -> None:
     """Without a fraction being reduced: the same order, the same ties, the same float, in any cluster."""
-    totals = tuple((ResourceName(name), size) for name, size in zip(("cpu", "memory", "gpu"), sizes, strict=True))
     scale = Scale.of(totals)
     for form in WeightForm:
         for one in loads:
@@ -123,6 +150,75 @@ def test_loads_are_ordered_as_their_weights(loads: list[Load], sizes: tuple[int,
                 its = scale.key(other, form), other.weight(totals).key(form)
                 assert (mine[0] < its[0]) == (mine[1] < its[1])
                 assert (mine[0] == its[0]) == (mine[1] == its[1])
+
+
+REQUESTS = st.fixed_dictionaries({name: st.sampled_from([0, 1, 5, 10, 20]) for name in NAMES})
+"""Against nodes of 10 of each but the FPGA, which none has: what no node could hold is among it."""
+TEN = Resources.of(dict.fromkeys(NAMES[:3], 10))
+FOUR = NodeTable.of([replace(node(f"n{i}"), allocatable=TEN) for i in range(4)])
+
+
+def could_start(size: int, amounts: Mapping[ResourceName, int]) -> bool:
+    """Whether the empty cluster has room, as far as sums tell."""
+    return all(amounts[name] <= 10 and size * amounts[name] <= 40 for name in NAMES[:3]) and not amounts[FPGA]
+
+
+@given(st.integers(1, 9), REQUESTS, st.sampled_from([PER_WORKER, WHOLE_JOB, PUBLISHED]))
+def test_a_weight_is_finite_and_least_for_what_asks_nothing_or_cannot_start(
+    size: int, amounts: dict[ResourceName, int], policy: QueuePolicy
+) -> None:
+    """No gang outweighs all others for ever: without requests, or too large for the cluster, it weighs 0, the least."""
+    totals = totals_of(FOUR)
+    weight = weight_of(asking(size, amounts), totals, policy)
+    assert 0.0 <= weight.omega_prime < math.inf
+    assert 0.5 <= weight.omega <= 1.0
+    if not any(amounts.values()) or not could_start(size, amounts):
+        assert weight.prime == 0
+        least = weight_of(asking(1, {NAMES[0]: 10, NAMES[1]: 10, NAMES[2]: 10}), totals, policy)
+        assert least.key(policy.weight) < weight.key(policy.weight)
+
+
+@given(st.integers(1, 4), REQUESTS, st.sampled_from(NAMES), st.sampled_from([PER_WORKER, WHOLE_JOB, PUBLISHED]))
+def test_asking_for_more_never_makes_a_gang_heavier(
+    size: int, amounts: dict[ResourceName, int], more: ResourceName, policy: QueuePolicy
+) -> None:
+    """Monotone: one unit more of any resource, known or unknown, raises no gang that asks for something."""
+    before = weight_of(asking(size, amounts), totals_of(FOUR), policy).prime
+    after = weight_of(asking(size, amounts | {more: amounts[more] + 1}), totals_of(FOUR), policy).prime
+    assert after <= before or before == 0 == sum(amounts[name] for name in NAMES[: 2 if policy is PUBLISHED else 4])
+
+
+@given(st.integers(1, 3), REQUESTS)
+def test_more_workers_never_make_a_gang_lighter(size: int, amounts: dict[ResourceName, int]) -> None:
+    """Monotone in w_min, as long as the cluster could hold the gang."""
+    if could_start(size + 1, amounts):
+        few, many = (weight_of(asking(n, amounts), totals_of(FOUR), PER_WORKER).prime for n in (size, size + 1))
+        assert few <= many
+
+
+@given(st.integers(1, 4), REQUESTS, st.tuples(*[st.integers(1, 2**30)] * 4))
+def test_units_do_not_matter(size: int, amounts: dict[ResourceName, int], factors: tuple[int, ...]) -> None:
+    """Counted in other units, in requests and nodes alike, every gang weighs the same."""
+    by = dict(zip(NAMES, factors, strict=True))
+    other = tuple((name, total * by[name], most * by[name]) for name, total, most in totals_of(FOUR))
+    scaled = asking(size, {name: amount * by[name] for name, amount in amounts.items()})
+    for policy in (PER_WORKER, WHOLE_JOB, PUBLISHED):
+        assert weight_of(asking(size, amounts), totals_of(FOUR), policy) == weight_of(scaled, other, policy)
+
+
+def test_neither_a_gpu_job_nor_an_impossible_one_leads_the_queue() -> None:
+    """Between equal gangs the one that asks for a GPU besides goes last; then those that can never start."""
+    nodes = [node(f"n{i}", cpu="8", gpu=1) for i in range(4)]
+    gangs = [
+        gang("1-gpus-alone", 2, cpu="0", gpu=2),
+        gang("2-nothing", 2, cpu="0"),
+        asking(2, {FPGA: 1}, name="3-unknown"),
+        gang("4-gpu", 2, cpu="1", gpu=1),
+        gang("5-cpu", 2, cpu="1"),
+    ]
+    made = plan(snapshot(nodes, gangs), Policy(), now_s=0.0)
+    ranks = {key.partition("/")[2]: one.rank for key, one in (*made.admitted.items(), *made.waiting.items())}
+    assert sorted(ranks, key=ranks.__getitem__)[:2] == ["5-cpu", "4-gpu"]
 
 
 def test_the_published_weight_saturates() -> None:

@@ -159,6 +159,7 @@ REFUSED = {  # case: (part of the message, settings)
     "a share above all": ("queue.share_cap = 1.5", {"share_cap": 1.5}),
     "no limit at all": ("queue.starve_limit_s = 0", {"starve_limit_s": 0}),
     "CPU is no extended resource": ("different extended resources", {"extended": ["cpu"]}),
+    "all resources and one": ("different extended resources", {"extended": ["*", "nvidia.com/gpu"]}),
     "an unknown order": ("queue.order = 'lifo'", {"order": "lifo"}),
     "a mistyped name": ("queue.starve_limit", {"starve_limit": 5}),
 }
