@@ -30,6 +30,7 @@ _OVERLAY = _MANIFESTS / "overlays" / "second-scheduler"
 _RIGHTS = (
     _MANIFESTS / "base" / "namespace.yaml",
     _MANIFESTS / "base" / "rbac.yaml",
+    _MANIFESTS / "base" / "confinement.yaml",
     _OVERLAY / "scheduler-rbac.yaml",
 )
 _GATES_FLAG = "--feature-gates="
@@ -84,7 +85,7 @@ async def start_netgang(
 
 
 async def install_rights(cluster: Cluster) -> None:
-    """Apply the namespace, service accounts, roles and bindings of manifests/ for netgang and its scheduler."""
+    """Apply the namespace, accounts, roles, bindings and the account's confinement for netgang and its scheduler."""
     async with cluster.api() as api:
         for path in _RIGHTS:
             await api.apply(_installed(path))

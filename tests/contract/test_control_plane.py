@@ -47,11 +47,15 @@ def settings(request: pytest.FixtureRequest) -> Settings:
 def test_the_cluster_holds_rights_and_a_service(objects: Mapping[tuple[str, str], Object]) -> None:
     """Nothing that runs, nothing that a static pod could not use."""
     kinds = {kind for kind, _ in objects}
-    assert kinds == {"Namespace", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service"}
+    confined = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    assert kinds == confined | {"Namespace", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service"}
     roles = [objects["ClusterRole", "netgang"], objects["Role", "netgang"]]
     assert {right for role in roles for right in _allowed(role["rules"])} == calls.rules() | calls.rules(calls.LEADING)
     user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "netgang"}
-    assert all(one["subjects"] == [user] for (kind, _), one in objects.items() if kind.endswith("Binding"))
+    assert all(one["subjects"] == [user] for (kind, _), one in objects.items() if kind.endswith("RoleBinding"))
+    policies = [one["spec"] for (kind, _), one in objects.items() if kind == "ValidatingAdmissionPolicy"]
+    assert len(policies) == 2
+    assert {one["matchConditions"][0]["expression"] for one in policies} == {"request.userInfo.username == 'netgang'"}
     labels = objects["Namespace", "netgang-system"]["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
 
