@@ -98,7 +98,7 @@ function turn(row, explain, before) {
   return make("tr", { class: changed ? "fresh" : "", "data-gang": row.gang, "data-state": row.state },
     make("td", {}, row.rank ?? ""), make("td", {}, link(row.gang, explain)),
     make("td", {}, make("span", { class: `chip ${row.state}` }, row.admitted && row.state !== "RUNNING" ? `${row.state}, admitted` : row.state)),
-    make("td", { class: "n" }, row.weight ?? "∞"),
+    make("td", { class: "n" }, row.weight),
     make("td", { class: "n" }, since === null ? "" : make("span", { "data-since": since })),
     make("td", {}, has, make("small", { class: "none" }, ` min ${least}`)), make("td", {}, row.zone ?? ""),
     make("td", { class: "why" }, row.reason ?? "", row.detail ? make("small", {}, row.detail) : ""));
