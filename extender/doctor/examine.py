@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from extender.doctor.confinement import check_confinement
 from extender.doctor.facts import Facts
 from extender.doctor.findings import Finding, error, in_order, note, some
 from extender.doctor.network import check_endpoints, check_sources, check_strangers, check_zones
@@ -45,6 +46,8 @@ def _configured(seen: Facts) -> Iterable[Finding]:
         yield note("scheduler-not-seen", what, "name its file: --scheduler-config FILE")
     if seen.policies is not None:
         yield from check_policies(seen.policies, settings)
+    if seen.confined is not None:
+        yield from check_confinement(seen.confined, account=seen.account)
     if seen.denied is not None:
         yield from check_rights(seen.denied, settings, account=seen.account)
 

@@ -132,6 +132,8 @@ class Facts:
     """Of the second kube-scheduler's image"""
     service: ServiceAddress | None = None
     policies: Policies | None = None
+    confined: frozenset[str] | None = None
+    """Names of the policies that confine the account"""
     running: Running | None = None
     nodes: tuple[Node, ...] | None = None
     pods: tuple[Pod, ...] | None = None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from extender.convert import node_from_json, pod_from_json, pod_group_from_json
+from extender.doctor.confinement import confining
 from extender.doctor.facts import Facts, LeaseSeen, Policies, Running, ServiceAddress
 from extender.doctor.installed import (
     Json,
@@ -88,10 +89,11 @@ class Look:
         asked = Asked(
             self.where.account or f"system:serviceaccount:{self.where.namespace}:{NAME}", self.where.namespace
         )
-        lost, running, policies, nodes, pods = await asyncio.gather(
+        lost, running, policies, confined, nodes, pods = await asyncio.gather(
             self._tried("rights", denied(self.api, read.settings, asked), None),
             self._tried("its pods", self._running(deployment, read.settings), None),
             self._tried("admission policies", self._policies(), None),
+            self._tried("the policies of its account", self._confined(asked.account), None),
             self._tried("nodes", self._nodes(read.settings), None),
             self._tried("pods", self._pods(read.settings), (None, 0)),
         )
@@ -109,6 +111,7 @@ class Look:
             scheduler_version=version_of(str(container_of(beside).get("image", ""))) if beside is not None else None,
             service=await self._tried("its Service", self._service(), None),
             policies=policies,
+            confined=confined,
             running=running,
             nodes=nodes,
             pods=pods[0],
@@ -196,6 +199,13 @@ class Look:
                 ]
                 return Policies(policies=both[0], bindings=both[1])
         return Policies(served=False)
+
+    async def _confined(self, account: str) -> frozenset[str]:
+        policies, bindings = [
+            {one["metadata"]["name"]: one for one in await self.api.listed(f"{_POLICIES}/v1/{plural}")}
+            for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+        ]
+        return confining(policies, bindings, account=account)
 
     async def _nodes(self, settings: Settings) -> tuple[Node, ...]:
         label = settings.zone_label

@@ -19,6 +19,8 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 PLURALS = {
     "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
     "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
 
 
@@ -69,6 +71,8 @@ def installed() -> FakeOperatorApi:
     ):
         for name, one in (objects or {}).items():
             put(api, f"{ADMISSION}/{PLURALS[kind]}/{name}", one)
+    for one in yaml.safe_load_all(text("manifests/base/confinement.yaml")):
+        put(api, f"{ADMISSION}/{PLURALS[one['kind']]}/{one['metadata']['name']}", one)
     api.add("/api/v1/nodes/n1", metadata={"labels": {"topology.kubernetes.io/zone": "a"}}, status={})
     return api
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from extender.doctor.confinement import CONFINING
 from extender.doctor.facts import (
     Budget,
     Endpoints,
@@ -73,6 +74,7 @@ def system() -> Facts:
         scheduler_version="1.36.1",
         service=SERVICE,
         policies=policies(),
+        confined=frozenset(CONFINING),
         running=running(),
         nodes=(node("n1"), node("n2", zone="b")),
         pods=(pod("w-0", gang="w", min_available=2), pod("w-1", gang="w", min_available=2, gates=(GATE,))),

@@ -16,7 +16,18 @@ from extender.doctor.scheduler import duration_s
 from extender.errors import ConfigError
 from extender.kube import calls
 from extender.settings_leadership import LeaderElection, LeaseSettings
-from tests.extender.doctor.installed import CONFIG, DEPLOYMENT, HOME, LEASE, SCHEDULER, SETTINGS, installed, look, text
+from tests.extender.doctor.installed import (
+    ADMISSION,
+    CONFIG,
+    DEPLOYMENT,
+    HOME,
+    LEASE,
+    SCHEDULER,
+    SETTINGS,
+    installed,
+    look,
+    text,
+)
 from tests.fakes.operator_api import FakeOperatorApi
 
 pytestmark = pytest.mark.looptime
@@ -88,6 +99,26 @@ CHANGED: dict[str, tuple[Any, str]] = {  # case: (what is changed in the cluster
         "budget-blocks-drain",
     ),
     "a clock that is late": (lambda api: setattr(api, "skew", -9.0), "clock-skew"),
+    "no policy that confines pods": (
+        lambda api: api.objects.pop(f"{ADMISSION}/validatingadmissionpolicies/netgang-pods"),
+        "unconfined",
+    ),
+    "a confinement that is not bound": (
+        lambda api: api.objects.pop(f"{ADMISSION}/validatingadmissionpolicybindings/netgang-jobs"),
+        "unconfined",
+    ),
+    "a confinement that only warns": (
+        lambda api: api.objects[f"{ADMISSION}/validatingadmissionpolicybindings/netgang-jobs"]["spec"].update(
+            validationActions=["Warn"]
+        ),
+        "unconfined",
+    ),
+    "a confinement of another account": (
+        lambda api: api.objects[f"{ADMISSION}/validatingadmissionpolicies/netgang-pods"]["spec"].update(
+            matchConditions=[{"name": "netgang", "expression": "request.userInfo.username == 'other'"}]
+        ),
+        "unconfined",
+    ),
     "a node without a zone": (lambda api: api.add("/api/v1/nodes/n2", status={}), "zone-labels"),
     "another port of the Service": (
         lambda api: api.objects[f"/api/v1/{HOME}/services/netgang"]["spec"]["ports"][0].update(port=80),
@@ -142,7 +173,7 @@ async def test_files_take_the_place_of_what_is_installed(tmp_path: Path) -> None
     settings.write_text(text("manifests/overlays/default-scheduler/settings.yaml"))
     config.write_text(text("scheduler-config/default-scheduler.yaml"))
     facts = await look(api, config=settings, scheduler_config=config, account="netgang").facts()
-    assert [one.id for one in examine(facts)] == ["gates-unavailable"]
+    assert [one.id for one in examine(facts)] == ["unconfined", "gates-unavailable"]
     facts = await look(api, scheduler_config=config).facts()
     assert "no Deployment netgang-system/netgang can be read" in facts.unseen[0]
     assert [one.id for one in examine(facts)] == ["not-seen", "settings-not-seen"]

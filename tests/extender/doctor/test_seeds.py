@@ -202,6 +202,11 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
         "name-policy-scheduler",
         "scheduler_names",
     ),
+    "an account that nothing confines": (
+        facts(confined=frozenset({"netgang-jobs"})),
+        "unconfined",
+        "manifests/base/confinement.yaml",
+    ),
     "a right is missing": (
         facts(denied=(("create", "", "pods/binding"),)),
         "rights-missing",
