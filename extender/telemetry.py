@@ -62,6 +62,10 @@ class Telemetry:
         self._evictions = self._counter(
             "evictions", "Pods evicted; reason: partial (half a gang), repin (nodes are gone), restart", ["reason"]
         )
+        self._overcommitted_nodes = self._gauge(
+            "overcommitted_nodes", "Nodes with a pod of ours whose bound pods request more than the node has", []
+        )
+        self._overcommits = self._counter("overcommits", "Times that a node became over-committed so", [])
         self._restarts = self._counter(
             "restarts", "Owners of gangs; outcome: suspended, resumed, or refused (not started anew)", ["outcome"]
         )
@@ -267,6 +271,11 @@ class Telemetry:
     def network_fetched(self, source: str, outcome: str) -> None:
         """Count fetches of a source: `success` or `error`."""
         self._network_fetches.labels(source, outcome).inc()
+
+    def overcommitted(self, nodes: int, *, new: int) -> None:
+        """Set how many nodes are over-committed now, and count those that have become so."""
+        self._overcommitted_nodes.set(nodes)
+        self._overcommits.inc(new)
 
     def announced(self, outcome: str) -> None:
         """Count an Event that announces an act."""

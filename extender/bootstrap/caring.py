@@ -12,6 +12,7 @@ from extender.controller.complaints import Complaints
 from extender.controller.finishing import Finishing
 from extender.controller.group_status import GroupStatuses
 from extender.controller.judge import Judge
+from extender.controller.overcommits import Overcommits
 from extender.controller.preemptions import Preemptions
 from extender.controller.provisioning import Decides, Provisioning
 from extender.controller.recreation import Recreation
@@ -38,6 +39,7 @@ class Caring:
     repairs: Repairs
     preemptions: Preemptions | None
     statuses: GroupStatuses
+    overcommits: Overcommits
     elastic: Elastic | None
     reported: Reporting | None
     provisioning: Provisioning | None
@@ -141,6 +143,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
             cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), memo=planner.memo, closest=1
         ),
     )
+    overcommits = Overcommits(cache, clock, telemetry, events.tell_of, acting=common.acting)
     elastic, reported = _elastic_of(common, starting)
     looks: list[Look] = [
         starting.stranding.look,
@@ -154,12 +157,14 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         statuses.look,
         waits.look,
         Starvation(cache, planner, clock).look,
+        overcommits.look,
     ]
     return Caring(
         restarts,
         repairs,
         preemptions,
         statuses,
+        overcommits,
         elastic,
         reported,
         _provisioning_of(common, groups),

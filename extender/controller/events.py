@@ -127,6 +127,10 @@ class Happening(StrEnum):
     """On the PodGroup and one pod.
 
     Members that made the gang whole are lost; says who and what it waits for."""
+    NODE_OVERCOMMITTED = "NodeOvercommitted"
+    """On the node (in namespace `default`).
+
+    Its bound pods, ours among them, request more than it has; says how much, and which pods."""
     JOB_SHRUNK = "JobShrunk"
     """On the job and the pods that go (the first 32); before it is changed.
 
@@ -164,6 +168,7 @@ _ACTIONS: Mapping[Happening, str] = {
     Happening.EVICTED: "Evict",
     Happening.NOT_EVICTED: "Evict",
     Happening.BROKEN: "Repair",
+    Happening.NODE_OVERCOMMITTED: "Bind",
     Happening.JOB_SHRUNK: "Resize",
     Happening.JOB_GROWN: "Resize",
     Happening.JOB_NOT_RESIZED: "Resize",
@@ -191,8 +196,14 @@ class Subject:
     api_version: str
     kind: str
     namespace: str
+    """Empty for what is in none, such as nodes"""
     name: str
     uid: str
+
+    @property
+    def events_namespace(self) -> str:
+        """Where Events about it are: its own namespace, else the one that the API server asks for."""
+        return self.namespace or "default"
 
 
 TellOf: TypeAlias = Callable[[Subject, Happening, str, str], None]
@@ -280,7 +291,9 @@ class Events:
     async def _announce_one(self, about: Subject, what: Happening, note: str, topic: str) -> None:
         outcome = "posted"
         try:
-            await self._api.create_event(about.namespace, self._event(_Told(about, what, note, self._clock.now_s())))
+            await self._api.create_event(
+                about.events_namespace, self._event(_Told(about, what, note, self._clock.now_s()))
+            )
         except ApiError as error:
             if error.status == _TOO_MANY or error.status >= _SERVER_ERROR:
                 raise
@@ -294,7 +307,7 @@ class Events:
         while True:
             told = await self._queue.get()
             try:
-                await self._api.create_event(told.about.namespace, self._event(told))
+                await self._api.create_event(told.about.events_namespace, self._event(told))
             except (ApiError, ApiUnavailableError) as error:
                 self._telemetry.event_dropped()
                 about = told.about
@@ -305,7 +318,7 @@ class Events:
         about = told.about
         return {
             # A dash, because what is before it must be a name in itself; cut, because all of it must be one.
-            "metadata": {"generateName": f"{about.name[:200]}-", "namespace": about.namespace},
+            "metadata": {"generateName": f"{about.name[:200]}-", "namespace": about.events_namespace},
             "eventTime": _micro_time(told.at_s),
             "regarding": {
                 "apiVersion": about.api_version,

@@ -48,6 +48,8 @@ def test_every_metric_appears_with_its_labels() -> None:
     telemetry.network_took("maddash", 0.25)
     telemetry.network_fetched("maddash", "new")
     telemetry.event_dropped()
+    telemetry.announced("posted")
+    telemetry.overcommitted(2, new=1)
     telemetry.log_line_dropped()
     telemetry.leader(leads=True)
     telemetry.tls_handshake("accepted")
@@ -88,6 +90,9 @@ def test_every_metric_appears_with_its_labels() -> None:
         ("network_fetch_seconds", "maddash"): 0.25,
         ("network_fetches_total", "new", "maddash"): 1,
         ("events_dropped_total",): 1,
+        ("announcements_total", "posted"): 1,
+        ("overcommitted_nodes",): 2,
+        ("overcommits_total",): 1,
         ("log_lines_dropped_total",): 1,
         ("leader",): 1,
         ("leader_changes_total", "leader"): 1,
