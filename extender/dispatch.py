@@ -162,6 +162,10 @@ class Dispatch:
         """The reply to a body that does not come."""
         return _malformed(verb, b"", f"the body did not arrive within {self.serving.body_timeout_s:g} s", last=True)
 
+    def too_much(self, verb: Verb) -> Reply:
+        """The reply to a body for which there is no room beside the others."""
+        return Reply(verb.failure(b"", "netgang: too many large requests at once"), "malformed", last=True)
+
     def done(self, verb: Verb, reply: Reply, *, duration_s: float) -> None:
         """Count a call that was answered, or whose caller is gone."""
         self._telemetry.request_done(verb.name, reply.outcome, duration_s=duration_s, reason=reply.reason)

@@ -13,9 +13,11 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from socket import socket
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 import uvloop
@@ -24,18 +26,25 @@ from starlette.types import ASGIApp
 from extender import bootstrap
 from extender.bootstrap import Service
 from extender.collecting import can_watch_memory
+from extender.connections import Connections, PortLimits
 from extender.heap import keep_one_heap
 from extender.settings import Settings
 from extender.settings_tls import is_loopback
-from extender.verb_protocol import VerbProtocol
+from extender.verb_protocol import VerbProtocol, bound
 
-_KEEP_ALIVE_S = 120
-"""Above the 90 s after which kube-scheduler's client drops an idle connection: it must never meet a closed one."""
+_KEPT_S = 120.0
+"""Above the 90 s after which kube-scheduler's client drops an idle connection: it must never meet a closed one. Go's
+client repeats no POST of which something was written, and a /filter that fails costs its pod a second."""
+_BESIDE_HELD = PortLimits(connections=1024, per_peer=512, kept_s=_KEPT_S)
+"""Of `port`, besides the calls that are being answered; bytes: `_kept_of`."""
+_PEOPLE = PortLimits(connections=512, per_peer=256, kept_bytes=32 * 2**20, peer_bytes=16 * 2**20)
+"""Of `debug_port`, where all come from the loopback, and of `health_port`."""
+_REPORTING = PortLimits(connections=1024, per_peer=64, kept_bytes=64 * 2**20, peer_bytes=4 * 2**20)
+"""Of `reports.port`: each pod has an address of its own, and one or two jobs' reports to send."""
+_HANDSHAKE_S = 5.0
 _DRAIN_S = 10
 _DEBUG_DRAIN_S = 1
 """Nothing is held for people: what they ask is answered from memory, and their connections must not delay the end."""
-_MOST_REPORTING = 512
-"""Connections and requests of training jobs at a time; one more is told 503. Each may hold a report's body."""
 _CANNOT_LISTEN = 3
 """Exit code; the log says which address and why."""
 
@@ -48,10 +57,20 @@ def run(settings: Settings) -> None:
     A port that cannot be listened on is logged and ends the process with exit code 3.
     """
     favour_the_loop()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=_Loop) as runner:
         listened = runner.run(_serve(settings))
     if not listened:
         sys.exit(_CANNOT_LISTEN)
+
+
+class _Loop(uvloop.Loop):
+    """The event loop; a TLS handshake at our ports takes no longer than a first head may (docs/safety.md S28)."""
+
+    async def create_server(self, *arguments: Any, **more: Any) -> asyncio.Server:
+        """Listen; uvicorn has no setting for this, and the default is a minute."""
+        if more.get("ssl") is not None:
+            more.setdefault("ssl_handshake_timeout", _HANDSHAKE_S)
+        return cast("asyncio.Server", await super().create_server(*arguments, **more))
 
 
 def favour_the_loop() -> None:
@@ -88,15 +107,32 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
     """Each port by its setting's name: the verbs', and if they are set the one for people and the one for probes."""
     tls = service.tls
     verbs_tls = tls.for_verbs if tls is not None else None
-    yield "port", _config(service.app, settings.host, settings.port, drain_s=_DRAIN_S, tls=verbs_tls)
+    counted = service.telemetry.connection_ended
+    kept_bytes = 4 * settings.max_body_bytes
+    limits = replace(_BESIDE_HELD, kept_bytes=kept_bytes, peer_bytes=kept_bytes // 2)
+    yield (
+        "port",
+        _config(
+            service.app, settings.host, settings.port, drain_s=_DRAIN_S, tls=verbs_tls,
+            connections=Connections(limits, counted=partial(counted, "verbs")),
+        ),
+    )  # fmt: skip
     if settings.debug_port is not None:
         host, port = settings.debug_host, settings.debug_port
         # On the loopback nobody listens in, and `kubectl port-forward` with curl needs no authority there.
         people_tls = tls.for_people if tls is not None and not is_loopback(host) else None
-        yield "debug_port", _config(service.debug_app, host, port, drain_s=_DEBUG_DRAIN_S, tls=people_tls)
+        people = Connections(_PEOPLE, counted=partial(counted, "people"))
+        yield (
+            "debug_port",
+            _config(service.debug_app, host, port, drain_s=_DEBUG_DRAIN_S, tls=people_tls, connections=people),
+        )
     if settings.health_port is not None:
         host = settings.host if settings.health_host is None else settings.health_host
-        yield "health_port", _config(service.health_app, host, settings.health_port, drain_s=_DEBUG_DRAIN_S)
+        probes = Connections(_PEOPLE, counted=partial(counted, "probes"))
+        yield (
+            "health_port",
+            _config(service.health_app, host, settings.health_port, drain_s=_DEBUG_DRAIN_S, connections=probes),
+        )
     if settings.reports.port is not None and service.reports_app is not None:
         host = settings.host if settings.reports.host is None else settings.reports.host
         jobs_tls = tls.for_people if tls is not None else None  # no client certificate: pods have none
@@ -108,15 +144,21 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
                 settings.reports.port,
                 drain_s=_DEBUG_DRAIN_S,
                 tls=jobs_tls,
-                most=_MOST_REPORTING,
+                connections=Connections(_REPORTING, counted=partial(counted, "reports")),
             ),
         )
 
 
 def _config(
-    app: ASGIApp, host: str, port: int, *, drain_s: int, tls: ssl.SSLContext | None = None, most: int | None = None
+    app: ASGIApp,
+    host: str,
+    port: int,
+    *,
+    drain_s: int,
+    tls: ssl.SSLContext | None = None,
+    connections: Connections | None = None,
 ) -> uvicorn.Config:
-    return uvicorn.Config(
+    config = uvicorn.Config(
         app,
         host=host,
         port=port,
@@ -124,13 +166,15 @@ def _config(
         lifespan="off",
         log_config=None,
         access_log=False,
-        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_keep_alive=int(_KEPT_S),  # `connections` is stricter
         timeout_graceful_shutdown=drain_s,
-        limit_concurrency=most,
         server_header=False,
         proxy_headers=False,
         ssl_context_factory=(lambda _config, _make: tls) if tls is not None else None,
     )
+    if connections is not None:
+        bound(config, connections)
+    return config
 
 
 @asynccontextmanager

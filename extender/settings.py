@@ -196,7 +196,8 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(default=32 * 2**20, ge=64 * 2**10)
     """Largest request body that is read. Names of 15,000 nodes take 1 MB; 32 MiB hold 2,000 whole Node objects."""
     max_held_binds: int = Field(default=4096, ge=1)
-    """Most binds held at one time, each an open connection; further ones fail at once and are tried again."""
+    """Most binds held at one time, each an open connection; further ones fail at once and are tried again. As many
+    again of pods without a gang may wait for the API server."""
     stale_s: float = Field(default=300.0, ge=180.0, allow_inf_nan=False)
     """Age of the last word from the API server about nodes, pods or PodGroups from which `/readyz` says no.
 

@@ -117,14 +117,6 @@ class Telemetry:
         self._leader_changes = self._counter(
             "leader_changes", "Terms of this replica begun (to: leader) and ended (to: standby)", ["to"]
         )
-        self._notes_ignored = self._counter(
-            "notes_ignored",
-            "Notes on tenants' objects that are not netgang's, each time one is read; kind: the annotation's name",
-            ["kind"],
-        )
-        self._note_keys = self._gauge(
-            "note_keys", "Keys in the Secret by which notes are signed; 0: no gang is suspended, no job resized", []
-        )
         self._jobs = self._gauge(
             "jobs", "Jobs of kinds that can be resized; state: as /v1/jobs says, or resizing", ["state"]
         )
@@ -143,6 +135,12 @@ class Telemetry:
             "lost_pod_seconds", "Pods times seconds of room that worked for nobody", []
         )
         self._reports = self._counter("reports", "Reports of training jobs; outcome: accepted, or why not", ["outcome"])
+        self._connections_ended = self._counter(
+            "connections_ended",
+            "Connections that we ended or refused; port: verbs, people, probes, reports; outcome: idle, too slow, "
+            "refused (no room), ended for another, too many bytes",
+            ["port", "outcome"],
+        )
         self._tls_handshakes = self._counter(
             "tls_handshakes", "TLS handshakes of our ports; outcome: accepted, or why not", ["outcome"]
         )
@@ -154,14 +152,6 @@ class Telemetry:
             "Unix time at which what is in force ends; certificate: server or client_ca",
             ["certificate"],
         )
-
-    def note_ignored(self, kind: str) -> None:
-        """Count a note that is not ours; `kind` is its annotation without the prefix."""
-        self._notes_ignored.labels(kind).inc()
-
-    def note_keys(self, count: int) -> None:
-        """Set the number of keys for notes that are in the Secret."""
-        self._note_keys.set(count)
 
     def jobs(self, count_by_state: Mapping[str, int]) -> None:
         """Replace the number of jobs that may be resized per state; states that are not named any more disappear."""
@@ -315,6 +305,10 @@ class Telemetry:
     def log_line_dropped(self) -> None:
         """Count a refusal that was not logged because it, or too many others, had been."""
         self._log_lines_dropped.inc()
+
+    def connection_ended(self, port: str, outcome: str) -> None:
+        """Count a connection that a port ended of itself, or refused."""
+        self._connections_ended.labels(port, outcome).inc()
 
     def tls_handshake(self, outcome: str) -> None:
         """Count a TLS handshake at one of our ports: `accepted`, or why the client was refused."""

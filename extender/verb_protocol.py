@@ -11,8 +11,9 @@ Rules:
   So nothing here needs to understand HTTP, and what is unusual behaves as uvicorn and `app` have it.
 - What is said and counted is `dispatch`'s; how it looks on the wire is as uvicorn would have written it.
 - An answer from memory costs no task, one that takes time costs one. A hang-up is heard by `connection_lost`.
-- uvicorn's promises stay: an idle connection ends after its keep-alive time; at shutdown an idle one at once and one
-  with a call when that is answered, with `Connection: close`; calls that take longer than the drain are cancelled.
+- uvicorn's promises stay: at shutdown an idle connection ends at once and one with a call when that is answered, with
+  `Connection: close`; calls that take longer than the drain are cancelled. How long a connection may be idle, or take
+  for a head, and how many there may be, is for `connections` to say (docs/safety.md S28).
 
 What of uvicorn is relied on beyond its documents: what a protocol is made with, and `connections`, `tasks`,
 `default_headers` and `total_requests` of the server's state; tests/extender/test_verb_protocol.py says what for.
@@ -21,14 +22,17 @@ What of uvicorn is relied on beyond its documents: what a protocol is made with,
 import asyncio
 from collections.abc import Coroutine
 from time import perf_counter
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
+from weakref import WeakKeyDictionary
 
 from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from extender.app import App
+from extender.connections import Connection, Connections, PortLimits, State
 from extender.dispatch import GONE, Dispatch, Reply, Verb
+from extender.document_line import DocumentLine
+from extender.document_protocol import DocumentProtocol
 from extender.request_head import HEAD_MAX_BYTES, Head, read_head
 
 _AHEAD_MAX_BYTES: Final = 65536
@@ -43,6 +47,8 @@ class VerbProtocol(asyncio.Protocol):
 
     # Defaults of the class: a connection for one call, as most held ones have, pays for what it uses.
     _transport: asyncio.Transport
+    _counted: Connection
+    """As the port counts it."""
     _gone: asyncio.Future[None]
     """Done when the caller hangs up while it is being answered."""
     _head: Head
@@ -56,9 +62,6 @@ class VerbProtocol(asyncio.Protocol):
     _ahead = b""
     """What came after the call that is being answered."""
     _late_timer: asyncio.TimerHandle | None = None
-    _idle_timer: asyncio.TimerHandle | None = None
-    """Runs on during calls, and looks at the time when it is over."""
-    _idle_since_s = 0.0
     _write_paused = False
     _ending = False
     """The server shuts down: the call under way is the last one."""
@@ -74,7 +77,7 @@ class VerbProtocol(asyncio.Protocol):
         self._made_with = (config, server_state, app_state)
         self._server = server_state
         self._connections = cast("set[object]", server_state.connections)  # typed as uvicorn's own protocols
-        self._keep_alive_s = config.timeout_keep_alive
+        self._port = port_of(config)
         self._dispatch = _dispatch_of(config)
 
     # -- what the transport and the server say ------------------------------------------------------------------------
@@ -83,10 +86,17 @@ class VerbProtocol(asyncio.Protocol):
         """A client connected."""
         self._transport = cast("asyncio.Transport", transport)
         self._gone = self._loop.create_future()
+        counted = self._port.connections.opened(self._transport, self._end)
+        if counted is None:
+            self._transport.abort()
+            return
+        self._counted = counted
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
         """A call, more of its body, or something for uvicorn."""
+        if self._transport.is_closing():
+            return
         if self._verb is None:
             self._begin(data)
         elif self._task is None:
@@ -95,11 +105,15 @@ class VerbProtocol(asyncio.Protocol):
             self._ahead += data
             if len(self._ahead) > _AHEAD_MAX_BYTES:
                 self._transport.pause_reading()
+            self._port.connections.keep(self._counted, len(self._ahead))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client hung up, or we did."""
+        if self not in self._connections:
+            return  # there was no room for it
         self._connections.discard(self)
-        self._cancel_timers()
+        self._port.connections.closed(self._counted)
+        self._cancel_timer()
         if self._task is not None:
             self._gone.set_result(None)
         elif self._verb is not None:
@@ -108,10 +122,16 @@ class VerbProtocol(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read its answers."""
         self._write_paused = True
+        if self._verb is None:
+            self._move(State.UNREAD)
+            self._port.connections.keep(self._counted, self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         """It does again."""
         self._write_paused = False
+        if self._verb is None and not self._transport.is_closing():
+            self._port.connections.keep(self._counted, 0)
+            self._move(State.KEPT)
 
     def shutdown(self) -> None:
         """End now, or with the answer to the call that is under way; uvicorn's server says this to each connection."""
@@ -134,11 +154,13 @@ class VerbProtocol(asyncio.Protocol):
             return self._hand_over(data)
         self._began_s = perf_counter()
         self._verb, self._head = verb, head
+        self._move(State.CALL)
         missing_bytes = head.body_bytes + end - len(data)
         if head.body_bytes > dispatch.serving.max_body_bytes:
             self._reply(verb, dispatch.too_large(verb))
         elif missing_bytes > 0:
             self._body = bytearray(data[end:])
+            self._move(State.BODY)
             self._late_timer = self._loop.call_later(dispatch.serving.body_timeout_s, self._late)
         else:
             self._ahead = data[end + head.body_bytes :]
@@ -149,9 +171,11 @@ class VerbProtocol(asyncio.Protocol):
         missing_bytes = self._head.body_bytes - len(self._body)
         self._body += data[:missing_bytes]
         if len(data) < missing_bytes:
+            self._port.connections.keep(self._counted, len(self._body))
             return
         self._ahead = data[missing_bytes:]
-        self._cancel_timers()
+        self._cancel_timer()
+        self._move(State.CALL)
         body, self._body = bytes(self._body), bytearray()
         assert self._verb is not None
         self._answer(self._verb, body)
@@ -205,10 +229,12 @@ class VerbProtocol(asyncio.Protocol):
         self._server.total_requests += 1
         if last:
             self._transport.close()
+            self._move(State.UNREAD)
             return
-        self._idle_since_s = self._loop.time()
-        if self._idle_timer is None:
-            self._idle_timer = self._loop.call_later(self._keep_alive_s, self._idle_over)
+        if not self._write_paused:
+            self._move(State.KEPT)
+            if self._counted.bytes:
+                self._port.connections.keep(self._counted, 0)
 
     # -- the connection -----------------------------------------------------------------------------------------------
 
@@ -216,10 +242,22 @@ class VerbProtocol(asyncio.Protocol):
         """Let uvicorn's protocol have the connection, as if it had been its own when `data` came."""
         if self._transport.is_closing():
             return
-        self._cancel_timers()
+        self._cancel_timer()
         self._connections.discard(self)
         config, server_state, app_state = self._made_with
-        theirs = HttpToolsProtocol(config, server_state, app_state, self._loop)
+        port, counted = self._port, self._counted
+        theirs = DocumentProtocol(
+            config,
+            server_state,
+            app_state,
+            self._loop,
+            connections=port.connections,
+            line=port.line,
+            counted=counted,
+            verbs=self._dispatch.by_path if self._dispatch is not None else (),
+        )
+        counted.ended_by(theirs.end)
+        self._move(State.HEAD)
         theirs.connection_made(self._transport)
         self._transport.set_protocol(theirs)
         if self._write_paused:
@@ -228,22 +266,49 @@ class VerbProtocol(asyncio.Protocol):
             self._transport.resume_reading()
         theirs.data_received(data)
 
-    def _idle_over(self) -> None:
-        self._idle_timer = None
-        if self._verb is not None:
-            return  # the next idle time begins with its answer
-        left_s = self._idle_since_s + self._keep_alive_s - self._loop.time()
-        if left_s > 0.0:
-            self._idle_timer = self._loop.call_later(left_s, self._idle_over)
+    def _move(self, state: State) -> None:
+        self._port.connections.move(self._counted, state, now_s=self._loop.time())
+
+    def _end(self) -> None:
+        """End for want of time or room; half a body is told why."""
+        self._cancel_timer()
+        if self._verb is not None and self._task is None:
+            assert self._dispatch is not None
+            self._reply(self._verb, self._dispatch.too_much(self._verb))
+        elif self._transport.get_write_buffer_size():
+            self._transport.abort()
         else:
             self._transport.close()
 
-    def _cancel_timers(self) -> None:
-        """No time is running any more, of the body or of being idle."""
-        for timer in (self._late_timer, self._idle_timer):
-            if timer is not None:
-                timer.cancel()
-        self._late_timer = self._idle_timer = None
+    def _cancel_timer(self) -> None:
+        """The time of the body is not running any more."""
+        if self._late_timer is not None:
+            self._late_timer.cancel()
+            self._late_timer = None
+
+
+class Port(NamedTuple):
+    """What all connections of one port have in common."""
+
+    connections: Connections
+    line: DocumentLine
+
+
+_PORTS: Final[WeakKeyDictionary[Config, Port]] = WeakKeyDictionary()
+
+
+def bound(config: Config, connections: Connections) -> None:
+    """Have the connections of a server with this configuration counted here; before it listens."""
+    _PORTS[config] = Port(connections, DocumentLine())
+
+
+def port_of(config: Config) -> Port:
+    """What counts the connections of a server; one that nobody bounded has the usual limits, and its own idle time."""
+    found = _PORTS.get(config)
+    if found is None:
+        idle_s = config.timeout_keep_alive
+        found = _PORTS[config] = Port(Connections(PortLimits(idle_s=idle_s, kept_s=idle_s)), DocumentLine())
+    return found
 
 
 def _dispatch_of(config: Config) -> Dispatch | None:

@@ -137,6 +137,6 @@ class Reason(StrEnum):
 
     Nothing; for ever: the watch of pods does not work (`netgang_watch_errors_total`), or is it another cluster?"""
     TOO_MANY_HELD = "netgang: too many binds are held"
-    """As many bind calls are held as `max_held_binds` allows.
+    """As many bind calls are held, or wait for the API server, as `max_held_binds` allows.
 
     Nothing for some, they are tried again. For many raise the setting; each is an open connection."""

@@ -5,6 +5,7 @@ writes them down. Documents are written by msgspec: a plan of 5,000 nodes must n
 /docs takes Swagger's page from a public CDN; /openapi.json needs no internet.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Protocol, TypeAlias
@@ -30,6 +31,7 @@ _VERBS = """An extender for kube-scheduler: it starts distributed training jobs 
 kube-scheduler calls `POST /filter`, `POST /prioritize` and `POST /bind` with the types of
 `k8s.io/kube-scheduler/extender/v1`; these always answer 200 and say what is wrong in `Error`.
 The documents below are for people."""
+_METRICS_S = 1.0
 _NAME = Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
 _Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only nodes of this zone")]
 _Limit: TypeAlias = Annotated[int, Query(ge=1, le=MOST_NODES, description="Most nodes between which values are given")]
@@ -98,6 +100,7 @@ def create_documents_app(
 
 def _probes(telemetry: Telemetry, readiness: Callable[[], Readiness]) -> APIRouter:
     router = APIRouter(tags=["probes"])
+    exposition = _Exposition(telemetry)
 
     @router.get("/healthz", summary="Alive: the event loop turns")
     async def healthz() -> Response:
@@ -111,9 +114,25 @@ def _probes(telemetry: Telemetry, readiness: Callable[[], Readiness]) -> APIRout
 
     @router.get("/metrics", summary="Metrics in Prometheus' text format")
     async def metrics() -> Response:
-        return Response(telemetry.exposition(), headers={"content-type": METRICS_CONTENT_TYPE})
+        return Response(exposition.newest(), headers={"content-type": METRICS_CONTENT_TYPE})
 
     return router
+
+
+class _Exposition:
+    """The metrics as text, written at most once a second, however many ask (docs/safety.md S28)."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self._text = b""
+        self._written_s = -float("inf")
+
+    def newest(self) -> bytes:
+        """The text, at most `_METRICS_S` old."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._written_s >= _METRICS_S:
+            self._text, self._written_s = self._telemetry.exposition(), now_s
+        return self._text
 
 
 def _documents(views: Views) -> APIRouter:

@@ -11,7 +11,6 @@ from extender.cache.seen_groups import SeenGroups
 from extender.controller.complaints import Complaints
 from extender.controller.finishing import Finishing
 from extender.controller.group_status import GroupStatuses
-from extender.controller.ignored_notes import IgnoredNotes
 from extender.controller.judge import Judge
 from extender.controller.overcommits import Overcommits
 from extender.controller.preemptions import Preemptions
@@ -45,7 +44,6 @@ class Caring:
     reported: Reporting | None
     provisioning: Provisioning | None
     unreadable: UnreadableWords
-    ignored: IgnoredNotes
     looks: Sequence[Look]
     """In this order"""
 
@@ -80,7 +78,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
     telemetry, log, planner = common.telemetry, common.log, common.planner
     events, health, quiet = starting.events, starting.health, starting.quiet
     groups = groups if groups is not None else SeenGroups(cache.pod_groups)
-    judge = Judge(cache, api, starting.disruptions, common.notes, lost_of=health.lost_under)
+    judge = Judge(cache, api, starting.disruptions, lost_of=health.lost_under)
     restarts = Restarts(
         judge,
         Recreation(
@@ -90,14 +88,12 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
             telemetry,
             log,
             disruptions=starting.disruptions,
-            notes=common.notes,
             lost_of=health.lost_under,
             tell_of=events.tell_of,
         ),
         api,
         clock,
         telemetry,
-        notes=common.notes,
         quiet=quiet,
         limits=policy.restarts,
     )
@@ -122,13 +118,10 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         groups=groups,
         telemetry=telemetry,
         log=log,
-        notes=common.notes,
         quiet=quiet,
         tell=events.tell_of,
     )
     unreadable = UnreadableWords(common.unreadable, events.tell_of)
-    ignored = IgnoredNotes(clock, telemetry, events.tell_of)
-    common.notes.on_ignored = ignored.heard
     complaints = Complaints(cache, clock, policy, events.tell, groups=groups, tell_of=events.tell_of)
     statuses = GroupStatuses(
         cache,
@@ -161,7 +154,6 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         *([reported.look] if reported is not None else []),
         complaints.look,
         unreadable.look,
-        ignored.look,
         statuses.look,
         waits.look,
         Starvation(cache, planner, clock).look,
@@ -177,7 +169,6 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         reported,
         _provisioning_of(common, groups),
         unreadable,
-        ignored,
         looks,
     )
 
@@ -211,7 +202,6 @@ def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Rep
         feeds.autoscalers,
         common.api,
         starting.disruptions,
-        common.notes,
         common.clock,
         reported.records,
         common.telemetry,

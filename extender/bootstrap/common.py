@@ -11,7 +11,6 @@ from extender.cache.unreadable import UnreadableObjects
 from extender.candidacy import Candidacy
 from extender.decision_log import Decision, DecisionLog
 from extender.kube.reflector import Reflector
-from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
 from extender.service.fencing import FencedApi
 from extender.service.leadership import Leadership
@@ -32,8 +31,6 @@ class Common:
     cache: ClusterCache
     api: ClusterApi
     """Nothing is written through it by a process that lost the lease"""
-    notes: Notes
-    """What is written on tenants' objects for our successor"""
     clock: Clock
     rng: random.Random
     telemetry: Telemetry
@@ -68,7 +65,6 @@ def common_of(
     clock: Clock,
     rng: random.Random,
     *,
-    notes: Notes,
     reflectors: Mapping[str, Reflector[Any]],
     unreadable: UnreadableObjects,
     stands: Candidacy | None,
@@ -91,7 +87,6 @@ def common_of(
         settings=settings,
         cache=cache,
         api=fenced if fenced is not None else api,
-        notes=notes,
         clock=clock,
         rng=rng,
         telemetry=telemetry,

@@ -120,11 +120,9 @@ def _waits(gang: Gang | None) -> bool:
 def _gangs(keys: Sequence[GangKey]) -> str:
     """Gangs by name, the first few, for the beginning of a sentence.
 
-    >>> _gangs([GangKey("a/x")]), _gangs([GangKey("a/x"), GangKey("a/y")]), _gangs([])
-    ('Gang a/x', 'Gangs a/x, a/y', 'Other gangs')
+    >>> _gangs([GangKey("a/x")]), _gangs([GangKey("a/x"), GangKey("a/y")])
+    ('Gang a/x', 'Gangs a/x, a/y')
     """
-    if not keys:
-        return "Other gangs"
     return f"Gang{'' if len(keys) == 1 else 's'} {_names(keys)}"
 
 

@@ -128,6 +128,8 @@ class Binds:
         self._lapses = lapses
         self.recorded: Recorded = lambda *_: None
         """Told of each step of a machine with what went into it; must not await and not raise."""
+        self._alone = 0
+        """Calls of pods that wait for nobody, whose Bindings wait for their turn or are under way"""
         self._ended = False
         """Nothing is bound any more; see `shut_down`."""
 
@@ -166,7 +168,13 @@ class Binds:
         """Post the Binding of a pod that waits for nobody. `None`: the API server confirmed it."""
         if self._ended:
             return Reason.NOT_LEADER
-        return await self._posts.alone(binding)
+        if self._alone >= self._limits.held_max:
+            return Reason.TOO_MANY_HELD
+        self._alone += 1
+        try:
+            return await self._posts.alone(binding)
+        finally:
+            self._alone -= 1
 
     async def bind_member(self, pod: Pod, gang: Gang, node: NodeName, gone: asyncio.Future[None]) -> Reason | None:
         """Hold the call until the gang's machine answers it. `None`: the Binding is confirmed."""

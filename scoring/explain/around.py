@@ -24,7 +24,6 @@ class Topic(StrEnum):
     GATE = "gate"
     NODE = "lost node"
     UNREADABLE = "unreadable"
-    NOTE = "ignored note"
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,7 @@ class Cluster:
             self.store.create(NODES, node_object(node))
         self.service: Service | None = None
         if any(one.extender for one in profiles):
-            self.service = following(
-                settings, self.api, self.clock, stream(seed, "service"), random_bytes=stream(seed, "notes").randbytes
-            )
+            self.service = following(settings, self.api, self.clock, stream(seed, "service"))
             if scenario is not None:
                 self.service.cache.set_network(scenario.network)
         self.schedulers = [self._scheduler(one, latencies, seed) for one in profiles]

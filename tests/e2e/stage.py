@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 from collections import defaultdict
@@ -117,7 +118,8 @@ def not_scheduled(pod: Object) -> str | None:
 
 
 async def metric(netgang: Netgang, name: str, **labels: str) -> float:
-    """The sum of a metric's samples that carry these labels."""
+    """The sum of a metric's samples that carry these labels, as it is now: /metrics is up to a second old."""
+    await asyncio.sleep(1.0)
     async with httpx.AsyncClient() as client:
         text = (await client.get(f"{netgang.url}/metrics")).text
     wanted = {f'{key}="{value}"' for key, value in labels.items()}

@@ -9,7 +9,7 @@ import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -181,6 +181,49 @@ async def test_a_stuck_caller_at_one_port_does_not_keep_the_process(stuck: str) 
         assert code == 0
         for writer in writers:
             writer.close()
+
+
+# -- who only connects ------------------------------------------------------------------------------------------------
+
+HALVES = {  # what is sent, and then nothing
+    "nothing": b"",
+    "half a head": b"POST /filter HTTP/1.1\r\nHost: netgang\r\n",
+    "half a body": b"POST /v1/what-if HTTP/1.1\r\nHost: netgang\r\nContent-Length: 9\r\n\r\n{",
+}
+CERTIFICATE = ROOT / "tests/fixtures/tls/loopback.crt"
+
+
+async def end_of(reader: asyncio.StreamReader) -> None:
+    """Wait until the other side ends the connection."""
+    with suppress(ConnectionError):
+        await reader.read()
+
+
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize("secured", [False, True], ids=["plain", "secured"])
+async def test_connections_that_come_to_no_request_end(secured: bool, tmp_path: Path) -> None:
+    """Sixty of them, at the port of the verbs and with the times that are shipped; under TLS no handshake begins."""
+    options: tuple[str, ...] = ()
+    if secured:
+        file = tmp_path / "settings.yaml"
+        tls = {"cert_file": str(CERTIFICATE), "key_file": str(CERTIFICATE.with_suffix(".key"))}
+        file.write_text(json.dumps({"tls": tls}))
+        options = ("--config", str(file))
+    process, lines = await started("--port", "0", *options)
+    try:
+        [port] = re.findall(r" port: https?://127\.0\.0\.1:(\d+)$", "".join(lines), re.MULTILINE)
+        clients = []
+        for sent in [b""] * 60 if secured else [*HALVES.values()] * 20:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(port))
+            writer.write(sent)
+            clients.append((reader, writer))
+        async with asyncio.timeout(45.0):
+            await asyncio.gather(*(end_of(reader) for reader, _ in clients))
+        for _, writer in clients:
+            writer.close()
+    finally:
+        process.kill()
+        await ended(process)
 
 
 # -- parts that fail --------------------------------------------------------------------------------------------------

@@ -50,6 +50,14 @@ class FakeTransport(asyncio.Transport):
             self._closing = True
             asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
 
+    def abort(self) -> None:
+        """Close; what is not read by the client is lost."""
+        self.close()
+
+    def get_write_buffer_size(self) -> int:
+        """Everything is read at once."""
+        return 0
+
     def is_closing(self) -> bool:
         """Whether it is closed."""
         return self._closing

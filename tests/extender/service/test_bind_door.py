@@ -164,3 +164,19 @@ async def test_after_a_restart_a_bind_is_refused_until_it_is_asked_again() -> No
         calls = [after.bind("plain", "n1"), after.bind(member, after.offered(member))]
         await after.settle()
         assert [call.answer for call in calls] == [None] * 2
+
+
+async def test_plain_binds_under_way_are_bounded() -> None:
+    """As many as `max_held_binds`: each is an open connection, and kube-scheduler has no bound of its own."""
+    names = [f"p{number}" for number in range(5)]
+    async with running(node_json("n1", cpu="16"), max_held_binds=3) as world:
+        for name in names:
+            world.pod(name)
+        await world.settle()
+        world.api.hold("bind")
+        for name in names:
+            world.filter(name)
+        calls = [world.bind(name, "n1") for name in names]
+        await world.settle(0.1)
+        assert sum(call.waits for call in calls) == 3
+        assert {call.answer for call in calls if not call.waits} == {Reason.TOO_MANY_HELD}

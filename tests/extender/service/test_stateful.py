@@ -316,7 +316,7 @@ class ServiceMachine(RuleBasedStateMachine):
         """A gate that we removed left a list of nodes and a note behind."""
         for pod in objects(self.world, PODS):
             if self.gated.get(pod["metadata"]["name"].split("-")[0]) and not pod["spec"].get("schedulingGates"):
-                node = pod["metadata"]["annotations"]["netgang.io/admitted"].partition(" ")[0]
+                _, _, node = pod["metadata"]["annotations"]["netgang.io/admitted"].rpartition("/")
                 listed = listed_nodes(pod)
                 assert listed is not None
                 assert node in listed

@@ -1,0 +1,250 @@
+"""Who is connected to one port, for how long a connection may do nothing, and which one ends when there are too many.
+
+Why: whoever reaches a port can open connections and leave them, send half a request, or not read an answer; each costs
+memory and a file, and at a limit that counts everybody alike kube-scheduler is refused for what somebody else does.
+
+Rules (docs/safety.md S28):
+- A connection says something within `head_s`, ends a head in that time, a body in `body_s`, reads its answer in
+  `unread_s`, and is idle for `idle_s` at most; for `kept_s` if it has called a verb, because kube-scheduler keeps idle
+  connections for 90 s and does not repeat a POST on one that was closed as it was written to.
+- What is bounded is connections that are in no verb's call, for each peer and in all, and bytes that are kept for them
+  (bodies not whole, answers not read). A call that is being answered is never ended for another one: the service bounds
+  those itself (`max_held_binds`).
+- Beyond a bound the peer that has most loses what it has left lying for longest: a connection that never got to the
+  point before one that is idle, before one that waits for a document. A newcomer is refused when there is none.
+- Cost: two moves between ordered dicts a call; once a second a look at the oldest of each peer.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+
+class State(IntEnum):
+    """What a connection is at. Beyond a bound those named first end first; `CALL` never does."""
+
+    HEAD = 0
+    """It has said nothing yet, or half a head."""
+    BODY = 1
+    """Half a body."""
+    UNREAD = 2
+    """An answer that the client does not read, or a close that it does not let happen."""
+    IDLE = 3
+    KEPT = 4
+    """Idle, and its last request was a verb's."""
+    ASKED = 5
+    """A document is asked for."""
+    CALL = 6
+    """A verb is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortLimits:
+    """Bounds of one port. `per_peer` and `peer_bytes` are of one address."""
+
+    connections: int = 1024
+    per_peer: int = 512
+    kept_bytes: int = 128 * 2**20
+    peer_bytes: int = 64 * 2**20
+    head_s: float = 5.0
+    body_s: float = 15.0
+    """A backstop: `dispatch` and the documents have shorter limits of their own, and words for them."""
+    unread_s: float = 60.0
+    idle_s: float = 60.0
+    kept_s: float = 120.0
+
+
+class Connection:
+    """One connection as the port counts it; made by `Connections.opened`."""
+
+    __slots__ = ("_end", "bytes", "peer", "state", "transport")
+
+    def __init__(self, transport: asyncio.Transport, peer: "_Peer", end: Callable[[], None]) -> None:
+        self.transport = transport
+        self.peer = peer
+        self.state = State.HEAD
+        self.bytes = 0
+        """Kept for it now"""
+        self._end = end
+
+    def ended_by(self, end: Callable[[], None]) -> None:
+        """Another protocol has the connection now."""
+        self._end = end
+
+    def end(self) -> None:
+        """End it for want of room or time."""
+        if not self.transport.is_closing():
+            self._end()
+        else:
+            self.transport.abort()  # closed before, and the client does not take what is left to send
+
+
+class _Peer:
+    """One address and its connections."""
+
+    __slots__ = ("address", "bytes", "queues")
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.bytes = 0
+        self.queues: tuple[OrderedDict[Connection, float], ...] = tuple(OrderedDict() for _ in State)
+        """Of each state: connection → since when, the oldest first"""
+
+    @property
+    def expendable(self) -> int:
+        """Connections in no verb's call."""
+        return sum(map(len, self.queues)) - len(self.queues[State.CALL])
+
+    def oldest(self, states: range) -> Connection | None:
+        """What has been in the first of these states for longest."""
+        for state in states:
+            if self.queues[state]:
+                return next(iter(self.queues[state]))
+        return None
+
+
+_EXPENDABLE: Final = range(State.HEAD, State.CALL)
+_HOLDING_BYTES: Final = range(State.BODY, State.IDLE)
+
+
+class Connections:
+    """All connections of one port on one event loop."""
+
+    def __init__(self, limits: PortLimits, *, counted: Callable[[str], None] = lambda _: None) -> None:
+        self.limits = limits
+        self._counted = counted
+        """Hears why a connection was refused or ended: a constant word"""
+        self._peers: dict[str, _Peer] = {}
+        self._open = 0
+        self._calls = 0
+        self._bytes = 0
+        self._look_timer: asyncio.TimerHandle | None = None
+        self._ends_s: tuple[tuple[State, float], ...] = (
+            (State.HEAD, limits.head_s),
+            (State.BODY, limits.body_s),
+            (State.UNREAD, limits.unread_s),
+            (State.IDLE, limits.idle_s),
+            (State.KEPT, limits.kept_s),
+        )
+        self._look_s = min(1.0, min(limit_s for _, limit_s in self._ends_s) / 5.0)
+
+    def __len__(self) -> int:
+        return self._open
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes kept for all connections now."""
+        return self._bytes
+
+    def opened(self, transport: asyncio.Transport, end: Callable[[], None]) -> Connection | None:
+        """Count a new connection, which `end` ends; `None`: there is no room for it."""
+        address = _address(transport)
+        peer = self._peers.get(address)
+        greedy = self._too_many(peer)
+        if greedy is not None:
+            oldest = greedy.oldest(_EXPENDABLE)
+            if oldest is None:
+                self._counted("refused")
+                return None
+            self._counted("ended for another")
+            self._forget(oldest)
+            oldest.end()
+            peer = self._peers.get(address)
+        if peer is None:
+            peer = self._peers[address] = _Peer(address)
+        made = Connection(transport, peer, end)
+        loop = asyncio.get_running_loop()
+        peer.queues[State.HEAD][made] = loop.time()
+        self._open += 1
+        if self._look_timer is None:
+            self._look_timer = loop.call_later(self._look_s, self._look)
+        return made
+
+    def move(self, one: Connection, state: State, *, now_s: float) -> None:
+        """The connection is at something else; in the same state as before its time goes on."""
+        before = one.state
+        if before is state:
+            return
+        queues = one.peer.queues
+        if queues[before].pop(one, None) is None:
+            return  # it was ended
+        one.state = state
+        queues[state][one] = now_s
+        self._calls += (state is State.CALL) - (before is State.CALL)
+
+    def keep(self, one: Connection, kept_bytes: int) -> None:
+        """So many bytes are kept for the connection now. Ends the oldest of the greediest when that is too much."""
+        self._count_bytes(one, kept_bytes)
+        while self._bytes > self.limits.kept_bytes or one.peer.bytes > self.limits.peer_bytes:
+            if one.peer.bytes > self.limits.peer_bytes:
+                greedy = one.peer
+            else:
+                greedy = max(self._peers.values(), key=lambda peer: peer.bytes)
+            oldest = next((held for state in _HOLDING_BYTES for held in greedy.queues[state] if held.bytes), one)
+            self._counted("too many bytes")
+            self._forget(oldest)
+            oldest.end()
+            if oldest is one:
+                return
+
+    def closed(self, one: Connection) -> None:
+        """The connection is gone."""
+        self._forget(one)
+
+    def _too_many(self, peer: _Peer | None) -> _Peer | None:
+        """Of whom a connection has to end before another one of `peer` begins; `None`: nobody."""
+        if peer is not None and peer.expendable >= self.limits.per_peer:
+            return peer
+        if self._open - self._calls >= self.limits.connections:
+            return max(self._peers.values(), key=lambda one: one.expendable)
+        return None
+
+    def _count_bytes(self, one: Connection, kept_bytes: int) -> None:
+        more = kept_bytes - one.bytes
+        one.bytes = kept_bytes
+        one.peer.bytes += more
+        self._bytes += more
+
+    def _forget(self, one: Connection) -> None:
+        """Count the connection no more; again is harmless."""
+        peer = one.peer
+        if peer.queues[one.state].pop(one, None) is None:
+            return
+        self._count_bytes(one, 0)
+        self._open -= 1
+        self._calls -= one.state is State.CALL
+        if not any(peer.queues):
+            self._peers.pop(peer.address, None)
+        if not self._open and self._look_timer is not None:
+            self._look_timer.cancel()
+            self._look_timer = None
+
+    def _look(self) -> None:
+        """End what has done nothing for too long. Cost: O(peers), and O(1) for each that ends."""
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        for peer in list(self._peers.values()):
+            for state, limit_s in self._ends_s:
+                while (oldest := peer.oldest(range(state, state + 1))) is not None:
+                    if now_s - peer.queues[state][oldest] < limit_s:
+                        break
+                    self._counted("too slow" if state < State.IDLE else "idle")
+                    self._end_in_time(oldest, now_s=now_s)
+        self._look_timer = loop.call_later(self._look_s, self._look) if self._open else None
+
+    def _end_in_time(self, one: Connection, *, now_s: float) -> None:
+        """End it; one that has to send something first stays counted, and has the time for that."""
+        if one.state is State.UNREAD or one.transport.is_closing():
+            self._forget(one)
+            one.transport.abort()
+            return
+        self.move(one, State.UNREAD, now_s=now_s)
+        one.end()
+
+
+def _address(transport: asyncio.Transport) -> str:
+    name = transport.get_extra_info("peername")
+    return str(name[0]) if isinstance(name, tuple) else ""
