@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from typing import Final
 
 from scoring.ids import EndpointId, Namespace, ResourceName, ZoneName
 
@@ -279,6 +280,15 @@ class GangOptions:
     """One sentence per annotation that was not understood; the default was used for it."""
 
 
+OPTION_CHARS: Final = 253
+"""Longest value of an annotation `netgang.io/<name>`: what names a zone, a node or an endpoint is no longer."""
+LIST_CHARS: Final = 4096
+LIST_ENTRIES: Final = 64
+"""Longest list of zones, and most entries in it."""
+_RATIO_STEP: Final = 5.0
+"""Percent. Each set of ratios costs a scoring of every link, so there are only so many different ones."""
+_SHOWN_CHARS: Final = 60
+
 KNOWN_OPTIONS = frozenset(
     {
         *("zones", "near", "zone-policy", "ratios", "selection"),
@@ -309,11 +319,16 @@ def gang_options(annotations: Mapping[str, str], policy: Policy, *, namespace: s
         return options
     problems: list[str] = []
     for name, text in sorted(annotations.items()):
+        if len(text) > option_chars(name):
+            problems.append(f"netgang.io/{name}: longer than {option_chars(name)} characters; it is ignored")
+            continue
         value = text.strip()
         match name:
             case "zones":
-                zones = tuple(ZoneName(z.strip()) for z in value.split(",") if z.strip())
-                if zones:
+                zones = tuple(dict.fromkeys(ZoneName(z.strip()) for z in value.split(",") if z.strip()))
+                if len(zones) > LIST_ENTRIES:
+                    problems.append(f"netgang.io/zones: more than {LIST_ENTRIES} zones are named; all are allowed")
+                elif zones:
                     options = replace(options, zones=zones)
                 else:
                     problems.append("netgang.io/zones: no zone is named; all zones are allowed")
@@ -338,14 +353,14 @@ def gang_options(annotations: Mapping[str, str], policy: Policy, *, namespace: s
                 if value in ("true", "false"):
                     options = replace(options, preemptible=value == "true")
                 else:
-                    problems.append(f"netgang.io/preemptible: {value!r} is neither true nor false; true is used")
+                    problems.append(f"netgang.io/preemptible: {_shown(value)} is neither true nor false; true is used")
             case "ratios":
                 try:
                     loss, delay, bandwidth = (float(part) for part in value.split(":"))
-                    options = replace(options, ratios=Ratios(loss, delay, bandwidth))
+                    options = replace(options, ratios=_in_steps(Ratios(loss, delay, bandwidth)))
                 except ValueError:
                     problems.append(
-                        f"netgang.io/ratios: {value!r} is not three numbers such as 20:40:40; the default is used"
+                        f"netgang.io/ratios: {_shown(value)} is not three numbers such as 20:40:40; the default is used"
                     )
             case "weight" if namespace is not None:
                 if policy.queue.weight_namespaces.isdisjoint({namespace, "*"}):
@@ -357,14 +372,41 @@ def gang_options(annotations: Mapping[str, str], policy: Policy, *, namespace: s
                 options = replace(options, weight=weight)
                 if weight is None:
                     problems.append(
-                        f"netgang.io/weight: {value!r} is not a number of at least 0 such as 2.5 or 5/2; the computed "
-                        "one is used"
+                        f"netgang.io/weight: {_shown(value)} is not a number of at least 0 such as 2.5 or 5/2; the "
+                        "computed one is used"
                     )
             case _ if name not in KNOWN_OPTIONS:
                 problems.append(f"netgang.io/{name}: no such annotation; it is ignored")
             case _:
                 pass  # read by the queue and by the scaling loop
     return replace(options, problems=tuple(problems))
+
+
+def option_chars(name: str) -> int:
+    """Longest value that annotation `netgang.io/<name>` may have."""
+    return LIST_CHARS if name in ("zones", "preempts") else OPTION_CHARS
+
+
+def _in_steps(ratios: Ratios) -> Ratios:
+    """The ratios in percent, each rounded to a step; equal parts stay equal, and a part that counts stays above 0.
+
+    >>> _in_steps(Ratios(1, 1, 2)), _in_steps(Ratios(1, 1, 1)), _in_steps(Ratios(1, 0, 999))
+    (Ratios(loss=25.0, delay=25.0, bandwidth=50.0), Ratios(loss=35.0, delay=35.0, bandwidth=35.0), \
+Ratios(loss=5.0, delay=0.0, bandwidth=100.0))
+    """
+    parts = (ratios.loss, ratios.delay, ratios.bandwidth)
+    whole = sum(parts)
+    steps = [round(part / whole * 100.0 / _RATIO_STEP) for part in parts]
+    return Ratios(*(_RATIO_STEP * max(step, 1 if part else 0) for step, part in zip(steps, parts, strict=True)))
+
+
+def _shown(text: str) -> str:
+    """A value as a sentence quotes it.
+
+    >>> _shown("best"), len(_shown("x" * 200))
+    ("'best'", 63)
+    """
+    return repr(text) if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]!r}…"
 
 
 def _weight(text: str) -> Fraction | None:
@@ -383,4 +425,4 @@ def _weight(text: str) -> Fraction | None:
 
 
 def _not_one_of(name: str, value: str, choices: type[StrEnum], used: StrEnum) -> str:
-    return f"netgang.io/{name}: {value!r} is not one of {', '.join(choices)}; {used} is used"
+    return f"netgang.io/{name}: {_shown(value)} is not one of {', '.join(choices)}; {used} is used"

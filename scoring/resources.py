@@ -35,7 +35,7 @@ QUANTITY_CHARS = 64
 NAME_CHARS = 317
 """Longest name of a resource: a domain of 253 characters and a name of 63 (Kubernetes' qualified names)."""
 MOST_RESOURCES = 64
-"""Most resources of which one object may have any; nodes with a dozen are rare."""
+"""Most resources of which a tenant's object may ask for any; nodes with a dozen are rare."""
 _SHOWN_CHARS = 40
 
 
@@ -121,10 +121,7 @@ class Resources:
                 amounts[ResourceName(name)] = amount(name, quantity)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
-        found = cls.of(amounts)
-        if len(found.items) > MOST_RESOURCES:
-            raise ValueError(f"more than {MOST_RESOURCES} resources")
-        return found
+        return cls.of(amounts)
 
     def get(self, name: ResourceName) -> int:
         """Amount of `name`, 0 when it is not there."""

@@ -231,6 +231,6 @@ def decoded(raw: bytes) -> Json:
     """An API object. ValueError: it is none."""
     try:
         found: Json = msgspec.json.decode(raw, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not an API object: {error}") from error
     return found

@@ -17,6 +17,9 @@ NAME_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
 MIN_AVAILABLE_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
 NAME_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 MIN_MEMBER_ANNOTATIONS = ("scheduling.k8s.io/group-min-member", "scheduling.volcano.sh/group-min-member")
+_NAME_CHARS = 253
+_SHOWN_CHARS = 60
+_PROBLEM_CHARS = 1000
 
 
 def group_of(
@@ -48,7 +51,9 @@ def _pod_group_problem(name: str, labels: Mapping[str, str]) -> str | None:
         return f"label {POD_GROUP_LABEL} is empty: name the PodGroup, or remove the label"
     other = labels.get(NAME_LABEL, name)
     if other != name:
-        return f"labels {POD_GROUP_LABEL} ({name}) and {NAME_LABEL} ({other}) name different groups: keep one of them"
+        return f"labels {POD_GROUP_LABEL} ({name}) and {NAME_LABEL} ({other}) name different groups: keep one of them"[
+            :_PROBLEM_CHARS
+        ]
     return None
 
 
@@ -63,9 +68,7 @@ def _from_labels(namespace: str, name: str | None, minimum: str | None) -> Group
     else:
         count = _positive(minimum)
         if count is None:
-            problem = (
-                f'label {MIN_AVAILABLE_LABEL} is {minimum!r}: it must be a whole number of at least 1, such as "4"'
-            )
+            problem = f'label {MIN_AVAILABLE_LABEL} is {_shown(minimum)}: it must be a whole number of at least 1, such as "4"'
     return _ref(namespace, name or "", GangSource.LABELS, count, problem)
 
 
@@ -77,18 +80,31 @@ def _from_annotation(namespace: str, key: str, annotations: Mapping[str, str]) -
         if minimum in annotations:
             count = _positive(annotations[minimum])
             if count is None and problem is None:
-                problem = f"annotation {minimum} is {annotations[minimum]!r}: it must be a whole number of at least 1"
+                problem = (
+                    f"annotation {minimum} is {_shown(annotations[minimum])}: it must be a whole number of at least 1"
+                )
             break
     return _ref(namespace, name, GangSource.ANNOTATION, count, problem)
+
+
+def _shown(text: str) -> str:
+    return repr(text[:_SHOWN_CHARS])
 
 
 def _positive(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0 else None
 
 
-@lru_cache(maxsize=64)
 def _ref(
     namespace: str, name: str, source: GangSource, minimum: int | None = None, problem: str | None = None
 ) -> GroupRef:
+    """The reference; a name that is none is cut, so that nothing keeps a tenant's megabytes (docs/safety.md S21)."""
+    if len(name) > _NAME_CHARS:
+        name, problem = name[:_NAME_CHARS], f"the group's name is longer than {_NAME_CHARS} characters: shorten it"
+    return _one_ref(namespace, name, source, minimum, problem)
+
+
+@lru_cache(maxsize=64)
+def _one_ref(namespace: str, name: str, source: GangSource, minimum: int | None, problem: str | None) -> GroupRef:
     """Equal references are one object, and so are their keys; pods of one gang come together."""
     return shared(GroupRef(GangKey(intern(gang_key(namespace, name))), source, minimum, problem))

@@ -19,7 +19,7 @@ from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
 from scoring.ids import gang_key
 from scoring.model import PodGroup
 from scoring.podgroup_status import NO_STATUS, GroupStatus
-from scoring.resources import NO_RESOURCES, Resources
+from scoring.resources import MOST_RESOURCES, NO_RESOURCES, Resources
 
 
 class _Gang(Json):
@@ -69,6 +69,10 @@ class _WithStatus(Json):
     status: _Status | None = None
 
 
+_TEXT_CHARS = 253
+_MOST_MEMBERS = 2**31 - 1
+"""What the definition's int32 holds, whichever definition is installed"""
+_LONGEST_S = 2.0**31
 _pod_group = msgspec.json.Decoder(_PodGroup)
 _with_status = msgspec.json.Decoder(_WithStatus)
 
@@ -101,16 +105,16 @@ def seen_pod_group_from_json(raw: bytes | msgspec.Raw) -> SeenPodGroup:
         uid=metadata.uid or "",
         resource_version=metadata.resource_version or "",
         status=GroupStatus(
-            phase=status.phase or "",
+            phase=(status.phase or "")[:_TEXT_CHARS],
             scheduled=status.scheduled or 0,
             running=status.running or 0,
             succeeded=status.succeeded or 0,
             failed=status.failed or 0,
-            occupied_by=status.occupied_by or "",
+            occupied_by=(status.occupied_by or "")[:_TEXT_CHARS],
             schedule_start_s=int(seconds(start)) if start is not None else None,
         ),
         ours=STATUS_WRITER in writers,
-        other_writer=next((name for name in sorted(writers) if name != STATUS_WRITER), ""),
+        other_writer=next((name for name in sorted(writers) if name != STATUS_WRITER), "")[:_TEXT_CHARS],
     )
 
 
@@ -173,12 +177,14 @@ def _group(metadata: Metadata, given: _Spec | None) -> PodGroup:
         least = Resources.parse(spec.min_resources) if spec.min_resources else NO_RESOURCES
     except ValueError as error:
         raise ValueError(f"PodGroup {key}: spec.minResources: {error}") from error
+    if len(least.items) > MOST_RESOURCES:
+        raise ValueError(f"PodGroup {key}: spec.minResources: more than {MOST_RESOURCES} resources")
     timeout_s = spec.schedule_timeout_seconds
     return PodGroup(
         key=key,
-        min_member=_minimum(spec),
+        min_member=min(_minimum(spec), _MOST_MEMBERS),
         created_s=seconds(metadata.creation_timestamp),
-        schedule_timeout_s=timeout_s if timeout_s is not None and timeout_s > 0 else None,
+        schedule_timeout_s=min(timeout_s, _LONGEST_S) if timeout_s is not None and timeout_s > 0 else None,
         min_resources=least,
     )
 

@@ -16,7 +16,7 @@ from extender.convert.decode import NO_RAW, Json, Metadata, Owner, decode, given
 from extender.convert.groups import group_of
 from extender.convert.refusals import OUR_WORDS, SAYS_NOTHING, refusal_of
 from extender.convert.requests import ContainerResources, PodResources, pod_requests
-from extender.convert.roles import OWN_PREFIX, membership, own_options
+from extender.convert.roles import NAME_CHARS, OWN_PREFIX, membership, own_options
 from extender.convert.sharing import shared, shared_tuple
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model import GATE, Controller, MemberClass, Phase, Pod, Role
@@ -30,6 +30,9 @@ The uid makes it worthless in a pod template: only who may patch pods can write 
 _WRITTEN_BY_US = frozenset({NUDGE_ANNOTATION.removeprefix(OWN_PREFIX), ADMITTED_ANNOTATION.removeprefix(OWN_PREFIX)})
 _PHASES = {phase.value: phase for phase in Phase}
 """`status.phase` → phase"""
+_KEY_BYTES = 64 * 1024
+_PLACING_BYTES = 256 * 1024
+"""Longest of the fields that say where a pod may go: each look at a node costs as much as they say."""
 _NOTHING: dict[str, str] = {}
 
 
@@ -115,7 +118,7 @@ def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
     )
     place = membership(namespace, labels, annotations, meta.owner_references or (), in_gang=group is not None)
     try:
-        member_class = _member_class(place.role, _resources(spec, status), _constraints(namespace, spec))
+        member_class = _class_of(place.role, _resources(spec, status), _constraints(namespace, spec))
     except ValueError as error:
         raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
     uid = PodUid(meta.uid or f"{namespace}/{meta.name}")
@@ -128,7 +131,7 @@ def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
         namespace=Namespace(namespace),
         name=PodName(meta.name),
         member_class=member_class,
-        scheduler_name=intern(spec.scheduler_name or "default-scheduler"),
+        scheduler_name=intern((spec.scheduler_name or "default-scheduler")[:NAME_CHARS]),
         node=NodeName(intern(spec.node_name)) if spec.node_name else None,
         nominated_node=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
         phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
@@ -155,9 +158,18 @@ def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
 def _controller(owners: list[Owner]) -> Controller | None:
     """The controller among the owners; pods of one job share one record of it."""
     for one in owners:
-        if one.controller:
+        if one.controller and max(map(len, (one.api_version, one.kind, one.name, one.uid))) <= NAME_CHARS:
             return shared(Controller(one.api_version, one.kind, one.name, one.uid))
     return None
+
+
+def _class_of(role: Role, resources: PodResources, limits: ConstraintParts) -> MemberClass:
+    """What is too long to be a key is read each time: no cache keeps a tenant's megabytes (docs/safety.md S21)."""
+    parts = (limits.node_selector, limits.affinity, limits.tolerations, *limits.ports, *limits.claims)
+    asked = (part for one in (*resources.containers, *resources.init_containers) for part in one[:3])
+    if sum(map(len, parts)) + sum(map(len, asked)) > _KEY_BYTES:
+        return _member_class.__wrapped__(role, resources, limits)
+    return _member_class(role, resources, limits)
 
 
 @lru_cache(maxsize=64)
@@ -242,10 +254,15 @@ def _constraints(namespace: str, spec: _Spec) -> ConstraintParts:
     running = [*(spec.containers or ()), *(c for c in spec.init_containers or () if c.restart_policy == "Always")]
     ports = (given(container.ports) for container in running)
     host_network = bool(spec.host_network)
+    selector, affinity, tolerations = given(spec.node_selector), given(spec.affinity), given(spec.tolerations)
+    if len(selector) + len(affinity) + len(tolerations) > _PLACING_BYTES:
+        if not spec.node_name:
+            raise ValueError(f"nodeSelector, affinity and tolerations are longer than {_PLACING_BYTES} bytes")
+        selector = affinity = tolerations = b""  # it is placed, and load like any other
     return ConstraintParts(
-        node_selector=given(spec.node_selector),
-        affinity=given(spec.affinity),
-        tolerations=given(spec.tolerations),
+        node_selector=selector,
+        affinity=affinity,
+        tolerations=tolerations,
         ports=tuple(raw for raw in ports if raw and (host_network or b'"hostPort"' in raw)),
         host_network=host_network,
         claims=claim_names(namespace, given(spec.volumes)),

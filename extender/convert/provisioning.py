@@ -19,6 +19,7 @@ import msgspec
 from extender.convert.decode import Json, Metadata, decode, seconds
 from scoring.ids import GangKey, ZoneName, gang_key
 from scoring.model import Controller
+from scoring.policy import LIST_CHARS
 from scoring.provisioning import Create, Outcome, Request
 
 API_VERSION: Final = "autoscaling.x-k8s.io/v1"
@@ -44,6 +45,9 @@ _POD_FIELDS: Final = (
     "restartPolicy",
     "os",
 )
+_NAME_CHARS: Final = 253
+_ATTEMPT_DIGITS: Final = 9
+_MESSAGE_CHARS: Final = 1024
 _CONTAINER_FIELDS: Final = ("name", "image", "resources", "restartPolicy")
 
 
@@ -95,14 +99,17 @@ def request_from_json(raw: bytes | msgspec.Raw) -> Request | None:
     namespace, gang, attempt = metadata.namespace or "default", notes.get(_GANG), notes.get(_ATTEMPT, "")
     if gang is None or not attempt.isdecimal() or not metadata.name.startswith(_PREFIX):
         return None
+    zones = notes.get(_ZONES, "")
+    if len(gang) > _NAME_CHARS or len(attempt) > _ATTEMPT_DIGITS or len(zones) > LIST_CHARS:
+        return None
     outcome, since_s, message = _outcome((read.status or _Status()).conditions or ())
     return Request(
         name=metadata.name,
         gang=gang_key(namespace, gang),
-        fingerprint=notes.get(_FINGERPRINT, ""),
+        fingerprint=notes.get(_FINGERPRINT, "")[:_NAME_CHARS],
         attempt=max(int(attempt), 1),
         sets=len((read.spec or _Spec()).pod_sets or ()),
-        zones=tuple(ZoneName(one) for one in notes.get(_ZONES, "").split(",") if one),
+        zones=tuple(ZoneName(one) for one in zones.split(",") if one),
         outcome=outcome,
         since_s=since_s or seconds(metadata.creation_timestamp),
         message=message,
@@ -113,7 +120,7 @@ def _outcome(conditions: Sequence[_Condition]) -> tuple[Outcome, float, str]:
     there = {(one.type, one.status): one for one in conditions}
     for kind, status, outcome in _SAID:
         if found := there.get((kind, status)):
-            return outcome, seconds(found.last_transition_time), found.message
+            return outcome, seconds(found.last_transition_time), found.message[:_MESSAGE_CHARS]
     return Outcome.ASKED, 0.0, ""
 
 
@@ -164,7 +171,7 @@ def template_json(
     """The PodTemplate that stands for this pod (raw JSON) and all like it. ValueError: it cannot be read."""
     try:
         content = msgspec.json.decode(pod)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ValueError(f"Pod: {error}") from error
     given = content["spec"]
     spec: dict[str, Any] = {key: given[key] for key in _POD_FIELDS if given.get(key)}

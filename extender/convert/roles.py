@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from extender.convert.decode import Owner
 from scoring.ids import JobKey
 from scoring.model import Role
+from scoring.policy import KNOWN_OPTIONS, option_chars
 
 OWN_PREFIX = "netgang.io/"
 ROLE_ANNOTATION = OWN_PREFIX + "role"
@@ -35,6 +36,11 @@ _ROLES: Mapping[str, Role] = {
 }  # fmt: skip
 _SPAN = 100_000
 """Members that an index leaves room for in one replicated Job or group, where the framework does not tell how many."""
+
+
+_MOST_OPTIONS = 64
+NAME_CHARS = 253
+"""Longest name of anything that the API server names"""
 
 
 class Membership(msgspec.Struct, frozen=True):
@@ -83,6 +89,8 @@ def own_options(annotations: Mapping[str, str], *, written_by_us: frozenset[str]
     """The `netgang.io/…` annotations without the prefix, sorted.
 
     Left out: role and index when they were understood (else the reader of options reports them), and `written_by_us`.
+    Of a name that does not exist nothing but the name is kept, and of a value that is too long as much as shows that it
+    is: what a pod keeps is bounded (docs/safety.md S21).
     """
     found = {k[len(OWN_PREFIX) :]: v for k, v in annotations.items() if k.startswith(OWN_PREFIX)}
     if not found:
@@ -91,7 +99,12 @@ def own_options(annotations: Mapping[str, str], *, written_by_us: frozenset[str]
         found.pop("role", None)
     if _index(annotations.get(INDEX_ANNOTATION)) is not None:
         found.pop("index", None)
-    return tuple(sorted((name, value) for name, value in found.items() if name not in written_by_us))
+    kept = sorted((name, value) for name, value in found.items() if name not in written_by_us)
+    return tuple((name[:NAME_CHARS], _bounded(name, value)) for name, value in kept[:_MOST_OPTIONS])
+
+
+def _bounded(name: str, value: str) -> str:
+    return value[: option_chars(name) + 1] if name in KNOWN_OPTIONS else ""
 
 
 def _by_labels(namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Membership:
@@ -122,7 +135,7 @@ def _by_labels(namespace: str, labels: Mapping[str, str], annotations: Mapping[s
 
 def _by_owner(namespace: str, labels: Mapping[str, str], owners: Sequence[Owner]) -> Membership:
     for owner in owners:
-        if owner.controller and owner.kind != "Node":
+        if owner.controller and owner.kind != "Node" and len(owner.name) <= NAME_CHARS:
             return Membership(
                 Role.WORKER, _job(namespace, owner.name), _index(labels.get("apps.kubernetes.io/pod-index"))
             )
@@ -152,14 +165,19 @@ def _completion_index(labels: Mapping[str, str], annotations: Mapping[str, str])
 
 
 def _role(text: str | None) -> Role:
-    return _ROLES.get((text or "").lower(), Role.WORKER)
+    return _ROLES.get((text or "")[:NAME_CHARS].lower(), Role.WORKER)
 
 
 def _index(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
+def _job(namespace: str, name: str) -> JobKey | None:
+    """The key of the job; `None`: no job has so long a name."""
+    return _job_key(namespace, name) if len(name) <= NAME_CHARS else None
+
+
 @lru_cache(maxsize=64)
-def _job(namespace: str, name: str) -> JobKey:
+def _job_key(namespace: str, name: str) -> JobKey:
     """Equal keys are one object; pods of one job come together."""
     return JobKey(intern(f"{namespace}/{name}"))

@@ -12,6 +12,7 @@ from weakref import ref
 
 T = TypeVar("T")
 _FEW = 1024
+_SHORT = 16
 
 
 class Pool:
@@ -48,7 +49,14 @@ shared = Pool().one
 """The first living value equal to this one, among the parts of all objects that were read: records, not tuples."""
 
 
-@lru_cache(maxsize=_FEW)
 def shared_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same for tuples, which cannot be held loosely: one of the last thousand equal ones. Few differ at all."""
+    """The same for tuples, which cannot be held loosely: one of the last thousand equal ones. Few differ at all.
+
+    A long one is not kept for others: tenants write what is in them (docs/safety.md S21).
+    """
+    return _one_tuple(value) if len(value) <= _SHORT else value
+
+
+@lru_cache(maxsize=_FEW)
+def _one_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
     return value

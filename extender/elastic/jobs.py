@@ -129,6 +129,6 @@ def target_from_json(raw: bytes) -> Target:
         group = str(ref.get("apiVersion", "")).rpartition("/")[0]
         namespace = str(metadata["namespace"])
         key = JobKey(Namespace(namespace), f"{ref['kind']}.{group}", str(ref["name"]))
-    except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a HorizontalPodAutoscaler: {error!r}") from error
     return Target(f"{namespace}/{metadata['name']}", key)

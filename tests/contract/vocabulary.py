@@ -100,7 +100,7 @@ _GANGS: Final = (
 )  # fmt: skip
 
 _ASKED: Final = (
-    Word(_own("zones"), _A, _PODS, Use.ASK, "zones, separated by commas", "D, C",
+    Word(_own("zones"), _A, _PODS, Use.ASK, "at most 64 zones, separated by commas", "D, C",
          "The gang may only go there; without `near` the first that has room is taken.", "all zones"),
     Word(_own("near"), _A, _PODS, Use.ASK, "a zone or a measurement endpoint", "D",
          "Where the job's users are: the nearest zone that has room is taken."),
@@ -109,7 +109,7 @@ _ASKED: Final = (
     Word(_own("selection"), _A, _PODS, Use.ASK, _one_of(Selection), "pack",
          "How nodes are chosen inside the zone.", "setting `selection`"),
     Word(_own("ratios"), _A, _PODS, Use.ASK, "three numbers with colons", '"20:40:40"',
-         "Points for packet loss, one-way delay and throughput.", "setting `score.ratios`"),
+         "Points for packet loss, one-way delay and throughput, in steps of 5 %.", "setting `score.ratios`"),
     Word(_own("weight"), _A, _PODS, Use.ASK, "a number or fraction of at least 0", '"5/2"',
          "ω′ of the gang, where `queue.weight_namespaces` allows it.", "computed"),
     Word(_own("repair"), _A, _PODS, Use.ASK, _one_of(Repair), "restart",

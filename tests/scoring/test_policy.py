@@ -15,7 +15,7 @@ OPTIONS = {  # case: (annotations, what differs from the default)
     "near nobody": ({"near": "  "}, GangOptions()),
     "zone policy": ({"zone-policy": "preferred"}, GangOptions(zone_policy=ZonePolicy.PREFERRED)),
     "selection": ({"selection": "pack"}, GangOptions(selection=Selection.PACK)),
-    "ratios": ({"ratios": "1:0:3"}, GangOptions(ratios=Ratios(1.0, 0.0, 3.0))),
+    "ratios": ({"ratios": "1:0:3"}, GangOptions(ratios=Ratios(25.0, 0.0, 75.0))),
     "options read elsewhere": ({"weight": "2", "min-workers": "1", "admitted": "x"}, GangOptions()),
 }
 
@@ -37,6 +37,9 @@ PROBLEMS = {  # case: (annotation, value, the problem's words)
     "endless ratios": ("ratios", "inf:1:1", "is not three numbers"),
     "negative ratios": ("ratios", "-1:1:1", "is not three numbers"),
     "ratios of nothing": ("ratios", "0:0:0", "is not three numbers"),
+    "a long list of zones": ("zones", "z," * 2049, "longer than 4096 characters; it is ignored"),
+    "very many zones": ("zones", ",".join(f"z{n}" for n in range(65)), "more than 64 zones are named; all are allowed"),
+    "a long value": ("ratios", "1:1:" + "1" * 300, "longer than 253 characters; it is ignored"),
     "typing mistake in the name": ("zone", "a", "no such annotation; it is ignored"),
 }
 
@@ -47,6 +50,24 @@ def test_what_is_not_understood_is_said(name: str, value: str, want: str) -> Non
     options = gang_options({name: value}, POLICY)
     assert [f"netgang.io/{name}: " in problem and want in problem for problem in options.problems] == [True]
     assert (options.zones, options.ratios, options.zone_policy) == (None, None, ZonePolicy.REQUIRED)
+
+
+def test_a_long_list_of_equal_zones_is_short() -> None:
+    """A zone that is named again is no other zone."""
+    assert gang_options({"zones": "a,b," * 100}, POLICY).zones == ("a", "b")
+
+
+@given(st.tuples(*[st.floats(0.0, 1e5, allow_nan=False)] * 3).filter(any))
+def test_ratios_come_in_steps(parts: tuple[float, float, float]) -> None:
+    """No tenant makes every link be scored a thousand times: there are so many different ratios, and each is close."""
+    found = gang_options({"ratios": ":".join(f"{part!r}" for part in parts)}, POLICY).ratios
+    if found is None:  # 1e-5 and the like are too small to be scaled
+        return
+    read = (found.loss, found.delay, found.bandwidth)
+    assert all(value % 5.0 == 0.0 and 0.0 <= value <= 100.0 for value in read)
+    for part, value in zip(parts, read, strict=True):
+        assert (part > 0.0) == (value > 0.0)
+        assert abs(part / sum(parts) * 100.0 - value) <= 5.0
 
 
 def test_the_operator_sets_the_defaults() -> None:

@@ -158,6 +158,10 @@ class Kind(Protocol):
         """The part of a merge patch that gives it so many workers: `spec` and no metadata."""
 
 
+_COUNT_DIGITS = 6
+_MOST = 2**31 - 1  # the API's counts are int32
+
+
 class _Metadata(msgspec.Struct):
     name: str
     namespace: str = "default"
@@ -170,7 +174,7 @@ def decoded(raw: bytes) -> Json:
     """A job's JSON. ValueError: it is none."""
     try:
         found: Json = msgspec.json.decode(raw, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not an API object: {error}") from error
     return found
 
@@ -309,10 +313,12 @@ def count(value: Any, default: int) -> int:
     """A count of the spec; missing: the API's default. ValueError: it is no whole number."""
     if value is None:
         return default
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"not a count: {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
+        raise ValueError(f"not a count: {str(value)[:60]}")
     return value
 
 
 def _count(text: Any) -> int | None:
-    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and 0 < int(text) < 10**6 else None
+    if not isinstance(text, str) or not (text.isascii() and text.isdigit() and len(text) <= _COUNT_DIGITS):
+        return None
+    return int(text) or None

@@ -7,6 +7,8 @@ values alone, as texts, and the moment at which they came; without that moment i
 
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from extender.elastic.kinds.seen import (
     Json,
     Seen,
@@ -19,6 +21,9 @@ from extender.elastic.kinds.seen import (
     seen,
     state_of,
 )
+
+_STATUS_BYTES = 16 * 1024
+"""Longest status that is kept: some dozen values, each a name and a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,8 @@ class TrainJob:
             state=state_of(job, ended=bool(held & {"Complete", "Failed"}), suspended=bool(spec.get("suspend"))),
         )
         status = (job.get("status") or {}).get("trainerStatus")
-        return replace(found, trainer_status=status if isinstance(status, dict) else None)
+        told = isinstance(status, dict) and len(msgspec.json.encode(status)) <= _STATUS_BYTES
+        return replace(found, trainer_status=status if told else None)
 
     def resized(self, job: Json, seen: Seen, workers: int) -> Json:
         """See `Kind`. AssertionError: always, because an unsafe job is not resized."""
