@@ -68,7 +68,8 @@ def _from_labels(namespace: str, name: str | None, minimum: str | None) -> Group
     else:
         count = _positive(minimum)
         if count is None:
-            problem = f'label {MIN_AVAILABLE_LABEL} is {_shown(minimum)}: it must be a whole number of at least 1, such as "4"'
+            said = f"label {MIN_AVAILABLE_LABEL} is {_shown(minimum)}"
+            problem = f'{said}: it must be a whole number of at least 1, such as "4"'
     return _ref(namespace, name or "", GangSource.LABELS, count, problem)
 
 
