@@ -13,6 +13,7 @@ import msgspec
 
 from extender.convert import node_from_json, pod_from_json, pod_group_from_json
 from extender.errors import ConfigError
+from extender.notes import UncheckedNotes
 from scoring.model import Node, Pod, PodGroup
 
 _LARGEST_BYTES = 1 << 30
@@ -87,7 +88,7 @@ def parse_cluster(body: bytes, *, name: str, zone_label: str, keep: Collection[s
                 case "Node":
                     nodes.append(node_from_json(item, zone_label=zone_label))
                 case "Pod":
-                    pod = pod_from_json(item)
+                    pod = pod_from_json(item, notes=UncheckedNotes())
                     pods.append(pod)
                     pods_json[pod.key] = bytes(item)
                 case "PodGroup":

@@ -17,6 +17,7 @@ from extender.elastic.kinds import Kind, Seen, kinds_with, read
 from extender.elastic.parts import pods_job
 from extender.elastic.views import Surroundings, gang_key_of, view_of
 from extender.errors import ConfigError
+from extender.notes import UncheckedNotes
 from extender.service.documents import Document
 from extender.settings import Settings
 from scoring.ids import NodeName, PodUid
@@ -97,7 +98,7 @@ def _seen(name: str, saved: ClusterFile, kinds: Mapping[str, Kind]) -> tuple[lis
             unknown.add(f"{other.kind} of {other.api_version} is not read: {kind.where.api_version} is")
             continue
         try:
-            found.append(read(kind, other.raw))
+            found.append(read(kind, other.raw, notes=UncheckedNotes()))
         except ValueError as error:
             raise ConfigError(f"{name}: items[{other.number}]: {error}") from error
     return found, sorted(unknown)

@@ -117,6 +117,14 @@ class Telemetry:
         self._leader_changes = self._counter(
             "leader_changes", "Terms of this replica begun (to: leader) and ended (to: standby)", ["to"]
         )
+        self._notes_ignored = self._counter(
+            "notes_ignored",
+            "Notes on tenants' objects that are not netgang's, each time one is read; kind: the annotation's name",
+            ["kind"],
+        )
+        self._note_keys = self._gauge(
+            "note_keys", "Keys in the Secret by which notes are signed; 0: no gang is suspended, no job resized", []
+        )
         self._jobs = self._gauge(
             "jobs", "Jobs of kinds that can be resized; state: as /v1/jobs says, or resizing", ["state"]
         )
@@ -152,6 +160,14 @@ class Telemetry:
             "Unix time at which what is in force ends; certificate: server or client_ca",
             ["certificate"],
         )
+
+    def note_ignored(self, kind: str) -> None:
+        """Count a note that is not ours; `kind` is its annotation without the prefix."""
+        self._notes_ignored.labels(kind).inc()
+
+    def note_keys(self, count: int) -> None:
+        """Set the number of keys for notes that are in the Secret."""
+        self._note_keys.set(count)
 
     def jobs(self, count_by_state: Mapping[str, int]) -> None:
         """Replace the number of jobs that may be resized per state; states that are not named any more disappear."""

@@ -31,6 +31,7 @@ _RIGHTS = (
     _MANIFESTS / "base" / "namespace.yaml",
     _MANIFESTS / "base" / "rbac.yaml",
     _MANIFESTS / "base" / "confinement.yaml",
+    _MANIFESTS / "base" / "notes.yaml",
     _OVERLAY / "scheduler-rbac.yaml",
 )
 _GATES_FLAG = "--feature-gates="

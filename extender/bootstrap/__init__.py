@@ -6,6 +6,7 @@ behind the same ports.
 
 import os
 import random
+import secrets
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -28,11 +29,16 @@ from extender.embedded import EmbeddedCluster
 from extender.kube.client import KubeClient
 from extender.kube.comeback import Comeback
 from extender.kube.credentials import load as load_credentials
+from extender.kube.key_store import KubeKeyStore
 from extender.kube.reflector import Reflector
 from extender.kube.reviews import KubeReviews
 from extender.network.refresh import Polled
-from extender.ports import Clock, ClusterApi, Reviews
+from extender.notes import Notes
+from extender.notes.keeper import KeyKeeper
+from extender.notes.keys import RandomBytes
+from extender.ports import Clock, ClusterApi, KeyStore, Reviews
 from extender.settings import Settings
+from extender.settings_leadership import OwnPod, lease_namespace
 from extender.settings_tls import DebugAuth
 from scoring.ids import ResourceName
 
@@ -60,7 +66,9 @@ async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
         stands = await stack.enter_async_context(
             candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())
         )
-        yield following(settings, api, clock, rng, sources=sources, reviews=reviews, stands=stands)
+        home = lease_namespace(settings.lease, OwnPod.of(os.environ))
+        keys = await stack.enter_async_context(KubeKeyStore.opened(server, home))
+        yield following(settings, api, clock, rng, sources=sources, reviews=reviews, stands=stands, keys=keys)
 
 
 def following(
@@ -72,11 +80,16 @@ def following(
     sources: Sequence[Polled] = (),
     reviews: Reviews | None = None,
     stands: Candidacy | None = None,
+    keys: KeyStore | None = None,
+    random_bytes: RandomBytes = secrets.token_bytes,
 ) -> Service:
     """The service over any ClusterApi that can be listed and watched; nothing runs before `Service.run`.
 
-    With `stands` it acts only while it leads.
+    With `stands` it acts only while it leads. Without `keys` the key for notes ends with the process, as the cluster
+    of a simulation does.
     """
+    keeper = KeyKeeper(keys, clock, random_bytes) if keys is not None else None
+    notes = keeper.notes if keeper is not None else Notes.in_memory(random_bytes)
     cache = empty_cache(settings)
     groups = SeenGroups(cache.pod_groups)
     comeback, unreadable = Comeback(), UnreadableObjects()
@@ -84,7 +97,12 @@ def following(
     to_node = partial(node_from_json, zone_label=settings.zone_label)
     reflectors: dict[str, Reflector[Any]] = {
         "nodes": follow(path=NODES, reduce=to_node, sink=cache.nodes, unreadable=unreadable.of("v1", "Node")),
-        "pods": follow(path=PODS, reduce=pod_from_json, sink=cache.pods, unreadable=unreadable.of("v1", "Pod")),
+        "pods": follow(
+            path=PODS,
+            reduce=partial(pod_from_json, notes=notes),
+            sink=cache.pods,
+            unreadable=unreadable.of("v1", "Pod"),
+        ),
         "podgroups": follow(
             path=POD_GROUPS,
             reduce=seen_pod_group_from_json,
@@ -105,7 +123,9 @@ def following(
         reviews=reviews,
         stands=stands,
         heard=comeback.heard,
-        feeds=feeds_of(settings, follow, unreadable),
+        feeds=feeds_of(settings, follow, unreadable, notes),
+        notes=notes,
+        keys=keeper,
     )
 
 
@@ -133,7 +153,15 @@ def in_memory(
     api = EmbeddedCluster(cache, saved.pods_json)
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
     return assemble(
-        settings, cache, api, clock or SystemClock(), rng, reflectors={}, sources=sources, callers=Callers.SCHEDULER
+        settings,
+        cache,
+        api,
+        clock or SystemClock(),
+        rng,
+        reflectors={},
+        sources=sources,
+        callers=Callers.SCHEDULER,
+        notes=Notes.in_memory(secrets.token_bytes),
     )
 
 

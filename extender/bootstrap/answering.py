@@ -113,6 +113,7 @@ def answering_of(
         stale_s=settings.stale_s,
         nodes_asked=caring.provisioning.note if caring.provisioning is not None else None,
         expected_for_s=starting.arrivals.expected_for_s,
+        ignored_notes=caring.ignored.of,
     )
     queue_view = QueueView(cache, planner, clock)
     page = page_of(

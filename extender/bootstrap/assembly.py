@@ -4,8 +4,10 @@ Who hears of what is the order of these lines; what each part is made of stands 
 nothing runs before `Service.run`.
 """
 
+import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from extender.app import Callers
@@ -16,13 +18,15 @@ from extender.bootstrap.elastic import Feeds
 from extender.bootstrap.network import NodesWatched, refresh_of
 from extender.bootstrap.service import Service
 from extender.bootstrap.starting import Starting, starting_of
-from extender.bootstrap.terms import Terms, tasks_of
+from extender.bootstrap.terms import FOLLOW, Terms, tasks_of
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
 from extender.candidacy import Candidacy
 from extender.kube.reflector import Reflector
 from extender.network.refresh import NetworkRefresh, Polled
+from extender.notes import Notes
+from extender.notes.keeper import KeyKeeper
 from extender.ports import Clock, ClusterApi, Reviews
 from extender.service.catchup import CatchUp
 from extender.service.degrading import Degrading
@@ -47,10 +51,13 @@ def assemble(
     stands: Candidacy | None = None,
     heard: Callable[[], None] = lambda: None,
     feeds: Feeds | None = None,
+    notes: Notes,
+    keys: KeyKeeper | None = None,
 ) -> Service:
     """The service over `cache`, which `reflectors` or the caller fill, writing through `api`.
 
-    With `stands` it acts only while it leads; `heard` is called when the API server answers the election.
+    With `stands` it acts only while it leads; `heard` is called when the API server answers the election. `keys` keeps
+    those of `notes`, where they are in the cluster.
     """
     common = common_of(
         settings,
@@ -58,6 +65,7 @@ def assemble(
         api,
         clock,
         rng,
+        notes=notes,
         reflectors=reflectors,
         unreadable=unreadable if unreadable is not None else UnreadableObjects(),
         stands=stands,
@@ -73,6 +81,10 @@ def assemble(
     _follow_changes(common, catch_up)
     terms = Terms(common, starting, caring, housekeeping, refresh)
     tasks = tasks_of(common, starting, caring, terms) | {"housekeeping": housekeeping.run, **answering.tasks}
+    if keys is not None:
+        keys.acting, keys.on_change = common.acting, common.telemetry.note_keys
+        tasks["keys for notes"] = keys.run
+        tasks |= {name: partial(_after, keys.answered, run) for name, run in tasks.items() if name.startswith(FOLLOW)}
     if refresh is not None:
         tasks["network"] = refresh.run
     if tls is not None:
@@ -96,6 +108,12 @@ def assemble(
         caring.restarts,
         answering.feed,
     )
+
+
+async def _after(first: asyncio.Event, run: Callable[[], Any]) -> None:
+    """Run once `first` is set: notes on what is read then can be checked."""
+    await first.wait()
+    await run()
 
 
 def _listening(common: Common, starting: Starting, caring: Caring, refresh: NetworkRefresh | None) -> Housekeeping:

@@ -11,6 +11,7 @@ from extender.cache.seen_groups import SeenGroups
 from extender.controller.complaints import Complaints
 from extender.controller.finishing import Finishing
 from extender.controller.group_status import GroupStatuses
+from extender.controller.ignored_notes import IgnoredNotes
 from extender.controller.judge import Judge
 from extender.controller.overcommits import Overcommits
 from extender.controller.preemptions import Preemptions
@@ -44,6 +45,7 @@ class Caring:
     reported: Reporting | None
     provisioning: Provisioning | None
     unreadable: UnreadableWords
+    ignored: IgnoredNotes
     looks: Sequence[Look]
     """In this order"""
 
@@ -78,7 +80,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
     telemetry, log, planner = common.telemetry, common.log, common.planner
     events, health, quiet = starting.events, starting.health, starting.quiet
     groups = groups if groups is not None else SeenGroups(cache.pod_groups)
-    judge = Judge(cache, api, starting.disruptions, lost_of=health.lost_under)
+    judge = Judge(cache, api, starting.disruptions, common.notes, lost_of=health.lost_under)
     restarts = Restarts(
         judge,
         Recreation(
@@ -88,12 +90,14 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
             telemetry,
             log,
             disruptions=starting.disruptions,
+            notes=common.notes,
             lost_of=health.lost_under,
             tell_of=events.tell_of,
         ),
         api,
         clock,
         telemetry,
+        notes=common.notes,
         quiet=quiet,
         limits=policy.restarts,
     )
@@ -118,10 +122,13 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         groups=groups,
         telemetry=telemetry,
         log=log,
+        notes=common.notes,
         quiet=quiet,
         tell=events.tell_of,
     )
     unreadable = UnreadableWords(common.unreadable, events.tell_of)
+    ignored = IgnoredNotes(clock, telemetry, events.tell_of)
+    common.notes.on_ignored = ignored.heard
     complaints = Complaints(cache, clock, policy, events.tell, groups=groups, tell_of=events.tell_of)
     statuses = GroupStatuses(
         cache,
@@ -154,6 +161,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         *([reported.look] if reported is not None else []),
         complaints.look,
         unreadable.look,
+        ignored.look,
         statuses.look,
         waits.look,
         Starvation(cache, planner, clock).look,
@@ -169,6 +177,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         reported,
         _provisioning_of(common, groups),
         unreadable,
+        ignored,
         looks,
     )
 
@@ -202,6 +211,7 @@ def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Rep
         feeds.autoscalers,
         common.api,
         starting.disruptions,
+        common.notes,
         common.clock,
         reported.records,
         common.telemetry,

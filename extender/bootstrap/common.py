@@ -11,6 +11,7 @@ from extender.cache.unreadable import UnreadableObjects
 from extender.candidacy import Candidacy
 from extender.decision_log import Decision, DecisionLog
 from extender.kube.reflector import Reflector
+from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
 from extender.service.fencing import FencedApi
 from extender.service.leadership import Leadership
@@ -31,6 +32,8 @@ class Common:
     cache: ClusterCache
     api: ClusterApi
     """Nothing is written through it by a process that lost the lease"""
+    notes: Notes
+    """What is written on tenants' objects for our successor"""
     clock: Clock
     rng: random.Random
     telemetry: Telemetry
@@ -65,6 +68,7 @@ def common_of(
     clock: Clock,
     rng: random.Random,
     *,
+    notes: Notes,
     reflectors: Mapping[str, Reflector[Any]],
     unreadable: UnreadableObjects,
     stands: Candidacy | None,
@@ -87,6 +91,7 @@ def common_of(
         settings=settings,
         cache=cache,
         api=fenced if fenced is not None else api,
+        notes=notes,
         clock=clock,
         rng=rng,
         telemetry=telemetry,

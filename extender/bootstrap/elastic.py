@@ -15,6 +15,7 @@ from extender.elastic.jobs import Autoscalers, Jobs, reduce_by, target_from_json
 from extender.elastic.kinds import KINDS, TRAIN_JOB, Kind, kinds_with
 from extender.kube.calls import AUTOSCALERS, Resource
 from extender.kube.reflector import Reflector
+from extender.notes import NoteReader
 from extender.settings import Settings
 
 _SAID_AFTER_S = 20.0
@@ -59,7 +60,7 @@ class Feeds:
         return sum(reflector.status().relists for reflector in self.reflectors.values())
 
 
-def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects) -> Feeds | None:
+def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, notes: NoteReader) -> Feeds | None:
     """Reflectors for every kind that we know; `None`: elastic jobs are switched off."""
     if not settings.elastic.enabled:
         return None
@@ -67,7 +68,7 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects) 
     reflectors = {
         f"{kind.where.plural}.{kind.where.group}": follow(
             path=kind.where.collection,
-            reduce=reduce_by(kind),
+            reduce=reduce_by(kind, notes),
             sink=jobs.sink(kind),
             unreadable=unreadable.of(kind.where.api_version, kind.where.kind),
         )

@@ -10,6 +10,7 @@ from extender.controller.quiet import Quiet
 from extender.controller.restarts import Restarts
 from extender.controller.together import Together
 from extender.decision_log import DecisionLog
+from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
 from extender.service.planning import Planner
 from extender.service.preempting import Preempting as Deciding
@@ -29,6 +30,7 @@ def preemptions_of(
     groups: SeenGroups,
     telemetry: Telemetry,
     log: DecisionLog,
+    notes: Notes,
     quiet: Quiet,
     tell: TellOf,
 ) -> Preemptions | None:
@@ -37,7 +39,15 @@ def preemptions_of(
         return None
     words = PreemptionWords(cache, groups, clock, log, tell)
     claims = PreemptionClaims(
-        cache, api, clock, telemetry, words, restarts, quiet=quiet, timeout_s=settings.preemption_timeout_s
+        cache,
+        api,
+        clock,
+        telemetry,
+        words,
+        restarts,
+        notes=notes,
+        quiet=quiet,
+        timeout_s=settings.preemption_timeout_s,
     )
     return Preemptions(
         claims,

@@ -55,6 +55,7 @@ def starting_of(common: Common) -> Starting:
         lapses,
         clock,
         log,
+        notes=common.notes,
         limits=AdmissionLimits(settings.admit_timeout_s, settings.exclusion_ttl_s),
         tell=events.tell,
     )
@@ -107,6 +108,7 @@ def starting_of(common: Common) -> Starting:
         log,
         disruptions=disruptions,
         stranded=stranding,
+        notes=common.notes,
         quiet=quiet,
         tell=events.tell,
         timeout_s=settings.repin_timeout_s,

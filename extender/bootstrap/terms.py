@@ -16,6 +16,8 @@ from extender.network.refresh import NetworkRefresh
 from extender.service.housekeeping import Housekeeping
 from extender.service.leadership import Duties
 
+FOLLOW = "follow "
+"""Begins the name of each task that keeps a kind in step."""
 _FIRST_LOOK_S = 10.0
 """Longest wait for the first network data, and for the ages of jobs, before the first plan is made without."""
 
@@ -113,7 +115,7 @@ class Terms:
 
 def tasks_of(common: Common, starting: Starting, caring: Caring, terms: Terms) -> dict[str, Callable[[], Any]]:
     """Coroutine functions by name: what runs in every service."""
-    tasks: dict[str, Callable[[], Any]] = {f"follow {name}": one.run for name, one in common.reflectors.items()}
+    tasks: dict[str, Callable[[], Any]] = {f"{FOLLOW}{name}": one.run for name, one in common.reflectors.items()}
     tasks |= {
         "plan": terms.plan_once_synced,
         "report plans": common.planner.report.run,
@@ -128,6 +130,6 @@ def tasks_of(common: Common, starting: Starting, caring: Caring, terms: Terms) -
     if caring.provisioning is not None:
         tasks["provisioning"] = caring.provisioning.run
     if caring.elastic is not None and common.feeds is not None:
-        tasks |= {f"follow {name}": one.run for name, one in common.feeds.reflectors.items()}
+        tasks |= {f"{FOLLOW}{name}": one.run for name, one in common.feeds.reflectors.items()}
         tasks["elastic"] = caring.elastic.run
     return tasks

@@ -75,6 +75,10 @@ class Happening(StrEnum):
     """On any object that netgang follows.
 
     It cannot be read, so it is left out as if it were not there; says what is wrong with it."""
+    NOTE_IGNORED = "NoteIgnored"
+    """On the pod, or on the owner of pods.
+
+    It carries an annotation that only netgang writes, and netgang has not written it; says what follows."""
     GANG_WAITING = "GangWaiting"
     """On the PodGroup and one waiting pod.
 
@@ -155,6 +159,7 @@ _ACTIONS: Mapping[Happening, str] = {
     Happening.GANG_INVALID: "Plan",
     Happening.OPTION_IGNORED: "Plan",
     Happening.UNREADABLE: "Read",
+    Happening.NOTE_IGNORED: "Read",
     Happening.GANG_WAITING: "Plan",
     Happening.GANG_STUCK: "Plan",
     Happening.GANG_STARTED: "Bind",

@@ -24,6 +24,7 @@ from extender.controller.owners import (
 )
 from extender.controller.suspensions import can_suspend, managed_by_queue, names_return, restarts_of
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
+from extender.notes import Notes
 from extender.ports import ClusterApi
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, Phase, Pod
@@ -72,9 +73,10 @@ class Case:
             return self.job
         return tuple(one for one in self.job if one.controller_uid == owner.ref.uid) or self.job
 
-    def history(self, *, now_s: float) -> tuple[float, ...]:
+    def history(self, *, now_s: float, notes: Notes) -> tuple[float, ...]:
         """When it was repaired so in the last hour, Unix seconds."""
-        return tuple(sorted({at_s for owner in self.owners for at_s in restarts_of(owner.raw, now_s=now_s)}))
+        told = (restarts_of(owner.raw, owner.ref, now_s=now_s, notes=notes) for owner in self.owners)
+        return tuple(sorted({at_s for moments in told for at_s in moments}))
 
     def desired_suffices(self) -> bool:
         """Whether as many members run as the owners want, though they are fewer than the minimum (S8)."""
@@ -85,16 +87,20 @@ class Case:
         return sum(counts) < self.gang.min_member and len(self.gang.placed) >= sum(counts)
 
 
+_NO_KEYS = Obstacle("no key is there to sign the note by which it would be resumed: look at netgang's log")
 _FINISHING = Obstacle("members have succeeded, so the job is finishing", final=True, silent=True)
 
 
 class Judge:
     """Reads a gang, its owners and its disruption budgets."""
 
-    def __init__(self, cache: ClusterCache, api: ClusterApi, disruptions: Disruptions, *, lost_of: LostOf) -> None:
+    def __init__(
+        self, cache: ClusterCache, api: ClusterApi, disruptions: Disruptions, notes: Notes, *, lost_of: LostOf
+    ) -> None:
         self._cache = cache
         self._api = api
         self._disruptions = disruptions
+        self._notes = notes
         self._lost_of = lost_of
 
     async def of(self, key: GangKey) -> Case | Obstacle:
@@ -187,6 +193,8 @@ class Judge:
             if isinstance(verdict, NotAllowed):
                 detail = f" ({verdict.detail})" if verdict.detail else ""
                 return Obstacle(f"{verdict.reason}{detail}", final=True, silent=verdict.reason in OVER)
+            if suspends and not self._notes.lasting:
+                return _NO_KEYS
             if suspends and managed_by_queue(owner.raw):
                 return Obstacle("Kueue suspends and resumes its owner", final=True)
             for one in case.members if names_return(owner.ref) else ():

@@ -2,7 +2,9 @@
 
 Rules:
 
-- The room is claimed, and the claim noted on a pod of the gang, before the first one leaves.
+- The room is claimed, and the claim noted on pods of the gang, before the first one leaves.
+- After a restart the notes keep the room for the gang, and nothing more: that nobody else is planned there undoes
+  nothing. Who has still to leave is decided again (`continued`), by what is true then (docs/safety.md S22).
 - The claim ends when the gang has its nodes, or is gone, or nothing has moved for `timeout_s`; then nobody leaves for
   it for as long.
 - If one refuses in the end although it was asked, it is asked again until the claim ends; if nobody has left by then,
@@ -11,15 +13,17 @@ Rules:
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from extender.cache import ClusterCache
-from extender.controller.preemption_notes import NOTE, note_for, note_of
+from extender.controller.preemption_notes import NOTE, noted_of, notes_for
 from extender.controller.preemption_words import PreemptionWords
 from extender.controller.quiet import Quiet
 from extender.controller.restarts import Outcome, Restarts
 from extender.errors import ApiError, ApiUnavailableError
+from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
 from extender.telemetry import Telemetry
 from scoring.ids import GangKey, PodUid
@@ -41,14 +45,16 @@ class _Open:
     claim: Claim
     pods: frozenset[PodUid]
     """Members of those that leave, on nodes when it began."""
-    carrier: Pod
-    """The pod that carries the note."""
+    carriers: tuple[Pod, ...]
+    """The pods that carry the notes."""
     left: int
     """How many of `pods` were there at the last look."""
     until_s: float
     """When it lapses; later with each pod that goes."""
     noted: bool = False
-    """The API server has the note: they may leave."""
+    """The API server has the notes: they may leave."""
+    recovered: bool = False
+    """Found by its notes: who leaves for it has to be decided again."""
     again_s: dict[GangKey, float] = field(default_factory=dict)
     """Gang that would not leave → when it is asked again."""
 
@@ -65,6 +71,7 @@ class PreemptionClaims:
         words: PreemptionWords,
         restarts: Restarts,
         *,
+        notes: Notes,
         quiet: Quiet,
         timeout_s: float,
     ) -> None:
@@ -74,6 +81,7 @@ class PreemptionClaims:
         self._telemetry = telemetry
         self._words = words
         self._restarts = restarts
+        self._notes = notes
         self._quiet = quiet
         self._timeout_s = timeout_s
         self._open: dict[GangKey, _Open] = {}
@@ -86,21 +94,40 @@ class PreemptionClaims:
         """Gangs for which nobody is to leave for a while."""
         return frozenset(self._in_vain)
 
+    @property
+    def continued(self) -> frozenset[GangKey]:
+        """Gangs for which a process before us made others leave: who has still to is decided again.
+
+        Not while some are leaving who have not been told to end yet.
+        """
+        return frozenset(key for key in self._recovered if not self._are_about_to_end(key, self._open[key]))
+
+    @property
+    def _recovered(self) -> frozenset[GangKey]:
+        return frozenset(key for key, opened in self._open.items() if opened.recovered)
+
     async def begin(self, found: Preemption) -> None:
-        """Claim the room, note it, and let them leave; nothing happens if the note cannot be written."""
+        """Claim the room, note it, and let them leave; nothing happens if the notes cannot be written."""
         gang = self._cache.gang(found.gang)
-        carrier = next((pod for pod in gang.pending if pod.uid in found.assignment), None) if gang is not None else None
         snapshot = self._cache.snapshot()
-        busy = {*snapshot.claims, *snapshot.commitments}
-        if carrier is None or not self._quiet.over or not busy.isdisjoint([found.gang, *found.victims]):
+        busy = {*snapshot.claims, *snapshot.commitments} - self._recovered
+        if gang is None or not self._quiet.over or not busy.isdisjoint([found.gang, *found.victims]):
             return
         claim = Claim(found.gang, found.assignment, found.victims)
-        until_s = self._clock.monotonic_s() + self._timeout_s
-        self._open[found.gang] = _Open(claim, found.pods, carrier, len(found.pods), until_s)
-        self._cache.set_claim(claim)
-        note = note_for(carrier, claim, pods=len(found.pods), at_s=self._clock.now_s())
         try:
-            await self._api.annotate_pod(carrier.namespace, carrier.name, carrier.uid, note)
+            notes = notes_for(gang, claim, at_s=self._clock.now_s(), notes=self._notes)
+        except ValueError as error:  # a name that no API server would take
+            _log.warning("nobody leaves for gang %s: %s", found.gang, error)
+            return
+        if not notes:
+            return
+        until_s = self._clock.monotonic_s() + self._timeout_s
+        carriers = tuple(pod for pod, _ in notes)
+        self._open[found.gang] = _Open(claim, found.pods, carriers, len(found.pods), until_s)
+        self._cache.set_claim(claim)
+        try:
+            for carrier, note in notes:
+                await self._api.annotate_pod(carrier.namespace, carrier.name, carrier.uid, note)
         except (ApiError, ApiUnavailableError) as error:
             self._close(found.gang)
             self._words.not_noted(found, error)
@@ -123,27 +150,51 @@ class PreemptionClaims:
 
     def recover(self) -> None:
         """After a restart: keep the room again for whom others had begun to leave."""
-        now_s, until_s = self._clock.now_s(), self._clock.monotonic_s() + self._timeout_s
+        until_s = self._clock.monotonic_s() + self._timeout_s
         for key, gang in sorted(self._cache.snapshot().gangs.items()):
-            found = note_of(gang)
-            if found is None or not gang.own or gang.problem is not None or _has_nodes(gang):
+            noted = noted_of(gang)
+            if noted is None or not gang.own or gang.problem is not None or _has_nodes(gang):
                 continue
-            carrier, note = found
-            claim = note.claim(key)
-            leaving = [one for one in map(self._cache.gang, claim.givers) if one is not None]
-            if now_s - note.at_s > self._timeout_s or any(one.priority >= gang.priority for one in leaving):
+            if not 0.0 <= self._clock.now_s() - noted.at_s <= self._timeout_s or not noted.assignment:
                 continue
-            there = [pod for one in leaving for pod in one.members if _is_left(pod, note.at_s)]
-            if len(there) < note.pods or any(pod.deleting for pod in there):
-                pods = frozenset(pod.uid for pod in there)
-                self._open[key] = _Open(claim, pods, carrier, len(pods), until_s, noted=True)
-                self._cache.set_claim(claim)
+            claim = Claim(key, noted.assignment)
+            opened = _Open(claim, frozenset(), noted.carriers, 0, until_s, noted=True, recovered=True)
+            self._open[key] = opened
+            self._cache.set_claim(claim)
+            self._see_who_leaves(gang, opened)
 
     def forget(self) -> None:
         """Know nothing, as after a restart, and keep room for nobody."""
         for key in list(self._open):
             self._close(key)
         self._in_vain.clear()
+
+    def _see_who_leaves(self, gang: Gang, opened: _Open) -> None:
+        """Who is leaving the room of a recovered claim by what can be seen now: no note names anybody."""
+        leaving = self._leaving(gang, opened.claim)
+        pods = opened.pods | {pod.uid for pod in leaving}
+        if pods != opened.pods:
+            opened.pods, opened.left = pods, len(leaving)
+            givers = {*opened.claim.givers, *(pod.group.key for pod in leaving if pod.group is not None)}
+            opened.claim = replace(opened.claim, givers=tuple(sorted(givers)))
+            self._cache.set_claim(opened.claim)
+
+    def _leaving(self, gang: Gang, claim: Claim) -> list[Pod]:
+        """Members of lower gangs, where the gang is to go, that end or whose owners we have suspended."""
+        nodes, ours = set(claim.assignment.values()), self._restarts.under_way
+        gangs = self._cache.snapshot().gangs.values()
+        return [
+            pod
+            for one in gangs
+            if one.own and one.priority < gang.priority
+            for pod in one.members
+            if pod.node in nodes and not pod.terminal and (pod.deleting or one.key in ours)
+        ]
+
+    def _are_about_to_end(self, key: GangKey, opened: _Open) -> bool:
+        """Whether somebody is leaving who has not been told to end yet: Job controllers take a moment."""
+        gang = self._cache.gang(key)
+        return gang is not None and any(not pod.deleting for pod in self._leaving(gang, opened.claim))
 
     def _let_leave(self, victim: GangKey, gang: GangKey) -> None:
         why = f"it makes room for gang {gang}, which has a higher priority"
@@ -178,6 +229,8 @@ class PreemptionClaims:
             self._words.lapsed(gang, opened.claim, [pod for pod in there if not pod.deleting])
             self._end(key, "lapsed")
             self._in_vain[key] = now_s + self._timeout_s
+        elif opened.recovered:
+            self._see_who_leaves(gang, opened)
         elif opened.noted and self._quiet.over:
             stay = {pod.group.key for pod in there if not pod.deleting and pod.group is not None}
             for victim in sorted(stay - self._restarts.under_way):
@@ -191,11 +244,12 @@ class PreemptionClaims:
         return [pod for pod in pods if pod is not None and pod.node is not None and not pod.terminal]
 
     def _end(self, key: GangKey, outcome: str) -> None:
-        carrier = self._cache.pod(self._open[key].carrier.uid)
+        carriers = self._open[key].carriers
         self._close(key)
         self._telemetry.preempted(outcome)
-        if carrier is not None and carrier.node is None:
-            task = asyncio.create_task(self._wipe(carrier), name=f"wipe the note on {carrier.key}")
+        waiting = [pod for one in carriers if (pod := self._cache.pod(one.uid)) is not None and pod.node is None]
+        if waiting:
+            task = asyncio.create_task(self._wipe(waiting), name=f"wipe the notes of {key}")
             self._wipes.add(task)
             task.add_done_callback(self._wipes.discard)
 
@@ -203,20 +257,16 @@ class PreemptionClaims:
         if self._open.pop(key, None) is not None:
             self._cache.clear_claim(key)
 
-    async def _wipe(self, pod: Pod) -> None:
-        """Take the note back; one that stays counts for nothing as soon as it is old."""
-        try:
-            await self._api.annotate_pod(pod.namespace, pod.name, pod.uid, {NOTE: ""})
-        except (ApiError, ApiUnavailableError) as error:
-            _log.info("note on pod %s not taken back: %s", pod.key, error)
+    async def _wipe(self, pods: Sequence[Pod]) -> None:
+        """Take notes back; those that stay count for nothing as soon as they are old."""
+        for pod in pods:
+            try:
+                await self._api.annotate_pod(pod.namespace, pod.name, pod.uid, {NOTE: ""})
+            except (ApiError, ApiUnavailableError) as error:
+                _log.info("note on pod %s not taken back: %s", pod.key, error)
 
 
 def _has_nodes(gang: Gang) -> bool:
     """Whether the minimum set has nodes."""
     quorum = quorum_of(gang)
     return quorum.reached_by(quorum.placed)
-
-
-def _is_left(pod: Pod, at_s: float) -> bool:
-    """Whether it is a pod of that time, and still has a node."""
-    return pod.node is not None and not pod.terminal and pod.created_s <= at_s

@@ -120,9 +120,11 @@ def _waits(gang: Gang | None) -> bool:
 def _gangs(keys: Sequence[GangKey]) -> str:
     """Gangs by name, the first few, for the beginning of a sentence.
 
-    >>> _gangs([GangKey("a/x")]), _gangs([GangKey("a/x"), GangKey("a/y")])
-    ('Gang a/x', 'Gangs a/x, a/y')
+    >>> _gangs([GangKey("a/x")]), _gangs([GangKey("a/x"), GangKey("a/y")]), _gangs([])
+    ('Gang a/x', 'Gangs a/x, a/y', 'Other gangs')
     """
+    if not keys:
+        return "Other gangs"
     return f"Gang{'' if len(keys) == 1 else 's'} {_names(keys)}"
 
 

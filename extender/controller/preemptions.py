@@ -9,6 +9,8 @@ is kept in `preemption_claims`; here is who is asked before. Rules:
 - What speaks against a gang has to stand for `PATIENCE_S` before others are looked for in its place: one that has just
   changed is none to be avoided, and nobody else is to leave because of it.
 - While others leave for a gang, nobody more leaves for it. Nothing at all in the quiet time (S11).
+- A gang for which others had begun to leave before a restart is decided on again like any other: who is to leave for it
+  is what is true now, and not what somebody noted (docs/safety.md S22).
 """
 
 import asyncio
@@ -29,8 +31,8 @@ PATIENCE_S = 3.0
 SPARED_S = 60.0
 """How long a gang that cannot leave is left out; then its owner and the budgets are asked again."""
 
-Decide = Callable[[Set[GangKey], Set[GangKey]], Awaitable[Preemption | None]]
-"""(gangs that must stay, gangs for which nobody is to leave) → who leaves for whom"""
+Decide = Callable[[Set[GangKey], Set[GangKey], Set[GangKey]], Awaitable[Preemption | None]]
+"""(gangs that must stay, gangs for which nobody is to leave, gangs whose claim is no reason) → who leaves for whom"""
 Together = Callable[[Iterable[GangKey]], Awaitable[str | None]]
 """Why these gangs could not leave together now; `None`: nothing speaks against it"""
 
@@ -105,16 +107,20 @@ class Preemptions:
 
     async def _attempt(self) -> None:
         """Decide, ask everybody, decide again, and begin if it is still the same."""
-        found = await self._decide(self._spared.keys(), self._claims.in_vain)
+        found = await self._decided()
         now_s = self._clock.monotonic_s()
         if found is None or found.gang != self._wants:
             self._wants, self._wants_since_s = (None if found is None else found.gang), now_s
             return
         if now_s - self._wants_since_s < PATIENCE_S or await self._is_refused(found):
             return
-        again = await self._decide(self._spared.keys(), self._claims.in_vain)
+        again = await self._decided()
         if again is not None and (again.gang, again.pods) == (found.gang, found.pods):
             await self._claims.begin(again)
+
+    async def _decided(self) -> Preemption | None:
+        """Who leaves for whom by what is true now."""
+        return await self._decide(self._spared.keys(), self._claims.in_vain, self._claims.continued)
 
     async def _is_refused(self, found: Preemption) -> bool:
         """Whether anything speaks against it; what has done so for long enough spares the gang that it is about."""

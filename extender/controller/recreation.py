@@ -31,20 +31,26 @@ from extender.controller.suspensions import (
 )
 from extender.decision_log import Decision, DecisionLog
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
 from extender.telemetry import Telemetry
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, Pod
 
 POLL_S = 2.0
-"""How often a suspended owner is looked at."""
+"""How often a suspended owner is looked at, at first."""
+SLOWEST_S = 30.0
+"""How often one is whose pods take long to end: nothing but its user can be in a hurry then."""
+_SLOWER = 1.25
+READS_PER_S = 10.0
+"""How many are looked at, all owners together: each waits its share, however many there are."""
 SLOW_S = 300.0
 """After this time it is told whose end is waited for."""
 _RESUMED: Final = Cause(Happening.RESUMED, "All its pods have ended: resumed, so that it creates new ones.")
 
 
 class Recreation:
-    """How a gang is started anew. Holds nothing between calls."""
+    """How a gang is started anew. Holds nothing between calls but how many are waited for."""
 
     def __init__(
         self,
@@ -55,6 +61,7 @@ class Recreation:
         log: DecisionLog,
         *,
         disruptions: Disruptions,
+        notes: Notes,
         lost_of: LostOf,
         tell_of: TellOf,
     ) -> None:
@@ -64,8 +71,10 @@ class Recreation:
         self._telemetry = telemetry
         self._log = log
         self._disruptions = disruptions
+        self._notes = notes
         self._lost_of = lost_of
         self._tell_of = tell_of
+        self._waits = 0
 
     def tell_obstacle(self, key: GangKey, obstacle: Obstacle) -> None:
         """Say why the gang stays as it is: in the log, and to its owner by an Event on a member."""
@@ -99,22 +108,46 @@ class Recreation:
         repeat.
         """
         began_s = self._clock.monotonic_s()
-        while True:
-            with suppress(ApiError, ApiUnavailableError, ValueError):  # read again, and decide again
-                raw = await self._read_noted(namespace, ref)
-                if raw is None:
-                    return
-                if not is_suspended(raw, ref) or is_over(raw):
-                    await self._disruptions.restore_owner(_subject(namespace, ref), forget_patch(raw))
-                    return
-                if has_stopped(raw) and await self._is_empty(key, ref, raw, began_s):
-                    await self._disruptions.restore_owner(_subject(namespace, ref), resume_patch(raw, ref), _RESUMED)
-                    self._log_step("resume", key, ref)
-                    self._telemetry.restarted("resumed")
-                    return
-            await asyncio.sleep(POLL_S)
+        self._waits += 1
+        try:
+            pause_s = POLL_S
+            while not await self._finished(key, namespace, ref, began_s):
+                ended = await self._pause(key, max(pause_s, self._waits / READS_PER_S))
+                pause_s = POLL_S if ended else min(pause_s * _SLOWER, SLOWEST_S)
+        finally:
+            self._waits -= 1
+
+    async def _finished(self, key: GangKey, namespace: str, ref: OwnerRef, began_s: float) -> bool:
+        """Look at the owner once; whether there is nothing more to do for it."""
+        with suppress(ApiError, ApiUnavailableError, ValueError):  # read again, and decide again
+            raw = await self._read_noted(namespace, ref)
+            if raw is None:
+                return True
+            if not is_suspended(raw, ref) or is_over(raw):
+                await self._disruptions.restore_owner(_subject(namespace, ref), forget_patch(raw))
+                return True
+            if has_stopped(raw) and await self._is_empty(key, ref, raw, began_s):
+                await self._disruptions.restore_owner(_subject(namespace, ref), resume_patch(raw, ref), _RESUMED)
+                self._log_step("resume", key, ref)
+                self._telemetry.restarted("resumed")
+                return True
+        return False
 
     # -- waiting ------------------------------------------------------------------------------------------------------
+
+    async def _pause(self, key: GangKey, pause_s: float) -> bool:
+        """Wait so long, or until the gang's last member ends, and whether it did: no look at the API server tells."""
+        until_s = self._clock.monotonic_s() + pause_s
+        had_members = self._lives(key)
+        while (left_s := until_s - self._clock.monotonic_s()) > 0.0:
+            await asyncio.sleep(min(left_s, POLL_S))
+            if had_members and not self._lives(key):
+                return True
+        return False
+
+    def _lives(self, key: GangKey) -> bool:
+        gang = self._cache.gang(key)
+        return gang is not None and any(not pod.terminal for pod in gang.members)
 
     async def _read_noted(self, namespace: str, ref: OwnerRef) -> bytes | None:
         """The owner, if it is there and carries our note. Errors: ApiError and its kind."""
@@ -122,7 +155,7 @@ class Recreation:
             raw = await self._api.get_object(ref.api_version, ref.kind, namespace, ref.name)
         except NotFoundError:
             return None
-        return raw if uid_of(raw) == ref.uid and note_of(raw) is not None else None
+        return raw if uid_of(raw) == ref.uid and note_of(raw, ref, self._notes) is not None else None
 
     async def _is_empty(self, key: GangKey, ref: OwnerRef, owner: bytes, began_s: float) -> bool:
         """Whether no member is left that its owner would have to see the end of. Errors: ApiError and its kind."""
@@ -155,11 +188,11 @@ class Recreation:
 
     async def _suspend(self, case: Case, owner: Owner, *, why: str, repair: bool) -> str | None:
         """Suspend one owner; `None`: done. An answer that was lost is made good by a look at the note."""
-        note = Note(case.gang.key, why, owner.ref.uid, self._clock.now_s())
-        patch = suspend_patch(owner.raw, owner.ref, note, repair=repair)
+        note = Note(case.gang.key.partition("/")[2], why, self._clock.now_s())
         told = f"The gang is started anew as a whole: {why}. Suspended now, and resumed when its pods are gone."
         cause = Cause(Happening.RESTARTED, told)
         try:
+            patch = suspend_patch(owner.raw, owner.ref, note, repair=repair, notes=self._notes)
             await self._disruptions.change_owner(
                 _subject(case.namespace, owner.ref), patch, cause, going=case.pods_of(owner)
             )

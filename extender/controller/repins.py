@@ -37,6 +37,7 @@ from extender.controller.quiet import Quiet
 from extender.convert import pod_from_json
 from extender.decision_log import Decision, DecisionLog
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.notes import NoteReader
 from extender.ports import Clock, ClusterApi
 from extender.telemetry import Telemetry
 from scoring.ids import GangKey, PodUid
@@ -94,6 +95,7 @@ class Repins:
         *,
         disruptions: Disruptions,
         stranded: Stranded,
+        notes: NoteReader,
         quiet: Quiet,
         tell: Tell,
         timeout_s: float,
@@ -105,6 +107,7 @@ class Repins:
         self._log = log
         self._disruptions = disruptions
         self._stranded = stranded
+        self._notes = notes
         self._quiet = quiet
         self._tell = tell
         self._timeout_s = timeout_s
@@ -207,7 +210,7 @@ class Repins:
     async def _read(self, known: Pod, loss: Loss) -> _Read | None:
         try:
             raw = await self._api.get_pod(known.namespace, known.name)
-            pod = pod_from_json(raw)
+            pod = pod_from_json(raw, notes=self._notes)
         except (ApiError, ApiUnavailableError, ValueError):
             return None
         same = pod.uid == known.uid and pod.phase is Phase.PENDING and is_pinned(pod) and self._cache.is_own(pod)

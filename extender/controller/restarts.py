@@ -27,9 +27,10 @@ from extender.controller.judge import Case, Judge, Obstacle
 from extender.controller.owners import OwnerRef
 from extender.controller.quiet import Quiet
 from extender.controller.recreation import Recreation
-from extender.controller.suspensions import MARK, REMEMBERED_S, namespace_of, note_of, ref_of
+from extender.controller.suspensions import MARK, REMEMBERED_S, gang_of, namespace_of, note_of, ref_of
 from extender.errors import ApiError, ApiUnavailableError
-from extender.ports import Clock, ClusterApi
+from extender.notes import Notes
+from extender.ports import Clock, ClusterApi, Labelled
 from extender.telemetry import Telemetry
 from scoring.ids import GangKey
 from scoring.policy import RestartLimits
@@ -84,6 +85,7 @@ class Restarts:
         clock: Clock,
         telemetry: Telemetry,
         *,
+        notes: Notes,
         quiet: Quiet,
         limits: RestartLimits,
     ) -> None:
@@ -92,6 +94,7 @@ class Restarts:
         self._api = api
         self._clock = clock
         self._telemetry = telemetry
+        self._notes = notes
         self._quiet = quiet
         self._limits = limits
         self._history: dict[GangKey, tuple[float, ...]] = {}
@@ -178,7 +181,7 @@ class Restarts:
             key: tuple(at_s for at_s in past if now_s - at_s < REMEMBERED_S) for key, past in self._history.items()
         }
         self._history = {key: past for key, past in recent.items() if past}
-        history = case.history(now_s=now_s) or self._history.get(case.gang.key, ())
+        history = case.history(now_s=now_s, notes=self._notes) or self._history.get(case.gang.key, ())
         if not_before_s(history, self._limits) > now_s:
             times = "once" if len(history) == 1 else f"{len(history)} times"
             return Obstacle(f"it was started anew {times} within the last hour")
@@ -196,13 +199,25 @@ class Restarts:
                 self._search_at_s = self._clock.monotonic_s() + _NOTES_AGAIN_S
             return
         noted: dict[GangKey, list[tuple[str, OwnerRef]]] = {}
+        unreadable = 0
         for one in found:
-            note = note_of(one.object)
-            if note is not None and GangKey(note.gang) not in self._cases:
-                ref = ref_of(one.api_version, one.kind, one.object)
-                noted.setdefault(GangKey(note.gang), []).append((namespace_of(one.object), ref))
+            try:
+                mine = self._noted(one)
+            except Exception:  # noqa: BLE001 - a tenant's object: all others wait to be resumed (docs/safety.md S21)
+                unreadable += 1
+                continue
+            if mine is not None and mine[0] not in self._cases:
+                noted.setdefault(mine[0], []).append(mine[1:])
+        if unreadable:
+            _log.warning("%d owners with label %s cannot be read, and are left as they are", unreadable, MARK)
         for gang, owners in sorted(noted.items()):
             self._take_up(gang, asyncio.create_task(self._finish(gang, owners), name=f"resume {gang}"), ())
+
+    def _noted(self, one: Labelled) -> tuple[GangKey, str, OwnerRef] | None:
+        """The gang that is to come back, and its owner; `None`: it has no note of ours. ValueError: not readable."""
+        ref = ref_of(one.api_version, one.kind, one.object)
+        note = note_of(one.object, ref, self._notes)
+        return None if note is None else (gang_of(one.object, note), namespace_of(one.object), ref)
 
     async def _finish(self, gang: GangKey, owners: Iterable[tuple[str, OwnerRef]]) -> None:
         for namespace, ref in owners:

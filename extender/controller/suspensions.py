@@ -1,9 +1,10 @@
 """How an owner of pods is suspended by us, and resumed: what is written on it, and what it then says.
 
 Why notes on the owner: the only memory that a new leader has is the API server; whoever finds our note on a suspended
-owner knows that it was not its user who suspended it, and finishes what was begun. Rules: the note names the owner's
-uid, so a copy of the manifest is nobody's; every patch names the version that was read; an owner without our note is
-never resumed. Pure: raw JSON in, patches and verdicts out.
+owner knows that it was not its user who suspended it, and finishes what was begun. Rules: a note counts with our
+signature for this very owner, and speaks of a gang of the owner's namespace (docs/safety.md S22), so neither a copy of
+the manifest nor a note of somebody's own is ours; every patch names the version that was read; an owner without our
+note is never resumed. No effects: raw JSON in, patches and verdicts out.
 """
 
 from collections.abc import Mapping
@@ -13,13 +14,16 @@ from typing import Any
 import msgspec
 
 from extender.controller.owners import Json, OwnerRef, decoded, true_condition
+from extender.convert.bounded import note_from_json
+from extender.notes import Bearer, NoteKind, NoteReader, Notes
+from scoring.ids import GangKey, gang_key
 
 _LABEL, _VALUE = "netgang.io/restart", "suspended"
 MARK = f"{_LABEL}={_VALUE}"
 """Label, with its value, of owners that we have suspended."""
-NOTE = "netgang.io/resume"
+NOTE = NoteKind.RESUME.value
 """Annotation: what is to be resumed, and why; see `Note`. Remove it, and the owner stays suspended."""
-HISTORY = "netgang.io/restarts"
+HISTORY = NoteKind.RESTARTS.value
 """Annotation: when the gang was started anew to repair it, Unix seconds, the latest last."""
 REMEMBERED_S = 3600.0
 """Older moments leave the history."""
@@ -33,10 +37,15 @@ class Note:
     """What we write on an owner when we suspend it."""
 
     gang: str
+    """Its name: it is in the owner's namespace."""
     why: str
-    uid: str
-    """The owner's own: in a copy it is another's."""
     at_s: float
+
+
+_NOTE = msgspec.json.Decoder(Note)
+_MOST_MOMENTS = 200
+"""Restarts that a history names: a text of 4096 characters holds them."""
+_WHY_CHARS = 500
 
 
 def can_suspend(ref: OwnerRef) -> bool:
@@ -61,17 +70,18 @@ def managed_by_queue(owner: bytes) -> bool:
     return _QUEUE in (_metadata(owner).get("labels") or {})
 
 
-def suspend_patch(owner: bytes, ref: OwnerRef, note: Note, *, repair: bool) -> bytes:
+def suspend_patch(owner: bytes, ref: OwnerRef, note: Note, *, repair: bool, notes: Notes) -> bytes:
     """Merge patch that suspends the owner as it was read; with `repair` the moment goes into its history.
 
-    >>> owner = b'{"metadata": {"resourceVersion": "7"}}'
-    >>> ref = OwnerRef("batch/v1", "Job", "j", "u1")
-    >>> msgspec.json.decode(suspend_patch(owner, ref, Note("a/g", "why", "u1", 5.0), repair=False))["spec"]
-    {'suspend': True}
+    ValueError: no note can be written on it.
     """
-    annotations = {NOTE: msgspec.json.encode(note).decode()}
+    bearer = _bearer(owner, ref)
+    content = msgspec.json.encode(Note(note.gang, note.why[:_WHY_CHARS], note.at_s)).decode()
+    annotations = {NOTE: notes.write(NoteKind.RESUME, bearer, content)}
     if repair:
-        annotations[HISTORY] = ",".join(f"{at_s:.0f}" for at_s in (*restarts_of(owner, now_s=note.at_s), note.at_s))
+        moments = (*restarts_of(owner, ref, now_s=note.at_s, notes=notes), note.at_s)[-_MOST_MOMENTS:]
+        text = ",".join(f"{at_s:.0f}" for at_s in moments)
+        annotations[HISTORY] = notes.write(NoteKind.RESTARTS, bearer, text)
     return _patch(owner, ref, suspend=True, labels={_LABEL: _VALUE}, annotations=annotations)
 
 
@@ -85,25 +95,35 @@ def forget_patch(owner: bytes) -> bytes:
     return _patch(owner, None, suspend=False, labels={_LABEL: None}, annotations={NOTE: None})
 
 
-def note_of(owner: bytes) -> Note | None:
-    """Our note on this very owner; `None`: there is none, it was copied from another one, or is not readable."""
-    text = (_metadata(owner).get("annotations") or {}).get(NOTE)
-    if text is None:
+def note_of(owner: bytes, ref: OwnerRef, notes: NoteReader) -> Note | None:
+    """Our note on this very owner; `None`: there is none, or none of ours. ValueError: `owner` is no API object."""
+    content = _content(owner, ref, NoteKind.RESUME, notes)
+    if content is None:
         return None
     try:
-        note = msgspec.json.decode(text, type=Note)
-    except msgspec.DecodeError:
-        return None
-    return note if note.uid == _metadata(owner).get("uid") else None
+        return note_from_json(_NOTE, content, what=NOTE)
+    except ValueError:
+        return None  # ours by its signature, and of another release's making
 
 
-def restarts_of(owner: bytes, *, now_s: float) -> tuple[float, ...]:
+def gang_of(owner: bytes, note: Note) -> GangKey:
+    """The gang that is to come back: of the owner's own namespace, whatever the note says.
+
+    >>> gang_of(b'{"metadata": {"namespace": "team-a"}}', Note("g", "", 0.0))
+    'team-a/g'
+    """
+    return gang_key(namespace_of(owner), note.gang)
+
+
+def restarts_of(owner: bytes, ref: OwnerRef, *, now_s: float, notes: NoteReader) -> tuple[float, ...]:
     """When the owner's gang was started anew in the last `REMEMBERED_S`, Unix seconds, ascending.
 
-    >>> restarts_of(b'{"metadata": {"annotations": {"netgang.io/restarts": "10,x,5000"}}}', now_s=5001.0)
+    >>> from extender.notes import UncheckedNotes
+    >>> owner = b'{"metadata": {"annotations": {"netgang.io/restarts": "10,x,5000 hmac1.20260101000000.x"}}}'
+    >>> restarts_of(owner, OwnerRef("batch/v1", "Job", "j", "u"), now_s=5001.0, notes=UncheckedNotes())
     (5000.0,)
     """
-    text = str((_metadata(owner).get("annotations") or {}).get(HISTORY, ""))
+    text = _content(owner, ref, NoteKind.RESTARTS, notes) or ""
     moments = [float(part) for part in text.split(",") if part.isascii() and part.isdigit() and len(part) < 13]
     return tuple(sorted(at_s for at_s in moments if now_s - at_s < REMEMBERED_S))
 
@@ -142,6 +162,17 @@ def ref_of(api_version: str, kind: str, owner: bytes) -> OwnerRef:
 def namespace_of(owner: bytes) -> str:
     """The namespace it is in."""
     return str(_metadata(owner).get("namespace", ""))
+
+
+def _content(owner: bytes, ref: OwnerRef, kind: NoteKind, notes: NoteReader) -> str | None:
+    text = (_metadata(owner).get("annotations") or {}).get(kind.value)
+    return notes.read(kind, _bearer(owner, ref), text) if isinstance(text, str) else None
+
+
+def _bearer(owner: bytes, ref: OwnerRef) -> Bearer:
+    """The owner as it was read: what is signed is its own, not what somebody calls it."""
+    uid = str(_metadata(owner).get("uid", ""))
+    return Bearer(ref.api_version, ref.kind, namespace_of(owner), ref.name, uid)
 
 
 def _patch(

@@ -8,10 +8,9 @@ from extender.convert.admission import admission_patch, narrowed_terms
 from extender.convert.constraints import pinned_node, unmodelled_constraints
 from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL, node_from_json
 from extender.convert.podgroups import pod_group_from_json, seen_pod_group_from_json
-from extender.convert.pods import ADMITTED_ANNOTATION, NUDGE_ANNOTATION, pod_from_json
+from extender.convert.pods import NUDGE_ANNOTATION, pod_from_json
 
 __all__ = [
-    "ADMITTED_ANNOTATION",
     "ENDPOINT_ANNOTATIONS",
     "NUDGE_ANNOTATION",
     "ZONE_LABEL",

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from extender.convert.pods import ADMITTED_ANNOTATION
+from extender.notes import Bearer, NoteKind, Notes
 from scoring.admit import HOSTNAME_LABEL, Listing
 from scoring.ids import NO_ZONE, NodeName
 from scoring.model import GATE, NodeSelectorTerm, Pod, Requirement
@@ -42,13 +42,17 @@ def narrowed_terms(before: tuple[NodeSelectorTerm, ...] | None, listing: Listing
     return [_term((*term.expressions, more), term.fields) if term.expressions or term.fields else {} for term in before]
 
 
-def admission_patch(pod: Pod, node: NodeName, terms: Sequence[Json] | msgspec.Raw) -> bytes:
-    """The strategic merge patch that admits `pod`, planned for `node`; `terms` as JSON values or encoded."""
+def admission_patch(pod: Pod, node: NodeName, terms: Sequence[Json] | msgspec.Raw, *, notes: Notes) -> bytes:
+    """The strategic merge patch that admits `pod`, planned for `node`; `terms` as JSON values or encoded.
+
+    The note lets the admission survive our restart (docs/safety.md S4).
+    """
     spec: Json = {"schedulingGates": [{"$patch": "delete", "name": GATE}]}
     if terms:
         required = {"nodeSelectorTerms": terms}
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    metadata = {"uid": pod.uid, "annotations": {ADMITTED_ANNOTATION: f"{pod.uid}/{node}"}}
+    note = notes.write(NoteKind.ADMITTED, Bearer("v1", "Pod", pod.namespace, pod.name, pod.uid), node)
+    metadata = {"uid": pod.uid, "annotations": {NoteKind.ADMITTED.value: note}}
     return msgspec.json.encode({"metadata": metadata, "spec": spec})
 
 

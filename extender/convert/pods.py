@@ -18,16 +18,17 @@ from extender.convert.refusals import OUR_WORDS, SAYS_NOTHING, refusal_of
 from extender.convert.requests import ContainerResources, PodResources, pod_requests
 from extender.convert.roles import NAME_CHARS, OWN_PREFIX, membership, own_options
 from extender.convert.sharing import shared, shared_tuple
+from extender.notes import NO_NOTES, Bearer, NoteKind, NoteReader
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model import GATE, Controller, MemberClass, Phase, Pod, Role
 
 NUDGE_ANNOTATION = OWN_PREFIX + "nudge"
 """Written by the controller to wake a parked pod; never an option, so that a nudge changes no decision."""
-ADMITTED_ANNOTATION = OWN_PREFIX + "admitted"
-"""Written with the removal of our gate, `UID/NODE`: it lets an admission survive our restart (S4).
-
-The uid makes it worthless in a pod template: only who may patch pods can write one that counts."""
-_WRITTEN_BY_US = frozenset({NUDGE_ANNOTATION.removeprefix(OWN_PREFIX), ADMITTED_ANNOTATION.removeprefix(OWN_PREFIX)})
+PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)
+"""The option that has a note's content, for `extender.controller.preemption_notes`: only if the note is ours."""
+_WRITTEN_BY_US = frozenset(
+    one.removeprefix(OWN_PREFIX) for one in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS)
+)
 _PHASES = {phase.value: phase for phase in Phase}
 """`status.phase` → phase"""
 _KEY_BYTES = 64 * 1024
@@ -103,11 +104,12 @@ _pod = msgspec.json.Decoder(_Pod)
 _conditions = msgspec.json.Decoder(list[_Condition])
 
 
-def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
+def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> Pod:
     """Read a v1.Pod, as watched, as sent by kube-scheduler or from a file. ValueError names the field that is wrong.
 
-    A pod without uid (only files have such) is identified by `namespace/name`. A pod that no scheduler is named for
-    belongs to `default-scheduler`, as the API server would write.
+    `notes` reads what we wrote on it; without that it has no notes. A pod without uid (only files have such) is
+    identified by `namespace/name`. A pod that no scheduler is named for belongs to `default-scheduler`, as the API
+    server would write.
     """
     read = decode(_pod, raw, what="Pod")
     meta, spec, status = read.metadata, read.spec or _Spec(), read.status or _Status()
@@ -122,7 +124,14 @@ def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
     except ValueError as error:
         raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
     uid = PodUid(meta.uid or f"{namespace}/{meta.name}")
-    admitted_to = _admitted_to(annotations, uid) if annotations and not spec.node_name else None
+    options = own_options(annotations, written_by_us=_WRITTEN_BY_US)
+    admitted_to = None
+    if annotations and not spec.node_name:
+        bearer = Bearer("v1", "Pod", namespace, meta.name, uid)
+        if (text := annotations.get(NoteKind.ADMITTED)) and (node := notes.read(NoteKind.ADMITTED, bearer, text)):
+            admitted_to = NodeName(intern(node))
+        if (text := annotations.get(NoteKind.PREEMPTS)) and (note := notes.read(NoteKind.PREEMPTS, bearer, text)):
+            options = tuple(sorted((*options, (PREEMPTS_OPTION, note))))
     gates = shared_tuple(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else ()
     waits = group is not None and not spec.node_name and not gates
     words = refusal_of(given(status.conditions)) if waits else SAYS_NOTHING
@@ -150,7 +159,7 @@ def pod_from_json(raw: bytes | msgspec.Raw) -> Pod:
         job=place.job,
         owner=_controller(meta.owner_references) if group is not None and meta.owner_references else None,
         index=place.index,
-        options=shared_tuple(own_options(annotations, written_by_us=_WRITTEN_BY_US)),
+        options=shared_tuple(options),
         resource_version=meta.resource_version or "",
     )
 
@@ -231,11 +240,6 @@ def _scheduled_s(spec: _Spec, status: _Status) -> float | None:
         if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
             return seconds(condition.last_transition_time)
     return None
-
-
-def _admitted_to(annotations: dict[str, str], uid: PodUid) -> NodeName | None:
-    pod, _, node = annotations.get(ADMITTED_ANNOTATION, "").rpartition("/")
-    return NodeName(intern(node)) if node and pod == uid else None
 
 
 def _unschedulable(status: _Status) -> bool:

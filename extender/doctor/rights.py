@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 from extender.doctor.facts import Right
 from extender.doctor.running import needed
 from extender.kube import calls
+from extender.kube.key_store import NAME as NOTE_KEYS
 from extender.settings import Settings
 
 _GROUP: Final = "/apis/authorization.k8s.io/v1"
@@ -51,10 +52,11 @@ async def denied(api: Api, settings: Settings, asked: Asked) -> tuple[Right, ...
     )
     own = myself["status"]["userInfo"].get("username") == asked.account
     rights = sorted(set().union(*needed(settings).values()))
-    leading = calls.rules(calls.LEADING)
+    at_home = dict.fromkeys(calls.rules(calls.LEADING), settings.lease.name)
+    at_home |= dict.fromkeys(calls.rules(calls.NOTES), NOTE_KEYS)
 
     async def may(right: Right) -> bool:
-        attributes = _attributes(right, settings, namespace=asked.namespace if right in leading else "")
+        attributes = _attributes(right, at_home.get(right), namespace=asked.namespace)
         kind = "SelfSubjectAccessReview" if own else "SubjectAccessReview"
         spec = {"resourceAttributes": attributes, **({} if own else {"user": asked.account, "groups": asked.groups})}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
@@ -65,12 +67,14 @@ async def denied(api: Api, settings: Settings, asked: Asked) -> tuple[Right, ...
     return tuple(right for right, allowed in zip(rights, answers, strict=True) if not allowed)
 
 
-def _attributes(right: Right, settings: Settings, *, namespace: str) -> dict[str, str]:
-    """The right as a question. In the Lease's own namespace it is about that Lease, but for making it."""
+def _attributes(right: Right, own: str | None, *, namespace: str) -> dict[str, str]:
+    """The right as a question. `own`: it is about this object of netgang's own namespace, but for making one."""
     verb, group, resource = right
     plural, _, subresource = resource.partition("/")
-    name = settings.lease.name if namespace and verb != "create" else ""
+    name = own if own is not None and verb != "create" else ""
     found = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
     return {
-        key: value for key, value in {**found, "namespace": namespace, "name": name}.items() if value or key == "group"
+        key: value
+        for key, value in {**found, "namespace": namespace if own is not None else "", "name": name}.items()
+        if value or key == "group"
     }

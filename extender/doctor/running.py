@@ -15,6 +15,8 @@ from extender.settings_provisioning import AutoscalingMode
 from extender.settings_tls import DebugAuth
 from scoring.policy import Preempting, Repair
 
+NOTES: Final = "base (its Secret)"
+"""Part of manifests/ with the right to the keys for notes."""
 _MINOR: Final = re.compile(r"^v?(\d+)\.(\d+)")
 _VERSION: Final = re.compile(r":v?(\d+\.\d+\.\d+\S*)$")
 _OLDEST: Final = (1, 34)
@@ -32,9 +34,14 @@ def minor(version: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+def file_of(part: str) -> str:
+    """The file in the part's folder of manifests/ that has its rights."""
+    return "notes.yaml" if part == NOTES else "rbac.yaml"
+
+
 def needed(settings: Settings) -> dict[str, frozenset[Right]]:
     """Part of manifests/ → the rights that netgang needs with these settings."""
-    parts = {"base": calls.rules()}
+    parts = {"base": calls.rules(), NOTES: calls.rules(calls.NOTES)}
     if settings.leader_election is LeaderElection.ON:
         parts["base (its Role)"] = calls.rules(calls.LEADING)
     if settings.repair.policy is Repair.RESTART or settings.preemption is Preempting.GANGS:
@@ -57,7 +64,8 @@ def check_rights(denied: Iterable[Right], settings: Settings, *, account: str) -
         if lost := sorted(rights & missing):
             said = some(f"{verb} {resource}{'.' + group if group else ''}" for verb, group, resource in lost)
             place = part.partition(" ")[0]
-            how = f"kubectl apply -k manifests/{place}" if place != "base" else "apply manifests/base/rbac.yaml again"
+            file = f"manifests/base/{file_of(part)}"
+            how = f"kubectl apply -k manifests/{place}" if place != "base" else f"apply {file} again"
             yield error("rights-missing", f"{account} may not: {said}", f"{how}; with the chart, helm upgrade")
 
 

@@ -16,6 +16,7 @@ from extender.elastic.intent import Intent, next_intent
 from extender.elastic.kinds import Kind, Seen, State, read, resize_patch
 from extender.elastic.records import Change, Who
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotFoundError
+from extender.notes import Notes
 from extender.ports import ClusterApi
 from scoring.ids import GangKey
 from scoring.model import Gang, Role
@@ -58,6 +59,7 @@ async def prepare(
     kind: Kind,
     gang: Gang,
     *,
+    notes: Notes,
     now_s: float,
     who: Who,
     why: str,
@@ -65,9 +67,11 @@ async def prepare(
 ) -> Prepared | NotSent:
     """Read job and gang now; `NotSent` if they are not what was decided on, or cannot be read."""
     key = decided.job
+    if not notes.lasting:
+        return NotSent("no key is there to sign the note of the change: look at netgang's log", refused=True)
     try:
         raw = await api.get_object(kind.where.api_version, kind.where.kind, key.namespace, key.name)
-        seen = read(kind, raw)
+        seen = read(kind, raw, notes=notes)
         members = await read_members(api, gang.key, gang.source)
         going = await _going(api, decided, members)
     except (ApiError, ApiUnavailableError, ValueError) as error:
@@ -102,13 +106,13 @@ async def _going(api: ClusterApi, decided: Decided, members: Sequence[Fresh]) ->
 
 
 async def next_step(
-    api: ClusterApi, disruptions: Disruptions, change: Change, kind: Kind, gang: Gang
+    api: ClusterApi, disruptions: Disruptions, change: Change, kind: Kind, gang: Gang, *, notes: Notes
 ) -> Prepared | NotSent:
     """Read job and gang now, on the way of a change whose workers leave one by one; `NotSent`: not as we left them."""
     key = change.job
     try:
         raw = await api.get_object(kind.where.api_version, kind.where.kind, key.namespace, key.name)
-        seen = read(kind, raw)
+        seen = read(kind, raw, notes=notes)
         members = await read_members(api, gang.key, gang.source)
         decided = Decided(key, change.uid, change.wanted, change.wanted - 1)
         going = await _going(api, decided, members)
@@ -127,15 +131,15 @@ async def next_step(
     return Prepared(decided, kind, raw, seen, intent.one_further(), going)
 
 
-async def send(disruptions: Disruptions, one: Prepared, *, note: str) -> Sent | NotSent:
+async def send(disruptions: Disruptions, one: Prepared, *, note: str, notes: Notes) -> Sent | NotSent:
     """Patch the job; that it shrinks is announced before, with `note`.
 
     An answer that is lost leaves it open whether the patch took effect: the watch will tell.
     """
     kind, key = one.kind, one.decided.job
     job = Subject(one.seen.api_version, kind.where.kind, key.namespace, key.name, one.seen.uid)
-    patch = resize_patch(kind, one.raw, one.intent)
     try:
+        patch = resize_patch(kind, one.raw, one.intent, notes=notes)
         if one.decided.removed > 0:
             await disruptions.change_owner(job, patch, Cause(Happening.JOB_SHRUNK, note), going=one.going)
         else:
@@ -146,7 +150,7 @@ async def send(disruptions: Disruptions, one: Prepared, *, note: str) -> Sent | 
         return NotSent("it is gone")
     except ApiError as error:
         return NotSent(f"the API server refuses: {error.message}", refused=True)
-    except NotAnnouncedError as error:
+    except (NotAnnouncedError, ValueError) as error:
         return NotSent(str(error), refused=True)
     except ApiUnavailableError:
         return Sent(one.intent, unsure=True)

@@ -1,8 +1,9 @@
 """The last change of a job, as an annotation on the job itself: what survives us (DESIGN S11, K7).
 
 Why on the job and in the same patch as the worker count: whoever finds the one finds the other, so a change is never
-half known, and no database of ours can disagree with the cluster. Rule: an intent counts only while the job still has
-the worker count that it names; after anybody else's change it is history, and that change stands.
+half known, and no database of ours can disagree with the cluster. Rules: an intent counts only with our signature for
+this very job (docs/safety.md S22), and while the job still has the worker count that it names; after anybody else's
+change it is history, and that change stands.
 """
 
 from collections.abc import Mapping
@@ -11,12 +12,15 @@ from typing import Any
 
 import msgspec
 
+from extender.convert.bounded import note_from_json
 from extender.elastic.records import Who
+from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey
 
-LAST_CHANGE = "netgang.io/last-change"
+LAST_CHANGE = NoteKind.LAST_CHANGE.value
 _HOUR_S = 3600.0
 _MOST_TIMES = 32
+_WHY_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +98,20 @@ def next_intent(
     return Intent(before, first, at_s, who, why, beneficiary, back, most, (*times, at_s)[-_MOST_TIMES:], target)
 
 
-def encoded(intent: Intent) -> str:
-    """The annotation's value: JSON with words that people understand.
+def encoded(intent: Intent, bearer: Bearer, notes: Notes) -> str:
+    """The annotation's value: JSON with words that people understand, and our signature.
 
-    >>> encoded(Intent(6, 2, 9.5, Who.QUEUE, "room for a/h", GangKey("a/h"), 6, 6, (9.5,)))[:60]
+    >>> notes, job = Notes.in_memory(lambda count: b"k" * count), Bearer("batch/v1", "Job", "a", "j", "u")
+    >>> encoded(Intent(6, 2, 9.5, Who.QUEUE, "room for a/h", GangKey("a/h"), 6, 6, (9.5,)), job, notes)[:60]
     '{"from":6,"to":2,"at":9.5,"who":"queue","why":"room for a/h"'
     """
-    return msgspec.json.encode(
+    content = msgspec.json.encode(
         {
             "from": intent.before,
             "to": intent.after,
             "at": intent.at_s,
             "who": intent.who.value,
-            "why": intent.why,
+            "why": intent.why[:_WHY_CHARS],
             "for": intent.beneficiary,
             "growBackTo": intent.grow_back_to,
             "most": intent.most,
@@ -114,6 +119,7 @@ def encoded(intent: Intent) -> str:
             "target": intent.target,
         }
     ).decode()
+    return notes.write(NoteKind.LAST_CHANGE, bearer, content)
 
 
 class _Written(msgspec.Struct):
@@ -129,22 +135,27 @@ class _Written(msgspec.Struct):
     target: int | None = None
 
 
-def intent_of(annotations: Mapping[str, Any]) -> Intent | None:
-    """Read a job's annotation; `None`: it has none, or one that is not ours to understand (people may edit it).
+_WRITTEN = msgspec.json.Decoder(_Written)
 
+
+def intent_of(annotations: Mapping[str, Any], bearer: Bearer, notes: NoteReader) -> Intent | None:
+    """Read a job's annotation; `None`: it has none, or one that is not ours (people may edit it, or write one).
+
+    >>> notes, job = Notes.in_memory(lambda count: b"k" * count), Bearer("batch/v1", "Job", "a", "j", "u")
     >>> one = Intent(6, 2, 9.5, Who.QUEUE, "why", GangKey("a/h"), 6, 6, (1.0, 9.5))
-    >>> intent_of({LAST_CHANGE: encoded(one)}) == one
+    >>> intent_of({LAST_CHANGE: encoded(one, job, notes)}, job, notes) == one
     True
-    >>> intent_of({LAST_CHANGE: "by hand"}) is None
+    >>> intent_of({LAST_CHANGE: "by hand"}, job, notes) is None
     True
     """
     text = annotations.get(LAST_CHANGE)
-    if not isinstance(text, str):
+    content = notes.read(NoteKind.LAST_CHANGE, bearer, text) if isinstance(text, str) else None
+    if content is None:
         return None
     try:
-        found = msgspec.json.decode(text, type=_Written)
-    except msgspec.DecodeError:
-        return None
+        found = note_from_json(_WRITTEN, content, what=LAST_CHANGE)
+    except ValueError:
+        return None  # ours by its signature, and of another release's making
     return Intent(
         before=found.before,
         after=found.after,

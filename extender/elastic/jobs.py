@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from extender.elastic.kinds import Kind, Seen, State, read
+from extender.notes import NoteReader
 from scoring.ids import Namespace
 from scoring.scaling.job import JobKey
 
@@ -64,11 +65,11 @@ class _Sink:
             self._jobs.on_change()
 
 
-def reduce_by(kind: Kind) -> Callable[[bytes], Seen | None]:
+def reduce_by(kind: Kind, notes: NoteReader) -> Callable[[bytes], Seen | None]:
     """How a reflector reduces jobs of this kind: those that are over, and those of no interest, are not kept."""
 
     def reduce(raw: bytes) -> Seen | None:
-        found = read(kind, raw)
+        found = read(kind, raw, notes=notes)
         return found if found.state is not State.ENDED or found.intent is not None else None
 
     return reduce

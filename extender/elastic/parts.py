@@ -12,6 +12,7 @@ from extender.decision_log import Decision, DecisionLog
 from extender.elastic.jobs import Autoscalers, Jobs
 from extender.elastic.kinds import Kind, Seen
 from extender.elastic.records import Change, Records
+from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
 from extender.service.planning import Planner
 from extender.telemetry import Telemetry
@@ -33,6 +34,7 @@ class Parts:
     autoscalers: Autoscalers
     api: ClusterApi
     disruptions: Disruptions
+    notes: Notes
     clock: Clock
     records: Records
     telemetry: Telemetry

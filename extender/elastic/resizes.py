@@ -73,6 +73,7 @@ class Resizes:
             decided,
             parts.kinds[decided.job.kind],
             gang,
+            notes=parts.notes,
             now_s=parts.clock.now_s(),
             who=cause.who,
             why=cause.why,
@@ -87,7 +88,7 @@ class Resizes:
         """Patch one job, and record it; whether it took effect, as far as is known."""
         parts, decided = self._parts, one.decided
         note = f"From {decided.before} to {decided.after} workers: {cause.why}"
-        sent = await send(parts.disruptions, one, note=note)
+        sent = await send(parts.disruptions, one, note=note, notes=parts.notes)
         if isinstance(sent, NotSent):
             self._failed(decided, sent)
             return False
@@ -110,7 +111,8 @@ class Resizes:
         gang = parts.cache.gang(view.gang) if view is not None and view.gang is not None else None
         if gang is None:
             return
-        ready = await next_step(parts.api, parts.disruptions, change, parts.kinds[change.job.kind], gang)
+        kind = parts.kinds[change.job.kind]
+        ready = await next_step(parts.api, parts.disruptions, change, kind, gang, notes=parts.notes)
         if isinstance(ready, NotSent):
             self._failed(Decided(change.job, change.uid, change.wanted, change.wanted - 1), ready)
             return
@@ -118,7 +120,7 @@ class Resizes:
             return
         decided = ready.decided
         note = f"From {decided.before} to {decided.after} workers, on the way to {change.after}: {change.why}"
-        sent = await send(parts.disruptions, ready, note=note)
+        sent = await send(parts.disruptions, ready, note=note, notes=parts.notes)
         if isinstance(sent, NotSent):
             self._failed(ready.decided, sent)
             return

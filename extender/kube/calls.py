@@ -55,6 +55,7 @@ NODES = Resource("", "v1", "nodes", namespaced=False)
 POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
 EVENTS = Resource("events.k8s.io", "v1", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
+SECRETS = Resource("", "v1", "secrets")
 _KUBEFLOW = "kubeflow.org"
 OWNERS: Mapping[tuple[str, str], Resource] = {
     # (API group, kind) → an owner of pods that is read before such a pod is removed
@@ -129,6 +130,8 @@ EVENT_CREATE = Call("create", EVENTS)
 LEASE_GET = Call("get", LEASES)
 LEASE_CREATE = Call("create", LEASES)
 LEASE_UPDATE = Call("update", LEASES)
+NOTE_KEYS_GET = Call("get", SECRETS)
+NOTE_KEYS_UPDATE = Call("update", SECRETS)
 TOKEN_REVIEW = Call("create", Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False))
 ACCESS_REVIEW = Call("create", Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False))
 
@@ -173,6 +176,9 @@ REVIEWS: tuple[Call, ...] = (TOKEN_REVIEW, ACCESS_REVIEW)
 
 LEADING: tuple[Call, ...] = (LEASE_GET, LEASE_CREATE, LEASE_UPDATE)
 """Made only with `leader_election: on`, in the Lease's own namespace: their rights are in a Role there."""
+
+NOTES: tuple[Call, ...] = (NOTE_KEYS_GET, NOTE_KEYS_UPDATE)
+"""Made for one Secret of netgang's own namespace, with the keys for notes: their rights are in a Role there."""
 
 
 def rules(calls: Iterable[Call] = CALLS) -> frozenset[tuple[str, str, str]]:

@@ -15,6 +15,7 @@ from extender.cache import ClusterCache
 from extender.controller.events import Happening, Tell, tell_nobody
 from extender.convert import admission_patch, narrowed_terms
 from extender.decision_log import Decision, DecisionLog
+from extender.notes import Notes
 from extender.ports import Clock
 from extender.service.lapses import Lapses
 from extender.service.planning import Planner
@@ -64,6 +65,7 @@ class Admissions:
         clock: Clock,
         log: DecisionLog,
         *,
+        notes: Notes,
         limits: AdmissionLimits = AdmissionLimits(),
         tell: Tell = tell_nobody,
     ) -> None:
@@ -72,6 +74,7 @@ class Admissions:
         self._lapses = lapses
         self._clock = clock
         self._log = log
+        self._notes = notes
         self._limits = limits
         self._tell = tell
         self._open: dict[GangKey, _Open] = {}
@@ -153,7 +156,7 @@ class Admissions:
             opened.listed_for = frozenset([one.uid for one in gang.pending])
             opened.lists.clear()
         listed = self._listed(gang, pod.member_class, node)
-        return None if listed is None else admission_patch(pod, node, listed)
+        return None if listed is None else admission_patch(pod, node, listed, notes=self._notes)
 
     def sent(self, pod: Pod) -> None:
         """The pod's gate is gone: the API server confirmed it."""

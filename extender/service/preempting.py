@@ -20,27 +20,34 @@ class Preempting:
     def __init__(self, planner: Planner, clock: Clock) -> None:
         self._planner = planner
         self._clock = clock
-        self._known: tuple[Plan, frozenset[GangKey], frozenset[GangKey]] | None = None
+        self._known: tuple[Plan, tuple[frozenset[GangKey], ...]] | None = None
         self._answer: Preemption | None = None
         self._book = Candidates()
 
-    async def __call__(self, spared: Set[GangKey], passed_over: Set[GangKey]) -> Preemption | None:
-        """Who leaves, if `spared` must stay and nobody leaves for `passed_over`; nobody before the first plan."""
+    async def __call__(
+        self, spared: Set[GangKey], passed_over: Set[GangKey], continued: Set[GangKey] = frozenset()
+    ) -> Preemption | None:
+        """Who leaves, if `spared` must stay and nobody leaves for `passed_over`; nobody before the first plan.
+
+        Those of `continued` are looked at although room is claimed for them already.
+        """
         plan, snapshot = self._planner.current, self._planner.snapshot
         if snapshot is None:
             return None
-        asked = plan, frozenset(spared), frozenset(passed_over)
-        if self._known is not None and self._known[0] is plan and self._known[1:] == asked[1:]:
+        asked = frozenset(spared), frozenset(passed_over), frozenset(continued)
+        if self._known is not None and self._known[0] is plan and self._known[1] == asked:
             return self._answer
         steps = preemption_in_steps(
             snapshot,
             plan,
             self._planner.policy,
             now_s=self._clock.now_s(),
-            spared=asked[1],
-            passed_over=asked[2],
+            spared=asked[0],
+            passed_over=asked[1],
+            continued=asked[2],
             memo=self._planner.memo,
             book=self._book,
         )
-        self._known, self._answer = asked, await in_slices(steps)
-        return self._answer
+        answer = await in_slices(steps)
+        self._known, self._answer = (plan, asked), answer
+        return answer

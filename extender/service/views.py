@@ -62,6 +62,7 @@ class Views:
         expected_for_s: Callable[[GangKey], float | None] = lambda _: None,
         unreadable: UnreadableWords | None = None,
         stale_s: float = STALE_S,
+        ignored_notes: Callable[[Gang], tuple[Note, ...]] = lambda _: (),
     ) -> None:
         self._cache = cache
         self._planner = planner
@@ -75,6 +76,8 @@ class Views:
         """Reads quotas, deadlines and budgets of a gang; `None`: nobody does"""
         self._nodes_asked = nodes_asked
         """What an autoscaler was asked for a gang; `None`: none is asked"""
+        self._ignored_notes = ignored_notes
+        """Notes on the gang's pods and owners that are not ours"""
         self._what_ifs = what_ifs
         """Finds out what would let a gang in; `None`: nobody does"""
         self._expected_for_s = expected_for_s
@@ -142,7 +145,7 @@ class Views:
                 planner.policy,
                 now_s=planner.now_s,
                 memo=planner.memo,
-                around=self._around(gang.key, notes),
+                around=self._around(gang.key, (*notes, *self._ignored_notes(gang))),
             )
             document = explain_document(explanation)
             document["being_admitted"] = self._admissions.keeps(gang.key)

@@ -24,6 +24,7 @@ class Topic(StrEnum):
     GATE = "gate"
     NODE = "lost node"
     UNREADABLE = "unreadable"
+    NOTE = "ignored note"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ Steps for each gang that waits for room, in the order of the plan:
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang
@@ -58,12 +58,14 @@ def preemption(
     now_s: float,
     spared: Set[GangKey] = frozenset(),
     passed_over: Set[GangKey] = frozenset(),
+    continued: Set[GangKey] = frozenset(),
     memo: Memo | None = None,
     limits: Limits = Limits(),
 ) -> Preemption | None:
     """Who leaves for whom, by the plan of this snapshot; `None`: nobody for anybody.
 
-    `spared` must stay (an owner or a disruption budget says so); nobody leaves for `passed_over`. `now_s`: Unix time.
+    `spared` must stay (an owner or a disruption budget says so); nobody leaves for `passed_over`; those of `continued`
+    are looked at although room is claimed for them, as if it were not. `now_s`: Unix time.
 
     >>> from scoring.plan import plan as planned
     >>> from tests.builders import bound, gang, node, pod, snapshot
@@ -88,6 +90,7 @@ def preemption(
         now_s=now_s,
         spared=spared,
         passed_over=passed_over,
+        continued=continued,
         memo=memo if memo is not None else Memo(),
         book=Candidates(),
         limits=limits,
@@ -105,6 +108,7 @@ def preemption_in_steps(
     passed_over: Set[GangKey],
     memo: Memo,
     book: Candidates,
+    continued: Set[GangKey] = frozenset(),
     limits: Limits = Limits(),
 ) -> Steps[Preemption | None]:
     """The same with moments for others (S15); the memo may be used for other snapshots between two steps.
@@ -117,19 +121,25 @@ def preemption_in_steps(
     hopeless: set[object] = set()
     for waiting in sorted(plan.waiting.values(), key=lambda one: one.rank):
         gang = snapshot.gangs.get(waiting.gang)
-        if gang is None or gang.key in passed_over or not may_preempt(gang, waiting, snapshot):
+        seen = _unclaimed(snapshot, waiting.gang) if waiting.gang in continued else snapshot
+        if gang is None or gang.key in passed_over or not may_preempt(gang, waiting, seen):
             continue
         ask = run.ask(gang)
-        kind = (run.wish(ask.need, ask).key, ask.options, gang.priority)
+        kind = (run.wish(ask.need, ask).key, ask.options, gang.priority, seen is snapshot or gang.key)
         if kind in hopeless:
             continue
-        candidates = yield from candidates_in_steps(snapshot, policy, book, below=gang.priority, spared=spared)
-        found = yield from _for(snapshot, plan, policy, ask, candidates, memo=memo, now_s=now_s, limits=limits)
+        candidates = yield from candidates_in_steps(seen, policy, book, below=gang.priority, spared=spared)
+        found = yield from _for(seen, plan, policy, ask, candidates, memo=memo, now_s=now_s, limits=limits)
         if found is not None:
             return found
         hopeless.add(kind)
         yield from run.pause()
     return None
+
+
+def _unclaimed(snapshot: Snapshot, gang: GangKey) -> Snapshot:
+    """The same without the gang's own claim: who gives it room now is to be found out."""
+    return replace(snapshot, claims={key: claim for key, claim in snapshot.claims.items() if key != gang})
 
 
 def may_preempt(gang: Gang, waiting: Waiting, snapshot: Snapshot) -> bool:

@@ -49,7 +49,9 @@ class Cluster:
             self.store.create(NODES, node_object(node))
         self.service: Service | None = None
         if any(one.extender for one in profiles):
-            self.service = following(settings, self.api, self.clock, stream(seed, "service"))
+            self.service = following(
+                settings, self.api, self.clock, stream(seed, "service"), random_bytes=stream(seed, "notes").randbytes
+            )
             if scenario is not None:
                 self.service.cache.set_network(scenario.network)
         self.schedulers = [self._scheduler(one, latencies, seed) for one in profiles]

@@ -22,8 +22,9 @@ _ANNOTATIONS = """# Annotations, labels, gates
 
 Every word by which objects and netgang speak to each other, from `tests/contract/vocabulary.py`. An annotation
 `netgang.io/…` that is not here is told in the Event OptionIgnored and in `/v1/explain`, and so is a value that is not
-understood; what stands under "without it" then counts. Which gang mark wins where a pod has several is in
-[concepts](../concepts.md).
+understood; what stands under "without it" then counts. Those that netgang writes for itself are signed
+([notes](../notes.md)): one of somebody else's is ignored, with Event NoteIgnored. Which gang mark wins where a pod has
+several is in [concepts](../concepts.md).
 """
 _REASONS = """# Reasons
 

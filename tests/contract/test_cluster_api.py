@@ -17,12 +17,14 @@ from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
 from extender.kube.calls import EVENTS, MADE, NODES, OWNERS, POD_GROUPS, PODS, PROVISIONING_REQUESTS
 from extender.kube.client import KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
+from extender.notes import Bearer, NoteKind
 from extender.ports import Binding, ClusterApi, WatchEvent
 from scoring.admit import Listing
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import GATE
 from tests.builders import pod
 from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.key_store import notes_of_a_former_process
 
 ALL_PODS = PODS.collection()
 
@@ -313,7 +315,7 @@ def gated(*names: str) -> dict[str, Any]:
 def admitting(uid: PodUid, node: str) -> bytes:
     """The patch that lets a pod in to one node."""
     terms = narrowed_terms(None, Listing((ZoneName("a"),), (NodeName(node),)), zone_label="zone")
-    return admission_patch(replace(pod("p"), uid=uid), NodeName(node), terms)
+    return admission_patch(replace(pod("p"), uid=uid), NodeName(node), terms, notes=notes_of_a_former_process())
 
 
 async def test_an_admission_takes_our_gate_alone(world: World) -> None:
@@ -325,7 +327,9 @@ async def test_an_admission_takes_our_gate_alone(world: World) -> None:
     assert found["spec"]["nodeSelector"] == {"disk": "ssd"}
     required = found["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert required["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["n1"]
-    assert found["metadata"]["annotations"] == {"netgang.io/admitted": f"{uid}/n1"}
+    bearer = Bearer("v1", "Pod", "default", "p", uid)
+    note = found["metadata"]["annotations"]["netgang.io/admitted"]
+    assert notes_of_a_former_process().read(NoteKind.ADMITTED, bearer, note) == "n1"
 
 
 async def test_an_admission_that_took_effect_is_not_an_error_again(world: World) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.controller.suspensions import HISTORY, MARK, NOTE
-from extender.convert import ADMITTED_ANNOTATION, NUDGE_ANNOTATION
+from extender.controller.suspensions import MARK
+from extender.convert import NUDGE_ANNOTATION
 from extender.convert.provisioning import MANAGED_BY
-from extender.elastic.intent import LAST_CHANGE
 from extender.kube import calls
 from extender.kube.leases import ROLE_LABEL
+from extender.notes import NoteKind
 from scoring.model import GATE
 from tests.contract.test_manifests import ROOT
 
@@ -58,7 +58,7 @@ def test_the_policies_know_the_names_that_the_code_writes() -> None:
     """Gate, labels, and the prefix of all annotations."""
     assert {GATE, ROLE_LABEL, "netgang.io/"} <= quoted(POLICIES["netgang-pods"])
     assert {MARK.partition("=")[0], *MANAGED_BY, "netgang.io/"} <= quoted(POLICIES["netgang-jobs"])
-    ours = (ADMITTED_ANNOTATION, NUDGE_ANNOTATION, NOTE, HISTORY, LAST_CHANGE)
+    ours = (*NoteKind, NUDGE_ANNOTATION)
     assert all(name.startswith("netgang.io/") for name in ours)
     assert all(text.startswith(("netgang.io/", "netgang-system")) for text in quoted(POLICIES["netgang-pods"])
                if "netgang" in text)  # fmt: skip

@@ -48,9 +48,11 @@ def test_the_cluster_holds_rights_and_a_service(objects: Mapping[tuple[str, str]
     """Nothing that runs, nothing that a static pod could not use."""
     kinds = {kind for kind, _ in objects}
     confined = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-    assert kinds == confined | {"Namespace", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service"}
-    roles = [objects["ClusterRole", "netgang"], objects["Role", "netgang"]]
-    assert {right for role in roles for right in _allowed(role["rules"])} == calls.rules() | calls.rules(calls.LEADING)
+    bound = {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+    assert kinds == confined | bound | {"Namespace", "Secret", "Service"}
+    roles = [objects["ClusterRole", "netgang"], objects["Role", "netgang"], objects["Role", "netgang-notes"]]
+    made = calls.rules() | calls.rules(calls.LEADING) | calls.rules(calls.NOTES)
+    assert {right for role in roles for right in _allowed(role["rules"])} == made
     user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "netgang"}
     assert all(one["subjects"] == [user] for (kind, _), one in objects.items() if kind.endswith("RoleBinding"))
     policies = [one["spec"] for (kind, _), one in objects.items() if kind == "ValidatingAdmissionPolicy"]

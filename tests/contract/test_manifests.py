@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from extender.kube import calls
+from extender.kube.key_store import NAME
 from extender.kube.leases import ROLE_LABEL
 from extender.service.role import LEADER
 from extender.settings import Settings
@@ -104,20 +105,33 @@ def test_the_rights_are_the_calls_that_are_made(objects: tuple[Object, ...]) -> 
 
 
 def test_netgang_has_no_other_rights(overlay: str, objects: tuple[Object, ...]) -> None:
-    """Its account is bound to its own role and to no other; with leader election also to one in its own namespace."""
+    """Its account is bound to its own role, and in its own namespace to those for its Secret and its Lease."""
     bindings = [one for one in objects if one["kind"] in ("ClusterRoleBinding", "RoleBinding")]
     mine = [b for b in bindings for s in b["subjects"] if (s["name"], s["namespace"]) == ("netgang", "netgang-system")]
     everywhere = ("ClusterRoleBinding", "ClusterRole", "netgang", None)
-    at_home = [("RoleBinding", "Role", "netgang", "netgang-system")] if overlay == "second-scheduler" else []
+    at_home = [("RoleBinding", "Role", "netgang-notes", "netgang-system")]
+    if overlay == "second-scheduler":
+        at_home.append(("RoleBinding", "Role", "netgang", "netgang-system"))
     found = [(b["kind"], b["roleRef"]["kind"], b["roleRef"]["name"], b["metadata"].get("namespace")) for b in mine]
     assert sorted(found) == sorted([everywhere, *at_home])
 
 
 def test_rules_name_what_they_allow(objects: tuple[Object, ...]) -> None:
-    """No rule of ours has a star, reads secrets or hands out rights."""
+    """No rule of ours has a star, reads secrets but the one of its own, or hands out rights."""
     roles = [one for one in objects if one["kind"] in ("ClusterRole", "Role")]
-    allowed = [right for role in roles for right in _allowed(role["rules"])]
+    rules = [rule for role in roles for rule in role["rules"]]
+    allowed = [right for rule in rules for right in _allowed([rule]) if rule.get("resourceNames") != [NAME]]
     assert not [right for right in allowed if "*" in right or right[2] in ("secrets", "clusterroles", "roles")]
+
+
+def test_the_keys_are_in_the_only_secret_that_netgang_may_read(objects: tuple[Object, ...]) -> None:
+    """It is there, empty, of a type that no controller fills; netgang may read and replace it, and make no other."""
+    secrets, role = _of_kind(objects, "Secret"), _of_kind(objects, "Role")["netgang-notes"]
+    assert list(secrets) == [NAME]
+    assert (secrets[NAME]["type"], secrets[NAME].get("data")) == ("Opaque", None)
+    assert secrets[NAME]["metadata"]["namespace"] == role["metadata"]["namespace"] == "netgang-system"
+    assert set(_allowed(role["rules"])) == calls.rules(calls.NOTES)
+    assert [rule["resourceNames"] for rule in role["rules"]] == [[NAME]]
 
 
 def test_accounts_that_are_used_exist(objects: tuple[Object, ...]) -> None:

@@ -18,9 +18,10 @@ from extender.convert.groups import (
     POD_GROUP_LABEL,
 )
 from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL
-from extender.convert.pods import ADMITTED_ANNOTATION, NUDGE_ANNOTATION
+from extender.convert.pods import NUDGE_ANNOTATION
 from extender.convert.provisioning import CONSUMES, CONSUMES_CLASS
 from extender.convert.roles import INDEX_ANNOTATION, OWN_PREFIX, ROLE_ANNOTATION
+from extender.notes import NoteKind
 from scoring.model import GATE, Role
 from scoring.policy import Repair, Selection, ZonePolicy
 from scoring.scaling.job import Wants
@@ -157,17 +158,17 @@ _OPERATOR: Final = (
 _WRITTEN: Final = (
     Word(NUDGE_ANNOTATION, _A, "waiting pod", Use.OURS, "a number that changes", '"7"',
          "Makes kube-scheduler try a parked pod again; says nothing."),
-    Word(ADMITTED_ANNOTATION, _A, "pod that was let in", Use.OURS, "`UID/NODE`", "3f2a…/node28",
+    Word(NoteKind.ADMITTED, _A, "pod that was let in", Use.OURS, "a node, signed", "node28 hmac1.2026…",
          "The node that was planned when the gate was removed; a restarted netgang keeps the promise."),
-    Word(_own("preempts"), _A, "one pod of a waiting gang", Use.OURS, "JSON", "{…}",
-         "Who leaves for the gang and which room is kept for it; worthless on any other pod."),
+    Word(NoteKind.PREEMPTS, _A, "pods of a waiting gang", Use.OURS, "JSON, signed", "{…} hmac1.2026…",
+         "Which room is kept for the gang while others leave, and since when; who leaves is decided again."),
     Word(_own("restart"), _L, "owner of a gang", Use.OURS, "`suspended`", "suspended",
          "netgang has suspended it and will resume it."),
-    Word(_own("resume"), _A, "owner of a gang", Use.OURS, "JSON", "{…}",
+    Word(NoteKind.RESUME, _A, "owner of a gang", Use.OURS, "JSON, signed", "{…} hmac1.2026…",
          "What is to be resumed, and why. Remove it, and the owner stays suspended."),
-    Word(_own("restarts"), _A, "owner of a gang", Use.OURS, "Unix seconds, separated by commas", "1764000000",
+    Word(NoteKind.RESTARTS, _A, "owner of a gang", Use.OURS, "Unix seconds, signed", "1764000000 hmac1.2026…",
          "When the gang was started anew; counts for `repair.restarts_per_hour`."),
-    Word(_own("last-change"), _A, "elastic job", Use.OURS, "JSON", "{…}",
+    Word(NoteKind.LAST_CHANGE, _A, "elastic job", Use.OURS, "JSON, signed", "{…} hmac1.2026…",
          "The last change of its worker count: from, to, when, why, for whom."),
     Word(_own("gang"), _A, _REQUEST, Use.OURS, "name of a gang of the namespace", "resnet",
          "For which gang nodes are asked."),

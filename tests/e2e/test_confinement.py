@@ -30,6 +30,7 @@ from testbed.errors import ApiRefused
 from testbed.objects import node, pod, pod_group
 from testbed.service import ROOT
 from tests.e2e.conftest import AddNodes
+from tests.fakes.key_store import notes_of_a_former_process
 
 core = pytest.mark.e2e_core
 COMPONENTS = ROOT / "manifests" / "components"
@@ -224,7 +225,9 @@ def admits(stored: Object, listing: Listing) -> Object:
     """Netgang's own patch that admits the pod to node n1."""
     found = pod_from_json(raw(stored))
     terms = narrowed_terms(found.member_class.constraints.affinity, listing, zone_label="topology.kubernetes.io/zone")
-    patch: Object = msgspec.json.decode(admission_patch(found, NodeName("n1"), terms))
+    patch: Object = msgspec.json.decode(
+        admission_patch(found, NodeName("n1"), terms, notes=notes_of_a_former_process())
+    )
     return patch
 
 

@@ -45,9 +45,7 @@ def listed_nodes(one: Object) -> set[str]:
 
 def planned_node(one: Object) -> str:
     """The node that the pod was planned for when it was let in."""
-    uid, _, node = one["metadata"]["annotations"][ADMITTED].partition("/")
-    assert uid == one["metadata"]["uid"]
-    return str(node)
+    return str(one["metadata"]["annotations"][ADMITTED].partition(" ")[0])
 
 
 def gang_of(one: Object) -> str:

@@ -60,6 +60,8 @@ def test_every_metric_appears_with_its_labels() -> None:
     telemetry.resize_took("in", 2.5)
     telemetry.pod_seconds_lost(7.5)
     telemetry.reported("accepted")
+    telemetry.note_ignored("resume")
+    telemetry.note_keys(2)
     telemetry.record_lost(5)
     samples = {
         (sample.name.removeprefix("netgang_"), *sample.labels.values()): sample.value
@@ -94,6 +96,8 @@ def test_every_metric_appears_with_its_labels() -> None:
         ("overcommitted_nodes",): 2,
         ("overcommits_total",): 1,
         ("log_lines_dropped_total",): 1,
+        ("notes_ignored_total", "resume"): 1,
+        ("note_keys",): 2,
         ("leader",): 1,
         ("leader_changes_total", "leader"): 1,
         ("tls_handshakes_total", "accepted"): 1,

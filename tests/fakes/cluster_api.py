@@ -34,6 +34,7 @@ from extender.kube.calls import (
 )
 from extender.ports import Binding, Labelled, Page, WatchEvent
 from scoring.ids import PodUid
+from tests.fakes.key_store import KEY, FakeKeyStore
 
 _OWNERS = {kind: resource for (_, kind), resource in OWNERS.items()}
 _RESOURCES: dict[str, Resource] = {
@@ -79,6 +80,8 @@ class FakeClusterApi:
         self._faults: defaultdict[str, deque[_Fault]] = defaultdict(deque)
         self._held: dict[str, asyncio.Event] = {}
         self._watches: list[_Watch] = []
+        self.keys = FakeKeyStore(KEY)
+        """The Secret in netgang's namespace"""
         for one in objects:
             self.add(one)
 

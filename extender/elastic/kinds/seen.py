@@ -6,7 +6,7 @@ annotations on the job win over the same on the pod template, and both over what
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from extender.elastic.intent import LAST_CHANGE, Intent, encoded, intent_of
+from extender.notes import NO_NOTES, Bearer, NoteReader, Notes
 from scoring.ids import Namespace
 from scoring.scaling.job import JobKey, Wants
 
@@ -123,6 +124,7 @@ class Seen:
     state: State
     created_s: float
     intent: Intent | None = None
+    """What we last made of it; `read` fills it in."""
     wants: Wants | None = None
     """`None`: it does not say."""
     bad_wants: bool = False
@@ -179,25 +181,31 @@ def decoded(raw: bytes) -> Json:
     return found
 
 
-def read(kind: Kind, raw: bytes) -> Seen:
-    """Read a job of this kind. ValueError: it cannot be read."""
+def read(kind: Kind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
+    """Read a job of this kind, and with `notes` what we noted on it. ValueError: it cannot be read."""
     try:
-        return kind.read(decoded(raw))
+        job = decoded(raw)
+        found = kind.read(job)
+        return replace(found, intent=intent_of(annotations_of(job), _bearer(kind, found), notes))
     except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(f"not a {kind.where.kind}: {error!r}") from error
 
 
-def resize_patch(kind: Kind, raw: bytes, intent: Intent) -> bytes:
+def _bearer(kind: Kind, job: Seen) -> Bearer:
+    return Bearer(kind.where.api_version, kind.where.kind, job.key.namespace, job.key.name, job.uid)
+
+
+def resize_patch(kind: Kind, raw: bytes, intent: Intent, *, notes: Notes) -> bytes:
     """A merge patch that makes the very job `raw`, at this version, have `intent.after` workers, and notes it.
 
-    ValueError: it cannot be read.
+    ValueError: it cannot be read, or no note can be written on it.
     """
     job = decoded(raw)
     seen = kind.read(job)
     metadata = {
         "uid": seen.uid,
         "resourceVersion": seen.resource_version,
-        "annotations": {LAST_CHANGE: encoded(intent)},
+        "annotations": {LAST_CHANGE: encoded(intent, _bearer(kind, seen), notes)},
     }
     return msgspec.json.encode({"metadata": metadata, **kind.resized(job, seen, intent.after)})
 
@@ -302,7 +310,6 @@ def seen(
         unsafe=Unsafe.BAD_BOUNDS if bounds.bad else unsafe,
         state=state,
         created_s=created.timestamp() if created is not None else 0.0,
-        intent=intent_of(annotations_of(job)),
         wants=Wants(said) if said in list(Wants) else None,
         bad_wants=said is not None and said not in list(Wants),
         owned=_owned(job),

@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.controller.preemption_notes import NOTE, Note
+from extender.controller.preemption_notes import NOTE
 from extender.controller.quiet import QUIET_S
 from extender.errors import ApiUnavailableError
+from extender.notes import Bearer, NoteKind
 from scoring.snapshot import Claim
 from tests.extender.controller.test_group_status import group, member
 from tests.extender.controller.test_preemptions import (
@@ -25,6 +26,7 @@ from tests.extender.controller.test_preemptions import (
 from tests.extender.service.test_leadership import Replicas, cut_off, until_leads
 from tests.extender.service.world import NO_BUDGET, key, node_json, pod_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.key_store import notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 
@@ -81,31 +83,38 @@ async def test_a_note_that_cannot_be_wiped_does_no_harm() -> None:
         await world.settle(5.0)
 
 
-NOTED: dict[str, dict[str, Any]] = {  # case: what is different from a note that counts
-    "it counts": {},
-    "nobody has begun to leave": {"pods": 1, "deleting": False},
-    "it is too old": {"at_s": WALL_S - 700.0},
-    "it is another pod's": {"uid": "u-other"},
-    "one that leaves has a higher priority by now": {"priority": 20},
-    "the gang has its nodes": {"node": "n3"},
-    "not switched on": {"settings": {}},
+GIVES: dict[str, list[str]] = {"default/high": ["default/low"]}
+"""Room is kept, and low is seen to make it."""
+NOTED: dict[str, tuple[dict[str, list[str]], dict[str, Any]]] = {
+    # case: (the claims that are made, what is different from a note that counts)
+    "it counts": (GIVES, {}),
+    "nobody is seen leaving": ({"default/high": []}, {"deleting": False}),
+    "who leaves has a higher priority": ({"default/high": []}, {"priority": 20}),
+    "it is too old": ({}, {"at_s": WALL_S - 700.0}),
+    "it is of the future": ({}, {"at_s": WALL_S + 700.0}),
+    "it is another pod's": ({}, {"uid": "u-other"}),
+    "it is not signed": ({}, {"signed": False}),
+    "the gang has its nodes": ({}, {"node": "n3"}),
+    "not switched on": ({}, {"settings": {}}),
 }
 
 
-@pytest.mark.parametrize("other", NOTED.values(), ids=NOTED)
-async def test_what_a_new_process_makes_of_a_note(other: dict[str, Any]) -> None:
-    """Two pods were to go, one is gone: the room is kept again. Everything else keeps none."""
+@pytest.mark.parametrize(("want", "other"), NOTED.values(), ids=NOTED)
+async def test_what_a_new_process_makes_of_a_note(want: dict[str, list[str]], other: dict[str, Any]) -> None:
+    """The room that was claimed is kept again for a note of ours that is young; nobody is made to leave by it."""
     low = pod_json("low-0", gang="low", size=1, nodeName="n0", priority=other.get("priority", 0))
     low["metadata"]["creationTimestamp"] = "2023-11-14T22:00:00Z"
     if other.get("deleting", True):
         low["metadata"]["deletionTimestamp"] = "2023-11-14T22:13:00Z"
-    note = Note(other.get("uid", "u-high"), other.get("at_s", WALL_S), ("default/low",), other.get("pods", 2), {})
-    text = msgspec.json.encode(note).decode()
+    content = msgspec.json.encode({"at_s": other.get("at_s", WALL_S), "nodes": {"u-high": "n0"}}).decode()
+    bearer = Bearer("v1", "Pod", "default", "high-0", other.get("uid", "u-high"))
+    signed = notes_of_a_former_process().write(NoteKind.PREEMPTS, bearer, content)
+    text = signed if other.get("signed", True) else content
     spec = {"nodeName": other["node"]} if "node" in other else {}
     high = pod_json("high-0", gang="high", size=1, uid="u-high", annotations={NOTE: text}, priority=10, **spec)
     objects = [node_json(f"n{i}", cpu="1") for i in (0, 3)]
     async with unfinished(*objects, low, high, **other.get("settings", ON)) as world:
-        assert claims(world) == ({} if other else {"default/high": ["default/low"]})
+        assert claims(world) == want
 
 
 async def test_another_leader_keeps_the_room() -> None:
@@ -124,8 +133,9 @@ async def test_another_leader_keeps_the_room() -> None:
         a.world.delete("two-0")
         cut_off(a)
         await until_leads(b)
-        await b.world.settle(0.5)
-        assert (claims(a.world), claims(b.world)) == ({}, {"default/high": ["default/two"]})
+        assert (claims(a.world), claims(b.world)) == ({}, {"default/high": []})
+        await b.world.settle(3.0)  # for a look at suspended owners
+        assert claims(b.world) == {"default/high": ["default/two"]}
         two.world = high.world = b.world
         two.ends = True
         async with acting(b.world, two, high):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from extender.controller.quiet import QUIET_S
-from extender.controller.recreation import SLOW_S
+from extender.controller.recreation import SLOW_S, SLOWEST_S
 from extender.controller.restarts import Outcome
 from extender.errors import ApiError, ApiUnavailableError
 from tests.extender.controller.operator import Operator, schedule
@@ -84,7 +84,7 @@ async def test_who_keeps_a_suspended_job_waiting_is_told() -> None:
         world.node(node, cpu="1500m", ready=False)
         world.delete("job-2")
         world.change("job-0", deleting=True)
-        await world.settle(SLOW_S + 10.0)
+        await world.settle(SLOW_S + SLOWEST_S + 10.0)
         assert operator.suspended
         assert len(refusals(world)) == 1
         assert f"pod job-0 has not ended: waiting for node {node}" in refusals(world)[0]

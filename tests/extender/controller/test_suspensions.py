@@ -29,7 +29,10 @@ from extender.controller.suspensions import (
     waits_for_the_end,
 )
 from extender.kube.calls import SUSPENDED
+from extender.notes import Bearer, NoteKind
+from tests.fakes.key_store import notes_of_a_former_process
 
+NOTES = notes_of_a_former_process()
 JOB = OwnerRef("batch/v1", "Job", "train", "u1")
 TF_JOB = OwnerRef("kubeflow.org/v1", "TFJob", "train", "u1")
 
@@ -64,48 +67,65 @@ def test_the_kinds_with_suspend_are_those_with_the_right() -> None:
 def test_suspended_and_resumed_an_owner_is_as_it_was(ref: OwnerRef) -> None:
     """But for the history; the note is there while it is suspended, and each patch names the version."""
     before = owner(spec={"other": 1}, metadata={"labels": {"a": "b"}, "annotations": {"c": "d"}})
-    note = Note("team/g", "w-3 was lost", "u1", 1000.0)
-    patch = suspend_patch(before, ref, note, repair=True)
+    note = Note("g", "w-3 was lost", 1000.0)
+    patch = suspend_patch(before, ref, note, repair=True, notes=NOTES)
     assert json.loads(patch)["metadata"]["resourceVersion"] == "7"
     held = patched(before, patch)
-    assert (is_suspended(held, ref), note_of(held)) == (True, note)
+    assert (is_suspended(held, ref), note_of(held, ref, NOTES)) == (True, note)
     after = patched(held, resume_patch(held, ref))
-    assert (is_suspended(after, ref), note_of(after)) == (False, None)
+    assert (is_suspended(after, ref), note_of(after, ref, NOTES)) == (False, None)
     found = json.loads(after)
-    assert found["metadata"]["annotations"] == {"c": "d", HISTORY: "1000"}
+    assert found["metadata"]["annotations"] == {"c": "d", HISTORY: noted(HISTORY, "1000")}
     assert found["metadata"]["labels"] == {"a": "b"}
     assert found["spec"]["other"] == 1
 
 
 def test_a_forgotten_note_leaves_the_switch() -> None:
     """For an owner that is over, or that somebody else has resumed."""
-    held = patched(owner(), suspend_patch(owner(), JOB, Note("a/g", "", "u1", 1.0), repair=False))
+    held = patched(owner(), suspend_patch(owner(), JOB, Note("g", "", 1.0), repair=False, notes=NOTES))
     left = patched(held, forget_patch(held))
-    assert (is_suspended(left, JOB), note_of(left)) == (True, None)
+    assert (is_suspended(left, JOB), note_of(left, JOB, NOTES)) == (True, None)
     assert HISTORY not in json.loads(left)["metadata"]["annotations"]
+
+
+def noted(kind: str, content: str, *, uid: str = "u1", namespace: str = "") -> str:
+    """A note as we would write it on the owner."""
+    bearer = Bearer("batch/v1", "Job", namespace, "train", uid)
+    return NOTES.write(NoteKind(kind), bearer, content)
 
 
 STRANGE = {  # case: the annotation's text
     "none": None,
-    "no JSON": "resume me",
-    "another's": json.dumps({"gang": "a/g", "why": "", "uid": "u2", "at_s": 1.0}),
-    "not all of it": json.dumps({"gang": "a/g", "uid": "u1"}),
+    "what somebody typed": "resume me",
+    "without a signature": json.dumps({"gang": "g", "why": "", "at_s": 1.0}),
+    "another's": noted(NOTE, json.dumps({"gang": "g", "why": "", "at_s": 1.0}), uid="u2"),
+    "of another namespace": noted(NOTE, json.dumps({"gang": "g", "why": "", "at_s": 1.0}), namespace="b"),
+    "for something else": noted(HISTORY, json.dumps({"gang": "g", "why": "", "at_s": 1.0})),
+    "nested": '{"gang":' + "[" * 200_000,
+    "nested and signed": noted(NOTE, "[" * 3000),
+    "not all of it": noted(NOTE, json.dumps({"gang": "g"})),
 }
 
 
 @pytest.mark.parametrize("text", STRANGE.values(), ids=STRANGE)
 def test_notes_that_do_not_count(text: str | None) -> None:
-    """A copy of the manifest, or what somebody typed, resumes nothing."""
+    """A copy of the manifest, what somebody typed, or a text that no parser can take, resumes nothing (S21, S22)."""
     annotations = {} if text is None else {NOTE: text}
-    assert note_of(owner(metadata={"annotations": annotations})) is None
+    assert note_of(owner(metadata={"annotations": annotations}), JOB, NOTES) is None
 
 
 def test_the_history_keeps_an_hour() -> None:
     """Older moments, and what is no number, are left out; the newest comes last."""
-    before = owner(metadata={"annotations": {HISTORY: "10,5000,nonsense,4000"}})
-    assert restarts_of(before, now_s=7000.0) == (4000.0, 5000.0)
-    patch = json.loads(suspend_patch(before, JOB, Note("a/g", "", "u1", 8000.0), repair=True))
-    assert patch["metadata"]["annotations"][HISTORY] == "5000,8000"
+    before = owner(metadata={"annotations": {HISTORY: noted(HISTORY, "10,5000,nonsense,4000")}})
+    assert restarts_of(before, JOB, now_s=7000.0, notes=NOTES) == (4000.0, 5000.0)
+    patch = json.loads(suspend_patch(before, JOB, Note("g", "", 8000.0), repair=True, notes=NOTES))
+    assert patch["metadata"]["annotations"][HISTORY] == noted(HISTORY, "5000,8000")
+
+
+def test_a_history_that_is_not_ours_counts_for_nothing() -> None:
+    """Nobody can switch the repair of a gang off by restarts that never were."""
+    before = owner(metadata={"annotations": {HISTORY: "5000,5001,5002"}})
+    assert restarts_of(before, JOB, now_s=5003.0, notes=NOTES) == ()
 
 
 STATES = {  # case: (status, stopped, over)

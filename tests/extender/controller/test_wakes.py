@@ -8,9 +8,10 @@ import pytest
 
 from extender.cache import ClusterCache
 from extender.controller.wakes import Gates, Wakes
-from extender.convert import ADMITTED_ANNOTATION, NUDGE_ANNOTATION, admission_patch, pod_from_json
+from extender.convert import NUDGE_ANNOTATION, admission_patch, pod_from_json
 from extender.errors import ApiUnavailableError
 from extender.kube.calls import PODS
+from extender.notes import NoteKind
 from extender.telemetry import Telemetry
 from scoring.ids import NodeName, PodUid
 from scoring.model import GATE
@@ -18,10 +19,13 @@ from scoring.reasons import Reason
 from tests.extender.service.world import node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.key_store import notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 
 N1, N2 = node_json("n1"), node_json("n2")
+
+NOTES = notes_of_a_former_process()
 
 
 class Desk:
@@ -31,7 +35,9 @@ class Desk:
         self.api = FakeClusterApi()
         self.cache = ClusterCache()
         self.telemetry = Telemetry()
-        gates = Gates(lambda pod: admission_patch(pod, NodeName("n1"), ()), lambda _: None, lambda _pod, _why: None)
+        gates = Gates(
+            lambda pod: admission_patch(pod, NodeName("n1"), (), notes=NOTES), lambda _: None, lambda _pod, _why: None
+        )
         self.wakes = Wakes(self.cache, self.api, LoopClock(), self.telemetry, gates)
 
     def pod(self, name: str, **fields: object) -> PodUid:
@@ -236,7 +242,7 @@ async def test_plans_made_during_an_outage_add_no_retries() -> None:
         await asyncio.sleep(120.0)
         assert desk.api.admitted == ["p"]
         assert desk.api.calls["admit"] == 11
-        assert [list(fields) for _, fields in desk.api.patches] == [[ADMITTED_ANNOTATION]]
+        assert [list(fields) for _, fields in desk.api.patches] == [[NoteKind.ADMITTED]]
 
 
 async def test_a_pod_that_was_let_in_a_moment_ago_is_nudged() -> None:
@@ -247,7 +253,7 @@ async def test_a_pod_that_was_let_in_a_moment_ago_is_nudged() -> None:
             desk.wakes.add([uid])
             await asyncio.sleep(1.0)
         assert desk.api.calls["admit"] == 1
-        assert [list(fields) for _, fields in desk.api.patches] == [[ADMITTED_ANNOTATION], [NUDGE_ANNOTATION]]
+        assert [list(fields) for _, fields in desk.api.patches] == [[NoteKind.ADMITTED], [NUDGE_ANNOTATION]]
 
 
 async def test_a_gate_that_is_still_there_later_is_removed_again() -> None:

@@ -13,7 +13,7 @@ from extender.doctor.asking import ask_sources
 from extender.doctor.facts import Endpoints
 from extender.doctor.installed import scheduler_of
 from extender.doctor.rights import Asked
-from extender.doctor.running import needed
+from extender.doctor.running import NOTES, file_of, needed
 from extender.errors import ConfigError
 from extender.settings import Settings
 from extender.settings_elastic import ElasticSettings
@@ -80,7 +80,7 @@ def test_a_part_grants_the_rights_that_it_is_named_for(part: str) -> None:
     place = ROOT / "manifests" / part.partition(" ")[0]
     granted = {
         (verb, group, resource)
-        for one in yaml.safe_load_all((place / "rbac.yaml").read_text())
+        for one in yaml.safe_load_all((place / file_of(part)).read_text())
         for rule in one.get("rules", ())
         for group in rule.get("apiGroups", ())
         for resource in rule["resources"]
@@ -91,8 +91,8 @@ def test_a_part_grants_the_rights_that_it_is_named_for(part: str) -> None:
 
 def test_with_little_switched_on_little_is_needed() -> None:
     """Only what the settings ask for."""
-    assert set(needed(Settings())) == {"base"}
-    assert len(needed(EVERYTHING)) == 7
+    assert set(needed(Settings())) == {"base", NOTES}
+    assert len(needed(EVERYTHING)) == 8
 
 
 def test_groups_of_an_account() -> None:

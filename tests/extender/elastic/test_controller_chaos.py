@@ -16,6 +16,7 @@ from extender.elastic.kinds.indexed import JOB
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from tests.extender.elastic.cluster import JOBS, Site, site
 from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.key_store import bearer_of, notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 
@@ -56,7 +57,7 @@ def act(here: Site, rng: random.Random) -> None:
 def check(api: FakeClusterApi) -> None:
     """Whatever we made of a job is within its bounds."""
     for job in jobs_of(api).values():
-        intent = intent_of(job["metadata"].get("annotations", {}))
+        intent = intent_of(job["metadata"].get("annotations", {}), bearer_of(job), notes_of_a_former_process())
         assert LAST_CHANGE not in job["metadata"].get("annotations", {}) or intent is not None
         if intent is not None:
             assert intent.after >= least_of(job), job

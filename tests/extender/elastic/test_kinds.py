@@ -12,7 +12,9 @@ from extender.elastic.kinds.seen import MAX_WORKERS, MIN_WORKERS, SCALING
 from extender.elastic.records import Who
 from scoring.ids import GangKey
 from scoring.scaling.job import Wants
+from tests.fakes.key_store import notes_of_a_former_process
 
+NOTES = notes_of_a_former_process()
 INTENT = Intent(6, 3, 9.0, Who.QUEUE, "room for a/heavy", GangKey("a/heavy"), 6, 6, (9.0,))
 
 
@@ -122,7 +124,7 @@ def kind_of(raw: bytes) -> str:
 
 def seen(raw: bytes) -> Seen:
     """The job as its kind reads it."""
-    return read(KINDS[kind_of(raw)], raw)
+    return read(KINDS[kind_of(raw)], raw, notes=NOTES)
 
 
 @pytest.mark.parametrize(("want", "raw"), COUNTS.values(), ids=COUNTS)
@@ -221,7 +223,7 @@ PATCHES = {
 @pytest.mark.parametrize(("want", "raw"), PATCHES.values(), ids=PATCHES)
 def test_patches(want: dict[str, Any], raw: bytes) -> None:
     """The patch changes the worker count and the gang's minimum, names the very version, and notes what was done."""
-    patch = json.loads(resize_patch(KINDS[kind_of(raw)], raw, INTENT))
+    patch = json.loads(resize_patch(KINDS[kind_of(raw)], raw, INTENT, notes=NOTES))
     assert want == patch["spec"]
     assert (patch["metadata"]["uid"], patch["metadata"]["resourceVersion"]) == ("u1", "7")
     assert list(patch["metadata"]["annotations"]) == [LAST_CHANGE]
@@ -231,7 +233,7 @@ def test_patches(want: dict[str, Any], raw: bytes) -> None:
 def test_what_was_noted_is_read_back() -> None:
     """The note of a patch is the intent of the job that has it."""
     raw = job(JOB, indexed())
-    note = json.loads(resize_patch(KINDS[JOB], raw, INTENT))["metadata"]["annotations"]
+    note = json.loads(resize_patch(KINDS[JOB], raw, INTENT, notes=NOTES))["metadata"]["annotations"]
     assert seen(job(JOB, indexed(3), annotations=note)).intent == INTENT
 
 
@@ -277,7 +279,7 @@ def test_a_kind_that_the_operator_names() -> None:
     assert (found.workers, found.bounds.least, found.unsafe, found.claims) == (6, 2, None, True)
     assert not read(kind, stateful_set({"replicas": 6})).claims
     assert read(kind, stateful_set({"size": 6})).unsafe is Unsafe.NO_REPLICAS
-    patch = json.loads(resize_patch(kind, stateful_set({"replicas": 6}), INTENT))
+    patch = json.loads(resize_patch(kind, stateful_set({"replicas": 6}), INTENT, notes=NOTES))
     assert patch["spec"] == {"replicas": 3}
 
 

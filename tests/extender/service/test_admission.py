@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError
+from extender.notes import Bearer, NoteKind
 from extender.wire import Passed
 from scoring.model import GATE
 from scoring.reasons import Reason
 from tests.extender.service.world import key, node_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.key_store import notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 
@@ -36,8 +38,8 @@ async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
             listed = [term["matchFields"][0]["values"][0] for term in required["nodeSelectorTerms"]]
             assert planned < set(listed)
             assert len(listed) == 5
-            uid, _, node = pod["metadata"]["annotations"]["netgang.io/admitted"].rpartition("/")
-            assert (uid, node) == (pod["metadata"]["uid"], world.committed[key("g")][uid])
+            node = pod["metadata"]["annotations"]["netgang.io/admitted"].partition(" ")[0]
+            assert node == world.committed[key("g")][pod["metadata"]["uid"]]
         world.bind_offered(*names)
         await world.settle()
         assert len(world.api.bindings) == 3
@@ -129,7 +131,8 @@ async def test_an_admission_survives_a_restart() -> None:
 
 async def test_a_note_in_a_template_promises_nothing() -> None:
     """The annotation counts only for the very pod it was written for: nobody jumps the queue by a template."""
-    note = {"netgang.io/admitted": "uid-of-somebody/n1"}
+    somebody = Bearer("v1", "Pod", "default", "g-0", "uid-of-somebody")
+    note = {"netgang.io/admitted": notes_of_a_former_process().write(NoteKind.ADMITTED, somebody, "n1")}
     async with running(*nodes(1)) as world:
         world.gang("g", 1, annotations=note)
         await world.settle()

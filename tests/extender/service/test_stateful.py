@@ -316,7 +316,7 @@ class ServiceMachine(RuleBasedStateMachine):
         """A gate that we removed left a list of nodes and a note behind."""
         for pod in objects(self.world, PODS):
             if self.gated.get(pod["metadata"]["name"].split("-")[0]) and not pod["spec"].get("schedulingGates"):
-                _, _, node = pod["metadata"]["annotations"]["netgang.io/admitted"].rpartition("/")
+                node = pod["metadata"]["annotations"]["netgang.io/admitted"].partition(" ")[0]
                 listed = listed_nodes(pod)
                 assert listed is not None
                 assert node in listed

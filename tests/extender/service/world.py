@@ -310,7 +310,7 @@ async def unfinished(
     for one in objects:
         api.add(one)
     clock = LoopClock()
-    service = following(Settings.model_validate(settings), api, clock, random.Random(0), stands=stands)
+    service = following(Settings.model_validate(settings), api, clock, random.Random(0), stands=stands, keys=api.keys)
     work = asyncio.create_task(service.run(), name="service")
     try:
         world = World(service, api, clock)

@@ -1,0 +1,92 @@
+"""The KeyStore port over HTTP: one Secret, which is read and replaced, and never created or deleted.
+
+Why a transport of its own: it is asked once a minute, and must not wait behind Bindings. Rule: an update sends the
+whole object back, with the version that was read; the type of a Secret cannot be changed, so this can become nothing
+but what the manifests made of it.
+"""
+
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import msgspec
+
+from extender.errors import ApiUnavailableError, NotFoundError
+from extender.kube.calls import NOTE_KEYS_GET, NOTE_KEYS_UPDATE
+from extender.kube.credentials import ApiServer
+from extender.kube.faults import mapped
+from extender.kube.transport import Transport, TransportLimits
+from extender.ports import StoredKeys
+
+NAME: Final = "netgang-notes"
+"""Of the Secret, as manifests/base/notes.yaml has it."""
+_TIMEOUT_S: Final = 5.0
+_LIMITS: Final = TransportLimits(concurrency=2, object_bytes=1024 * 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored(StoredKeys):
+    raw: bytes
+
+
+class _Metadata(msgspec.Struct):
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+
+
+class _Secret(msgspec.Struct):
+    metadata: _Metadata
+    data: dict[str, str] | None = None
+
+
+_SECRET = msgspec.json.Decoder(_Secret)
+
+
+class KubeKeyStore:
+    """KeyStore of one namespace over a transport that nobody else uses; `opened` makes one."""
+
+    def __init__(self, transport: Transport, namespace: str) -> None:
+        self._transport = transport
+        self._namespace = namespace
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, server: ApiServer, namespace: str, *, agent: str = "netgang") -> AsyncIterator[Self]:
+        """One with a transport to this API server; bound to one event loop."""
+        async with Transport(server, limits=_LIMITS, agent=agent) as transport:
+            yield cls(transport, namespace)
+
+    @property
+    def place(self) -> str:
+        """What it is called, for people: `namespace/name`."""
+        return f"{self._namespace}/{NAME}"
+
+    async def read(self) -> StoredKeys | None:
+        """The Secret as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
+        path = NOTE_KEYS_GET.path(self._namespace, NAME)
+        try:
+            return _stored(path, await self._transport.send("GET", path, timeout_s=_TIMEOUT_S))
+        except NotFoundError:
+            return None
+
+    async def write(self, data: Mapping[str, bytes], over: StoredKeys) -> StoredKeys:
+        """Replace the data of `over`; as stored. ConflictError: it has changed since."""
+        path = NOTE_KEYS_UPDATE.path(self._namespace, NAME)
+        if not isinstance(over, _Stored):
+            raise TypeError("what is written over was not read here")
+        secret: dict[str, Any] = msgspec.json.decode(over.raw)
+        secret["data"] = {name: b64encode(value).decode() for name, value in data.items()}
+        body = msgspec.json.encode(secret)
+        return _stored(path, await self._transport.send("PUT", path, body=body, timeout_s=_TIMEOUT_S))
+
+
+def _stored(path: str, body: bytes) -> StoredKeys:
+    with mapped(path):
+        found = _SECRET.decode(body)
+    try:
+        data = {name: b64decode(text) for name, text in (found.data or {}).items()}
+    except (Base64Error, ValueError) as error:
+        raise ApiUnavailableError(f"{path}: {error}") from error
+    return _Stored(data, found.metadata.resource_version, body)

@@ -1,0 +1,110 @@
+"""Keep the keys for notes in step with their Secret, and put in new ones.
+
+Why the Secret is in the manifests, empty, and not made here: a right to create Secrets cannot be limited to a name, and
+would let its owner have tokens of other accounts. Rules: what is in the Secret counts; a process signs with a key of
+its own until it has read one there, and says that its notes do not last; keys that this process knows are put back
+when the Secret was emptied or made again; only the one that acts rotates. Of two that write at once the second has a
+conflict, and reads what the first wrote.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from extender.errors import ApiError, ApiUnavailableError, ConflictError
+from extender.notes.keys import Key, KeyRing, RandomBytes, keys_of, renewed
+from extender.notes.notes import Notes
+from extender.ports import Clock, KeyStore, StoredKeys
+
+READ_EACH_S: Final = 60.0
+AGAIN_S: Final = 5.0
+_CONFLICT_S: Final = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+class KeyKeeper:
+    """One process's view of the Secret; `run` it."""
+
+    def __init__(self, store: KeyStore, clock: Clock, random_bytes: RandomBytes) -> None:
+        self._store = store
+        self._clock = clock
+        self._random_bytes = random_bytes
+        self._own = Key.new(0.0, random_bytes)
+        """Never stored: for as long as nothing is read"""
+        self._known: tuple[Key, ...] = ()
+        """Keys that are, or were, in the Secret"""
+        self._complaint = ""
+        self.notes = Notes(KeyRing([self._own], now_s=clock.now_s()), lasting=False)
+        self.answered = asyncio.Event()
+        """Set once the API server said what is in the Secret, or that it may not be read"""
+        self.acting: Callable[[], bool] = lambda: True
+        self.on_change: Callable[[int], None] = lambda _: None
+        """Called with the number of keys in the Secret after each look that had an answer"""
+
+    @property
+    def problem(self) -> str:
+        """Why notes do not last now; empty: they do."""
+        return self._complaint if not self.notes.lasting else ""
+
+    async def run(self) -> None:
+        """Look at the Secret until cancelled."""
+        while True:
+            pause_s = await self.look()
+            await asyncio.sleep(pause_s)
+
+    async def look(self) -> float:
+        """Read the Secret once, and write what is due; seconds until the next look."""
+        try:
+            stored = await self._store.read()
+            if stored is not None:
+                stored = await self._with_what_is_due(stored)
+        except ConflictError:
+            return _CONFLICT_S
+        except ApiUnavailableError as error:
+            self._complain(str(error))
+            return AGAIN_S
+        except ApiError as error:
+            self._refused(f"Secret {self._store.place}: {error}")
+            return AGAIN_S
+        if stored is None:
+            self._refused(f"there is no Secret {self._store.place}: apply the manifests again")
+            return AGAIN_S
+        self._adopt(keys_of(stored.data))
+        return READ_EACH_S
+
+    async def _with_what_is_due(self, stored: StoredKeys) -> StoredKeys:
+        """The Secret, with a first key if it has none, and another when the newest is old."""
+        there = keys_of(stored.data)
+        if there and not self.acting():
+            return stored
+        keys = renewed(there or self._known, now_s=self._clock.now_s(), random_bytes=self._random_bytes)
+        if keys == there:
+            return stored
+        _log.info("a key for notes is written to Secret %s", self._store.place)
+        return await self._store.write({key.name: key.secret for key in keys}, stored)
+
+    def _adopt(self, keys: tuple[Key, ...]) -> None:
+        self._known = keys
+        # Only if a writer left entries that are no keys: the next look puts one in.
+        self.notes.ring = KeyRing(keys or (self._own,), now_s=self._clock.now_s())
+        self.notes.lasting = bool(keys)
+        self._complaint = ""
+        self.on_change(len(keys))
+        self.answered.set()
+
+    def _refused(self, why: str) -> None:
+        """The API server answered, and there are no keys: what is known still signs and checks, for this process."""
+        self.notes.lasting = False
+        self._complain(why)
+        self.on_change(0)
+        self.answered.set()
+
+    def _complain(self, why: str) -> None:
+        """Say what is wrong, once."""
+        if why != self._complaint:
+            _log.warning(
+                "no key for notes that outlive this process, so no gang is suspended and no job resized: %s", why
+            )
+        self._complaint = why

@@ -1,0 +1,90 @@
+"""The Secret with the keys for notes over HTTP, on a server that keeps an API server's promises about versions."""
+
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from extender.clock import SystemClock
+from extender.errors import ApiError, ApiUnavailableError, ConflictError
+from extender.kube.credentials import ApiServer, Authorization, Token
+from extender.kube.key_store import NAME, KubeKeyStore
+from extender.ports import KeyStore
+from tests.extender.kube.test_leases import Server
+from tests.fakes.key_store import KEY, FakeKeyStore
+
+PATH = f"/api/v1/namespaces/team/secrets/{NAME}"
+DATA = {KEY.name: KEY.secret}
+NO_TOKEN: Callable[[], Token] = partial(Token, "Bearer abc")
+Made = tuple[KeyStore, Server]
+
+
+@pytest.fixture
+async def made() -> AsyncIterator[Made]:
+    """A store, and its server with the empty Secret of the manifests."""
+    server = Server()
+    there = {"kind": "Secret", "metadata": {"name": NAME, "resourceVersion": "7", "labels": {"a": "b"}}}
+    server.objects[PATH] = {**there, "type": "Opaque"}
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", server.handle)
+    async with AsyncExitStack() as stack:
+        running = TestServer(app)
+        await running.start_server()
+        stack.push_async_callback(running.close)
+        url, authorization = str(running.make_url("")).rstrip("/"), Authorization(NO_TOKEN, clock=SystemClock())
+        store = await stack.enter_async_context(
+            KubeKeyStore.opened(ApiServer(url=url, authorization=authorization), "team")
+        )
+        yield store, server
+
+
+async def test_keys_come_back_as_they_were_written(made: Made) -> None:
+    """As bytes; type, labels and what else is on the Secret stay."""
+    store, server = made
+    empty = await store.read()
+    assert empty is not None
+    assert empty.data == {}
+    written = await store.write(DATA, empty)
+    read = await store.read()
+    assert read is not None
+    assert written.data == read.data == DATA
+    assert server.objects[PATH]["data"] == {KEY.name: b64encode(KEY.secret).decode()}
+    assert (server.objects[PATH]["type"], server.objects[PATH]["metadata"]["labels"]) == ("Opaque", {"a": "b"})
+
+
+@pytest.mark.parametrize("fake", [False, True], ids=["over HTTP", "fake"])
+async def test_what_has_changed_is_not_written_over(made: Made, fake: bool) -> None:
+    """The second of two that read the same version has a conflict, with the fake of other tests as over HTTP."""
+    store = FakeKeyStore() if fake else made[0]
+    first = await store.read()
+    assert first is not None
+    await store.write(DATA, first)
+    with pytest.raises(ConflictError):
+        await store.write({}, first)
+    again = await store.read()
+    assert again is not None
+    assert again.data == DATA
+
+
+async def test_no_secret_is_a_value_and_a_refusal_an_error(made: Made) -> None:
+    """Who may not read it learns so; nothing is created."""
+    store, server = made
+    server.fails = 403
+    with pytest.raises(ApiError, match="no"):
+        await store.read()
+    server.fails = 0
+    del server.objects[PATH]
+    assert await store.read() is None
+    assert store.place == f"team/{NAME}"
+
+
+async def test_a_secret_that_is_none_is_an_answer_that_cannot_be_used(made: Made) -> None:
+    """What is not base64 came from no API server."""
+    store, server = made
+    server.objects[PATH]["data"] = {KEY.name: "é"}
+    with pytest.raises(ApiUnavailableError):
+        await store.read()

@@ -1,0 +1,65 @@
+"""A KeyStore in memory, which several replicas may share; named as the port.
+
+It has a key from the start, with which tests sign what a former process would have written; `data` may be changed.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from extender.errors import ConflictError
+from extender.notes import Bearer, Key, KeyRing, Notes
+from extender.ports import StoredKeys
+
+KEY: Final = Key("20231101000000", b"k" * 32)
+"""Two weeks old when the clock of tests begins."""
+
+
+def notes_of_a_former_process() -> Notes:
+    """Signs with the key that a new store has."""
+    return Notes(KeyRing([KEY], now_s=KEY.made_s), lasting=True)
+
+
+def bearer_of(obj: Mapping[str, Any]) -> Bearer:
+    """An API object as it carries notes."""
+    meta = obj["metadata"]
+    version, kind = obj.get("apiVersion", "v1"), obj.get("kind", "Pod")
+    return Bearer(version, kind, meta.get("namespace", "default"), meta["name"], meta.get("uid", ""))
+
+
+class FakeKeyStore:
+    """The Secret; `data` is `None` while there is none."""
+
+    def __init__(self, *keys: Key) -> None:
+        """With these keys."""
+        self.data: dict[str, bytes] | None = {key.name: key.secret for key in keys}
+        self.error: Exception | None = None
+        """What every call ends with"""
+        self.reads = self.writes = 0
+        self._version = 1
+
+    @property
+    def place(self) -> str:
+        """See KeyStore."""
+        return "netgang-system/netgang-notes"
+
+    def put(self, data: Mapping[str, bytes] | None) -> None:
+        """An operator changes it, or makes it; `None`: deletes it."""
+        self.data = dict(data) if data is not None else None
+        self._version += 1
+
+    async def read(self) -> StoredKeys | None:
+        """See KeyStore."""
+        self.reads += 1
+        if self.error is not None:
+            raise self.error
+        return None if self.data is None else StoredKeys(dict(self.data), str(self._version))
+
+    async def write(self, data: Mapping[str, bytes], over: StoredKeys) -> StoredKeys:
+        """See KeyStore."""
+        self.writes += 1
+        if self.error is not None:
+            raise self.error
+        if self.data is None or over.resource_version != str(self._version):
+            raise ConflictError(409, "the Secret has changed")
+        self.put(data)
+        return StoredKeys(dict(data), str(self._version))
