@@ -187,7 +187,8 @@ class Settings(BaseSettings):
     partial_timeout_s: Positive = 120.0
     """How long a gang that never started may stay partly bound before its bound pods are evicted."""
     exclusion_ttl_s: Positive = 300.0
-    """How long a node that kube-scheduler refused for a kind of pod is left out for that kind."""
+    """How long a node that kube-scheduler refused for a kind of pod is left out for that kind and for pods that come in
+    their place; it ends at once when kube-scheduler asks about the node for the same gang."""
     sees_all_nodes: bool = True
     """kube-scheduler runs with `percentageOfNodesToScore: 100`, so a node missing in a request was refused by one of
     its other filters. `false`: it may have been left out by sampling, and nothing is learned from it."""
@@ -199,7 +200,7 @@ class Settings(BaseSettings):
     """Most binds held at one time, each an open connection; further ones fail at once and are tried again. As many
     again of pods without a gang may wait for the API server."""
     stale_s: float = Field(default=300.0, ge=180.0, allow_inf_nan=False)
-    """Age of the last word from the API server about nodes, pods or PodGroups from which `/readyz` says no.
+    """Age of the last word from the API server about a kind of objects that is followed from which `/readyz` says no.
 
     Default 300: an idle watch brings a bookmark about once a minute; one that was silent for 120 s is opened again, and
     has then three minutes to bring its first. Below 180 an idle cluster could look stale."""
@@ -213,7 +214,8 @@ class Settings(BaseSettings):
     admit_timeout_s: Positive = 60.0
     """How long an admitted gang may take to come to bind before its room is given to others."""
     repin_timeout_s: Positive = 300.0
-    """How long all nodes that a pod was admitted to may stay full before it is removed for its owner to recreate."""
+    """How long all nodes that a pod was admitted to may stay full before it is removed for its owner to recreate. Nodes
+    that kube-scheduler's other filters refuse are given 10 s, if there is room elsewhere."""
     writes_per_s: Positive = 1000.0
     """Most patches a second (gates removed, parked pods woken); Bindings are not counted."""
     pod_group_status: StatusSetting = StatusMode.AUTO

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scoring.feasible import HOSTNAME_LABEL
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Gang, MemberClass, Node, Pod
 from scoring.network import Ints
@@ -19,7 +20,6 @@ from scoring.plan.run import Run, with_ratios
 from scoring.policy import AdmitTo, Policy
 from scoring.snapshot import Snapshot
 
-HOSTNAME_LABEL = "kubernetes.io/hostname"
 MOST_LISTED = 128
 """Above this many nodes a list costs the API server and etcd more than it saves kube-scheduler."""
 
@@ -50,8 +50,8 @@ class Lister:
         take_commitments(self._run)
         take_admissions(self._run, plan.admitted.values())
 
-    def listings(self, gang: Gang, admission: Admission) -> Mapping[MemberClass, Listing]:
-        """The list of each class of the gang's gated members that have a place.
+    def listings(self, gang: Gang, admission: Admission, *, may_name: bool = True) -> Mapping[MemberClass, Listing]:
+        """The list of each class of the gang's gated members that have a place; not `may_name`: of zones alone.
 
         Spares are nodes of the zones that the class may use and that no member of it is planned on: those with room
         first, then by network points towards the planned nodes, then by name.
@@ -60,14 +60,18 @@ class Lister:
         for pod in gang.pending:
             if pod.gated and pod.uid in admission.members:
                 classes.setdefault(pod.member_class, []).append(pod)
-        return {one: _listing(self._run, gang, admission, one, pods) for one, pods in classes.items()}
+        found = {one: _listing(self._run, gang, admission, one, pods) for one, pods in classes.items()}
+        if may_name:
+            return found
+        why_zone = "nodes were named for it before, and would not do"
+        return {one: Listing(listing.zones, why_zone=listing.why_zone or why_zone) for one, listing in found.items()}
 
 
 def _listing(run: Run, gang: Gang, admission: Admission, member_class: MemberClass, pods: Sequence[Pod]) -> Listing:
     if any(pod.member_class.constraints.claims for pod in gang.members):
         # A volume may be elsewhere than in the planned zone: only without an affinity can the plan still be changed.
         return Listing((), why_zone="the volumes of the gang's claims decide the zone")
-    why_zone = _only_zone(run.policy, pods)
+    why_zone = _only_zone(run, member_class, pods)
     planned = sorted({admission.members[pod.uid] for pod in pods})
     if not why_zone and len(planned) + run.policy.spares > MOST_LISTED:
         why_zone = f"{len(planned)} nodes are too many to name"
@@ -84,12 +88,19 @@ def _listing(run: Run, gang: Gang, admission: Admission, member_class: MemberCla
     return Listing(admission.zones, named, tuple(str(labels[name]) for name in named))
 
 
-def _only_zone(policy: Policy, pods: Sequence[Pod]) -> str:
+def _only_zone(run: Run, member_class: MemberClass, pods: Sequence[Pod]) -> str:
     """Why these pods get only the zone; empty: they get nodes."""
-    if policy.admit_to is AdmitTo.ZONE:
+    if run.policy.admit_to is AdmitTo.ZONE:
         return "admit_to is zone"
     unmodelled = sorted({name for pod in pods for name in pod.unmodelled})
-    return f"the pods have {', '.join(unmodelled)}" if unmodelled else ""
+    if unmodelled:
+        return f"the pods have {', '.join(unmodelled)}"
+    if run.table.asks_uncounted(member_class.requests):
+        return "they ask for devices that netgang cannot count"
+    if run.snapshot.excluded(member_class):
+        # What closed these nodes may close others as well: only among all of a zone can kube-scheduler look for itself.
+        return "nodes are left out for such pods, for reasons that are not modelled and may close others"
+    return ""
 
 
 def _spares(

@@ -16,6 +16,7 @@ from scoring.ids import NodeName
 from scoring.model import Constraints, HostPort, Node, NodeSelectorTerm, Requirement, Taint, Toleration
 from scoring.snapshot import NodeTable
 
+HOSTNAME_LABEL = "kubernetes.io/hostname"
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 """`spec.unschedulable` acts as this taint (kube-scheduler, NodeUnschedulable)."""
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
@@ -84,6 +85,31 @@ def named_only(constraints: Constraints) -> set[NodeName] | None:
             return None
         names.update([NodeName(name) for name in fields[0]])
     return names
+
+
+def widened(terms: tuple[NodeSelectorTerm, ...], *, zone_label: str) -> tuple[NodeSelectorTerm, ...] | None:
+    """The required node affinity of an admitted pod without what the admission added; `None`: there was none before.
+
+    Of terms that the pod had before, requirements of the same kind that its owner wrote go, too.
+
+    >>> one = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),))
+    >>> ssd, zone = Requirement("ssd", "Exists"), Requirement("zone", "In", ("a",))
+    >>> widened((one,), zone_label="zone"), widened((NodeSelectorTerm((zone,)),), zone_label="zone")
+    (None, None)
+    >>> widened((NodeSelectorTerm((ssd, zone)),), zone_label="zone") == (NodeSelectorTerm((ssd,)),)
+    True
+    """
+    ours = {HOSTNAME_LABEL, zone_label}
+    wide = tuple(
+        NodeSelectorTerm(
+            tuple(one for one in term.expressions if one.key not in ours or one.operator != "In"),
+            tuple(one for one in term.fields if term.expressions or one.key != "metadata.name"),
+        )
+        for term in terms
+    )
+    if terms and not any(term.expressions or term.fields for term in wide):
+        return None
+    return wide
 
 
 def ports_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:

@@ -5,10 +5,10 @@ records hold those, share equal parts, and cannot change once built. Rule: whate
 settled where it is converted (`extender.convert`), never here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ZoneName
+from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ResourceName, ZoneName
 from scoring.reasons import Reason
 from scoring.resources import NO_RESOURCES, Resources
 
@@ -109,6 +109,17 @@ class MemberClass:
     requests: Resources
     constraints: Constraints
 
+    @property
+    def anywhere(self) -> "MemberClass":
+        """The class without required node affinity: what is learned of nodes is kept under this one (S27).
+
+        What a filter that we do not model says of a node does not depend on terms that we do model; and the terms that
+        an admission adds are gone in the pod's successor, which must not be sent to the same nodes again.
+        """
+        if self.constraints.affinity is None:
+            return self
+        return replace(self, constraints=replace(self.constraints, affinity=None))
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -128,6 +139,15 @@ class Node:
     annotations: tuple[tuple[str, str], ...] = ()
     """Only those that name measurement endpoints."""
     created_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """Devices that Dynamic Resource Allocation hands out; how many of them there are is not known here."""
+
+    name: str
+    resources: tuple[ResourceName, ...]
+    """Names of extended resources by which a container may ask for one."""
 
 
 GATE = "netgang.io/gang"
@@ -176,7 +196,7 @@ class Pod:
     gates: tuple[str, ...] = ()
     """`spec.schedulingGates`, by name."""
     unmodelled: tuple[str, ...] = ()
-    """Fields by which kube-scheduler may refuse nodes that we allow; read only while the pod is gated (S6)."""
+    """Fields by which kube-scheduler may refuse nodes that we allow; read only of gated and admitted pods (S6)."""
     admitted_to: NodeName | None = None
     """The node that was planned when we removed its gate (annotation `netgang.io/admitted`, valid for this uid)."""
     unschedulable: bool = False

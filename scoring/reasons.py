@@ -29,6 +29,14 @@ class Reason(StrEnum):
     """It would fit into what is free, but a gang before it in the queue has been given that room.
 
     Wait for its turn; `/v1/queue` shows who is ahead and why."""
+    FILTERED = "netgang: kube-scheduler's other filters refuse nodes that have room"
+    """There is room, but volumes, affinity between pods, spreading or a plugin close it; netgang does not model those.
+
+    The pods' Event FailedScheduling says which filter. Nothing is removed for it; the gang starts when they pass."""
+    DEVICES = "netgang: the gang waits for devices that netgang cannot count"
+    """It asks for devices of Dynamic Resource Allocation, which no node's allocatable says how many there are of.
+
+    kube-scheduler counts them: the Event FailedScheduling says whether some are free, ResourceSlices where they are."""
     BACKING_OFF = "netgang: the gang's last admission lapsed, it backs off"
     """It was let in and did not come to quorum in time; it waits 10 s, 20 s, 40 s … before the next try.
 

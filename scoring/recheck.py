@@ -48,7 +48,7 @@ def _fits(snapshot: Snapshot, row: int, pods: Iterable[Pod], others: Iterable[Po
     taken: dict[ResourceName, int] = {}
     for pod in others:
         requests = pod.member_class.requests.items
-        if all(name in axis for name, _ in requests):  # else it cannot go there
+        if all(name in axis or name in snapshot.table.uncounted for name, _ in requests):  # else it cannot go there
             for name, amount in requests:
                 taken[name] = taken.get(name, 0) + amount
     asked: dict[ResourceName, int] = {}
@@ -57,6 +57,8 @@ def _fits(snapshot: Snapshot, row: int, pods: Iterable[Pod], others: Iterable[Po
             asked[name] = asked.get(name, 0) + amount
     for name, amount in asked.items():
         if name not in axis:
+            if name in snapshot.table.uncounted:
+                continue
             return False
         column = axis.index(name)
         has, used = snapshot.table.allocatable.item(row, column), snapshot.used.item(row, column)

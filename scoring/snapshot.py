@@ -31,9 +31,14 @@ class NodeTable:
     """(nodes, resources), in each resource's own unit."""
     zones: Mapping[ZoneName, Ints]
     """zone → rows of its nodes, ascending; zones sorted by name"""
+    uncounted: frozenset[ResourceName] = frozenset()
+    """Resources that a DeviceClass provides by Dynamic Resource Allocation: how much of them there is, and where, is in
+    no allocatable. Nodes that have such a resource in their allocatable provide it in the ordinary way."""
 
     @classmethod
-    def of(cls, nodes: Iterable[Node], *, version: int = 1) -> "NodeTable":
+    def of(
+        cls, nodes: Iterable[Node], *, version: int = 1, uncounted: frozenset[ResourceName] = frozenset()
+    ) -> "NodeTable":
         """Build the table. Cost: O(n log n)."""
         ordered = tuple(sorted(nodes, key=lambda node: node.name))
         axis = tuple(sorted({name for node in ordered for name, _ in node.allocatable}))
@@ -52,17 +57,26 @@ class NodeTable:
             axis=axis,
             allocatable=allocatable,
             zones={zone: np.array(rows_of[zone], np.int64) for zone in sorted(rows_of)},
+            uncounted=uncounted,
         )
 
     def vector(self, requests: Resources) -> Ints | None:
-        """The request as a row over `axis`; `None` when it asks for a resource that no node has."""
+        """The request as a row over `axis`; `None` when it asks for a resource that no node has.
+
+        What cannot be counted takes nothing: kube-scheduler counts it.
+        """
         row = np.zeros(len(self.axis), np.int64)
         for name, amount in requests:
             try:
                 row[self.axis.index(name)] = amount
             except ValueError:
-                return None
+                if name not in self.uncounted:
+                    return None
         return row
+
+    def asks_uncounted(self, requests: Resources) -> bool:
+        """Whether the request is for devices that are, or may be, provided where no allocatable shows them."""
+        return bool(self.uncounted) and any(name in self.uncounted for name, _ in requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +124,16 @@ class Snapshot:
     """Own gangs that have members; native groups are here too, for their zone and score."""
     commitments: Mapping[GangKey, Commitment] = field(default_factory=dict)
     exclusions: Mapping[MemberClass, frozenset[NodeName]] = field(default_factory=dict)
-    """member class → nodes that in-tree filters we do not model refused it (S7)."""
+    """member class without its node affinity → nodes that filters we do not model refused it; ask `excluded` (S7)."""
     backing_off_until_s: Mapping[GangKey, float] = field(default_factory=dict)
     """gang → moment before which it may not reserve again after a lapse (S5)."""
     claims: Mapping[GangKey, Claim] = field(default_factory=dict)
     """waiting gang → the room that others leave for it."""
     network: NetworkMatrix = field(default_factory=NetworkMatrix)
+
+    def excluded(self, member_class: MemberClass) -> frozenset[NodeName]:
+        """Nodes that are known to refuse the class, or its like before an admission narrowed its affinity (S27)."""
+        return self.exclusions.get(member_class.anywhere, _NO_NODES) if self.exclusions else _NO_NODES
+
+
+_NO_NODES: frozenset[NodeName] = frozenset()

@@ -10,13 +10,20 @@ A member is stranded
    beside what runs, what is committed and what is planned for others (FULL);
 2. with its gang: the gang waits, and its minimum set as a whole finds no place on the nodes that the members' lists
    leave it, though each member alone would (FULL).
+
+Where nodes have room and only learned refusals close them, another pod in its place is no better off unless it could go
+to other nodes: such a member is stranded (REFUSED) only if its gang would find room without the terms that were added
+when it was admitted (docs/safety.md S27).
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from scoring.feasible import named_only, node_allows
+import numpy as np
+
+from scoring.feasible import named_only, node_allows, widened
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Constraints, Gang, MemberClass, Node, Pod
 from scoring.plan import Memo, Plan, take_commitments
@@ -24,6 +31,7 @@ from scoring.plan.place import Refused, place_minimum
 from scoring.plan.remembered import remember
 from scoring.plan.run import Run
 from scoring.plan.steps import Steps, finish
+from scoring.plan.wish import When
 from scoring.policy import Policy
 from scoring.reasons import Reason
 from scoring.snapshot import NodeTable, Snapshot
@@ -35,12 +43,14 @@ class Loss(StrEnum):
     GONE = "gone"
     """None of them exists."""
     FULL = "full"
-    """Some exist; none of them can take the pod now: room, readiness, cordon, taints, learned refusals."""
+    """Some exist; none of them can take the pod now: room, readiness, cordon, taints."""
+    REFUSED = "refused"
+    """Filters of kube-scheduler that we do not model refuse those with room, and there is room elsewhere."""
 
 
 _GANGS_A_STEP = 64
 """Gangs that are found to have nobody stranded between two steps."""
-_WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.IMPOSSIBLE})
+_WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.DEVICES, Reason.IMPOSSIBLE})
 """Refusals of a whole gang that other nodes could cure; the others ask for pods, zones or patience."""
 
 
@@ -90,7 +100,11 @@ def stranded_in_steps(
                 losses[pod.uid] = loss
         if len(losses) < len(unplaced) and key in plan.waiting:
             yield
-            losses = dict.fromkeys(look.held_up(gang, unplaced, now_s=now_s), Loss.FULL) | losses
+            losses = look.held_up(gang, unplaced, now_s=now_s) | losses
+        if Loss.REFUSED in losses.values():
+            yield
+            if not look.has_room_elsewhere(gang):
+                losses = {uid: loss for uid, loss in losses.items() if loss is not Loss.REFUSED}
         if losses:
             found[key] = losses
     return found
@@ -132,22 +146,39 @@ class _Look:
         """What one member of the class lost; `None`: some node would take it now."""
         run = self._counted()
         request = run.vector(member_class)
-        if request is not None and bool((run.mask(member_class) & (run.room.counts(request) > 0)).any()):
+        room = run.room.counts(request) > 0 if request is not None else np.zeros(len(run.table.nodes), np.bool_)
+        if bool((run.mask(member_class) & room).any()):
             return None
+        if self.snapshot.excluded(member_class) and bool((run.mask(member_class, When.EMPTY) & room).any()):
+            return Loss.REFUSED
         return Loss.FULL if self._names_any(member_class.constraints) else Loss.GONE
 
-    def held_up(self, gang: Gang, unplaced: Iterable[Pod], *, now_s: float) -> list[PodUid]:
+    def held_up(self, gang: Gang, unplaced: Iterable[Pod], *, now_s: float) -> dict[PodUid, Loss]:
         """Those of `unplaced` that the minimum set needs, if that as a whole finds no place."""
         run = self._counted()
         ask = run.ask(gang)
         if not ask.need or ask.incomplete is not None:
-            return []
+            return {}
         outcome = place_minimum(run, ask, now_s=now_s)
         if not isinstance(outcome, Refused):
             self._run = None  # it took room for the answer, which others must find free
-            return []
+            return {}
+        if outcome.reason not in _WANT_ROOM:
+            return {}
+        loss = Loss.REFUSED if any(self.snapshot.excluded(one) for one, _ in ask.need) else Loss.FULL
         needed = {pod.uid for _, pods in ask.need for pod in pods}
-        return [pod.uid for pod in unplaced if pod.uid in needed] if outcome.reason in _WANT_ROOM else []
+        return {pod.uid: loss for pod in unplaced if pod.uid in needed}
+
+    def has_room_elsewhere(self, gang: Gang) -> bool:
+        """Whether some zone seems to have room for all that the gang waits with, if no nodes had been named for it.
+
+        Each class of members for itself: an estimate, which the plan of the pods' successors makes good or not.
+        """
+        run = self._counted()
+        ask = run.ask(gang)
+        classes = Counter(_as_written(pod, self.policy) for pod in gang.pending)
+        able = run.fits.zones_for(classes.items())
+        return bool(able[run.columns(run.candidate_zones(ask))].any())
 
     def _counted(self) -> Run:
         """The room beside all that is committed and planned."""
@@ -162,6 +193,17 @@ class _Look:
         table = self.snapshot.table
         key = ("names any", table.version, constraints)
         return remember(self.memo.possible, key, lambda: _some_is_named(table, constraints))
+
+
+def _as_written(pod: Pod, policy: Policy) -> MemberClass:
+    """The class of the pod as its owner wrote it, before its admission."""
+    constraints = pod.member_class.constraints
+    if pod.admitted_to is None or constraints.affinity is None:
+        return pod.member_class
+    return replace(
+        pod.member_class,
+        constraints=replace(constraints, affinity=widened(constraints.affinity, zone_label=policy.zone_label)),
+    )
 
 
 def _take_planned(run: Run, plan: Plan) -> None:

@@ -31,6 +31,17 @@ def why_it_waits(explanation: Explanation, gang: Gang, plan: Plan, snapshot: Sna
             ahead = _ahead(explanation, gang.key, plan, snapshot)
             made = _room_is_made(snapshot, gang.key)
             return f"{_missing(explanation, gang)} Planned ahead of it: {ahead}.{made}"
+        case Reason.FILTERED:
+            return (
+                f"{_needed(explanation, gang)}, and there is room, but filters of kube-scheduler that netgang does not "
+                "know (volumes, affinity between pods, spreading, plugins) refuse nodes that it needs: the Event "
+                "FailedScheduling of its pods says which."
+            )
+        case Reason.DEVICES:
+            return (
+                "The gang waits for devices of Dynamic Resource Allocation, which netgang cannot count: the Event "
+                "FailedScheduling of its pods says what kube-scheduler found."
+            )
         case Reason.IMPOSSIBLE:
             return f"{_never(explanation, gang)} More or larger nodes, smaller requests or a lower minimum would help."
         case Reason.NO_ALLOWED_ZONE:
@@ -46,8 +57,7 @@ def why_it_waits(explanation: Explanation, gang: Gang, plan: Plan, snapshot: Sna
 def _missing(explanation: Explanation, gang: Gang) -> str:
     """How much room is needed, and how much of it the best zone has."""
     zones = _allowed(explanation)
-    wanted = zones[0].wanted if zones else len(gang.pending)
-    needed = f"The gang needs room for {counted(wanted, 'pod')} at once in one zone{_each(gang)}"
+    needed = _needed(explanation, gang)
     if not zones:
         return f"{needed}."
     best = max(zones, key=lambda zone: (min(zone.room, zone.wanted), zone.zone))
@@ -57,6 +67,12 @@ def _missing(explanation: Explanation, gang: Gang) -> str:
     more = f" and the other {counted(others, 'zone')} no more" if others else ""
     few = f"{best.wanted - best.room} too few{_short(best)}"
     return f"{needed}; {zone_text(best.zone)} has room for {best.room}, {few}{more}."
+
+
+def _needed(explanation: Explanation, gang: Gang) -> str:
+    zones = _allowed(explanation)
+    wanted = zones[0].wanted if zones else len(gang.pending)
+    return f"The gang needs room for {counted(wanted, 'pod')} at once in one zone{_each(gang)}"
 
 
 def _short(zone: ZoneVerdict) -> str:

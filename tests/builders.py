@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ZoneName, gang_key
+from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ResourceName, ZoneName, gang_key
 from scoring.model import (
     Constraints,
     Gang,
@@ -134,10 +134,15 @@ def snapshot(
     network: NetworkMatrix | None = None,
     commitments: Mapping[str, Mapping[str, str]] | None = None,
     version: int = 1,
+    exclusions: Mapping[MemberClass, frozenset[NodeName]] | None = None,
+    uncounted: Iterable[str] = (),
     **fields: object,
 ) -> Snapshot:
-    """A snapshot in which `pods` and bound gang members use their nodes' room."""
-    table = NodeTable.of(nodes)
+    """A snapshot in which `pods` and bound gang members use their nodes' room; `exclusions` as learned of any class."""
+    table = NodeTable.of(nodes, uncounted=frozenset(map(ResourceName, uncounted)))
+    refused: dict[MemberClass, frozenset[NodeName]] = {}
+    for one, where in (exclusions or {}).items():
+        refused[one.anywhere] = refused.get(one.anywhere, frozenset()) | where
     used = np.zeros_like(table.allocatable)
     listed = tuple(gangs)
     for one in [*pods, *(m for g in listed for m in g.members)]:
@@ -155,6 +160,7 @@ def snapshot(
             for key, assignment in (commitments or {}).items()
         },
         network=network or NetworkMatrix(),
+        exclusions=refused,
         **fields,  # type: ignore[arg-type]
     )
 

@@ -24,7 +24,7 @@ from extender.cache.unreadable import UnreadableObjects
 from extender.candidacy import Candidacy, candidacy
 from extender.clock import SystemClock
 from extender.clusterfile import ClusterFile, read_cluster
-from extender.convert import node_from_json, pod_from_json, seen_pod_group_from_json
+from extender.convert import device_class_from_json, node_from_json, pod_from_json, seen_pod_group_from_json
 from extender.embedded import EmbeddedCluster
 from extender.kube.client import KubeClient
 from extender.kube.comeback import Comeback
@@ -46,6 +46,7 @@ __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
+DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
 
 
@@ -108,6 +109,12 @@ def following(
             reduce=seen_pod_group_from_json,
             sink=groups,
             unreadable=unreadable.of("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
+        ),
+        "deviceclasses": follow(
+            path=DEVICE_CLASSES,
+            reduce=device_class_from_json,
+            sink=cache.device_classes,
+            unreadable=unreadable.of("resource.k8s.io/v1", "DeviceClass"),
         ),
     }
     return assemble(

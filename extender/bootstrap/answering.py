@@ -55,7 +55,12 @@ def verbs_of(common: Common, starting: Starting, catch_up: CatchUp) -> Verbs:
     """filter, prioritize and bind; a process that does not lead says so."""
     settings, cache, clock, synced = common.settings, common.cache, common.clock, common.synced
     learning = Learning(
-        lambda member_class, node: cache.exclude(member_class, node, clock.now_s() + settings.exclusion_ttl_s),
+        lambda pod, node: cache.exclude(
+            pod.member_class,
+            node,
+            clock.now_s() + settings.exclusion_ttl_s,
+            by=pod.group.key if pod.group is not None else None,
+        ),
         sees_all_nodes=settings.sees_all_nodes,
     )
     return Verbs(

@@ -101,6 +101,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         quiet=quiet,
         limits=policy.restarts,
     )
+    starting.repins.restarts = restarts
     repairs = Repairs(
         cache,
         groups,

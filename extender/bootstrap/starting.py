@@ -111,6 +111,7 @@ def starting_of(common: Common) -> Starting:
         notes=common.notes,
         quiet=quiet,
         tell=events.tell,
+        removed=admissions.name_no_nodes,
         timeout_s=settings.repin_timeout_s,
     )
     plain = PlainPods(cache, planner, clock)

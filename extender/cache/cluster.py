@@ -6,7 +6,7 @@ pod's label cannot); equal versions give the same snapshot object; what a snapsh
 Reflectors write through the sinks, the service through the methods; all on one thread of control.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from extender.cache.pods import PodChange, Pods, same_but_version
 from extender.cache.sinks import Sink
 from extender.cache.usage import Usage
 from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ResourceName
-from scoring.model import Gang, GangSource, MemberClass, Node, Pod, PodGroup
+from scoring.model import DeviceClass, Gang, GangSource, MemberClass, Node, Pod, PodGroup
 from scoring.network import NetworkMatrix
 from scoring.snapshot import Claim, Commitment, Snapshot
 
@@ -102,6 +102,17 @@ class ClusterCache:
         """Sink for scheduling.volcano.sh PodGroups."""
         return self._pod_group_sink(GangSource.ANNOTATION)
 
+    @property
+    def device_classes(self) -> Sink[DeviceClass]:
+        """Sink for resource.k8s.io DeviceClasses."""
+        return Sink(
+            lambda found: self._nodes.put_device_class(found.name, found),
+            lambda name: self._nodes.put_device_class(name, None),
+            lambda found: found.name,
+            lambda: self._nodes.device_classes,
+            self,
+        )
+
     # -- what the service adds ----------------------------------------------------------------------------------------
 
     def assume(self, uid: PodUid, node: NodeName) -> None:
@@ -164,9 +175,20 @@ class ClusterCache:
         """The part of `assignment` that `set_commitment` takes: without pods that changed gangs a moment ago."""
         return {uid: node for uid, node in assignment.items() if self._decisions.gang_of(uid) in (None, gang)}
 
-    def exclude(self, member_class: MemberClass, node: NodeName, until_s: float) -> None:
-        """Remember until `until_s` (Unix seconds) that `node` refused the class; forgotten when the node changes."""
-        self._note(self._decisions.exclude(member_class, node, until_s))
+    def exclude(self, member_class: MemberClass, node: NodeName, until_s: float, *, by: GangKey | None = None) -> None:
+        """Remember until `until_s` (Unix seconds) that `node` refused the class; forgotten when the node changes.
+
+        `by`: the gang whose member kube-scheduler did not offer the node for, and which alone can show that it does.
+        """
+        self._note(self._decisions.exclude(member_class, node, until_s, by=by))
+
+    def passed(self, pod: Pod, nodes: Collection[NodeName]) -> bool:
+        """kube-scheduler's other filters pass these nodes for a member: whether any was thought to refuse it."""
+        if not self._decisions.exclusions or pod.group is None:
+            return False
+        mistaken = self._decisions.passed(pod.member_class, nodes, by=pod.group.key)
+        self._note(mistaken)
+        return mistaken
 
     def back_off(self, gang: GangKey, until_s: float) -> None:
         """Let the gang reserve nothing before `until_s` (Unix seconds); forgotten when its last pod goes."""

@@ -5,11 +5,21 @@ same version. Rule: a commitment holds only members that still need a node; what
 says what time it is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
 from scoring.snapshot import Claim, Commitment
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """A node refused a class."""
+
+    until_s: float
+    by: GangKey | None
+    """The gang whose member was refused last; `None`: we turned away from the node, whatever kube-scheduler says"""
 
 
 class Decisions:
@@ -18,7 +28,7 @@ class Decisions:
     def __init__(self) -> None:
         self._commitments: dict[GangKey, Commitment] = {}
         self._committed: dict[PodUid, GangKey] = {}
-        self._exclusions: dict[MemberClass, dict[NodeName, float]] = {}
+        self._exclusions: dict[MemberClass, dict[NodeName, _Refusal]] = {}
         self._excluded: Mapping[MemberClass, frozenset[NodeName]] = {}
         self._back_offs: dict[GangKey, float] = {}
         self._claims: Mapping[GangKey, Claim] = {}
@@ -30,7 +40,7 @@ class Decisions:
 
     @property
     def exclusions(self) -> Mapping[MemberClass, frozenset[NodeName]]:
-        """Member class → nodes that refused it."""
+        """Member class without its node affinity → nodes that refused it."""
         return self._excluded
 
     @property
@@ -78,14 +88,29 @@ class Decisions:
         self._commitments = rest
         return True
 
-    def exclude(self, member_class: MemberClass, node: NodeName, until_s: float) -> bool:
-        """Remember that `node` refused the class; True when it was not excluded before."""
+    def exclude(self, member_class: MemberClass, node: NodeName, until_s: float, *, by: GangKey | None) -> bool:
+        """Remember that `node` refused a member of the gang `by`; True when its class was not excluded before."""
+        member_class = member_class.anywhere
         nodes = self._exclusions.setdefault(member_class, {})
-        new = node not in nodes
-        nodes[node] = max(until_s, nodes.get(node, until_s))
-        if new:
+        known = nodes.get(node)
+        nodes[node] = _Refusal(max(until_s, known.until_s), by) if known is not None else _Refusal(until_s, by)
+        if known is None:
             self._publish([member_class])
-        return new
+        return known is None
+
+    def passed(self, member_class: MemberClass, nodes: Iterable[NodeName], *, by: GangKey) -> bool:
+        """Forget that those of `nodes` refused members of the gang `by`: kube-scheduler's filters pass them now.
+
+        What another gang's member learned stays: its labels may make the difference.
+        """
+        known = self._exclusions.get(member_class.anywhere)
+        if not known:
+            return False
+        wrong = [node for node in known.keys() & set(nodes) if known[node].by == by]
+        for node in wrong:
+            del known[node]
+        self._publish([member_class.anywhere] if wrong else ())
+        return bool(wrong)
 
     def forget_node(self, node: NodeName) -> bool:
         """A node changed or went: what it refused must be learned again (S7)."""
@@ -113,7 +138,7 @@ class Decisions:
 
     def expire(self, now_s: float) -> bool:
         """Drop exclusions and back-offs whose time has come."""
-        expired = self._drop_exclusions(lambda _, until_s: until_s <= now_s)
+        expired = self._drop_exclusions(lambda _, refusal: refusal.until_s <= now_s)
         rest = {gang: until_s for gang, until_s in self._back_offs.items() if until_s > now_s}
         expired = expired or len(rest) < len(self._back_offs)
         self._back_offs = rest
@@ -121,13 +146,16 @@ class Decisions:
 
     def next_expiry_s(self) -> float | None:
         """When `expire` will next change anything, in Unix seconds; `None`: never."""
-        moments = [*self._back_offs.values(), *(s for nodes in self._exclusions.values() for s in nodes.values())]
+        moments = [
+            *self._back_offs.values(),
+            *(one.until_s for nodes in self._exclusions.values() for one in nodes.values()),
+        ]
         return min(moments, default=None)
 
-    def _drop_exclusions(self, gone: Callable[[NodeName, float], bool]) -> bool:
+    def _drop_exclusions(self, gone: Callable[[NodeName, _Refusal], bool]) -> bool:
         touched: list[MemberClass] = []
         for member_class, nodes in self._exclusions.items():
-            for node in [node for node, until_s in nodes.items() if gone(node, until_s)]:
+            for node in [node for node, refusal in nodes.items() if gone(node, refusal)]:
                 del nodes[node]
                 touched.append(member_class)
         self._publish(touched)

@@ -13,7 +13,7 @@ import numpy as np
 
 from extender.cache.usage import Moved
 from scoring.ids import NodeName, ResourceName, ZoneName
-from scoring.model import Node
+from scoring.model import DeviceClass, Node
 from scoring.network import Ints
 from scoring.snapshot import NodeTable
 
@@ -34,6 +34,9 @@ class Nodes:
         self._gone: set[NodeName] = set()
         """Those of `_changed` that are in the table and no more in the cluster"""
         self._reshaped = False
+        self._device_classes: dict[str, DeviceClass] = {}
+        self._uncounted = self._table.uncounted
+        """What they provide"""
         self.moved: Moved | None = None
         """How the rows changed last"""
 
@@ -70,6 +73,21 @@ class Nodes:
         self._withdraw(known)
         return True
 
+    @property
+    def device_classes(self) -> Mapping[str, DeviceClass]:
+        """Every DeviceClass by its name."""
+        return self._device_classes
+
+    def put_device_class(self, name: str, found: DeviceClass | None) -> bool:
+        """Take over a DeviceClass, or with `None` forget it; whether other resources are provided by them now."""
+        if found is not None:
+            self._device_classes[name] = found
+        else:
+            self._device_classes.pop(name, None)
+        provided = frozenset(one for each in self._device_classes.values() for one in each.resources)
+        changed, self._uncounted = provided != self._uncounted, provided
+        return changed
+
     def settled(self) -> NodeTable:
         """The last table, renewed when an eighth of the nodes changed since: for long changes in steps.
 
@@ -88,6 +106,8 @@ class Nodes:
             self._changed.clear()
             self._gone.clear()
             self._reshaped = False
+        if self._table.uncounted != self._uncounted:
+            self._table = replace(self._table, version=self._table.version + 1, uncounted=self._uncounted)
         return self._table
 
     def _withdraw(self, node: Node | None) -> None:
@@ -100,7 +120,7 @@ class Nodes:
         """What `NodeTable.of` builds, with the rows of unchanged nodes copied. Cost: O(n), a millisecond per 5,000."""
         old, axis = self._table, tuple(sorted(self._offers))
         if old.axis != axis or not old.names:
-            return NodeTable.of(self._nodes.values(), version=version)
+            return NodeTable.of(self._nodes.values(), version=version, uncounted=old.uncounted)
         known = self._nodes
         came = [name for name in self._changed if name in known and name not in old.index]
         names, nodes = self._spliced(came) if len(came) + len(self._gone) <= _FEW else self._merged(came)
@@ -121,6 +141,7 @@ class Nodes:
             axis=axis,
             allocatable=self._capacities(index, before),
             zones=self._zones(index, before),
+            uncounted=old.uncounted,
         )
 
     def _spliced(self, came: list[NodeName]) -> tuple[tuple[NodeName, ...], list[Node]]:

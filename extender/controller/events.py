@@ -50,11 +50,12 @@ class Happening(StrEnum):
     NODES_FULL = "NodesFull"
     """On a pod that was let in.
 
-    All nodes that it may use have been full for `repin_timeout_s`; it is not removed, for the reason that is said."""
+    All nodes that it may use have been full for `repin_timeout_s`, or kube-scheduler's other filters refuse them; it is
+    not removed, for the reason that is said."""
     REPINNED = "Repinned"
     """On a pod that was let in, and its owner; before it is removed.
 
-    The nodes that it may use are gone or full, so it is removed for its owner to make another."""
+    The nodes that it may use are gone, full or refused, so it is removed for its owner to make another."""
     ADMISSION_LAPSED = "AdmissionLapsed"
     """On one waiting pod of the gang.
 

@@ -67,6 +67,7 @@ class Refusal(StrEnum):
     BACKOFF_LIMIT = "its Job's backoffLimit would be exceeded"
     INDEX_LIMIT = "its Job's backoffLimitPerIndex would be exceeded"
     FAILURE_POLICY = "its Job's podFailurePolicy would fail it"
+    OUR_MISTAKE = "its owner would count it as failed, and could not be suspended instead"
     COUNTS_AS_FAILED = "its operator takes a running pod that is removed for a failed one"
     DELETED = "its owner is being deleted"
     SUSPENDED = "its owner is suspended"

@@ -4,13 +4,17 @@ Why: a gate cannot be put back and an affinity cannot be made wider; a pod that 
 for ever. Another in its place has the gate again and is let in elsewhere. Rules:
 
 - When: all listed nodes are gone for `GONE_GRACE_S`, or the pod finds no place on them for the repin timeout
-  (`scoring.stranded`). A place that lasted less than `_KEPT_S` does not begin the time anew. Never in the quiet time
-  after start or new lists (S11).
+  (`scoring.stranded`); sooner where filters that we do not model refuse them and there is room elsewhere. A place that
+  lasted less than `_KEPT_S` does not begin the time anew. Never in the quiet time after start or new lists (S11).
 - Who: pods whose controller recreates them within its failure budget (`owners`); bare pods and all others get an Event.
   Where one of a gang that never started must stay, all stay: removing the others would cost their owner failures for a
   gang that still cannot start.
-- How: pods and owners are read afresh; whatever looks different ends the attempt. One gang at a time, one pod after the
-  other, by the Eviction API with uid and resourceVersion.
+- How: a gang that never started is suspended and resumed where its owner would count removed pods as failed: that costs
+  it nothing (`restarts`). Else pods and owners are read afresh; whatever looks different ends the attempt. One gang at
+  a time, one pod after the other, by the Eviction API with uid and resourceVersion. What it costs the owner is taken
+  from its failure budget where nodes went or filled up; where we had named nodes that refuse the pod it must cost
+  nothing (docs/safety.md S27).
+- Afterwards no nodes are named for the gang any more, only its zone.
 """
 
 import asyncio
@@ -34,6 +38,8 @@ from extender.controller.owners import (
     uid_of,
 )
 from extender.controller.quiet import Quiet
+from extender.controller.restarts import Outcome, Restarts
+from extender.controller.suspensions import can_suspend
 from extender.convert import pod_from_json
 from extender.decision_log import Decision, DecisionLog
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
@@ -50,8 +56,15 @@ GONE_GRACE_S = 5.0
 _KEPT_S = 30.0
 _AGAIN_S = 5.0
 """After an attempt that something unexpected ended."""
+_REFUSED_S = 10.0
+"""What kube-scheduler refuses for this long it does not refuse for a moment's lag."""
 _REFUSED_AGAIN_S = 60.0
 """After an owner's budget said no: it costs a read of pods and owner each time."""
+
+_MOST_TRIES = 2
+"""Attempts in a row to suspend an owner, before its pods are removed one by one if it can afford that."""
+_BY_SUSPENDING = frozenset({Refusal.BACKOFF_LIMIT, Refusal.INDEX_LIMIT, Refusal.FAILURE_POLICY})
+"""Why an owner cannot afford removals, though to be suspended would cost it nothing."""
 
 Stranded = Callable[[], Mapping[GangKey, Mapping[PodUid, Loss]]]
 
@@ -98,6 +111,7 @@ class Repins:
         notes: NoteReader,
         quiet: Quiet,
         tell: Tell,
+        removed: Callable[[GangKey], None],
         timeout_s: float,
     ) -> None:
         self._cache = cache
@@ -110,7 +124,13 @@ class Repins:
         self._notes = notes
         self._quiet = quiet
         self._tell = tell
+        self._removed = removed
+        """Told of each gang whose pods are removed: nodes are not to be named for it again"""
         self._timeout_s = timeout_s
+        self.restarts: Restarts | None = None
+        """Suspends and resumes owners; set when it is made"""
+        self._tries: dict[GangKey, tuple[int, str]] = {}
+        """gang → attempts to suspend its owners that failed, and why the last one did"""
         self._waits: dict[PodUid, _Wait] = {}
         self._not_before_s: dict[GangKey, float] = {}
         """gang → when to try again after an attempt"""
@@ -122,12 +142,13 @@ class Repins:
         now_s = self._clock.monotonic_s()
         self._note(found, now_s)
         self._not_before_s = {key: at_s for key, at_s in self._not_before_s.items() if at_s > now_s}
+        self._tries = {key: tried for key, tried in self._tries.items() if key in found}
         if self._task is not None or not self._quiet.over:
             return
         due = {
             key: [uid for uid, loss in losses.items() if self._is_due(uid, loss, now_s)]
             for key, losses in found.items()
-            if key not in self._not_before_s
+            if key not in self._not_before_s and (self.restarts is None or key not in self.restarts.under_way)
         }
         order = sorted((min(self._waits[uid].since_s for uid in uids), key) for key, uids in due.items() if uids)
         if order:
@@ -139,6 +160,7 @@ class Repins:
         """Know nothing, as after a restart; an attempt under way comes to its end."""
         self._waits.clear()
         self._not_before_s.clear()
+        self._tries.clear()
 
     def _note(self, found: Mapping[GangKey, Mapping[PodUid, Loss]], now_s: float) -> None:
         losses = {uid: loss for one in found.values() for uid, loss in one.items()}
@@ -159,7 +181,7 @@ class Repins:
         wait = self._waits[uid]
         if loss is Loss.GONE and wait.gone_since_s is not None and now_s - wait.gone_since_s >= GONE_GRACE_S:
             return True
-        return now_s - wait.since_s >= self._timeout_s
+        return now_s - wait.since_s >= (self._timeout_s if loss is not Loss.REFUSED else _REFUSED_S)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._task = None
@@ -177,11 +199,17 @@ class Repins:
             by_owner: dict[OwnerRef | None, list[_Read]] = {}
             for read in reads:
                 by_owner.setdefault(controller_of(read.raw), []).append(read)
-            removable: list[tuple[_Read, OwnerRef]] = []
+            verdicts: dict[OwnerRef | None, Allowed | NotAllowed] = {}
             for owner, theirs in by_owner.items():
                 verdict = await self._verdict(owner, theirs)
                 if verdict is None:
                     return
+                verdicts[owner] = verdict
+            if self._suspend(key, verdicts):
+                return
+            removable: list[tuple[_Read, OwnerRef]] = []
+            for owner, theirs in by_owner.items():
+                verdict = self._unless_our_mistake(key, verdicts[owner], theirs)
                 if isinstance(verdict, NotAllowed):
                     again_s = _REFUSED_AGAIN_S
                     self._refuse(key, theirs, verdict)
@@ -230,6 +258,37 @@ class Repins:
         except (ApiError, ApiUnavailableError, ValueError):
             return None
 
+    def _suspend(self, key: GangKey, verdicts: Mapping[OwnerRef | None, Allowed | NotAllowed]) -> bool:
+        """Begin to suspend the gang's owners, if removals would cost them failures and this may spare them that."""
+        tries, _ = self._tries.get(key, (0, ""))
+        costs = any(
+            verdict.reason in _BY_SUSPENDING if isinstance(verdict, NotAllowed) else verdict.cost > 0
+            for verdict in verdicts.values()
+        )
+        able = all(owner is not None and can_suspend(owner) for owner in verdicts)
+        if self.restarts is None or not costs or not able or tries >= _MOST_TRIES or self._has_started(key):
+            return False
+        self.restarts.leave(key, why="no node that its pods were admitted to takes them", ended=self._suspended)
+        return True
+
+    def _suspended(self, key: GangKey, outcome: Outcome) -> None:
+        """The gang's owners are suspended and resumed, or they cannot be."""
+        if outcome.done:
+            self._removed(key)
+            self._log.log_decision(Decision("repin", gang=key), now_s=self._clock.monotonic_s())
+            return
+        tries, _ = self._tries.get(key, (0, ""))
+        self._tries[key] = (tries + 1 if not outcome.final else _MOST_TRIES, outcome.why_not)
+
+    def _unless_our_mistake(
+        self, key: GangKey, verdict: Allowed | NotAllowed, reads: Sequence[_Read]
+    ) -> Allowed | NotAllowed:
+        """The verdict; where we named nodes that refuse the pods, their owner is not to pay for it."""
+        if not isinstance(verdict, Allowed) or not verdict.cost or all(one.loss is not Loss.REFUSED for one in reads):
+            return verdict
+        _, why = self._tries.get(key, (0, ""))
+        return NotAllowed(Refusal.OUR_MISTAKE, why)
+
     def _refuse(self, key: GangKey, reads: Sequence[_Read], verdict: NotAllowed) -> None:
         """Say of each pod why it stays, unless its owner is over anyway."""
         now_s = self._clock.monotonic_s()
@@ -263,10 +322,12 @@ class Repins:
                 self._log.log_decision(refused, now_s=self._clock.monotonic_s())
                 return
             self._telemetry.evicted("repin")
+            self._removed(key)
             self._log.log_decision(Decision("repin", pod.key, key), now_s=self._clock.monotonic_s())
 
 
 _LOST: Mapping[Loss, str] = {
     Loss.GONE: "All nodes that the pod was admitted to are gone",
     Loss.FULL: "No node that the pod was admitted to has had a place for it for too long",
+    Loss.REFUSED: "kube-scheduler's other filters refuse the pod all nodes that it was admitted to",
 }

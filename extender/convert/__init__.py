@@ -6,6 +6,7 @@ functions, ValueError with the field's name for what cannot be read, everything 
 
 from extender.convert.admission import admission_patch, narrowed_terms
 from extender.convert.constraints import pinned_node, unmodelled_constraints
+from extender.convert.devices import device_class_from_json
 from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL, node_from_json
 from extender.convert.podgroups import pod_group_from_json, seen_pod_group_from_json
 from extender.convert.pods import NUDGE_ANNOTATION, pod_from_json
@@ -15,6 +16,7 @@ __all__ = [
     "NUDGE_ANNOTATION",
     "ZONE_LABEL",
     "admission_patch",
+    "device_class_from_json",
     "narrowed_terms",
     "node_from_json",
     "pinned_node",

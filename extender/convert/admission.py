@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from extender.notes import Bearer, NoteKind, Notes
-from scoring.admit import HOSTNAME_LABEL, Listing
+from scoring.admit import Listing
+from scoring.feasible import HOSTNAME_LABEL
 from scoring.ids import NO_ZONE, NodeName
 from scoring.model import GATE, NodeSelectorTerm, Pod, Requirement
 

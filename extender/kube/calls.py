@@ -53,6 +53,7 @@ class Resource:
 PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes", namespaced=False)
 POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
+DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 SECRETS = Resource("", "v1", "secrets")
@@ -135,7 +136,7 @@ NOTE_KEYS_UPDATE = Call("update", SECRETS)
 TOKEN_REVIEW = Call("create", Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False))
 ACCESS_REVIEW = Call("create", Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False))
 
-READ = (PODS, NODES, POD_GROUPS)
+READ = (PODS, NODES, POD_GROUPS, DEVICE_CLASSES)
 """Collections that may be listed and watched."""
 
 RESTARTS: tuple[Call, ...] = (

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from scoring.ids import GangKey, NodeName
+from scoring.ids import GangKey, NodeName, ResourceName
 from scoring.model import Gang, HostPort, MemberClass, Node
 from scoring.network import Ints, NetworkMatrix
 from scoring.snapshot import Claim, Commitment, NodeTable, Snapshot
@@ -46,6 +46,7 @@ class Change:
     backing_off_until_s: Mapping[GangKey, float] | None
     claims: tuple[Claim, ...] | None
     network: NetworkMatrix | None
+    uncounted: frozenset[ResourceName] | None = None
 
 
 NOTHING = Snapshot(0, NodeTable.of((), version=0), np.zeros((0, 0), np.int64))
@@ -73,19 +74,21 @@ def between(before: Snapshot, after: Snapshot) -> Change:
         backing_off_until_s=_if_other(before.backing_off_until_s, after.backing_off_until_s),
         claims=_values(before.claims, after.claims),
         network=after.network if after.network is not before.network else None,
+        uncounted=after.table.uncounted if after.table.uncounted != before.table.uncounted else None,
     )
 
 
 def applied(before: Snapshot, change: Change) -> Snapshot:
     """The next snapshot. ValueError when the change does not belong to `before`."""
     table = before.table
-    if change.nodes or change.nodes_gone or change.table_version != table.version:
+    if change.nodes or change.nodes_gone or change.table_version != table.version or change.uncounted is not None:
         named = {node.name: node for node in before.table.nodes}
         for name in change.nodes_gone:
             if named.pop(name, None) is None:
                 raise ValueError(f"node {name} leaves, and was not there")
         named.update((node.name, node) for node in change.nodes)
-        table = NodeTable.of(named.values(), version=change.table_version)
+        uncounted = table.uncounted if change.uncounted is None else change.uncounted
+        table = NodeTable.of(named.values(), version=change.table_version, uncounted=uncounted)
     gangs = dict(before.gangs)
     for key in change.gangs_gone:
         if gangs.pop(key, None) is None:

@@ -20,6 +20,7 @@ from extender.ports import Clock
 from extender.service.lapses import Lapses
 from extender.service.planning import Planner
 from scoring.admit import Lister, Listing
+from scoring.alternatives import Alternatives
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, MemberClass, Pod
 from scoring.plan import Admission, Plan
@@ -32,6 +33,9 @@ RESEND_S = 5.0
 """A patch whose effect the watch does not show after this long is sent again."""
 BELIEVE_S = 1.0
 """kube-scheduler's word that an admitted pod fits none of its nodes counts when it stands for this long."""
+
+BY_ZONE_S = 3600.0
+"""After its pods had to be removed once, a gang is not bound to nodes by name for this long."""
 
 
 @dataclass(slots=True)
@@ -78,10 +82,14 @@ class Admissions:
         self._limits = limits
         self._tell = tell
         self._open: dict[GangKey, _Open] = {}
+        self._by_zone: dict[GangKey, float] = {}
+        """gang whose pods were removed because the nodes named for them would not do → until when none are named"""
         self._sent: dict[PodUid, float] = {}
         """pod whose gate was removed → when; until the watch shows it"""
         self._stuck: dict[PodUid, float] = {}
         """admitted pod that kube-scheduler calls unschedulable → since when"""
+        self._doubted: set[GangKey] = set()
+        """Gangs that lost places so: let in no more, they may be planned there again while that still stands"""
         self._refusals: dict[GangKey, tuple[Gang, str]] = {}
         """gang → as it was when the API server refused its patch for good, and what it said"""
         self._gated: dict[GangKey, tuple[Gang, tuple[PodUid, ...]]] = {}
@@ -92,6 +100,10 @@ class Admissions:
     def open(self) -> frozenset[GangKey]:
         """Gangs that are being let in now."""
         return frozenset(self._open)
+
+    def name_no_nodes(self, gang: GangKey) -> None:
+        """Nodes were named for the gang, and they would not do: for an hour the zone alone is (docs/safety.md S27)."""
+        self._by_zone[gang] = self._clock.monotonic_s() + BY_ZONE_S
 
     def refusal(self, gang: GangKey) -> str | None:
         """What the API server said when it refused for good to let the gang in; `None`: it did not."""
@@ -122,7 +134,7 @@ class Admissions:
 
     def forget(self) -> None:
         """Let go of all that was promised: others decide now, or `recover` finds it again."""
-        for book in (self._open, self._sent, self._stuck, self._refusals, self._gated):
+        for book in (self._open, self._sent, self._stuck, self._doubted, self._refusals, self._gated):
             book.clear()
         for key in list(self._cache.snapshot().commitments):
             self._cache.clear_commitment(key)
@@ -203,9 +215,15 @@ class Admissions:
                 self._lapse(gang)
             elif any(pod.obstacle for pod in gang.pending) and self._is_incomplete(key):
                 self._close(key)  # it lapses at once and need not back off: the plan has no place for it until then
+        plan = self._planner.current
+        for key in sorted({*self._open, *self._doubted}):
+            gang = self._cache.gang(key)
+            if gang is None or not gang.pending:
+                self._doubted.discard(key)
             else:
-                self._drop_refused_places(gang, at_bind, now_s)
+                self._drop_refused_places(gang, plan, at_bind, now_s)
         self._sent = {uid: since_s for uid, since_s in self._sent.items() if now_s - since_s < RESEND_S}
+        self._by_zone = {key: until_s for key, until_s in self._by_zone.items() if until_s > now_s}
         self._stuck = {uid: since_s for uid, since_s in self._stuck.items() if self._is_stuck(uid)}
         self._gated = {key: known for key, known in self._gated.items() if self._cache.gang(key) is not None}
         for key, (gang, _) in list(self._refusals.items()):
@@ -253,7 +271,8 @@ class Admissions:
             admission = self._admission(gang)
             if admission is None:
                 return None
-            for one, listing in self._lists().listings(gang, admission).items():
+            named = gang.key not in self._by_zone
+            for one, listing in self._lists().listings(gang, admission, may_name=named).items():
                 terms = narrowed_terms(one.constraints.affinity, listing, zone_label=policy.zone_label)
                 lists[one] = (listing, msgspec.Raw(msgspec.json.encode(terms)) if terms else msgspec.Raw(b""))
             known = lists.get(member_class)
@@ -284,17 +303,32 @@ class Admissions:
         waiting = self._planner.current.waiting.get(key)
         return waiting is not None and waiting.reason is Reason.INCOMPLETE
 
-    def _drop_refused_places(self, gang: Gang, at_bind: frozenset[PodUid], now_s: float) -> None:
-        """Other filters may refuse all listed nodes before kube-scheduler asks us (S6): believed after a while."""
+    def _drop_refused_places(self, gang: Gang, plan: Plan, at_bind: frozenset[PodUid], now_s: float) -> None:
+        """Other filters may refuse all nodes of the pod before kube-scheduler asks us (S6): believed after a while.
+
+        All of them, not the planned one alone: where the admission named nodes another look at each would take as long
+        again, and the pod's successor is not to be sent to any of them (docs/safety.md S27).
+        """
         for pod in gang.pending:
-            node = self._cache.committed_node(gang.key, pod.uid)
-            if not pod.unschedulable or node is None or pod.uid in at_bind:
+            if not pod.unschedulable or pod.obstacle or pod.uid in at_bind:
+                continue  # an obstacle is no node's refusal: it keeps the pod from all alike
+            node = self._cache.committed_node(gang.key, pod.uid) or plan.node_of.get(pod.uid)
+            if node is None:
                 continue
             if now_s - self._stuck.setdefault(pod.uid, now_s) >= BELIEVE_S:
                 del self._stuck[pod.uid]
-                self._cache.exclude(pod.member_class, node, self._clock.now_s() + self._limits.exclusion_ttl_s)
+                self._doubted.add(gang.key)
+                until_s = self._clock.now_s() + self._limits.exclusion_ttl_s
+                for refused in (node, *self._beside().of(gang, pod, ()).absent):
+                    self._cache.exclude(pod.member_class, refused, until_s, by=gang.key)
                 left = {uid: where for uid, where in self._assigned(gang.key).items() if uid != pod.uid}
-                self._cache.set_commitment(gang.key, left)
+                self._cache.set_commitment(gang.key, left)  # without the pod it may be nothing
+
+    def _beside(self) -> Alternatives:
+        """What there is beside the plan and what is committed now."""
+        return Alternatives(
+            self._cache.snapshot(), self._planner.current, self._planner.policy, memo=self._planner.memo
+        )
 
     def _is_stuck(self, uid: PodUid) -> bool:
         pod = self._cache.pod(uid)

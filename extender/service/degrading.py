@@ -130,7 +130,7 @@ class Degrading:
             request = table.vector(member_class.requests)
             if request is None:
                 return False
-            excluded = snapshot.exclusions.get(member_class, frozenset())
+            excluded = snapshot.excluded(member_class)
             counts = np.where(allowed_nodes(table, member_class.constraints)[rows], fit_counts(free, request), 0)
             able = [(table.names[row], count) for row, count in zip(rows, counts, strict=True) if count]
             left = wanted

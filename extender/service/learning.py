@@ -3,8 +3,10 @@
 Why: volumes, topology spread, inter-pod affinity and any other plugin are not modelled; but the planned node's absence
 from a request says that one of them refused it. Rules: only calls of kube-scheduler count (not of people), only for
 pending pods without nominatedNodeName (such calls carry a single node), only where kube-scheduler looks at all nodes;
-two refusals at least a second and at most a few minutes apart are believed, and forgotten after `exclusion_ttl_s` or
-when the node changes (the cache's work): one refusal may be a moment's lag between its view and ours.
+two refusals at least a second and at most a few minutes apart are believed, and forgotten after `exclusion_ttl_s`, when
+the node changes, or when kube-scheduler asks about the node for the same gang again (the cache's work): one refusal may
+be a moment's lag between its view and ours. What one pod learns holds for its like, whatever nodes an admission has
+named for it, and so for the pod that its owner makes in its place (docs/safety.md S27).
 """
 
 from collections import OrderedDict
@@ -22,7 +24,7 @@ _REMEMBERED_MAX = 10_000
 class Learning:
     """First refusals that wait for their second."""
 
-    def __init__(self, exclude: Callable[[MemberClass, NodeName], None], *, sees_all_nodes: bool) -> None:
+    def __init__(self, exclude: Callable[[Pod, NodeName], None], *, sees_all_nodes: bool) -> None:
         self._exclude = exclude
         self._sees_all_nodes = sees_all_nodes
         self._first: OrderedDict[tuple[MemberClass, NodeName], float] = OrderedDict()
@@ -36,7 +38,7 @@ class Learning:
         """
         if not self._sees_all_nodes or pod.nominated_node is not None or not asked:
             return False
-        key = (pod.member_class, planned)
+        key = (pod.member_class.anywhere, planned)
         first_s = self._first.get(key)
         if first_s is None or now_s - first_s > TOGETHER_S:
             self._first[key] = now_s
@@ -48,5 +50,5 @@ class Learning:
             return False
         del self._first[key]
         for node in {planned, *absent}:
-            self._exclude(pod.member_class, node)
+            self._exclude(pod, node)
         return True

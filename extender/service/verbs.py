@@ -39,7 +39,9 @@ from scoring.snapshot import NodeTable, Snapshot
 
 _SCORES_KEPT = 64
 _OF_THE_MOMENT = frozenset({Reason.UNKNOWN_POD, Reason.NOT_PLANNED})
-_ENDED_BY_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.IMPOSSIBLE, Reason.SURPLUS})
+_ENDED_BY_ROOM = frozenset(
+    {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.DEVICES, Reason.IMPOSSIBLE, Reason.SURPLUS}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +214,7 @@ class Verbs:
         now_s = self._clock.monotonic_s()
         if not args.debug:
             self._binds.asked(gang.key)
+            self._cache.passed(pod, asked)
         node = self._cache.committed_node(gang.key, pod.uid)
         plan = self._planner.plan_for(gang) if node is None else self._planner.current
         node = node or plan.node_of.get(pod.uid)
@@ -333,7 +336,8 @@ def _with_nodes(snapshot: Snapshot, args: FilterArgs, *, zone_label: str) -> Sna
         ]
     except ValueError as error:
         raise BadRequestError(str(error)) from error
-    table = NodeTable.of([*snapshot.table.nodes, *more], version=-1 - snapshot.table.version)
+    known = snapshot.table
+    table = NodeTable.of([*known.nodes, *more], version=-1 - known.version, uncounted=known.uncounted)
     used = np.zeros_like(table.allocatable)
     columns = [table.axis.index(name) for name in snapshot.table.axis]
     for row, name in enumerate(snapshot.table.names):

@@ -101,4 +101,6 @@ def notes_of(
     return tuple(notes)
 
 
-_WANTS_NODES = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT})
+_WANTS_NODES = frozenset(
+    {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT}
+)

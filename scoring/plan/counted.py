@@ -16,7 +16,7 @@ from scoring.ids import NO_ZONE, ZoneName
 from scoring.network import Ints
 from scoring.plan.ask import Ask
 from scoring.plan.columns import COUNTABLE, MOST_CLASSES, NOBODY, NOT_COUNTED, OTHERWISE, UNKNOWN
-from scoring.plan.place import possible
+from scoring.plan.place import asks_devices, possible
 from scoring.plan.refusals import countable
 from scoring.plan.run import Run, When
 from scoring.plan.zones import kind_of
@@ -84,6 +84,8 @@ class Counted:
         rows = self._rows(some, When.NOW)
         counts, allowed = lines.counts[some, : rows.shape[1]], self._zones(lines.zone_set[some])
         counted = (lines.state[some] == COUNTABLE) & (rows != NOT_COUNTED).all(axis=1)
+        if run.fits.any_refused(When.NOW):  # whether that is all that is in the way is not for counting to say
+            counted &= ~self._refused(lines.numbers[some, : rows.shape[1]]).any(axis=1)
         taken = run.taken.zones_taken()
         short, was_short = np.zeros(allowed.shape, np.bool_), np.zeros(allowed.shape, np.bool_)
         held = np.zeros(allowed.shape, np.int64)
@@ -125,7 +127,7 @@ class Counted:
         memo, lines = self._run.memo, self.columns
         ask = lines.asks[place]
         lines.keys[place], lines.state[place] = ask.gang.key, OTHERWISE
-        if not countable(ask) or len(ask.need) > MOST_CLASSES:
+        if not countable(ask) or len(ask.need) > MOST_CLASSES or asks_devices(self._run, ask):
             return
         lines.state[place] = COUNTABLE
         lines.zone_set[place] = lines.set_number(ask.options.zones)
@@ -144,10 +146,9 @@ class Counted:
         width = there.shape[1]
         rows = lines.rows_on(board, empty=when is When.EMPTY)[some, :width]
         numbers, filters = lines.numbers[some, :width], lines.filters[some, :width]
-        excluded = fits.excluded(when)
         common = there
-        if excluded:
-            common = there & np.array([[one not in excluded for one in each] for each in numbers.tolist()], np.bool_)
+        if fits.any_refused(when):
+            common = there & ~self._refused(numbers)
         wanted = np.zeros(rows.shape, np.int64)
         for key in set(filters[common].tolist()):
             alike = common & (filters == key)
@@ -161,6 +162,11 @@ class Counted:
             found = fits.rows(classes, numbers[new].tolist(), filters[new].tolist(), when=when)
             rows[new] = [NOT_COUNTED if row is None else row for row in found]
         return rows
+
+    def _refused(self, numbers: Ints) -> Bools:
+        """Which of the classes some node has refused."""
+        refused = self._run.fits.refused(numbers.ravel().tolist(), When.NOW)
+        return np.array(refused, np.bool_).reshape(numbers.shape)
 
     def _learn_could(self, some: slice, refused: Bools, allowed: Bools) -> None:
         """Find out which of the refused would fit one of its zones if no pod ran, where that is not known yet."""

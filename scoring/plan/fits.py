@@ -3,7 +3,7 @@
 Rule: counting is without regard to the wish's other classes, so too few is a sure "no" and enough is a "perhaps".
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,8 +57,8 @@ class Fits:
         self._allowed: dict[int, NDArray[np.bool_]] = {}
         """The same whoever refused"""
         memo = ground.memo
-        self._excluded = frozenset([memo.number(refused) for refused in ground.snapshot.exclusions])
-        """Numbers of classes that nodes refused"""
+        self._refused = frozenset([memo.number(refused) for refused in ground.snapshot.exclusions])
+        """Numbers of classes, without their node affinity, that nodes refused"""
         self._places = Places(ground.layout, ground.table.axis, ground.table.names, ground.zones, ground.zone_number)
 
     def mask(self, member_class: MemberClass, when: When = When.NOW) -> NDArray[np.bool_]:
@@ -80,7 +80,7 @@ class Fits:
         """`mask` without nodes that refused the class, or whose ports it wants are taken."""
         ground, constraints = self._ground, member_class.constraints
         index = ground.table.index
-        refused = [index[node] for node in ground.snapshot.exclusions.get(member_class, ()) if node in index]
+        refused = [index[node] for node in ground.snapshot.excluded(member_class) if node in index]
         if constraints.host_ports:
             refused.extend(self._rows_with_conflict(constraints.host_ports, when))
         if refused:
@@ -116,21 +116,21 @@ class Fits:
         self, classes: Sequence[MemberClass], numbers: Sequence[int], filters: Sequence[int], *, when: When
     ) -> list[int | None]:
         """`row` of many classes; at hand are the memo's numbers of these and of their filters."""
-        excluded = self.excluded(when)
+        refused = self.refused(numbers, when)
         shown = {}
-        for member_class, number, key in zip(classes, numbers, filters, strict=True):
-            if key not in shown and number not in excluded:
+        for member_class, key, one in zip(classes, filters, refused, strict=True):
+            if key not in shown and not one:
                 shown[key] = self.filter(key, member_class, when)
         found = self.shown(when).rows(numbers, [shown.get(key, -1) for key in filters])
         for place, row in enumerate(found):
-            if row is None or numbers[place] in excluded:
+            if row is None or refused[place]:
                 found[place] = self.row(classes[place], when)
         return found
 
     def filter(self, key: int, member_class: MemberClass, when: When) -> int:
         """The board's number, in this run, of the filter `key` (the memo's number); `member_class` is one that has it.
 
-        Not for classes that are `excluded` somewhere.
+        Not for classes that are `refused` somewhere.
         """
         known = self._allowed if when is When.EMPTY else self._filters
         mask = known.get(key)
@@ -138,9 +138,16 @@ class Fits:
             mask = known[key] = self.mask(member_class, when)
         return self.shown(when).put(key, mask)
 
-    def excluded(self, when: When) -> frozenset[int]:
-        """Numbers of classes that nodes have refused."""
-        return frozenset() if when is When.EMPTY else self._excluded
+    def any_refused(self, when: When) -> bool:
+        """Whether nodes have refused any class."""
+        return when is not When.EMPTY and bool(self._refused)
+
+    def refused(self, numbers: Sequence[int], when: When) -> list[bool]:
+        """Which of these classes some node has refused; at hand are the memo's numbers of them."""
+        if not self.any_refused(when):
+            return [False] * len(numbers)
+        narrowed = self._ground.memo.narrowed
+        return [narrowed.get(one, one) in self._refused for one in numbers]
 
     def shown(self, when: When) -> Board:
         """The board of the room of now, or, for `EMPTY`, of all that the nodes have."""
@@ -208,6 +215,19 @@ class Fits:
         made = ZoneFits(self._taken.room, request, self.mask(member_class), ground.zone_number, len(ground.zones))
         self._fits_of[number] = made
         return made
+
+    def zones_for(self, classes: Iterable[tuple[MemberClass, int]], *, refusals: bool = True) -> NDArray[np.bool_]:
+        """Zones (zones,) with room now for each class, whatever the others take; or if no node had refused any."""
+        zones = len(self._ground.zones)
+        able = np.ones(zones, np.bool_)
+        for member_class, count in classes:
+            request = self._ground.vector(member_class)
+            if request is None:
+                return np.zeros(zones, np.bool_)
+            mask = self.mask(member_class, When.NOW if refusals else When.EMPTY)
+            fits = np.where(mask, self._taken.room.counts(request), 0)
+            able &= np.bincount(self._ground.zone_number, weights=fits, minlength=zones) >= count
+        return able
 
     def zone_rooms(self, wish: Wish, when: When = When.NOW) -> Ints:
         """By how much each zone could hold the wish: its size plus the smallest surplus over the classes; (zones,).

@@ -50,6 +50,7 @@ def _keep_numbers(memo: Memo, used: set[int]) -> Iterator[None]:
             yield
     memo.number_of_object = {at: known for at, known in memo.number_of_object.items() if known[1] in used}
     memo.filters = {number: one for number, one in memo.filters.items() if number in used}
+    memo.narrowed = {number: wide for number, wide in memo.narrowed.items() if number in used}
     yield
     memo.vectors = {key: vector for key, vector in memo.vectors.items() if isinstance(key, tuple) and key[1] in used}
     yield

@@ -29,7 +29,7 @@ class Ground:
         self.table = snapshot.table
         self.layout = memo.layout(snapshot.table)
         """Stands for the nodes and their zones in memo keys."""
-        self.axis = memo.axis_number(snapshot.table.axis)
+        self.axis = memo.axis_number((snapshot.table.axis, snapshot.table.uncounted))
         """Stands for the resources that there are columns for."""
         self.zones: tuple[ZoneName, ...] = tuple(self.table.zones)
         self.number_of = {zone: number for number, zone in enumerate(self.zones)}

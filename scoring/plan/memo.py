@@ -97,6 +97,8 @@ class Memo:
     """member class → a number that stands for it in keys"""
     number_of_object: dict[int, tuple[MemberClass, int]] = field(default_factory=dict)
     """id(member class) → (the object, kept alive; its number): saves hashing the same object again"""
+    narrowed: dict[int, int] = field(default_factory=dict)
+    """number of a class with required node affinity → number of the class without it"""
     asked_for: set[int] | None = None
     """Numbers of classes given out since somebody began to forget them (`scoring.plan.forgetting`); else `None`"""
     filters: dict[int, int] = field(default_factory=dict)
@@ -220,19 +222,26 @@ class Memo:
         """A number that equal classes share and different ones do not."""
         known = self.number_of_object.get(id(member_class))
         if known is not None and known[0] is member_class:
-            if self.asked_for is not None:
-                self.asked_for.add(known[1])
+            self._asked_for(known[1])
             return known[1]
         if len(self.numbers) >= _CLASSES or len(self.number_of_object) >= _CLASSES:
             self.numbers.clear()
             self.number_of_object.clear()
+            self.narrowed.clear()
             self.columns = Columns.none()  # whose lines have the old ones
         number = self.numbers.setdefault(member_class, self.next_number)
         self.next_number = max(self.next_number, number + 1)
         self.number_of_object[id(member_class)] = (member_class, number)
+        if member_class.constraints.affinity is not None and number not in self.narrowed:
+            self.narrowed[number] = self.number(member_class.anywhere)
+        self._asked_for(number)
+        return number
+
+    def _asked_for(self, number: int) -> None:
+        """Note what is asked for, if somebody wants to know."""
         if self.asked_for is not None:
             self.asked_for.add(number)
-        return number
+            self.asked_for.add(self.narrowed.get(number, number))
 
     def filter_number(self, member_class: MemberClass) -> int:
         """A number that classes with equal constraints share and others do not."""

@@ -118,8 +118,9 @@ def _spread_or_wait(
     """Step 5, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
     wish, allowed = kind.wish, kind.allowed
     preferred = ask.options.zone_policy is ZonePolicy.PREFERRED
+    devices = asks_devices(run, ask)
     if not possible(run, ask, kind):
-        return impossible(wish.size)
+        return Refused(Reason.DEVICES, _NOT_COUNTED) if devices else impossible(wish.size)
     waited_s = now_s - max(waiting_since_s(ask.gang) or 0.0, ask.gang.created_s)
     if preferred and waited_s < run.policy.spill_wait_s and not ask.siblings:
         left_s = run.policy.spill_wait_s - waited_s
@@ -128,10 +129,24 @@ def _spread_or_wait(
         placed = yield from spread(run, ask, wish, allowed)
         if placed is not None:
             return placed
+    if run.fits.any_refused(When.NOW) and run.fits.zones_for(wish.classes, refusals=False)[kind.columns].any():
+        return Refused(Reason.DEVICES, _NOT_COUNTED) if devices else Refused(Reason.FILTERED, _FILTERED)
     held = run.zone_members(wish)[kind.columns] if rooms is None else np.minimum(rooms, wish.size)
     best = len(allowed) - 1 - int(held[::-1].argmax())  # the last by name among equals
     reason = Reason.BEHIND if _was_there(run, kind, together=preferred) else Reason.NO_ROOM
     return no_room(reason, allowed[best], int(held[best]), wish.size)
+
+
+def asks_devices(run: Run, ask: Ask) -> bool:
+    """Whether the gang asks for devices that no allocatable tells of, or may tell of only some: a claim, a resource."""
+    return any(
+        run.table.asks_uncounted(member_class.requests) or any("resourceClaims" in pod.unmodelled for pod in pods)
+        for member_class, pods in ask.need
+    )
+
+
+_NOT_COUNTED = "kube-scheduler counts them; its Event FailedScheduling says what it found"
+_FILTERED = "kube-scheduler's Event FailedScheduling says which filter"
 
 
 def impossible(size: int) -> Refused:

@@ -164,7 +164,7 @@ class Without:
         allowed = base.mask(_portless(member_class)).copy()
         allowed[self._held] = False
         index = base.table.index
-        refused = self._snapshot.exclusions.get(member_class, frozenset())
+        refused = self._snapshot.excluded(member_class)
         allowed[[index[name] for name in refused if name in index]] = False
         fits = np.where(allowed, fit_counts(self._free, request), 0)
         return _Kind(request, allowed, fits, int(fits.sum()))

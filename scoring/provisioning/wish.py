@@ -19,7 +19,9 @@ from scoring.snapshot import Snapshot
 
 MOST_KINDS: Final = 32
 """Kinds of pods in one request; the API takes no more."""
-WANTS_NODES: Final = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})
+WANTS_NODES: Final = frozenset(
+    {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE}
+)
 """Reasons that more nodes would take away"""
 
 

@@ -8,7 +8,7 @@ and is taken out again.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scoring.admit import HOSTNAME_LABEL
+from scoring.feasible import HOSTNAME_LABEL
 from scoring.ids import PodName, PodUid
 from scoring.model import Gang, NodeSelectorTerm, Phase, Pod, Role
 from scoring.scaling.job import ElasticJob

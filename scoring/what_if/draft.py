@@ -89,7 +89,7 @@ class Draft:
         before = self.base.snapshot
         table = before.table
         if self._nodes is not None:
-            table = NodeTable.of(self._nodes.values(), version=version)
+            table = NodeTable.of(self._nodes.values(), version=version, uncounted=table.uncounted)
         known = self.gangs.keys()
         snapshot = replace(
             before,

@@ -141,7 +141,7 @@ def mend(draft: Draft, change: OpenGates | MendGroup | ForgetRefusals, number: i
             draft.put_gang(replace(gang, problem=None, problem_detail="", own=True))
         case ForgetRefusals():
             for pod in gang.members:
-                draft.exclusions.pop(pod.member_class, None)
+                draft.exclusions.pop(pod.member_class.anywhere, None)
             draft.put_gang(replace(gang, members=tuple(replace(pod, obstacle="") for pod in gang.members)))
     return None
 

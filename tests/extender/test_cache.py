@@ -10,6 +10,7 @@ from extender.cache import ClusterCache
 from scoring.ids import GangKey, JobKey, NodeName, PodName, PodUid, ResourceName, gang_key
 from scoring.model import (
     GATE,
+    DeviceClass,
     GangSource,
     GroupRef,
     HostPort,
@@ -345,6 +346,52 @@ def test_exclusions_expire_and_are_forgotten_with_the_node() -> None:
     assert cache.snapshot().exclusions == {}
     assert cache.next_expiry_s() is None
     assert snapshot.exclusions == {small: frozenset({N1, N2}), large: frozenset({N1})}
+
+
+def test_what_nodes_refused_is_kept_without_the_terms_of_an_admission() -> None:
+    """The pod that comes in the place of an admitted one is of the same kind to them (S27)."""
+    listed = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),))
+    admitted, successor = pod("p", affinity=(listed,)).member_class, pod("p").member_class
+    cache = cluster()
+    cache.exclude(admitted, N1, 100.0)
+    snapshot = cache.snapshot()
+    assert snapshot.exclusions == {successor: frozenset({N1})}
+    assert snapshot.excluded(successor) == snapshot.excluded(admitted) == {N1}
+    assert snapshot.excluded(pod("p", cpu="4").member_class) == frozenset()
+
+
+def test_only_who_was_refused_can_show_that_a_node_passes() -> None:
+    """Another gang's labels may make the difference, and what we turned away from ourselves does not count (S7)."""
+    member, other = pod("p", gang="g"), pod("q", gang="h")
+    cache = cluster()
+    cache.exclude(member.member_class, N1, 100.0, by=gang_key("default", "g"))
+    cache.exclude(member.member_class, N2, 100.0)
+    assert not cache.passed(other, [N1, N2])
+    assert not cache.passed(member, [N2])
+    before = cache.version
+    assert cache.passed(member, [N1, N2])
+    assert cache.version > before
+    assert cache.snapshot().exclusions == {member.member_class: frozenset({N2})}
+    assert not cache.passed(member, [N1])
+
+
+def test_resources_that_device_classes_provide() -> None:
+    """They are in the node table as long as one of them provides them, and change what nodes can hold."""
+    cards, name = DeviceClass("cards", (ResourceName("example.com/card"),)), ResourceName("example.com/card")
+    cache = cluster()
+    table = cache.snapshot().table
+    assert table.vector(Resources.of({name: 1})) is None
+    cache.device_classes.upsert(cards)
+    provided = cache.snapshot().table
+    assert (provided.uncounted, provided.version > table.version) == ({name}, True)
+    assert provided.vector(Resources.of({name: 1})) is not None
+    cache.nodes.upsert(node("n9"))
+    assert cache.snapshot().table.uncounted == {name}
+    version = cache.version
+    cache.device_classes.upsert(cards)
+    assert cache.version == version
+    cache.device_classes.delete("cards")
+    assert cache.snapshot().table.uncounted == frozenset()
 
 
 def test_back_offs() -> None:

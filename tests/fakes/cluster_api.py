@@ -19,6 +19,7 @@ from bench.apistore import ApiStore, Object
 from extender.errors import ApiError, ConflictError
 from extender.kube.calls import (
     BUDGETS,
+    DEVICE_CLASSES,
     EVENTS,
     MADE,
     NODES,
@@ -38,7 +39,14 @@ from tests.fakes.key_store import KEY, FakeKeyStore
 
 _OWNERS = {kind: resource for (_, kind), resource in OWNERS.items()}
 _RESOURCES: dict[str, Resource] = {
-    **{"Pod": PODS, "Node": NODES, "PodGroup": POD_GROUPS, "Event": EVENTS, "PodDisruptionBudget": BUDGETS},
+    **{
+        "Pod": PODS,
+        "Node": NODES,
+        "PodGroup": POD_GROUPS,
+        "Event": EVENTS,
+        "DeviceClass": DEVICE_CLASSES,
+        "PodDisruptionBudget": BUDGETS,
+    },
     "ResourceQuota": QUOTAS,
     **_OWNERS,
 }
@@ -63,6 +71,7 @@ class FakeClusterApi:
     def __init__(self, *objects: Mapping[str, Any], store: ApiStore | None = None, bookmark_s: float = 60.0) -> None:
         self.store = store if store is not None else ApiStore()
         self.store.install(BUDGETS)
+        self.store.install(DEVICE_CLASSES)
         self.store.install(QUOTAS)
         self.bookmark_s = bookmark_s
         self.latency_s: dict[str, float] = {}

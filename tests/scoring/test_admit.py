@@ -82,6 +82,33 @@ def test_only_the_zone(case: str) -> None:
     assert listing.why_zone
 
 
+def test_only_the_zone_where_nodes_refused_such_pods() -> None:
+    """What closes some nodes and is not modelled may close others: kube-scheduler is to choose among all (S27)."""
+    asked = gated(2)
+    refused = {asked.members[0].member_class: frozenset({NodeName("n1")})}
+    [listing] = lists(snapshot([node(f"n{i}") for i in range(1, 5)], [asked], exclusions=refused))
+    assert (listing.zones, listing.nodes) == (("a",), ())
+    assert "left out" in listing.why_zone
+
+
+def test_only_the_zone_after_named_nodes_would_not_do() -> None:
+    """Once is enough: whoever removes pods for it says so (S27)."""
+    asked = gated(2)
+    state = snapshot([node(f"n{i}") for i in range(1, 5)], [asked])
+    made = plan(state, POLICY, now_s=0.0)
+    [listing] = Lister(state, made, POLICY).listings(asked, made.admitted[asked.key], may_name=False).values()
+    assert (listing.zones, listing.nodes, listing.hostnames) == (("a",), (), ())
+    assert listing.why_zone
+
+
+def test_only_the_zone_for_devices_that_cannot_be_counted() -> None:
+    """Which node has one is kube-scheduler's to say."""
+    asked = gang("g", 2, gpu=1, gates=(GATE,))
+    [listing] = lists(snapshot([node("n1"), node("n2")], [asked], uncounted=["nvidia.com/gpu"]))
+    assert (listing.zones, listing.nodes) == (("a",), ())
+    assert "devices" in listing.why_zone
+
+
 def test_pods_with_terms_of_their_own_are_narrowed_by_host_name() -> None:
     """The terms stay, so each gets the names of hosts; nodes without such a label are left out, or force the zone."""
     state = snapshot(

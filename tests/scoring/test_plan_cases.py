@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from scoring.ids import EndpointId, NodeName
-from scoring.model import Gang, HostPort, Node, Phase, Pod, Role
+from scoring.model import Gang, HostPort, Node, NodeSelectorTerm, Phase, Pod, Requirement, Role
 from scoring.network import METRICS, Measurement, Metric, NetworkMatrix
 from scoring.plan import Memo, Plan, plan
 from scoring.plan.run import Run
@@ -220,10 +220,49 @@ def test_no_room_by_competition_is_not_called_behind() -> None:
 
 
 def test_refusals_learned_do_not_make_a_gang_impossible() -> None:
-    """What nodes refused may pass (S7): the gang waits for room, with or without a memo of better times."""
+    """What nodes refused may pass (S7): the gang waits, with or without a memo of better times, and why is said.
+
+    That filters are in the way is the reason only where they alone are: not where there is no room either.
+    """
     wish = gang("g", 2)
     excluded = {wish.members[0].member_class: frozenset({NodeName("n0")})}
-    assert told(planned(row(2), wish, exclusions=excluded), "g")[0] is Reason.NO_ROOM
+    assert told(planned(row(2), wish, exclusions=excluded), "g")[0] is Reason.FILTERED
+    full = [pod("x", cpu="4", node="n1")]
+    assert told(planned(row(2), wish, exclusions=excluded, pods=full), "g")[0] is Reason.NO_ROOM
+
+
+def test_what_a_pod_learned_holds_for_its_successor_and_its_predecessor() -> None:
+    """The terms that an admission adds make no difference to filters that are not modelled (S27)."""
+    wish = gang("g", 2)
+    term = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n0",)),))
+    admitted = pod("p", affinity=(term,)).member_class
+    assert admitted != wish.members[0].member_class
+    assert admitted.anywhere == wish.members[0].member_class
+    excluded = {admitted: frozenset({NodeName("n0")})}
+    for memo in (Memo(), shared := Memo(), shared):
+        crowd = [gang(f"h{i}", 2, created_s=1.0) for i in range(20)]
+        made = plan(snapshot(row(2), [wish, *crowd], exclusions=excluded), POLICY, now_s=0.0, memo=memo)
+        assert {one.reason for one in made.waiting.values()} == {Reason.FILTERED}
+        assert not made.admitted
+
+
+def test_devices_that_cannot_be_counted() -> None:
+    """A resource that a DeviceClass provides is in no allocatable: kube-scheduler counts it, and we say so (S27)."""
+    wish = gang("g", 2, gpu=1)
+    assert told(planned(row(2), wish), "g")[0] is Reason.IMPOSSIBLE
+    served = ["nvidia.com/gpu"]
+    assert wish.key in planned(row(2), wish, uncounted=served).admitted
+    excluded = {wish.members[0].member_class: frozenset({NodeName("n0"), NodeName("n1")})}
+    assert told(planned(row(2), wish, uncounted=served, exclusions=excluded), "g")[0] is Reason.DEVICES
+    large = gang("g", 2, cpu="64", gpu=1)
+    assert told(planned([*row(2), node("n9", gpu=1)], large, uncounted=served), "g")[0] is Reason.DEVICES
+
+
+def test_claims_for_devices_are_waited_for() -> None:
+    """Pods with resourceClaims that every node refuses wait for devices, not for room."""
+    wish = gang("g", 1, unmodelled=("resourceClaims",))
+    excluded = {wish.members[0].member_class: frozenset({NodeName("n0")})}
+    assert told(planned(row(1), wish, exclusions=excluded), "g")[0] is Reason.DEVICES
 
 
 def test_host_ports_in_use_do_not_make_a_gang_impossible() -> None:

@@ -72,7 +72,7 @@ def test_a_refused_class_of_members_is_counted_by_itself() -> None:
     state = snapshot(NODES, [one, other])
     found = plan(replace(state, exclusions=kinds), Policy(), now_s=0.0, memo=memo)
     assert list(found.admitted) == [other.key]
-    assert found.waiting[one.key].reason is Reason.NO_ROOM
+    assert found.waiting[one.key].reason is Reason.FILTERED
     assert list(plan(state, Policy(), now_s=0.0, memo=memo).admitted) == [one.key, other.key]
 
 

@@ -67,7 +67,7 @@ def test_members_go_only_where_they_may(state: Snapshot, now_s: float, known: in
             on = state.table.nodes[state.table.index[at]]
             assert not members[uid].gates
             assert node_allows(on, constraints)
-            assert at not in state.exclusions.get(members[uid].member_class, ())
+            assert at not in state.excluded(members[uid].member_class)
             assert not ports_conflict(constraints.host_ports, ports[at])
             ports[at] += constraints.host_ports
             assert not zones or on.zone in zones.split(",") or runs_at or key in state.commitments

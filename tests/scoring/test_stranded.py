@@ -149,10 +149,29 @@ def test_committed_room_is_counted_once() -> None:
 
 
 def test_refusals_of_filters_that_we_do_not_model_count() -> None:
-    """Nodes that kube-scheduler refused for this kind of pod are no places for it (S7)."""
-    one = pinned("p", "n1", "n2")
+    """Nodes that kube-scheduler refused for this kind of pod are no places for it; nor for its successor (S7, S27).
+
+    So it is stranded by them only where its successor could go elsewhere, and must wait where it could not.
+    """
+    one = pinned("p", "n1", "n2", cpu="5")
     refused = {one.member_class: frozenset({NodeName("n1"), NodeName("n2")})}
-    assert losses(snapshot([N1, N2], [gang("g", members=[one])], exclusions=refused)) == {"p": "full"}
+    waits = gang("g", members=[one])
+    assert losses(snapshot([N1, N2, node("n3")], [waits], exclusions=refused)) == {"p": "refused"}
+    assert losses(snapshot([N1, N2, node("z1", zone="z")], [waits], exclusions=refused)) == {"p": "refused"}
+    assert losses(snapshot([N1, N2], [waits], exclusions=refused)) == {}
+    assert losses(snapshot([N1, N2, node("n3", cpu="4")], [waits], exclusions=refused)) == {}
+    own = replace(waits, options=(("zones", "a"),))
+    assert losses(snapshot([N1, N2, node("z1", zone="z")], [own], exclusions=refused)) == {}
+
+
+def test_a_gang_that_is_refused_goes_only_where_all_of_it_fits() -> None:
+    """One open node elsewhere is of no use to two members that want a node each."""
+    members = [pinned(f"p{i}", "n1", "n2", cpu="5") for i in range(2)]
+    refused = {members[0].member_class: frozenset({NodeName("n1")})}
+    waits = gang("g", members=members)
+    assert losses(snapshot([N1, N2], [waits], exclusions=refused)) == {}
+    found = losses(snapshot([N1, N2, node("n3")], [waits], exclusions=refused))
+    assert found == {"p0": "refused", "p1": "refused"}
 
 
 class TestGangsAsAWhole:

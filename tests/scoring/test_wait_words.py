@@ -99,3 +99,19 @@ def test_examples_in_docstrings_hold() -> None:
     """What the docstrings show is what happens."""
     outcome = doctest.testmod(module)
     assert (outcome.attempted > 0, outcome.failed) == (True, 0)
+
+
+def test_filters_that_are_not_modelled_are_not_a_lack_of_room() -> None:
+    """Who waits for them is sent to kube-scheduler's words, and is not told that room is short (S27)."""
+    wanted = gang("g", 3)
+    refused = {wanted.members[0].member_class: frozenset({A.name})}
+    assert said(wanted, [A], exclusions=refused) == (
+        "The gang needs room for 3 pods at once in one zone (cpu 1 each), and there is room, but filters of "
+        "kube-scheduler that netgang does not know (volumes, affinity between pods, spreading, plugins) refuse nodes "
+        "that it needs: the Event FailedScheduling of its pods says which."
+    )
+    cards = gang("g", 1, gpu=1)
+    refused = {cards.members[0].member_class: frozenset({A.name})}
+    assert "devices of Dynamic Resource Allocation" in said(
+        cards, [A], exclusions=refused, uncounted=["nvidia.com/gpu"]
+    )

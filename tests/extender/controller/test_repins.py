@@ -1,6 +1,8 @@
 """Pods that can start nowhere any more: who is removed, when, and who never is (DESIGN §1; S6, S8, S10, S11)."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ from extender.controller.repins import GONE_GRACE_S
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.kube.calls import PODS
 from scoring.model import GATE
+from scoring.reasons import Reason
+from tests.extender.controller.operator import Operator
 from tests.extender.service.world import World, key, node_json, pod_json, running
 
 pytestmark = pytest.mark.looptime
@@ -17,6 +21,8 @@ pytestmark = pytest.mark.looptime
 GATED = [{"name": GATE}]
 REPIN_S = 300.0
 """The default of `repin_timeout_s`."""
+IGNORES = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+"""`spec.podFailurePolicy` of a Job whose evicted pods cost it nothing."""
 SOON_S = GONE_GRACE_S + 3.0
 """From the loss of all nodes to the removal, at most."""
 AGAIN_S = 70.0
@@ -31,7 +37,9 @@ def nodes(*names: str, **fields: Any) -> list[dict[str, Any]]:
 def job(
     world: World, name: str = "job", *, kind: str = "Job", api_version: str = "batch/v1", **more: Any
 ) -> dict[str, Any]:
-    """Create an owner; what its pods write into ownerReferences."""
+    """Create an owner; what its pods write into ownerReferences. A Job does not count what is evicted."""
+    if kind == "Job":
+        more = {"spec": {"podFailurePolicy": IGNORES}} | more
     stored = world.api.add({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **more})
     return {"apiVersion": api_version, "kind": kind, "name": name, "uid": stored["metadata"]["uid"], "controller": True}
 
@@ -60,9 +68,14 @@ def lose(world: World, *names: str) -> None:
         world.api.remove(name, kind="Node")
 
 
+def forbid_suspending(world: World) -> None:
+    """Take from netgang the right to patch jobs, as where manifests/components/restart is not installed."""
+    world.api.fail_next("patch_object", ApiError(403, "jobs.batch is forbidden"), times=1000)
+
+
 def told(world: World) -> list[tuple[str, str]]:
-    """(reason, pod) of all Events but those of lapses."""
-    besides = ("AdmissionLapsed", "GangWaiting", "GangCannotStart")
+    """(reason, object) of all Events but those of lapses, and of announcements that a gang will be suspended."""
+    besides = ("AdmissionLapsed", "GangWaiting", "GangCannotStart", "GangRestarted")
     return [(one["reason"], one["regarding"]["name"]) for one in world.api.events if one["reason"] not in besides]
 
 
@@ -245,6 +258,7 @@ async def test_owners_that_do_not_allow_it(owner: dict[str, Any], reasons: list[
             mine = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "r", "uid": "1", "controller": True}
         else:
             mine = job(world, **owner)
+        forbid_suspending(world)
         await let_in(world, member("p", mine), member("q", mine))
         lose(world, "n1", "n2")
         await world.settle(2 * AGAIN_S)
@@ -257,13 +271,15 @@ async def test_a_budget_that_grows() -> None:
     async with running(*nodes("n1", "n2")) as world:
         mine = job(world, spec={"backoffLimit": 1})
         await let_in(world, member("p", mine), member("q", mine))
-        age = world.api.calls["get_object"]
+        forbid_suspending(world)
         lose(world, "n1", "n2")
-        await world.settle(SOON_S + 30.0)
-        assert world.api.calls["get_object"] == age + 1
+        await world.settle(SOON_S + 20.0)
+        age = world.api.calls["get_object"]
+        await world.settle(15.0)
+        assert world.api.calls["get_object"] == age
         job(world, spec={"backoffLimit": 2})
         await world.settle(AGAIN_S)
-        assert (len(world.api.evictions), world.api.calls["get_object"]) == (2, age + 2)
+        assert (len(world.api.evictions), world.api.calls["get_object"]) == (2, age + 1)
 
 
 async def test_one_who_must_stay_keeps_the_others() -> None:
@@ -282,12 +298,119 @@ async def test_gangs_do_not_wait_for_one_that_is_refused() -> None:
     """A gang whose owner says no is put off; the next one is seen to at once."""
     async with running(*nodes("n1", "n2")) as world:
         no, yes = job(world, "no", spec={"backoffLimit": 0}), job(world, "yes")
+        forbid_suspending(world)
         await let_in(world, member("p", no, gang="g", size=1), member("q", yes, gang="h", size=1))
         uid = world.uid("q")
         lose(world, "n1", "n2")
-        await world.settle(SOON_S + 2.0)
+        await world.settle(SOON_S + 15.0)
         assert world.api.evictions == [uid]
         assert sorted(told(world)) == [("NodesGone", "p"), ("Repinned", "q"), ("Repinned", "yes")]
+
+
+REFUSED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+
+
+def refuse(world: World, *names: str) -> None:
+    """kube-scheduler says that its filters refuse these pods all the nodes that they may use."""
+    for name in names:
+        world.api.add({**world.api.pod(name), "status": REFUSED})
+
+
+@asynccontextmanager
+async def refused_job(world: World, **spec: Any) -> AsyncIterator[Operator]:
+    """A Job of two, admitted to n1 and n2, which then refuse its pods; the quiet time is over."""
+    operator = Operator(world, size=2, annotations={}, spec=spec)
+    keeps = asyncio.create_task(operator.keep())
+    await world.settle(QUIET_S + 1.0)
+    assert set(world.committed[key("g")].values()) == {"n1", "n2"}
+    refuse(world, *operator.members())
+    yield operator
+    keeps.cancel()
+
+
+async def test_what_is_refused_is_suspended_and_costs_nothing() -> None:
+    """Its Job may not fail once: it is suspended and resumed, its pods go elsewhere, and only the zone is named (S27).
+
+    Also while an eviction would be within its budget: netgang had named the nodes.
+    """
+    for limit in (0, 6):
+        async with (
+            running(*nodes("n1", "n2", "n3", "n4"), spares=0) as world,
+            refused_job(world, backoffLimit=limit) as operator,
+        ):
+            before = operator.uids()
+            await world.settle(25.0)
+            assert not operator.suspended
+            assert operator.uids().isdisjoint(before)
+            assert set(world.committed[key("g")].values()) == {"n3", "n4"}
+            for name in operator.members():
+                required = world.api.pod(name)["spec"]["affinity"]["nodeAffinity"]
+                [term] = required["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+                assert [one["key"] for one in term["matchExpressions"]] == ["topology.kubernetes.io/zone"]
+            assert world.api.evictions == []
+
+
+async def test_what_is_refused_waits_where_it_would_be_no_better_elsewhere() -> None:
+    """No node is left: the pods stay as they are, however long, and start when kube-scheduler asks about a node."""
+    async with (
+        running(*nodes("n1", "n2"), spares=0, exclusion_ttl_s=60.0) as world,
+        refused_job(world, backoffLimit=6) as operator,
+    ):
+        before = operator.uids()
+        await world.settle(2 * REPIN_S)
+        assert world.waits_for("g") is Reason.FILTERED
+        assert (operator.uids(), world.api.evictions, world.api.calls["patch_object"]) == (before, [], 0)
+        for name in operator.members():
+            world.filter(name, nodes=["n1", "n2"])
+        await world.settle()
+        world.bind_offered(*operator.members())
+        await world.settle()
+        assert len(world.api.bindings) == 2
+
+
+async def test_what_is_refused_is_kept_where_it_cannot_be_had_for_nothing() -> None:
+    """Without the right to suspend, pods that their Job would count stay, and an Event says what would help (S27)."""
+    async with running(*nodes("n1", "n2", "n3", "n4"), spares=0) as world:
+        forbid_suspending(world)
+        async with refused_job(world, backoffLimit=6) as operator:
+            await world.settle(AGAIN_S)
+            assert world.api.evictions == []
+            assert [reason for reason, _ in told(world)].count("NodesFull") == 2
+            [note, _] = [one["note"] for one in world.api.events if one["reason"] == "NodesFull"]
+            assert "would count it as failed" in note
+            assert "manifests/components/restart" in note
+            assert not operator.suspended
+
+
+async def test_what_is_refused_and_costs_nothing_is_evicted() -> None:
+    """A Job that ignores disruptions, or an owner that does not count: no right to suspend is needed."""
+    async with running(*nodes("n1", "n2", "n3", "n4"), spares=0) as world:
+        forbid_suspending(world)
+        async with refused_job(world, backoffLimit=0, podFailurePolicy=IGNORES) as operator:
+            before = operator.uids()
+            await world.settle(25.0)
+            assert operator.uids().isdisjoint(before)
+            assert set(world.committed[key("g")].values()) == {"n3", "n4"}
+
+
+async def test_a_job_that_lost_all_its_nodes_is_suspended_where_that_is_allowed() -> None:
+    """Its failure budget is spent only where there is no other way."""
+    for allowed, evicted in ((True, 0), (False, 2)):
+        async with running(*nodes("n1", "n2"), spares=0) as world:
+            if not allowed:
+                forbid_suspending(world)
+            operator = Operator(world, size=2, annotations={}, spec={"backoffLimit": 6})
+            keeps = asyncio.create_task(operator.keep())
+            await world.settle(QUIET_S + 1.0)
+            before = operator.uids()
+            lose(world, "n1", "n2")
+            for one in nodes("m1", "m2"):
+                world.api.add(one)
+            await world.settle(30.0)
+            assert operator.uids().isdisjoint(before)
+            assert len(world.api.evictions) == evicted
+            assert set(world.committed[key("g")].values()) == {"m1", "m2"}
+            keeps.cancel()
 
 
 async def test_members_of_a_started_gang() -> None:

@@ -26,7 +26,7 @@ def equal(one: Snapshot, other: Snapshot) -> bool:
     return (
         all(getattr(one, name) == getattr(other, name) for name in plain)
         and one.table.nodes == other.table.nodes
-        and one.table.version == other.table.version
+        and (one.table.version, one.table.uncounted) == (other.table.version, other.table.uncounted)
         and one.network.version == other.network.version
         and all(np.array_equal(a, b, equal_nan=True) for a, b in arrays)
     )
@@ -60,6 +60,7 @@ def states(draw: st.DrawFn) -> Snapshot:
         host_ports={NodeName(names[0]): frozenset({HostPort("TCP", "0.0.0.0", 80)})} if draw(st.booleans()) else {},
         exclusions={first.members[0].member_class: frozenset({names[0]})} if first and draw(st.booleans()) else {},
         backing_off_until_s={GangKey("default/g"): draw(st.floats(0, 9))} if draw(st.booleans()) else {},
+        uncounted=["example.com/card"] if draw(st.booleans()) else (),
         claims={first.key: Claim(first.key, {}, (GangKey("default/i"),))} if first and draw(st.booleans()) else {},
     )
 

@@ -170,17 +170,47 @@ async def test_a_patch_that_failed_is_sent_again(applied: bool) -> None:
         assert len(world.api.bindings) == 3
 
 
+REFUSED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+
+
 async def test_other_filters_that_refuse_all_listed_nodes_are_believed() -> None:
-    """S6: kube-scheduler says Unschedulable without asking us: the member gets another of its nodes."""
-    async with running(*nodes(3), spares=2) as world:
+    """S6: kube-scheduler says Unschedulable without asking us: no listed node will do, and the gang keeps none."""
+    async with running(*nodes(3), spares=1) as world:
         [name] = world.gang("g", 1, schedulingGates=GATED)
         await world.settle()
-        planned = world.committed[key("g")][world.uid(name)]
-        pod = world.api.pod(name)
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-        world.api.add({**pod, "status": {"conditions": [condition]}})
+        world.api.add({**world.api.pod(name), "status": REFUSED})
         await world.settle(4.0)
-        assert world.committed[key("g")][world.uid(name)] != planned
+        assert key("g") not in world.committed
+        [closed] = world.service.cache.snapshot().exclusions.values()
+        assert set(closed) == listed(world.api.pod(name))
+        assert world.waits_for("g") is Reason.FILTERED
+
+
+async def test_what_did_not_fit_does_not_come_back() -> None:
+    """S27: the pod's successor goes elsewhere in the zone, which alone is named for it; nor is it tried there again."""
+    async with running(*nodes(3), spares=1, exclusion_ttl_s=60.0) as world:
+        [name] = world.gang("g", 1, schedulingGates=GATED)
+        await world.settle()
+        closed = listed(world.api.pod(name))
+        world.api.add({**world.api.pod(name), "status": REFUSED})
+        await world.settle(4.0)
+        world.delete(name)
+        [name] = world.gang("g", 1, schedulingGates=GATED)
+        await world.settle()
+        assert {world.committed[key("g")][world.uid(name)]}.isdisjoint(closed)
+        [term] = required_terms(world.api.pod(name))
+        assert [one["key"] for one in term["matchExpressions"]] == ["topology.kubernetes.io/zone"]
+
+
+async def test_what_is_refused_once_more_is_believed_once_more() -> None:
+    """The word of kube-scheduler stands until it asks about a node: after its time the gang is not sent there again."""
+    async with running(*nodes(1), spares=0, exclusion_ttl_s=20.0, admit_timeout_s=5.0) as world:
+        [name] = world.gang("g", 1, schedulingGates=GATED)
+        await world.settle()
+        world.api.add({**world.api.pod(name), "status": REFUSED})
+        await world.settle(60.0)
+        assert world.waits_for("g") is Reason.FILTERED
+        assert world.offered(name) == "n1"
 
 
 async def test_a_foreign_gate_keeps_the_gang_out() -> None:
@@ -284,6 +314,11 @@ def required_terms(pod: dict[str, Any]) -> list[dict[str, Any]]:
     required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     terms: list[dict[str, Any]] = required["nodeSelectorTerms"]
     return terms
+
+
+def listed(pod: dict[str, Any]) -> set[str]:
+    """The nodes that its affinity names."""
+    return {name for term in required_terms(pod) for name in term["matchFields"][0]["values"]}
 
 
 async def test_a_hold_that_ends_while_others_are_still_let_in_is_no_lapse() -> None:

@@ -115,7 +115,9 @@ class Learned:
 
     def __init__(self, *, sees_all_nodes: bool = True) -> None:
         self.excluded: list[tuple[MemberClass, NodeName]] = []
-        self.book = Learning(lambda *pair: self.excluded.append(pair), sees_all_nodes=sees_all_nodes)
+        self.book = Learning(
+            lambda *pair: self.excluded.append((pair[0].member_class, pair[1])), sees_all_nodes=sees_all_nodes
+        )
 
     def refused(self, member: Pod, at_s: float, *, planned: NodeName = N1, asked: tuple[NodeName, ...] = (N2,)) -> bool:
         """A request without the planned node."""

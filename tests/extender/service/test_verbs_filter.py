@@ -395,9 +395,27 @@ async def test_what_was_learned_is_forgotten_after_its_time() -> None:
         for _ in range(2):
             world.filter(name, nodes=["n9"])
             await world.settle(1.5)
-        assert isinstance(world.filter(name), Refused)
+        assert key("g") in world.plan.waiting
         await world.settle(60.0)
+        assert key("g") in world.plan.admitted
         assert world.offered(name) == "n1"
+
+
+async def test_a_node_that_kube_scheduler_asks_about_again_is_used_at_once() -> None:
+    """Its filters pass it now, so what was learned of it is over; another gang's word is no proof of that."""
+    async with running(N1) as world:
+        [name] = world.gang("g", 1)
+        [other] = world.gang("h", 1)
+        await world.settle()
+        for _ in range(2):
+            world.filter(name, nodes=["n9"])
+            await world.settle(1.5)
+        assert world.waits_for("g") is Reason.FILTERED
+        world.filter(other)
+        world.filter(name, debug=True)
+        assert [set(nodes) for nodes in world.service.cache.snapshot().exclusions.values()] == [{"n1"}]
+        assert world.offered(name) == "n1"
+        assert world.service.cache.snapshot().exclusions == {}
 
 
 async def test_what_is_held_fails_when_a_siblings_place_will_not_do() -> None:
