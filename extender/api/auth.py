@@ -7,7 +7,9 @@ Rules:
 - No answer means no: what cannot be checked now is refused with 503, never let through.
 - An answer is remembered for a short time, a yes longer than a no; a token only as its SHA-256. Strangers' tokens have
   a memory of their own, so that they cannot push out what is known of others.
-- Only so many questions are asked at a time, and so many callers wait for theirs; one more is told to come again.
+- Only so many questions are asked at a time, and so many callers wait for theirs; one more is told to come again. Each
+  address may cause a bounded number that are answered no (docs/safety.md S28); what was answered yes once is asked all
+  the same, so that strangers at the same address do not keep a caller out.
 """
 
 import asyncio
@@ -24,10 +26,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.api.problems import problem_response
+from extender.api.questions import REFILL_S, Questions
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, Identity, Reviews
 
 _COME_AGAIN_S: Final = "1"
+_YES_ONCE_S: Final = 3600.0
+"""As long as a pod's token, or one of `kubectl create token`, is good."""
 
 _log = logging.getLogger("netgang.auth")
 _Key = TypeVar("_Key")
@@ -65,6 +70,9 @@ class TokenAuth:
         self._slots = asyncio.Semaphore(limits.asked_max)
         self._waiting = 0
         most, now_s = limits.remembered_max, clock.monotonic_s
+        self._questions = Questions(now_s)
+        self._yes_once: _Memory[object, bool] = _Memory(_YES_ONCE_S, most, now_s)
+        """hash of a token, or (who, verb, path) → it was answered yes"""
         self._known: _Memory[bytes, Identity] = _Memory(limits.yes_s, most, now_s)
         """token's hash → whose it is"""
         self._strangers: _Memory[bytes, bool] = _Memory(limits.no_s, most, now_s)
@@ -80,18 +88,21 @@ class TokenAuth:
         if scope["path"] in self._open_to_all and scope["method"] in ("GET", "HEAD"):
             await self._app(scope, receive, send)
             return
-        refusal = await self._refusal(_bearer_token(scope), scope["method"].lower(), scope["path"])
+        peer = str(scope["client"][0]) if scope.get("client") else ""
+        refusal = await self._refusal(_bearer_token(scope), scope["method"].lower(), scope["path"], peer)
         await (self._app if refusal is None else refusal)(scope, receive, send)
 
-    async def _refusal(self, token: str, verb: str, path: str) -> Response | None:
+    async def _refusal(self, token: str, verb: str, path: str, peer: str) -> Response | None:
         if not token:
             return _unauthorized("show a token: Authorization: Bearer TOKEN (kubectl create token NAME)")
         try:
-            who = await self._who(token)
+            who = await self._who(token, peer)
             if who is None:
                 return _unauthorized("the API server does not know this token, or it has expired")
-            if await self._may(who, verb, path):
+            if await self._may(who, verb, path, peer=peer):
                 return None
+        except _TooManyError:
+            return _too_many()
         except _Busy:
             return _unavailable("too many callers are being checked; come again in a moment")
         except (ApiError, ApiUnavailableError) as error:
@@ -104,42 +115,57 @@ class TokenAuth:
             headers=_LAST,
         )
 
-    async def _who(self, token: str) -> Identity | None:
+    async def _who(self, token: str, peer: str) -> Identity | None:
         key = hashlib.sha256(token.encode()).digest()
         if (known := self._known.get(key)) is not None:
             return known
         if self._strangers.get(key) is not None:
             return None
-        found = await self._asking(lambda: self._reviews.who(token))
+        found = await self._asking(lambda: self._reviews.who(token), key, peer=peer)
         if found is None:
             self._strangers.keep(key, True)
         else:
             self._known.keep(key, found)
         return found
 
-    async def _may(self, who: Identity, verb: str, path: str) -> bool:
+    async def _may(self, who: Identity, verb: str, path: str, *, peer: str) -> bool:
         key = (who, verb, path)
         if self._allowed.get(key) is not None:
             return True
         if self._denied.get(key) is not None:
             return False
-        allowed = await self._asking(lambda: self._reviews.may(who, verb, path))
+        allowed = await self._asking(lambda: self._reviews.may(who, verb, path), key, peer=peer)
         (self._allowed if allowed else self._denied).keep(key, True)
         return allowed
 
-    async def _asking(self, ask: Callable[[], Awaitable[_Value]]) -> _Value:
+    async def _asking(self, ask: Callable[[], Awaitable[_Value]], key: object, *, peer: str) -> _Value:
+        """Ask what `key` stands for. A no costs `peer` a question; _TooManyError: it has none left."""
         if self._waiting >= self._limits.waiting_max:
             raise _Busy
+        counts = self._yes_once.get(key) is None
+        if counts and not self._questions.take(peer):
+            raise _TooManyError
         self._waiting += 1
+        refused = False
         try:
             async with self._slots:
-                return await ask()
+                answer = await ask()
+            refused = not answer
+            if answer:
+                self._yes_once.keep(key, True)
+            return answer
         finally:
             self._waiting -= 1
+            if counts and not refused:
+                self._questions.give_back(peer)
 
 
 class _Busy(Exception):
     """Too many callers wait for an answer of the API server."""
+
+
+class _TooManyError(Exception):
+    """A peer has caused too many questions that were answered no."""
 
 
 class _Memory(Generic[_Key, _Value]):
@@ -191,3 +217,9 @@ def _unauthorized(detail: str) -> Response:
 def _unavailable(detail: str) -> Response:
     headers = {"retry-after": _COME_AGAIN_S, **_LAST}
     return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=headers)
+
+
+def _too_many() -> Response:
+    headers = {"retry-after": f"{REFILL_S:g}", **_LAST}
+    detail = "this address has shown too many tokens, or asked for too much, that the API server says no to; come again"
+    return problem_response(HTTPStatus.TOO_MANY_REQUESTS, detail, headers=headers)

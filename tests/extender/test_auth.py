@@ -10,6 +10,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from extender.api.auth import AuthLimits, TokenAuth
+from extender.api.questions import Questions
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Identity
 from tests.fakes.clock import FakeClock
@@ -32,9 +33,11 @@ class Door:
         self.came.append(scope["path"])
         await PlainTextResponse("inside")(scope, receive, send)
 
-    async def ask(self, headers: Mapping[str, str] | list[tuple[str, str]], path: str = "/v1/plan") -> httpx.Response:
+    async def ask(
+        self, headers: Mapping[str, str] | list[tuple[str, str]], path: str = "/v1/plan", *, peer: str = "10.0.0.1"
+    ) -> httpx.Response:
         """GET a path."""
-        transport = httpx.ASGITransport(self.auth)
+        transport = httpx.ASGITransport(self.auth, client=(peer, 40000))
         async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
             return await client.get(path, headers=headers)
 
@@ -173,3 +176,52 @@ async def test_a_websocket_is_closed() -> None:
     await door.auth({"type": "websocket", "path": "/v1/plan", "headers": []}, receive, send)
     assert [message["type"] for message in sent] == ["websocket.close"]
     assert door.came == []
+
+
+async def test_unknown_tokens_cost_each_peer_a_bounded_number_of_questions() -> None:
+    """Ten, and one more every five seconds; other peers and known tokens are asked about all the same."""
+    door = Door()
+
+    async def flood(count: int, first: int = 0) -> list[int]:
+        headers = [{"authorization": f"Bearer wrong-{first + number}"} for number in range(count)]
+        return [answer.status_code for answer in await asyncio.gather(*map(door.ask, headers))]
+
+    statuses = await flood(64)
+    assert (sorted(set(statuses)), door.reviews.asked.count("who")) == ([401, 429], 10)
+    again = await door.ask({"authorization": "Bearer another"})
+    assert (again.status_code, again.headers["retry-after"]) == (429, "5")
+    assert (await door.ask(ANN)).status_code == 429
+    assert (await door.ask(ANN, peer="10.0.0.2")).status_code == 200
+    assert (await door.ask(ANN)).status_code == 200
+    door.clock.advance(100.0)
+    asked = door.reviews.asked.count("who")
+    await flood(64, first=64)
+    assert door.reviews.asked.count("who") == asked + 10
+    assert (await door.ask(ANN)).status_code == 200
+
+
+async def test_addresses_without_number_cost_a_bounded_number_of_questions_too() -> None:
+    """Who is known, and may not, asks about address after address."""
+    door = Door()
+    statuses = [(await door.ask(ANN, f"/v1/explain/x/{number}")).status_code for number in range(30)]
+    assert (statuses.count(403), statuses.count(429), door.reviews.asked.count("may")) == (10, 20, 10)
+    assert (await door.ask(ANN)).status_code == 429
+    door.clock.advance(5.0)
+    assert (await door.ask(ANN)).status_code == 200
+
+
+async def test_questions_answered_yes_or_not_at_all_cost_nothing() -> None:
+    """A page of many addresses is no flood, and an API server that is away does not lock anybody out."""
+    rights = frozenset(("ann", "get", f"/v1/explain/x/{number}") for number in range(30))
+    door = Door(rights=rights)
+    assert {(await door.ask(ANN, path)).status_code for _, _, path in rights} == {200}
+    away = Door(error=ApiUnavailableError("no answer"))
+    assert {(await away.ask(ANN)).status_code for _ in range(30)} == {503}
+
+
+def test_peers_are_bounded() -> None:
+    """The one that asked longest ago is forgotten."""
+    questions = Questions(FakeClock().monotonic_s, peers_max=3)
+    for number in range(10):
+        assert questions.take(f"10.0.0.{number}")
+    assert len(questions) == 3
