@@ -47,7 +47,7 @@ def starting_of(common: Common) -> Starting:
     health = NodeHealth(cache, clock, node_lost_s=settings.node_lost_s)
     parking = Parking()
     events = Events(api, clock, telemetry, instance=socket.gethostname())
-    disruptions = Disruptions(api, events.announce, is_own=cache.is_own_as_read)
+    disruptions = Disruptions(api, events.announce, is_own=cache.is_own_as_read, tell_of=events.tell_of)
     lapses = Lapses(cache, clock, log, tell=events.tell)
     admissions = Admissions(
         cache,

@@ -9,6 +9,7 @@ another scheduler must stay whatever was decided. Rules (docs/safety.md S1, S11)
    changed has one, and so have the first `MOST_TOLD` of the pods that go with it. What the API server refuses for good
    (no right, a quota, a namespace that ends) is counted, and the act goes on: a quota on Events makes no pod immune.
    Without an answer within `ANNOUNCE_S` seconds it is put off: `NotAnnouncedError`, and nothing was done.
+3. What was announced and is then refused (a disruption budget, an edit in the same moment) is told as well.
 
 No other module calls `evict` or `patch_object` (tests/contract/test_disruptions.py).
 """
@@ -17,9 +18,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from extender.controller.events import Happening, Subject, pod_subject
+from extender.controller.events import Happening, Subject, TellOf, pod_subject
 from extender.controller.fresh import Fresh
-from extender.errors import NotOursError
+from extender.errors import ApiError, NotFoundError, NotOursError
 from extender.ports import ClusterApi
 from scoring.model import Pod
 
@@ -47,11 +48,12 @@ class Cause:
 class Disruptions:
     """Evicts pods and changes owners, announced. Holds nothing between calls."""
 
-    def __init__(self, api: ClusterApi, announce: Announce, *, is_own: Callable[[Pod], bool]) -> None:
+    def __init__(self, api: ClusterApi, announce: Announce, *, is_own: Callable[[Pod], bool], tell_of: TellOf) -> None:
         self._api = api
         self._announce = announce
         self._is_own = is_own
         """Whether a pod is ours by its record as it was read"""
+        self._tell_of = tell_of
 
     def stranger_among(self, pods: Iterable[Fresh]) -> Pod | None:
         """The first pod that is not ours and has not ended: for whoever decides, so that it decides otherwise."""
@@ -68,7 +70,11 @@ class Disruptions:
         owner = owner_subject(pod)
         if owner is not None:
             await self._tell_owner(owner, cause, [other for other in among if other.pod.owner == pod.owner])
-        await self._api.evict(pod.namespace, pod.name, pod.uid, resource_version=pod.resource_version)
+        try:
+            await self._api.evict(pod.namespace, pod.name, pod.uid, resource_version=pod.resource_version)
+        except ApiError as error:
+            self._tell_refusal(pod_subject(pod), cause, error)
+            raise
 
     async def change_owner(self, owner: Subject, patch: bytes, cause: Cause, *, going: Sequence[Fresh]) -> None:
         """Announce and send a merge patch that makes the owner remove these pods: suspended, or with fewer workers.
@@ -80,7 +86,11 @@ class Disruptions:
         await self._tell_owner(owner, cause, living)
         first = [pod_subject(one.pod) for one in living[:MOST_TOLD]]
         await self._announce(first, cause.what, cause.note, cause.topic())
-        await self._patch(owner, patch)
+        try:
+            await self._patch(owner, patch)
+        except ApiError as error:
+            self._tell_refusal(owner, cause, error)
+            raise
 
     async def restore_owner(self, owner: Subject, patch: bytes, cause: Cause | None = None) -> None:
         """Send a merge patch that removes no pod: resumed, with more workers, or a note of ours taken off.
@@ -101,6 +111,11 @@ class Disruptions:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         which = f" Pods: {', '.join(names[:_NAMED])}{more}." if names else ""
         await self._announce([owner], cause.what, f"{cause.note}{which}", cause.topic(one.pod.uid for one in pods))
+
+    def _tell_refusal(self, about: Subject, cause: Cause, error: ApiError) -> None:
+        if not isinstance(error, NotFoundError):  # it is gone, so nothing is left to be told of it
+            note = f"Not done now, although {cause.what} has announced it: {error.message}"
+            self._tell_of(about, Happening.DISRUPTION_REFUSED, note, cause.topic())
 
     async def _patch(self, owner: Subject, patch: bytes) -> None:
         await self._api.patch_object(owner.api_version, owner.kind, owner.namespace, owner.name, patch)

@@ -128,6 +128,10 @@ class Happening(StrEnum):
     """On each bound pod of the gang.
 
     The gang did not become whole, the pod holds room in vain, and is not removed; says why."""
+    DISRUPTION_REFUSED = "DisruptionRefused"
+    """On the pod or the owner of which it was announced.
+
+    An eviction, suspension or scale-in that an Event has announced was not done; says what the API server answered."""
     BROKEN = "GangBroken"
     """On the PodGroup and one pod.
 
@@ -173,6 +177,7 @@ _ACTIONS: Mapping[Happening, str] = {
     Happening.NOT_RESTARTED: "Restart",
     Happening.EVICTED: "Evict",
     Happening.NOT_EVICTED: "Evict",
+    Happening.DISRUPTION_REFUSED: "Evict",
     Happening.BROKEN: "Repair",
     Happening.NODE_OVERCOMMITTED: "Bind",
     Happening.JOB_SHRUNK: "Resize",

@@ -76,6 +76,13 @@ def _selector_of_job(pod: bytes) -> str:
     return next((f"{label}={labels[label]}" for label in _JOB_LABELS if labels.get(label)), "")
 
 
+def _fresh(raw: bytes) -> Fresh:
+    try:
+        return Fresh(pod_from_json(raw), raw)
+    except Exception as error:
+        raise ValueError(f"a pod cannot be read: {error}") from error
+
+
 async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, ...]:
     """Pods of a namespace by name."""
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
@@ -85,7 +92,7 @@ async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, 
     token = ""
     while True:
         page = await api.list_page(path, limit=_PAGE, continue_token=token)
-        found.extend(Fresh(pod_from_json(raw), raw) for raw in page.items)
+        found.extend(_fresh(raw) for raw in page.items)
         token = page.continue_token
         if not token:
             return tuple(sorted(found, key=lambda one: one.pod.name))

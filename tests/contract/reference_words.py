@@ -49,7 +49,7 @@ and on its controller. When an owner is changed, its Event says how many pods go
 one of their own. If the API server does not answer within {ANNOUNCE_S:g} s, or with 429 or 5xx, the act is put off
 and tried again later; if it refuses the Event for good (no right, a quota on Events), that is logged and the act goes
 on. `netgang_announcements_total{{outcome}}` counts `posted`, `put_off` and `refused`. netgang deletes no pods, and
-nothing that it did not make itself.
+nothing that it did not make itself. What was announced and then refused has Event `DisruptionRefused`.
 
 Nothing depends on any other Event: what finds no room in a short queue is counted in `netgang_events_dropped_total` and
 forgotten.

@@ -13,7 +13,7 @@ from extender.controller.disruptions import MOST_TOLD, Cause, Disruptions, owner
 from extender.controller.events import ANNOUNCE_S, REPEAT_S, Events, Happening
 from extender.controller.fresh import Fresh
 from extender.convert import pod_from_json
-from extender.errors import ApiError, ApiUnavailableError, NotAnnouncedError, NotOursError
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotOursError
 from extender.telemetry import Telemetry
 from scoring.ids import NodeName
 from tests.extender.controller.test_evictions import half_bound
@@ -21,7 +21,7 @@ from tests.extender.controller.test_preemptions import MAKES_ROOM_S, arrives, fu
 from tests.extender.controller.test_repins import SOON_S, job, let_in, lose, member, nodes
 from tests.extender.controller.test_restarts import RESTART_S, started
 from tests.extender.elastic.cluster import site
-from tests.extender.service.world import PARTIAL_S, World, node_json, pod_json, running
+from tests.extender.service.world import NO_BUDGET, PARTIAL_S, World, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -183,6 +183,28 @@ async def test_who_refuses_events_is_not_immune() -> None:
         assert world.counted("announcements_total", outcome="refused") == 2.0
 
 
+async def test_what_is_announced_and_refused_is_told() -> None:
+    """A disruption budget says no after the Event: the pod has another Event, which says so, once in a while."""
+    async with running(N1, N2) as world:
+        bound = await owned_half(world)
+        world.api.fail_next("evict", NO_BUDGET, times=1000)
+        await world.settle(2 * PARTIAL_S + 5.0)
+        assert (world.api.calls["evict"], world.api.evictions) == (2, [])
+        [note] = [one["note"] for one in world.api.events if one["reason"] == "DisruptionRefused"]
+        assert told(world.api, "DisruptionRefused") == {f"Pod/{bound}"}
+        assert "GangEvicted has announced it: Cannot evict pod as it would violate" in note
+
+
+async def test_a_suspension_that_is_refused_is_told() -> None:
+    """An edit in the same moment wins: the owner has an Event that says so, and is tried again."""
+    async with running(*nodes(*(f"n{i}" for i in range(6)))) as world, started(world):
+        world.api.fail_next("patch_object", ConflictError(409, "the object has been modified"))
+        world.delete("job-1")
+        await world.settle(RESTART_S + 10.0)
+        assert told(world.api, "DisruptionRefused") == {"Job/job"}
+        assert world.api.calls["patch_object"] == 3
+
+
 # -- the gate itself ---------------------------------------------------------------------------------------------------
 
 
@@ -193,7 +215,12 @@ class Gate:
         self.api = FakeClusterApi()
         self.telemetry = Telemetry()
         self.events = Events(self.api, LoopClock(), self.telemetry, instance="netgang-0")
-        self.gate = Disruptions(self.api, self.events.announce, is_own=lambda pod: pod.scheduler_name == "netgang")
+        self.gate = Disruptions(
+            self.api,
+            self.events.announce,
+            is_own=lambda pod: pod.scheduler_name == "netgang",
+            tell_of=self.events.tell_of,
+        )
         made = self.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": {}})
         self.owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": made["metadata"]["uid"]}
 

@@ -322,3 +322,19 @@ SUCCEEDED: dict[str, tuple[bool, bytes]] = {  # case: (whether a pod has succeed
 def test_whose_pods_have_succeeded(want: bool, owner: bytes) -> None:
     """The owner remembers it when the pods are gone (S8)."""
     assert want == has_succeeded(owner)
+
+
+UNREADABLE: dict[str, bytes] = {  # case: what a custom resource may hold, or a broken answer
+    "nested beyond reading": b'{"metadata": {}, "spec": ' + b'{"x":' * 5_000 + b"1" + b"}" * 5_000 + b"}",
+    "a list": b"[]",
+    "cut": b'{"metadata": {',
+    "not text": b'{"metadata": "\xff"}',
+}
+
+
+@pytest.mark.parametrize("raw", UNREADABLE.values(), ids=UNREADABLE)
+def test_an_owner_that_cannot_be_read_is_a_value_error(raw: bytes) -> None:
+    """Whatever a tenant writes: no other exception leaves the reader, and nothing is done (docs/safety.md S21)."""
+    for reader in (owners.controller_of, owners.uid_of, lambda one: budget(one, ())):
+        with pytest.raises(ValueError, match="not an API object"):
+            reader(raw)
