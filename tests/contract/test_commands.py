@@ -34,6 +34,7 @@ NOT_RUN = {
     "netgang simulate kod2 --sweep": _SIMULATED,
     "netgang simulate pollux …": _SIMULATED,
     "kubectl -n netgang-system patch secret netgang-notes …": "tests/extender/notes/test_keeper.py puts such a key in",
+    "RACE_S=30 .venv/bin/python -m pytest …": "tests/e2e/test_two_schedulers.py is run by `make e2e`, for half as long",
     "sudo make testbed": _IMPAIRED,
     ".venv/bin/python -m bench.testbed …": _IMPAIRED,
 }
