@@ -26,7 +26,7 @@ from aiohttp import web
 
 from bench.apistore import ApiStore, Object, binding_of
 from extender.errors import ApiError, ConflictError
-from extender.kube.calls import EVENTS, MADE, NODES, POD_GROUPS, PODS, SUSPENDED, Resource
+from extender.kube.calls import DAEMON_SETS, EVENTS, MADE, NODES, POD_GROUPS, PODS, SUSPENDED, Resource
 
 _PATH = re.compile(
     r"(?P<root>/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
@@ -34,7 +34,8 @@ _PATH = re.compile(
 )
 _JSON = "application/json"
 _RESOURCES = {
-    (one.root, one.plural): one for one in (PODS, NODES, POD_GROUPS, EVENTS, *SUSPENDED.values(), *MADE.values())
+    (one.root, one.plural): one
+    for one in (PODS, NODES, POD_GROUPS, DAEMON_SETS, EVENTS, *SUSPENDED.values(), *MADE.values())
 }
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
-from extender.kube.calls import EVENTS, NODES, POD_GROUPS, PODS, Resource
+from extender.kube.calls import DAEMON_SETS, EVENTS, NODES, POD_GROUPS, PODS, Resource
 from extender.ports import Binding, Page, WatchEvent
 from scoring.ids import NodeName, PodUid
 
@@ -51,7 +51,7 @@ class Collection:
 class ApiStore:
     """The objects of a cluster in memory."""
 
-    def __init__(self, *, resources: tuple[Resource, ...] = (PODS, NODES, POD_GROUPS, EVENTS)) -> None:
+    def __init__(self, *, resources: tuple[Resource, ...] = (PODS, NODES, POD_GROUPS, DAEMON_SETS, EVENTS)) -> None:
         self.version = 1
         self.bindings: list[Binding] = []
         """Bindings in the order in which they took effect"""

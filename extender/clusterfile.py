@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from extender.convert import node_from_json, pod_from_json, pod_group_from_json
+from extender.convert import daemon_set_from_json, node_from_json, pod_from_json, pod_group_from_json
 from extender.errors import ConfigError
 from extender.notes import UncheckedNotes
-from scoring.model import Node, Pod, PodGroup
+from scoring.model import DaemonSet, Node, Pod, PodGroup
 
 _LARGEST_BYTES = 1 << 30
 
@@ -38,6 +38,7 @@ class ClusterFile:
     pod_groups: tuple[PodGroup, ...]
     pods_json: dict[str, bytes]
     """namespace/name → the pod's JSON"""
+    daemon_sets: tuple[DaemonSet, ...] = ()
     others: tuple[Other, ...] = ()
     """Objects of the further kinds that were asked for."""
 
@@ -80,6 +81,7 @@ def parse_cluster(body: bytes, *, name: str, zone_label: str, keep: Collection[s
     pods: list[Pod] = []
     groups: list[PodGroup] = []
     pods_json: dict[str, bytes] = {}
+    daemons: list[DaemonSet] = []
     others: list[Other] = []
     for number, item in enumerate(items):
         try:
@@ -93,10 +95,12 @@ def parse_cluster(body: bytes, *, name: str, zone_label: str, keep: Collection[s
                     pods_json[pod.key] = bytes(item)
                 case "PodGroup":
                     groups.append(pod_group_from_json(item))
+                case "DaemonSet":
+                    daemons.append(daemon_set_from_json(item))
                 case kind if kind in keep:
                     others.append(Other(number, head.apiVersion, kind, bytes(item)))
                 case _:
                     continue
         except ValueError as error:
             raise ConfigError(f"{name}: items[{number}]: {error}") from error
-    return ClusterFile(tuple(nodes), tuple(pods), tuple(groups), pods_json, tuple(others))
+    return ClusterFile(tuple(nodes), tuple(pods), tuple(groups), pods_json, tuple(daemons), tuple(others))

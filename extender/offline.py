@@ -49,7 +49,7 @@ def filled_cache(
     """A saved cluster, and the cache that the service would have of it and of the mesh. Errors: ConfigError."""
     saved = read_cluster(cluster, zone_label=settings.zone_label, keep=keep)
     cache = empty_cache(settings)
-    fill(cache, saved)
+    fill(cache, saved, now_s=now_s)
     if mesh is not None:
         batch = read_mesh(mesh, now_s=now_s)
         mapping = _mapped(saved.nodes, batch, settings)

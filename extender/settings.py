@@ -206,6 +206,8 @@ class Settings(BaseSettings):
     has then three minutes to bring its first. Below 180 an idle cluster could look stale."""
     node_lost_s: Positive = 60.0
     """How long a node may be not ready before its members stop counting."""
+    node_settle_s: Positive = 120.0
+    """How long a node keeps room free for the pod of a DaemonSet that selects it and has none there yet."""
     admit_to: AdmitTo = AdmitTo.NODES
     """What a pod's required node affinity names once its gate `netgang.io/gang` is removed: the planned `nodes` and
     spares (kube-scheduler then looks at those alone), or only the `zone`."""

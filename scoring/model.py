@@ -210,6 +210,8 @@ class Pod:
     job: JobKey | None = None
     owner: Controller | None = None
     """Read of members of gangs only."""
+    daemon: str = ""
+    """The DaemonSet that controls it, as its ownerReferences say: `identity` of that; empty: none does."""
     index: int | None = None
     """Replica index inside its role, when the framework tells."""
     options: tuple[tuple[str, str], ...] = ()
@@ -240,6 +242,25 @@ class Pod:
     def terminal(self) -> bool:
         """Succeeded and Failed pods take no room; deleted ones do until they are gone."""
         return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, for people."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSet:
+    """What an apps DaemonSet will ask of each node that it selects."""
+
+    namespace: Namespace
+    name: str
+    identity: str
+    """`NAMESPACE/UID`: a pod can claim any uid for its owner, and not another namespace for itself."""
+    member_class: MemberClass
+    """Of its pods, with the tolerations that its controller adds."""
+    created_s: float = 0.0
+    deleting: bool = False
 
     @property
     def key(self) -> str:

@@ -125,7 +125,7 @@ class Note(_Part):
     """What else stands in its way, or is not known."""
 
     about: str
-    """quota, active deadline, disruption budget, autoscaler, gate or lost node."""
+    """Quota, active deadline, disruption budget, autoscaler, gate, lost node, daemon set, unreadable, ignored note."""
     text: str
     """A sentence."""
 

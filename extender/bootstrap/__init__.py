@@ -24,7 +24,13 @@ from extender.cache.unreadable import UnreadableObjects
 from extender.candidacy import Candidacy, candidacy
 from extender.clock import SystemClock
 from extender.clusterfile import ClusterFile, read_cluster
-from extender.convert import device_class_from_json, node_from_json, pod_from_json, seen_pod_group_from_json
+from extender.convert import (
+    daemon_set_from_json,
+    device_class_from_json,
+    node_from_json,
+    pod_from_json,
+    seen_pod_group_from_json,
+)
 from extender.embedded import EmbeddedCluster
 from extender.kube.client import KubeClient
 from extender.kube.comeback import Comeback
@@ -46,6 +52,7 @@ __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
+DAEMON_SETS = "/apis/apps/v1/daemonsets"
 DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
 
@@ -92,6 +99,7 @@ def following(
     keeper = KeyKeeper(keys, clock, random_bytes) if keys is not None else None
     notes = keeper.notes if keeper is not None else Notes.in_memory(random_bytes)
     cache = empty_cache(settings)
+    cache.expire(clock.now_s())
     groups = SeenGroups(cache.pod_groups)
     comeback, unreadable = Comeback(), UnreadableObjects()
     follow = partial(Reflector, api, clock=clock, rng=rng, comeback=comeback)
@@ -103,6 +111,12 @@ def following(
             reduce=partial(pod_from_json, notes=notes),
             sink=cache.pods,
             unreadable=unreadable.of("v1", "Pod"),
+        ),
+        "daemonsets": follow(
+            path=DAEMON_SETS,
+            reduce=daemon_set_from_json,
+            sink=cache.daemon_sets,
+            unreadable=unreadable.of("apps/v1", "DaemonSet"),
         ),
         "podgroups": follow(
             path=POD_GROUPS,
@@ -155,15 +169,15 @@ def in_memory(
 
     No kube-scheduler asks here, so people play it: curl's calls count as its calls would.
     """
-    cache = empty_cache(settings)
-    fill(cache, saved)
+    cache, clock = empty_cache(settings), clock or SystemClock()
+    fill(cache, saved, now_s=clock.now_s())
     api = EmbeddedCluster(cache, saved.pods_json)
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
     return assemble(
         settings,
         cache,
         api,
-        clock or SystemClock(),
+        clock,
         rng,
         reflectors={},
         sources=sources,
@@ -172,8 +186,10 @@ def in_memory(
     )
 
 
-def fill(cache: ClusterCache, saved: ClusterFile) -> None:
-    """Put a saved cluster into an empty cache."""
+def fill(cache: ClusterCache, saved: ClusterFile, *, now_s: float) -> None:
+    """Put a saved cluster into an empty cache, as it would be at `now_s` (Unix seconds)."""
+    cache.expire(now_s)
+    cache.daemon_sets.replace(saved.daemon_sets)
     cache.nodes.replace(saved.nodes)
     cache.pod_groups.replace(saved.pod_groups)
     cache.pods.replace(saved.pods)
@@ -185,4 +201,5 @@ def empty_cache(settings: Settings) -> ClusterCache:
     return ClusterCache(
         scheduler_names=frozenset(settings.scheduler_names),
         managed_resource=ResourceName(managed) if managed is not None else None,
+        node_settle_s=settings.node_settle_s,
     )

@@ -11,14 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from extender.cache.book import GangBook
+from extender.cache.daemons import Daemons, KeptRoom
 from extender.cache.decisions import Decisions
 from extender.cache.nodes import Nodes
 from extender.cache.owners import Owners
 from extender.cache.pods import PodChange, Pods, same_but_version
 from extender.cache.sinks import Sink
 from extender.cache.usage import Usage
+from extender.convert import pinned_node
 from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ResourceName
-from scoring.model import DeviceClass, Gang, GangSource, MemberClass, Node, Pod, PodGroup
+from scoring.model import DaemonSet, DeviceClass, Gang, GangSource, MemberClass, Node, Pod, PodGroup
 from scoring.network import NetworkMatrix
 from scoring.snapshot import Claim, Commitment, Snapshot
 
@@ -37,6 +39,8 @@ class CacheSizes:
     commitments: int
     excluded_pairs: int
     backing_off: int
+    kept_for_daemon_sets: int
+    """Pairs of a node and a DaemonSet whose pod is still to come there."""
 
 
 class ClusterCache:
@@ -52,6 +56,7 @@ class ClusterCache:
         *,
         scheduler_names: frozenset[str] = frozenset({"netgang"}),
         managed_resource: ResourceName | None = None,
+        node_settle_s: float = 120.0,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.on_change = on_change
@@ -63,6 +68,9 @@ class ClusterCache:
         self._gangs = GangBook(self._pods, managed_resource=managed_resource)
         self._usage = Usage()
         self._decisions = Decisions()
+        self._daemons = Daemons(
+            self._usage, self._nodes.by_name, promised=self._decisions.promises, settle_s=node_settle_s
+        )
         self._network = NetworkMatrix()
         self._version = 1
         self._batches = 0
@@ -86,6 +94,11 @@ class ClusterCache:
     def pods(self) -> Sink[Pod]:
         """Sink for v1.Pod."""
         return Sink(self._put_pod, self._drop_pod, lambda pod: pod.key, lambda: self._pods.names, self)
+
+    @property
+    def daemon_sets(self) -> Sink[DaemonSet]:
+        """Sink for apps/v1.DaemonSet."""
+        return Sink(self._daemons.put, self._daemons.drop, lambda one: one.key, lambda: self._daemons.names, self)
 
     @property
     def pod_groups(self) -> Sink[PodGroup]:
@@ -207,8 +220,17 @@ class ClusterCache:
         self._note(self._decisions.claim(gang, None))
 
     def expire(self, now_s: float) -> None:
-        """Forget exclusions and back-offs whose time has come; call it at `next_expiry_s` or more often."""
-        self._note(self._decisions.expire(now_s))
+        """Forget exclusions, back-offs and room of DaemonSets whose time has come.
+
+        Call it first when a cluster is read, and then at `next_expiry_s` or more often.
+        """
+        self._note(any([self._decisions.expire(now_s), self._daemons.expire(now_s)]))
+
+    def look_for_daemon_sets(self) -> Iterator[None]:
+        """Keep room free for pods of DaemonSets that came or were changed, in steps."""
+        for changed in self._daemons.look():
+            self._note(changed)
+            yield
 
     def time_passed(self) -> None:
         """Time alone changed whose turn it is: what is decided from the same objects may be another thing now."""
@@ -292,8 +314,17 @@ class ClusterCache:
         return self._pods.is_own_as_read(pod)
 
     def counted_on(self, pod: Pod) -> NodeName | None:
-        """The node whose room is counted as this pod's already: it is there, nominated or pinned (S12)."""
-        return self._pods.claim(pod)
+        """The node whose room is counted as this pod's already: it is there, nominated, or kept room for it (S12)."""
+        node = self._pods.claim(pod)
+        if node is not None or not pod.daemon:
+            return node
+        pinned = pinned_node(pod.member_class.constraints)
+        node = NodeName(pinned) if pinned is not None else None
+        return node if self._daemons.keeps_for(pod, node) else None
+
+    def kept_for_daemon_sets(self) -> list[KeptRoom]:
+        """What nodes keep free for pods of DaemonSets that are still to come."""
+        return self._daemons.kept()
 
     def planned_as(self, pod: Pod) -> Pod:
         """A pod read from elsewhere as the planner is to see it: without the request that only marks it as ours."""
@@ -315,16 +346,19 @@ class ClusterCache:
             commitments=len(self._decisions.commitments),
             excluded_pairs=sum(len(nodes) for nodes in self._decisions.exclusions.values()),
             backing_off=len(self._decisions.back_offs),
+            kept_for_daemon_sets=sum(1 for _ in self._daemons.claims()),
         )
 
     def validate(self) -> None:
         """Raise AssertionError if anything kept up to date differs from the same built from scratch (tests; O(all))."""
         table = self._nodes.table()
-        claims = [(node, pod) for pod in self._pods if (node := self._pods.claim(pod)) is not None]
+        taken = ((self._pods.claim(pod), pod) for pod in self._pods)
+        claims = [(node, pod.uid, pod.member_class) for node, pod in taken if node is not None]
         found = [
             *self._nodes.faults(),
             *self._pods.faults(),
-            *self._usage.faults(claims, table),
+            *self._usage.faults([*claims, *self._daemons.claims()], table),
+            *self._daemons.faults(self._pods),
             *self._gangs.faults(),
         ]
         found.extend(
@@ -338,14 +372,18 @@ class ClusterCache:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def _put_node(self, node: Node) -> bool:
+        before = self._nodes.by_name.get(node.name)
         if not self._nodes.put(node):
             return False
+        self._daemons.node_changed(before, node)
         self._decisions.forget_node(node.name)
         return True
 
     def _drop_node(self, name: NodeName) -> bool:
+        before = self._nodes.by_name.get(name)
         if not self._nodes.drop(name):
             return False
+        self._daemons.node_changed(before, None)
         self._decisions.forget_node(name)
         return True
 
@@ -376,6 +414,8 @@ class ClusterCache:
         if moved and after is not None and change.entered is not None:
             self._usage.add(change.entered, after.uid, after.member_class)
         decides = moved and (change.left is not None or change.entered is not None)
+        if (before is not None and before.daemon) or (after is not None and after.daemon):
+            decides = self._daemons.pod_changed(before, after) or decides
         uid = after.uid if after is not None else before.uid if before is not None else PodUid("")
         if after is None or not _needs_node(after):
             decides = self._decisions.settle(uid) or decides

@@ -53,6 +53,10 @@ class Decisions:
         """Gang → the room that others leave for it."""
         return self._claims
 
+    def promises(self, node: NodeName) -> bool:
+        """Whether a place on the node is committed. Cost: O(commitments)."""
+        return any(node in commitment.nodes for commitment in self.commitments.values())
+
     def gang_of(self, uid: PodUid) -> GangKey | None:
         """The gang in which a pod is committed."""
         return self._committed.get(uid)

@@ -12,7 +12,6 @@ from operator import attrgetter
 
 import msgspec
 
-from extender.convert import pinned_node
 from extender.convert.sharing import shared
 from scoring.ids import GangKey, JobKey, NodeName, PodUid, ResourceName
 from scoring.model import GangSource, MemberClass, Pod
@@ -152,9 +151,11 @@ class Pods:
         return PodChange(before, None, left, None)
 
     def claim(self, pod: Pod) -> NodeName | None:
-        """The node whose room the pod takes: its own, else the one it is nominated for or pinned to (S12).
+        """The node whose room the pod takes: its own, else the one that it is nominated for (docs/safety.md S12).
 
-        Waiting members of own gangs take none yet: the planner itself gives them room.
+        Waiting members of own gangs take none yet: the planner itself gives them room. Nor does a pod take any by being
+        pinned to a node: whoever may create pods could fill the cluster with them (docs/safety.md S26). Only
+        kube-scheduler nominates, because pods/status is nothing that tenants may write.
         """
         if pod.terminal:
             return None
@@ -162,10 +163,7 @@ class Pods:
             return pod.node
         if pod.group is not None and pod.group.source is not GangSource.NATIVE and self.is_own(pod):
             return None
-        if pod.nominated_node is not None:
-            return pod.nominated_node
-        pinned = pinned_node(pod.member_class.constraints)
-        return NodeName(pinned) if pinned is not None else None
+        return pod.nominated_node
 
     def faults(self) -> list[str]:
         """How the indexes differ from ones built from scratch (for tests)."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring.ids import NodeName, PodUid, ResourceName
-from scoring.model import HostPort, MemberClass, Pod
+from scoring.model import HostPort, MemberClass
 from scoring.network import Ints
 from scoring.snapshot import NodeTable
 
@@ -110,11 +110,11 @@ class Usage:
             self._ports_changed.clear()
         return self._ports_by_node
 
-    def faults(self, claims: Iterable[tuple[NodeName, Pod]], table: NodeTable) -> list[str]:
+    def faults(self, claims: Iterable[tuple[NodeName, PodUid, MemberClass]], table: NodeTable) -> list[str]:
         """How totals, matrix and ports differ from ones built from scratch from all claims (for tests)."""
         fresh = Usage()
-        for node, pod in claims:
-            fresh.add(node, pod.uid, pod.member_class)
+        for node, uid, member_class in claims:
+            fresh.add(node, uid, member_class)
         found = [] if self._totals == fresh._totals else ["the totals differ from the pods"]
         if not np.array_equal(self.matrix(table), fresh.matrix(table)):
             found.append("the matrix differs from the totals")

@@ -6,6 +6,7 @@ functions, ValueError with the field's name for what cannot be read, everything 
 
 from extender.convert.admission import admission_patch, narrowed_terms
 from extender.convert.constraints import pinned_node, unmodelled_constraints
+from extender.convert.daemonsets import daemon_set_from_json
 from extender.convert.devices import device_class_from_json
 from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL, node_from_json
 from extender.convert.podgroups import pod_group_from_json, seen_pod_group_from_json
@@ -16,6 +17,7 @@ __all__ = [
     "NUDGE_ANNOTATION",
     "ZONE_LABEL",
     "admission_patch",
+    "daemon_set_from_json",
     "device_class_from_json",
     "narrowed_terms",
     "node_from_json",

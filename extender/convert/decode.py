@@ -28,6 +28,10 @@ class Owner(Json):
     uid: str = ""
     controller: bool | None = None
 
+    def in_group(self, group: str) -> bool:
+        """Whether it is of this API group, in any version."""
+        return self.api_version.partition("/")[0] == group
+
 
 class Metadata(Json):
     """`metadata` of any object."""

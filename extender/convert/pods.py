@@ -101,6 +101,7 @@ class _Pod(Json):
 
 
 _pod = msgspec.json.Decoder(_Pod)
+_spec = msgspec.json.Decoder(_Spec)
 _conditions = msgspec.json.Decoder(list[_Condition])
 
 
@@ -158,6 +159,7 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         group=group,
         job=place.job,
         owner=_controller(meta.owner_references) if group is not None and meta.owner_references else None,
+        daemon=_daemon(namespace, meta.owner_references) if meta.owner_references else "",
         index=place.index,
         options=shared_tuple(options),
         resource_version=meta.resource_version or "",
@@ -170,6 +172,21 @@ def _controller(owners: list[Owner]) -> Controller | None:
         if one.controller and max(map(len, (one.api_version, one.kind, one.name, one.uid))) <= NAME_CHARS:
             return shared(Controller(one.api_version, one.kind, one.name, one.uid))
     return None
+
+
+def template_class(namespace: str, raw: bytes | msgspec.Raw) -> MemberClass:
+    """The class of pods with the spec `raw`, as a template has it. ValueError names the field that is wrong."""
+    spec = decode(_spec, raw, what="spec.template.spec") if raw else _Spec()
+    return _class_of(Role.OTHER, _resources(spec, _Status()), _constraints(namespace, spec))
+
+
+def _daemon(namespace: str, owners: list[Owner]) -> str:
+    """The identity of the DaemonSet among the owners that controls the pod."""
+    for one in owners:
+        if one.controller:
+            is_one = one.kind == "DaemonSet" and one.in_group("apps") and len(one.uid) <= NAME_CHARS
+            return intern(f"{namespace}/{one.uid}") if is_one else ""
+    return ""
 
 
 def _class_of(role: Role, resources: PodResources, limits: ConstraintParts) -> MemberClass:

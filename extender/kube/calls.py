@@ -52,6 +52,7 @@ class Resource:
 
 PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes", namespaced=False)
+DAEMON_SETS = Resource("apps", "v1", "daemonsets")
 POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "events")
@@ -136,7 +137,7 @@ NOTE_KEYS_UPDATE = Call("update", SECRETS)
 TOKEN_REVIEW = Call("create", Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False))
 ACCESS_REVIEW = Call("create", Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False))
 
-READ = (PODS, NODES, POD_GROUPS, DEVICE_CLASSES)
+READ = (PODS, NODES, POD_GROUPS, DAEMON_SETS, DEVICE_CLASSES)
 """Collections that may be listed and watched."""
 
 RESTARTS: tuple[Call, ...] = (

@@ -21,9 +21,11 @@ from extender.service.explain_documents import explain_document, unblocking_docu
 from extender.service.link import link_document
 from extender.service.pairs import USUAL_NODES, pairs_document, zones_document
 from extender.service.planning import Planner
+from extender.service.settling import kept_notes
 from extender.service.what_ifs import BusyError, WhatIfs
 from extender.slices import in_slices
 from scoring.explain import Around, Decision, Note, explain_in_steps
+from scoring.explain.around import wants_nodes
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang, Pod
 from scoring.plan.steps import Steps, finish
@@ -171,6 +173,8 @@ class Views:
         asked = self._nodes_asked(gang) if self._nodes_asked is not None else None
         members = (self._cache.pod(pod.uid) for pod in known.pending) if (known := self._cache.gang(gang)) else ()
         refusals = {pod.uid: pod.refusal for pod in members if pod is not None and pod.refusal}
+        if wants_nodes(self._planner.current.waiting.get(gang)):
+            notes = (*notes, *kept_notes(self._cache.kept_for_daemon_sets(), now_s=self._planner.now_s))
         return Around(held, self._decisions(gang), notes, refusals=refusals, nodes_asked=asked)
 
     def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Document:

@@ -25,6 +25,7 @@ class Topic(StrEnum):
     NODE = "lost node"
     UNREADABLE = "unreadable"
     NOTE = "ignored note"
+    DAEMON_SET = "daemon set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def notes_of(
         )
     if nodes_asked is not None:
         notes.append(nodes_asked)
-    elif waiting is not None and waiting.reason in _WANTS_NODES:
+    elif wants_nodes(waiting):
         gated = sum(GATE in pod.gates for pod in gang.pending)
         how = "wait at a scheduling gate" if gated else "are refused by netgang"
         text = (
@@ -99,6 +100,11 @@ def notes_of(
         )
         notes.append(Note(Topic.QUOTA, text))
     return tuple(notes)
+
+
+def wants_nodes(waiting: Waiting | None) -> bool:
+    """Whether more room would help."""
+    return waiting is not None and waiting.reason in _WANTS_NODES
 
 
 _WANTS_NODES = frozenset(

@@ -100,7 +100,7 @@ def snapshot(objects: Iterable[Mapping[str, Any]], settings: Settings) -> Snapsh
     """What netgang would have of these objects."""
     listed = json.dumps({"kind": "List", "items": list(objects)}).encode()
     cache = empty_cache(settings)
-    fill(cache, parse_cluster(listed, name="example", zone_label=settings.zone_label))
+    fill(cache, parse_cluster(listed, name="example", zone_label=settings.zone_label), now_s=0.0)
     return cache.snapshot()
 
 

@@ -126,7 +126,7 @@ def check_manifest(one: Mapping[str, Any]) -> None:
     seen = {"kind": "List", "items": made([one])}
     settings = Settings.load(ROOT / "manifests/base/settings.yaml")
     cache = empty_cache(settings)
-    fill(cache, parse_cluster(json.dumps(seen).encode(), name="page", zone_label=settings.zone_label))
+    fill(cache, parse_cluster(json.dumps(seen).encode(), name="page", zone_label=settings.zone_label), now_s=0.0)
     (gang,) = cache.snapshot().gangs.values()
     assert (gang.problem, gang.problem_detail, gang.own) == (None, "", True)
     assert gang.min_member <= len(gang.members)

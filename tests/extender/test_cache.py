@@ -66,7 +66,7 @@ COUNTED: dict[str, tuple[int, Pod]] = {
     "nominated": (1000, pod("p", nominated_node=N1)),
     "nominated and being deleted": (0, pod("p", nominated_node=N1, deleting=True)),
     "bound elsewhere than nominated": (0, pod("p", node="n2", nominated_node=N1)),
-    "pinned by a DaemonSet": (1000, pod("p", affinity=PIN_N1, scheduler_name="default-scheduler")),
+    "pinned, for a scheduler of any name": (0, pod("p", affinity=PIN_N1, scheduler_name="nobody")),
     "a gang's member, bound": (1000, member("p", node="n1")),
     "a gang's member that is planned anyway": (0, member("p", affinity=PIN_N1, nominated_node=N1)),
     "a member of a foreign gang": (1000, member("p", nominated_node=N1, scheduler_name="other")),

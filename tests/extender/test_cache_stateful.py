@@ -131,10 +131,7 @@ class Model:
             return None
         if self.node_of(one) or one.deleting or planned:
             return self.node_of(one)
-        if one.nominated_node:
-            return one.nominated_node
-        terms = one.member_class.constraints.affinity
-        return terms[0].fields[0].values[0] if terms else None
+        return one.nominated_node
 
     def used(self, where: str, resource: ResourceName) -> int:
         """Sum over all pods."""

@@ -19,6 +19,7 @@ from bench.apistore import ApiStore, Object
 from extender.errors import ApiError, ConflictError
 from extender.kube.calls import (
     BUDGETS,
+    DAEMON_SETS,
     DEVICE_CLASSES,
     EVENTS,
     MADE,
@@ -48,6 +49,7 @@ _RESOURCES: dict[str, Resource] = {
         "PodDisruptionBudget": BUDGETS,
     },
     "ResourceQuota": QUOTAS,
+    "DaemonSet": DAEMON_SETS,
     **_OWNERS,
 }
 

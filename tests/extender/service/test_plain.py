@@ -151,13 +151,22 @@ async def test_nobody_is_woken_when_the_promise_comes_true() -> None:
 
 
 async def test_a_daemon_sets_pod_has_its_node() -> None:
-    """It is pinned there, so its room is counted as taken already (S12), and a node without it is no node."""
-    async with beside(*nodes("a1", "a2")) as world:
+    """Its room is kept free there already (docs/safety.md S12), so it takes nothing that is promised to a gang."""
+    async with beside(*[node_json(name, zone="a", cpu="5") for name in ("a1", "a2")]) as world:
         pin = {"key": "metadata.name", "operator": "In", "values": ["a1"]}
         terms = {"nodeSelectorTerms": [{"matchFields": [pin]}]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-        names = await promised(world)
         world.pod("agent", cpu="2", scheduler=OURS, affinity=affinity)
+        agent = world.api.pod("agent")
+        made = {"name": "agent", "uid": "u", "creationTimestamp": "2023-11-14T22:13:20Z"}  # when the clock begins
+        world.api.add({"kind": "DaemonSet", "metadata": made, "spec": {"template": {"spec": agent["spec"]}}})
+        await world.settle(2.0)
+        names = await promised(world)
+        assert passes(world, "agent", nodes=["a1"]) == [], "whoever can pin a pod would have what is held"
+        agent["metadata"]["ownerReferences"] = [
+            {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u", "controller": True}
+        ]
+        world.api.add(agent)
         await world.settle(0.1)
         assert "a1" in passes(world, "agent", nodes=["a1"])
         world.delete("agent", *names)

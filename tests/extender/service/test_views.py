@@ -100,7 +100,7 @@ async def test_ready_once_everything_is_read_and_planned() -> None:
     api = FakeClusterApi(N1)
     service = following(Settings(), api, LoopClock(), random.Random(0))
     ready, reasons, _ = service.views.readiness()
-    assert (ready, len(reasons)) == (False, 4)
+    assert (ready, len(reasons)) == (False, 5)
     assert reasons[0] == "nodes are not read yet"
     async with running(api=api) as world:
         ready, reasons, detail = world.service.views.readiness()
