@@ -119,6 +119,7 @@ def answering_of(
         nodes_asked=caring.provisioning.note if caring.provisioning is not None else None,
         expected_for_s=starting.arrivals.expected_for_s,
         ignored_notes=caring.ignored.of,
+        notes_problem=lambda: common.notes.problem,
     )
     queue_view = QueueView(cache, planner, clock)
     page = page_of(

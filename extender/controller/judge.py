@@ -87,7 +87,6 @@ class Case:
         return sum(counts) < self.gang.min_member and len(self.gang.placed) >= sum(counts)
 
 
-_NO_KEYS = Obstacle("no key is there to sign the note by which it would be resumed: look at netgang's log")
 _FINISHING = Obstacle("members have succeeded, so the job is finishing", final=True, silent=True)
 
 
@@ -193,8 +192,8 @@ class Judge:
             if isinstance(verdict, NotAllowed):
                 detail = f" ({verdict.detail})" if verdict.detail else ""
                 return Obstacle(f"{verdict.reason}{detail}", final=True, silent=verdict.reason in OVER)
-            if suspends and not self._notes.lasting:
-                return _NO_KEYS
+            if suspends and self._notes.problem:
+                return Obstacle(f"the note by which it would be resumed could not be signed: {self._notes.problem}")
             if suspends and managed_by_queue(owner.raw):
                 return Obstacle("Kueue suspends and resumes its owner", final=True)
             for one in case.members if names_return(owner.ref) else ():

@@ -7,6 +7,7 @@ that was read, so a step that is repeated after a crash or a lost answer finds i
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from math import ceil
 from typing import Final
 
 from extender.cache import ClusterCache
@@ -137,10 +138,9 @@ class Recreation:
 
     async def _pause(self, key: GangKey, pause_s: float) -> bool:
         """Wait so long, or until the gang's last member ends, and whether it did: no look at the API server tells."""
-        until_s = self._clock.monotonic_s() + pause_s
-        had_members = self._lives(key)
-        while (left_s := until_s - self._clock.monotonic_s()) > 0.0:
-            await asyncio.sleep(min(left_s, POLL_S))
+        had_members, looks = self._lives(key), ceil(pause_s / POLL_S)
+        for _ in range(looks):
+            await asyncio.sleep(pause_s / looks)
             if had_members and not self._lives(key):
                 return True
         return False

@@ -67,8 +67,8 @@ async def prepare(
 ) -> Prepared | NotSent:
     """Read job and gang now; `NotSent` if they are not what was decided on, or cannot be read."""
     key = decided.job
-    if not notes.lasting:
-        return NotSent("no key is there to sign the note of the change: look at netgang's log", refused=True)
+    if notes.problem:
+        return NotSent(f"no note of the change could be signed: {notes.problem}", refused=True)
     try:
         raw = await api.get_object(kind.where.api_version, kind.where.kind, key.namespace, key.name)
         seen = read(kind, raw, notes=notes)

@@ -36,17 +36,13 @@ class KeyKeeper:
         self._known: tuple[Key, ...] = ()
         """Keys that are, or were, in the Secret"""
         self._complaint = ""
-        self.notes = Notes(KeyRing([self._own], now_s=clock.now_s()), lasting=False)
+        problem = f"Secret {store.place} has not been read yet"
+        self.notes = Notes(KeyRing([self._own], now_s=clock.now_s()), problem=problem)
         self.answered = asyncio.Event()
         """Set once the API server said what is in the Secret, or that it may not be read"""
         self.acting: Callable[[], bool] = lambda: True
         self.on_change: Callable[[int], None] = lambda _: None
         """Called with the number of keys in the Secret after each look that had an answer"""
-
-    @property
-    def problem(self) -> str:
-        """Why notes do not last now; empty: they do."""
-        return self._complaint if not self.notes.lasting else ""
 
     async def run(self) -> None:
         """Look at the Secret until cancelled."""
@@ -71,7 +67,10 @@ class KeyKeeper:
         if stored is None:
             self._refused(f"there is no Secret {self._store.place}: apply the manifests again")
             return AGAIN_S
-        self._adopt(keys_of(stored.data))
+        keys = keys_of(stored.data)
+        if not keys:  # somebody takes them out while we put them in
+            return _CONFLICT_S
+        self._adopt(keys)
         return READ_EACH_S
 
     async def _with_what_is_due(self, stored: StoredKeys) -> StoredKeys:
@@ -87,16 +86,15 @@ class KeyKeeper:
 
     def _adopt(self, keys: tuple[Key, ...]) -> None:
         self._known = keys
-        # Only if a writer left entries that are no keys: the next look puts one in.
-        self.notes.ring = KeyRing(keys or (self._own,), now_s=self._clock.now_s())
-        self.notes.lasting = bool(keys)
+        self.notes.ring = KeyRing(keys, now_s=self._clock.now_s())
+        self.notes.problem = ""
         self._complaint = ""
         self.on_change(len(keys))
         self.answered.set()
 
     def _refused(self, why: str) -> None:
         """The API server answered, and there are no keys: what is known still signs and checks, for this process."""
-        self.notes.lasting = False
+        self.notes.problem = why
         self._complain(why)
         self.on_change(0)
         self.answered.set()

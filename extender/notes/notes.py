@@ -73,16 +73,16 @@ OnIgnored = Callable[[NoteKind, Bearer, Flaw], None]
 class Notes:
     """The notes of one process; `ring` is replaced when there are other keys."""
 
-    def __init__(self, ring: KeyRing, *, lasting: bool) -> None:
+    def __init__(self, ring: KeyRing, *, problem: str = "") -> None:
         self.ring = ring
-        self.lasting = lasting
-        """Whether a successor will have the key: without that nothing is begun that only a note could end."""
+        self.problem = problem
+        """Why a successor will not have the key; empty: it will. Else nothing is begun that only a note could end."""
         self.on_ignored: OnIgnored = _nothing
 
     @classmethod
     def in_memory(cls, random_bytes: RandomBytes) -> "Notes":
         """With a key that ends with the process, for a cluster that does so, too."""
-        return cls(KeyRing([Key.new(0.0, random_bytes)], now_s=0.0), lasting=True)
+        return cls(KeyRing([Key.new(0.0, random_bytes)], now_s=0.0))
 
     def write(self, kind: NoteKind, bearer: Bearer, content: str) -> str:
         """The annotation's value. ValueError: it would be too long to be read again."""

@@ -65,6 +65,7 @@ class Views:
         unreadable: UnreadableWords | None = None,
         stale_s: float = STALE_S,
         ignored_notes: Callable[[Gang], tuple[Note, ...]] = lambda _: (),
+        notes_problem: Callable[[], str] = lambda: "",
     ) -> None:
         self._cache = cache
         self._planner = planner
@@ -78,6 +79,8 @@ class Views:
         """Reads quotas, deadlines and budgets of a gang; `None`: nobody does"""
         self._nodes_asked = nodes_asked
         """What an autoscaler was asked for a gang; `None`: none is asked"""
+        self._notes_problem = notes_problem
+        """Why notes do not outlive this process; empty: they do"""
         self._ignored_notes = ignored_notes
         """Notes on the gang's pods and owners that are not ours"""
         self._what_ifs = what_ifs
@@ -214,6 +217,8 @@ class Views:
         if network is not None and not network.ready:
             reasons.append(f"reading network data failed inside: {network.crash}")
         detail: dict[str, Any] = {"sync": dict(sync), "cache": asdict(self._cache.sizes())}
+        if problem := self._notes_problem():
+            detail["notes"] = f"no gang is suspended and no job resized: {problem}"
         if self._leadership is not None:
             detail["leadership"] = self._leadership()
         if network is not None:

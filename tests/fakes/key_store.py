@@ -16,7 +16,7 @@ KEY: Final = Key("20231101000000", b"k" * 32)
 
 def notes_of_a_former_process() -> Notes:
     """Signs with the key that a new store has."""
-    return Notes(KeyRing([KEY], now_s=KEY.made_s), lasting=True)
+    return Notes(KeyRing([KEY], now_s=KEY.made_s))
 
 
 def bearer_of(obj: Mapping[str, Any]) -> Bearer:

@@ -215,3 +215,37 @@ async def test_it_is_told_on_the_podgroup_too() -> None:
         assert [one["regarding"]["kind"] for one in told] == ["PodGroup", "Pod"]
         assert "default/low, which has less priority, but that one stays" in told[0]["note"]
         assert told[0]["type"] == "Warning"
+
+
+@pytest.mark.parametrize("changed", ["nothing", "preemptible", "priority"])
+async def test_whoever_takes_over_decides_again(changed: str) -> None:
+    """One of two gangs has been suspended, then the leader dies: the other leaves only if that is right by then."""
+    api = FakeClusterApi(*nodes(2))
+    async with unfinished(api=api, **ON) as world:
+        a, b = job(world, "a", 1), job(world, "b", 1)
+        async with acting(world, a, b), AsyncExitStack() as stack:
+            await world.settle(QUIET_S + 3.0)
+            a.ends = b.ends = False
+            released = api.hold("patch_object")
+            high = await arrives(world, stack, 2)
+            await world.settle(MAKES_ROOM_S)
+            api.fail_next("patch_object", ApiUnavailableError("refused"))
+            released.set()
+            await world.settle(1.0)
+    [first, other] = sorted((a, b), key=lambda one: not one.suspended)
+    assert (first.suspended, other.suspended) == (True, False)
+    member = api.pod(other.members()[0])
+    if changed == "preemptible":
+        member["metadata"]["annotations"] = {"netgang.io/preemptible": "false"}
+    if changed == "priority":
+        member["spec"]["priority"] = 20
+    api.add(member)
+    async with unfinished(api=api, **ON) as world:
+        for one in (a, b, high):
+            one.world = world
+            one.ends = True
+        async with acting(world, a, b, high):
+            await world.settle(QUIET_S + 30.0)
+            assert running_gangs(world) == ({"high": 2} if changed == "nothing" else {other.name: 1})
+            assert other.created == (2 if changed == "nothing" else 1)
+            assert not first.suspended

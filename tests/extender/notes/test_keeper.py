@@ -34,9 +34,9 @@ async def test_the_first_process_puts_a_key_in() -> None:
     """The empty Secret of the manifests gets one, and what is signed with it lasts."""
     store = FakeKeyStore()
     one = keeper(store)
-    assert not one.notes.lasting
+    assert one.notes.problem
     assert await one.look() == READ_EACH_S
-    assert one.notes.lasting
+    assert one.notes.problem == ""
     assert len(stored(store)) == 1
     other = keeper(store, "y")
     await other.look()
@@ -110,12 +110,12 @@ async def test_a_secret_that_is_made_again_gets_the_keys_back() -> None:
     text = one.notes.write(NoteKind.ADMITTED, POD, "n1")
     store.put(None)
     assert await one.look() == AGAIN_S
-    assert not one.notes.lasting
-    assert "there is no Secret netgang-system/netgang-notes" in one.problem
+    assert one.notes.problem
+    assert "there is no Secret netgang-system/netgang-notes" in one.notes.problem
     assert one.notes.read(NoteKind.ADMITTED, POD, text) == "n1"
     store.put({})
     await one.look()
-    assert one.notes.lasting
+    assert one.notes.problem == ""
     assert stored(store) == [KEY.name]
 
 
@@ -138,13 +138,13 @@ async def test_without_an_answer_notes_do_not_last(error: Exception) -> None:
     store.error = error
     one = keeper(store)
     assert await one.look() == AGAIN_S
-    assert not one.notes.lasting
+    assert one.notes.problem
     assert one.answered.is_set() == isinstance(error, ApiError)
     text = one.notes.write(NoteKind.ADMITTED, POD, "n1")
     assert one.notes.read(NoteKind.ADMITTED, POD, text) == "n1"
     store.error = None
     await one.look()
-    assert one.notes.lasting
+    assert one.notes.problem == ""
 
 
 async def test_an_outage_changes_nothing_for_one_that_has_keys() -> None:
@@ -154,4 +154,4 @@ async def test_an_outage_changes_nothing_for_one_that_has_keys() -> None:
     await one.look()
     store.error = ApiUnavailableError("refused")
     await one.look()
-    assert one.notes.lasting
+    assert one.notes.problem == ""

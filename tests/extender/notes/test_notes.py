@@ -21,7 +21,7 @@ class Desk:
 
     def __init__(self, *some: Key) -> None:
         self.ignored: list[tuple[NoteKind, Bearer, Flaw]] = []
-        self.notes = Notes(KeyRing(some or KEYS, now_s=2e9), lasting=True)
+        self.notes = Notes(KeyRing(some or KEYS, now_s=2e9))
         self.notes.on_ignored = lambda *what: self.ignored.append(what)
 
     def flaw(self, text: str, *, kind: NoteKind = NoteKind.ADMITTED, bearer: Bearer = POD) -> Flaw | None:
@@ -82,8 +82,8 @@ def test_all_keys_check_and_the_newest_that_has_settled_signs() -> None:
     new_s = KEYS[1].made_s
     before, after = KeyRing(KEYS, now_s=new_s + 179.0), KeyRing(KEYS, now_s=new_s + 181.0)
     assert (before.signer, after.signer) == KEYS
-    old = Notes(before, lasting=True).write(NoteKind.ADMITTED, POD, "n1")
-    assert Notes(after, lasting=True).read(NoteKind.ADMITTED, POD, old) == "n1"
+    old = Notes(before).write(NoteKind.ADMITTED, POD, "n1")
+    assert Notes(after).read(NoteKind.ADMITTED, POD, old) == "n1"
 
 
 def test_a_note_that_could_not_be_read_is_not_written() -> None:

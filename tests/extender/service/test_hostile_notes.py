@@ -11,12 +11,15 @@ import httpx
 import pytest
 
 from extender.controller.quiet import QUIET_S
+from extender.controller.recreation import SLOWEST_S
+from extender.notes import NoteKind
 from scoring.model import GATE
 from tests.extender.controller.operator import Operator
 from tests.extender.controller.test_preemptions import ON, acting, claims, events, nodes, running_gangs
 from tests.extender.elastic.cluster import ELASTIC
 from tests.extender.service.world import World, key, node_json, pod_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.key_store import bearer_of, notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 
@@ -103,18 +106,49 @@ async def test_a_resume_note_switches_no_repair_off() -> None:
             assert running_gangs(world) == {"job": 3}
 
 
-async def test_resume_notes_cost_no_requests() -> None:
-    """Two hundred owners that say they wait to be resumed cost a list every five minutes, and no GET."""
+OWNERS = 100
+
+
+def never_ends(api: FakeClusterApi, number: int) -> None:
+    """A gang in the forger's namespace, one of whose pods runs for ever."""
+    pod = pod_json(f"g{number}-0", gang=f"g{number}", cpu="1m", nodeName="n0")
+    api.add({**pod, "metadata": {**pod["metadata"], "namespace": "hostile"}})
+
+
+async def test_forged_resume_notes_cost_no_requests() -> None:
+    """A hundred owners that say they wait to be resumed cost a list every five minutes, and no GET."""
     api = FakeClusterApi(*nodes(1))
-    for number in range(200):
-        note = {"gang": f"default/g{number}", "why": "", "uid": f"u{number}", "at_s": WALL_S}
+    for number in range(OWNERS):
+        note = {"gang": f"hostile/g{number}", "why": "", "uid": f"u{number}", "at_s": WALL_S}
         api.add(suspended(f"evil-{number}", note, uid=f"u{number}"))
+        never_ends(api, number)
     async with running(api=api) as world:
-        world.pod("g0-0", gang="g0", size=1, cpu="9")
         await world.settle(100.0)
         assert world.service.restarts is not None
         assert world.service.restarts.under_way == frozenset()
         assert api.calls["get_object"] <= 10
+
+
+async def test_resume_notes_of_ours_cost_few_requests() -> None:
+    """A hundred owners that we have suspended, and whose pods never end: ten GETs a second at first, then fewer."""
+    api = FakeClusterApi(*nodes(1))
+    notes = notes_of_a_former_process()
+    for number in range(OWNERS):
+        made = suspended(f"ours-{number}", "", uid=f"u{number}")
+        text = notes.write(
+            NoteKind.RESUME, bearer_of(made), json.dumps({"gang": f"g{number}", "why": "", "at_s": WALL_S})
+        )
+        made["metadata"]["annotations"] = {"netgang.io/resume": text}
+        api.add(made)
+        never_ends(api, number)
+    async with running(api=api) as world:
+        await world.settle(100.0)
+        assert world.service.restarts is not None
+        assert len(world.service.restarts.under_way) == OWNERS
+        assert 2 * OWNERS <= api.calls["get_object"] <= 11 * 100
+        before = api.calls["get_object"]
+        await world.settle(300.0)
+        assert api.calls["get_object"] - before <= 300 / SLOWEST_S * OWNERS * 1.1
 
 
 async def test_a_nested_resume_note_leaves_others_their_resumption() -> None:
