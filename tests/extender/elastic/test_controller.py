@@ -126,7 +126,7 @@ async def test_killed_between_patch_and_start() -> None:
         await first.until("low is patched", lambda: first.workers("low") == 3)
         api = first.api
     async with site(api=api) as second:
-        await second.world.settle(2.0)
+        await second.world.settle(0.2)
         assert set(second.claims) == {key("heavy")}
         second.create("small", 1, least=1)
         await second.until("heavy runs", lambda: len(second.on_nodes("heavy")) == 5)
