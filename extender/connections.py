@@ -11,7 +11,7 @@ Rules (docs/safety.md S28):
   (bodies not whole, answers not read). A call that is being answered is never ended for another one: the service bounds
   those itself (`max_held_binds`).
 - Beyond a bound the peer that has most loses what it has left lying for longest: a connection that never got to the
-  point before one that is idle, before one that waits for a document. A newcomer is refused when there is none.
+  point before one that is idle or waits for a document, before one that calls verbs. So a newcomer always has room.
 - Cost: two moves between ordered dicts a call; once a second a look at the oldest of each peer.
 """
 
@@ -33,17 +33,17 @@ class State(IntEnum):
     UNREAD = 2
     """An answer that the client does not read, or a close that it does not let happen."""
     IDLE = 3
-    KEPT = 4
-    """Idle, and its last request was a verb's."""
-    ASKED = 5
+    ASKED = 4
     """A document is asked for."""
+    KEPT = 5
+    """Idle, and its last request was a verb's."""
     CALL = 6
     """A verb is called."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortLimits:
-    """Bounds of one port. `per_peer` and `peer_bytes` are of one address."""
+    """Bounds of one port, at least 1. `per_peer` and `peer_bytes` are of one address."""
 
     connections: int = 1024
     per_peer: int = 512
@@ -116,7 +116,7 @@ class Connections:
     def __init__(self, limits: PortLimits, *, counted: Callable[[str], None] = lambda _: None) -> None:
         self.limits = limits
         self._counted = counted
-        """Hears why a connection was refused or ended: a constant word"""
+        """Hears why a connection was ended: a constant word"""
         self._peers: dict[str, _Peer] = {}
         self._open = 0
         self._calls = 0
@@ -139,16 +139,14 @@ class Connections:
         """Bytes kept for all connections now."""
         return self._bytes
 
-    def opened(self, transport: asyncio.Transport, end: Callable[[], None]) -> Connection | None:
-        """Count a new connection, which `end` ends; `None`: there is no room for it."""
+    def opened(self, transport: asyncio.Transport, end: Callable[[], None]) -> Connection:
+        """Count a new connection, which `end` ends. Ends another one when there are too many."""
         address = _address(transport)
         peer = self._peers.get(address)
         greedy = self._too_many(peer)
         if greedy is not None:
             oldest = greedy.oldest(_EXPENDABLE)
-            if oldest is None:
-                self._counted("refused")
-                return None
+            assert oldest is not None, "both bounds count these alone"
             self._counted("ended for another")
             self._forget(oldest)
             oldest.end()
@@ -164,11 +162,13 @@ class Connections:
         return made
 
     def move(self, one: Connection, state: State, *, now_s: float) -> None:
-        """The connection is at something else; in the same state as before its time goes on."""
-        before = one.state
+        """The connection is at something else; in the same state as before its time goes on, but for one more call."""
+        before, queues = one.state, one.peer.queues
         if before is state:
+            if state is State.KEPT and one in queues[state]:
+                queues[state].move_to_end(one)
+                queues[state][one] = now_s
             return
-        queues = one.peer.queues
         if queues[before].pop(one, None) is None:
             return  # it was ended
         one.state = state

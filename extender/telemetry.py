@@ -145,8 +145,8 @@ class Telemetry:
         self._reports = self._counter("reports", "Reports of training jobs; outcome: accepted, or why not", ["outcome"])
         self._connections_ended = self._counter(
             "connections_ended",
-            "Connections that we ended or refused; port: verbs, people, probes, reports; outcome: idle, too slow, "
-            "refused (no room), ended for another, too many bytes",
+            "Connections that we ended; port: verbs, people, probes, reports; outcome: idle, too slow, ended for "
+            "another, too many bytes",
             ["port", "outcome"],
         )
         self._tls_handshakes = self._counter(
@@ -323,7 +323,7 @@ class Telemetry:
         self._log_lines_dropped.inc()
 
     def connection_ended(self, port: str, outcome: str) -> None:
-        """Count a connection that a port ended of itself, or refused."""
+        """Count a connection that a port ended of itself."""
         self._connections_ended.labels(port, outcome).inc()
 
     def tls_handshake(self, outcome: str) -> None:

@@ -86,11 +86,7 @@ class VerbProtocol(asyncio.Protocol):
         """A client connected."""
         self._transport = cast("asyncio.Transport", transport)
         self._gone = self._loop.create_future()
-        counted = self._port.connections.opened(self._transport, self._end)
-        if counted is None:
-            self._transport.abort()
-            return
-        self._counted = counted
+        self._counted = self._port.connections.opened(self._transport, self._end)
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -109,8 +105,6 @@ class VerbProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client hung up, or we did."""
-        if self not in self._connections:
-            return  # there was no room for it
         self._connections.discard(self)
         self._port.connections.closed(self._counted)
         self._cancel_timer()
@@ -154,7 +148,6 @@ class VerbProtocol(asyncio.Protocol):
             return self._hand_over(data)
         self._began_s = perf_counter()
         self._verb, self._head = verb, head
-        self._move(State.CALL)
         missing_bytes = head.body_bytes + end - len(data)
         if head.body_bytes > dispatch.serving.max_body_bytes:
             self._reply(verb, dispatch.too_large(verb))
@@ -175,7 +168,6 @@ class VerbProtocol(asyncio.Protocol):
             return
         self._ahead = data[missing_bytes:]
         self._cancel_timer()
-        self._move(State.CALL)
         body, self._body = bytes(self._body), bytearray()
         assert self._verb is not None
         self._answer(self._verb, body)
@@ -192,6 +184,7 @@ class VerbProtocol(asyncio.Protocol):
         if isinstance(answer, Reply):
             self._reply(verb, answer)
             return
+        self._move(State.CALL)
         self._task = self._loop.create_task(self._answer_in_time(verb, answer))
         self._server.tasks.add(self._task)
 
