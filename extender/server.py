@@ -8,6 +8,7 @@ service would look alive, so the end of one, or its not getting its port, is the
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import ssl
 import sys
@@ -42,6 +43,7 @@ _PEOPLE = PortLimits(connections=512, per_peer=256, kept_bytes=32 * 2**20, peer_
 _REPORTING = PortLimits(connections=1024, per_peer=64, kept_bytes=64 * 2**20, peer_bytes=4 * 2**20)
 """Of `reports.port`: each pod has an address of its own, and one or two jobs' reports to send."""
 _HANDSHAKE_S = 5.0
+_FILES = 65536
 _DRAIN_S = 10
 _DEBUG_DRAIN_S = 1
 """Nothing is held for people: what they ask is answered from memory, and their connections must not delay the end."""
@@ -57,6 +59,7 @@ def run(settings: Settings) -> None:
     A port that cannot be listened on is logged and ends the process with exit code 3.
     """
     favour_the_loop()
+    allow_open_files()
     with asyncio.Runner(loop_factory=_Loop) as runner:
         listened = runner.run(_serve(settings))
     if not listened:
@@ -85,6 +88,17 @@ def favour_the_loop() -> None:
     if can_watch_memory():
         gc.disable()
     sys.setswitchinterval(0.001)
+
+
+def allow_open_files() -> None:
+    """Have as many open files as the system allows, up to `_FILES`: each connection is one, and 1,024 is usual.
+
+    Without that, held binds and strangers' connections leave none for the connections on which Bindings are posted.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 async def _serve(settings: Settings) -> bool:

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable
@@ -224,6 +225,16 @@ async def test_connections_that_come_to_no_request_end(secured: bool, tmp_path: 
     finally:
         process.kill()
         await ended(process)
+
+
+def test_open_files_are_allowed_up_to_the_systems_limit() -> None:
+    """A process that starts with the usual 1,024 has room for every connection that its ports allow."""
+    limit = "resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
+    said = "print(*resource.getrlimit(resource.RLIMIT_NOFILE))"
+    lines = f"import resource; {limit}; from extender.server import allow_open_files; allow_open_files(); {said}"
+    done = subprocess.run([sys.executable, "-c", lines], cwd=ROOT, capture_output=True, text=True, check=True)
+    soft, hard = map(int, done.stdout.split())
+    assert soft == 65536 if hard < 0 else soft == min(65536, hard)
 
 
 # -- parts that fail --------------------------------------------------------------------------------------------------
