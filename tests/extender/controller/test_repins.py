@@ -74,8 +74,8 @@ def forbid_suspending(world: World) -> None:
 
 
 def told(world: World) -> list[tuple[str, str]]:
-    """(reason, object) of all Events but those of lapses, and of announcements that a gang will be suspended."""
-    besides = ("AdmissionLapsed", "GangWaiting", "GangCannotStart", "GangRestarted")
+    """(reason, object) of all Events but those of lapses, and of gangs that are to be suspended and may not be."""
+    besides = ("AdmissionLapsed", "GangWaiting", "GangCannotStart", "GangRestarted", "DisruptionRefused")
     return [(one["reason"], one["regarding"]["name"]) for one in world.api.events if one["reason"] not in besides]
 
 
