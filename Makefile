@@ -8,7 +8,7 @@ VERSIONS ?= 1.36.3
 export UV_PROJECT_ENVIRONMENT := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run cluster fmt lint test e2e archives bench results soak chaos testbed check clean
+.PHONY: help setup run cluster fmt lint test e2e archives bench results fuzz soak chaos testbed check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -58,6 +58,9 @@ results: setup
 
 soak: setup ## long runs: `make soak` 20 min beside a busy cluster, `make chaos` 10 min of faults and attacks
 	$(RUN) python -m bench.soak $(if $(MINUTES),--minutes $(MINUTES))
+
+fuzz: setup ## 50,000 hostile objects read by the real readers: OBJECTS=50000 SEED=7
+	$(RUN) python -m tests.fuzz --objects $(or $(OBJECTS),50000) --seed $(or $(SEED),1)
 
 # MINUTES=10 SEED=7: how long, and which things happen; KILLS=100: only leaders are killed, so many of them
 chaos: setup

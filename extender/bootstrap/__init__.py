@@ -15,7 +15,7 @@ from typing import Any
 
 from extender.app import Callers
 from extender.bootstrap.assembly import assemble
-from extender.bootstrap.elastic import feeds_of, named_kinds
+from extender.bootstrap.elastic import Follow, feeds_of, named_kinds
 from extender.bootstrap.network import closing, sources_of
 from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
@@ -39,7 +39,7 @@ from extender.kube.key_store import KubeKeyStore
 from extender.kube.reflector import Reflector
 from extender.kube.reviews import KubeReviews
 from extender.network.refresh import Polled
-from extender.notes import Notes
+from extender.notes import NoteReader, Notes
 from extender.notes.keeper import KeyKeeper
 from extender.notes.keys import RandomBytes
 from extender.ports import Clock, ClusterApi, KeyStore, Reviews
@@ -103,8 +103,37 @@ def following(
     groups = SeenGroups(cache.pod_groups)
     comeback, unreadable = Comeback(), UnreadableObjects()
     follow = partial(Reflector, api, clock=clock, rng=rng, comeback=comeback)
+    reflectors = reflectors_of(settings, cache, groups, follow, unreadable, notes)
+    return assemble(
+        settings,
+        cache,
+        api,
+        clock,
+        rng,
+        reflectors=reflectors,
+        groups=groups,
+        unreadable=unreadable,
+        sources=sources,
+        reviews=reviews,
+        stands=stands,
+        heard=comeback.heard,
+        feeds=feeds_of(settings, follow, unreadable, notes),
+        notes=notes,
+        keys=keeper,
+    )
+
+
+def reflectors_of(
+    settings: Settings,
+    cache: ClusterCache,
+    groups: SeenGroups,
+    follow: Follow,
+    unreadable: UnreadableObjects,
+    notes: NoteReader,
+) -> dict[str, Reflector[Any]]:
+    """Reflectors for every kind that decides, by its plural."""
     to_node = partial(node_from_json, zone_label=settings.zone_label)
-    reflectors: dict[str, Reflector[Any]] = {
+    return {
         "nodes": follow(path=NODES, reduce=to_node, sink=cache.nodes, unreadable=unreadable.of("v1", "Node")),
         "pods": follow(
             path=PODS,
@@ -131,23 +160,6 @@ def following(
             unreadable=unreadable.of("resource.k8s.io/v1", "DeviceClass"),
         ),
     }
-    return assemble(
-        settings,
-        cache,
-        api,
-        clock,
-        rng,
-        reflectors=reflectors,
-        groups=groups,
-        unreadable=unreadable,
-        sources=sources,
-        reviews=reviews,
-        stands=stands,
-        heard=comeback.heard,
-        feeds=feeds_of(settings, follow, unreadable, notes),
-        notes=notes,
-        keys=keeper,
-    )
 
 
 @asynccontextmanager

@@ -13,7 +13,9 @@ from typing import Final
 MOST: Final = 1000
 """Objects of a kind that are remembered; their number may be larger."""
 _WHY_CHARS: Final = 300
-_NAME_CHARS: Final = 253
+_UID_CHARS: Final = 253
+LONGEST_KEY: Final = 63 + 1 + 253
+"""Longest namespace and name; what is longer the API server has not written, and nobody could find it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +48,10 @@ class UnreadableKind:
     def failed(self, key: str, error: Exception, *, uid: str = "") -> None:
         """An object could not be read; without a key nobody can say which."""
         self.readings += 1
-        if not key or (key not in self._now and len(self._now) >= MOST):
+        if not key or len(key) > LONGEST_KEY or (key not in self._now and len(self._now) >= MOST):
             return
         namespace, _, name = key.rpartition("/")
-        self._now[key] = Unreadable(
-            self._api_version, self._kind, namespace[:_NAME_CHARS], name[:_NAME_CHARS], uid[:_NAME_CHARS], words(error)
-        )
+        self._now[key] = Unreadable(self._api_version, self._kind, namespace, name, uid[:_UID_CHARS], words(error))
 
     def passed(self, key: str) -> None:
         """The object was read, or is gone. Cost: nothing where all can be read."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from extender.cache import ClusterCache
+from extender.cache.unreadable import words
 from extender.controller.budgets import forbidding
 from extender.controller.fresh import read_members
 from extender.controller.owners import KINDS, OwnerRef, decoded
@@ -113,8 +114,10 @@ async def _limited(look: Coroutine[Any, Any, Sequence[Note]], topic: Topic) -> S
         no_right = error.status == 403
         why = "netgang has no right to read it: install manifests/components/explain" if no_right else str(error)
         return () if error.status == 404 else (Note(topic, f"not known: {why}"),)
-    except (ApiUnavailableError, ValueError) as error:
+    except ApiUnavailableError as error:
         return (Note(topic, f"not known: {error}"),)
+    except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
+        return (Note(topic, f"not known: {words(error)}"),)
 
 
 def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: float) -> list[Note]:

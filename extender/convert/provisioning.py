@@ -171,9 +171,19 @@ def template_json(
     """The PodTemplate that stands for this pod (raw JSON) and all like it. ValueError: it cannot be read."""
     try:
         content = msgspec.json.decode(pod)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ValueError(f"Pod: {error}") from error
-    given = content["spec"]
+        spec = _template_spec(content["spec"], zones, zone_label)
+        labels = content["metadata"].get("labels") or {}
+    except (msgspec.DecodeError, UnicodeError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"Pod: {error!r}") from error
+    return {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": _metadata(name, owner),
+        "template": {"metadata": {"labels": labels}, "spec": spec},
+    }
+
+
+def _template_spec(given: Mapping[str, Any], zones: Sequence[ZoneName], zone_label: str) -> dict[str, Any]:
     spec: dict[str, Any] = {key: given[key] for key in _POD_FIELDS if given.get(key)}
     for key in ("initContainers", "containers"):
         if given.get(key):
@@ -184,13 +194,7 @@ def template_json(
     if zones:
         line = {"key": zone_label, "operator": "In", "values": list(zones)}
         spec["affinity"] = _in_zones(spec.get("affinity") or {}, line)
-    labels = content["metadata"].get("labels") or {}
-    return {
-        "apiVersion": "v1",
-        "kind": "PodTemplate",
-        "metadata": _metadata(name, owner),
-        "template": {"metadata": {"labels": labels}, "spec": spec},
-    }
+    return spec
 
 
 def _name_of(gang: GangKey) -> str:

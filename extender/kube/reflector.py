@@ -21,7 +21,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NoReturn, Protocol, TypeVar, runtime_checkable
 
-from extender.cache.unreadable import UnreadableKind, words
+from extender.cache.unreadable import LONGEST_KEY, UnreadableKind, words
 from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError, TooLongError
 from extender.kube.backoff import Backoff
 from extender.kube.comeback import Comeback
@@ -330,9 +330,9 @@ class Reflector(Generic[T]):
         """Note it, and log it once by name; the object's key."""
         key = head.key if head is not None else ""
         self._book.failed(key, error, uid=head.uid if head is not None else "")
-        if key not in self._logged and len(self._logged) < _NAMES_LOGGED:
-            self._logged.add(key)
-            name = key or "an object without readable metadata"
+        name = key[:LONGEST_KEY] or "an object without readable metadata"
+        if name not in self._logged and len(self._logged) < _NAMES_LOGGED:
+            self._logged.add(name)
             ours = None if isinstance(error, ValueError) else error  # then a reader of ours has a fault, too
             _log.warning("%s: %s cannot be read and is left out: %s", self._path, name, words(error), exc_info=ours)
         return key

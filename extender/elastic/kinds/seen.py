@@ -321,7 +321,7 @@ def count(value: Any, default: int) -> int:
     if value is None:
         return default
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
-        raise ValueError(f"not a count: {str(value)[:60]}")
+        raise ValueError(f"not a count: {value if isinstance(value, int) else type(value).__name__}")
     return value
 
 

@@ -1,0 +1,34 @@
+"""Read hostile objects and texts, and say how that went; exit 1 when something that must hold did not."""
+
+import argparse
+import asyncio
+import sys
+
+from tests.fuzz.runs import Figures, read_objects, read_texts
+
+
+def _told(title: str, found: Figures) -> str:
+    unreadable = ", ".join(f"{kind} {count}" for kind, count in sorted(found.unreadable.items()) if count)
+    return (
+        f"{title}: {found.objects} ({found.mebibytes:.0f} MiB), {found.mean_ms:.3f} ms each, slowest "
+        f"{found.slowest_ms:.1f} ms ({found.slowest}); the process grew by {found.grown_mebibytes:.0f} MiB after the "
+        f"first tenth; listed again or failed: {found.relists_and_errors or 'none'}\n"
+        f"  could not be read: {unreadable or 'none'}\n"
+    )
+
+
+def main() -> int:
+    """The command."""
+    asked = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    asked.add_argument("--objects", type=int, default=50_000)
+    asked.add_argument("--texts", type=int, default=5_000, help="each is read by a dozen readers")
+    asked.add_argument("--seed", type=int, default=1)
+    given = asked.parse_args()
+    objects = asyncio.run(read_objects(given.objects, seed=given.seed))
+    texts = read_texts(given.texts, seed=given.seed)
+    sys.stdout.write(_told("objects", objects) + _told("texts", texts))
+    return int(bool(objects.relists_and_errors) or objects.mean_ms >= 1.0 or texts.mean_ms >= 1.0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

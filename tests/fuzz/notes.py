@@ -1,0 +1,102 @@
+"""Everything that reads a text which tenants write, beside the reflectors; each may raise ValueError and nothing else.
+
+Signatures are taken as good (`UncheckedNotes`): what is read must be harmless even where the key was lost.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from extender.controller.circumstances import quota_notes
+from extender.controller.owners import OwnerRef, decoded
+from extender.controller.preemption_notes import noted_of
+from extender.controller.suspensions import is_over, is_suspended, note_of, restarts_of
+from extender.convert import pod_from_json
+from extender.convert.provisioning import request_from_json, template_json
+from extender.convert.roles import own_options
+from extender.elastic.intent import intent_of
+from extender.elastic.kinds.seen import own_bounds
+from extender.elastic.report_body import read_report
+from extender.errors import BadRequestError
+from extender.notes import Bearer, UncheckedNotes
+from scoring.model import Controller
+from scoring.policy import KNOWN_OPTIONS, Policy, gang_options
+from scoring.resources import NO_RESOURCES
+from tests.builders import gang
+
+_NOTES: Final = UncheckedNotes()
+_REF: Final = OwnerRef("batch/v1", "Job", "j", "u")
+_BEARER: Final = Bearer("batch/v1", "Job", "team", "j", "u")
+_CONTROLLER: Final = Controller("batch/v1", "Job", "j", "u")
+_SIGNED: Final = " hmac1.20260101000000.x"
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """What is read: `given` puts the text where a tenant would, `read` reads that."""
+
+    given: Callable[[str], Any]
+    read: Callable[[Any], object]
+
+
+def _object(text: str, *names: str, signed: bool = False, name: str = "x") -> bytes:
+    """An object with the text in these annotations."""
+    value = text + _SIGNED if signed else text
+    annotations = {f"netgang.io/{one}": value for one in names}
+    metadata = {"name": name, "namespace": "team", "uid": "u", "annotations": annotations}
+    return msgspec.json.encode({"metadata": metadata, "spec": {}})
+
+
+def _quota(text: str) -> bytes:
+    return msgspec.json.encode({"metadata": {"name": "q"}, "status": {"hard": {"cpu": text}, "used": {"cpu": text}}})
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _options(annotations: dict[str, str]) -> object:
+    return gang_options(dict(own_options(annotations, written_by_us=frozenset())), Policy(), namespace="team")
+
+
+def _preempts(raw: bytes) -> object:
+    return noted_of(gang("g", members=[pod_from_json(raw, notes=_NOTES)]))
+
+
+def _report(body: bytes) -> object:
+    try:
+        return read_report(body, now_s=0.0)
+    except BadRequestError:
+        return None
+
+
+READERS: Final[Mapping[str, Reader]] = {
+    "resume": Reader(lambda text: _object(text, "resume", signed=True), lambda raw: note_of(raw, _REF, _NOTES)),
+    "restarts": Reader(
+        lambda text: _object(text, "restarts", signed=True), lambda raw: restarts_of(raw, _REF, now_s=1e9, notes=_NOTES)
+    ),
+    "last-change": Reader(
+        lambda text: {"netgang.io/last-change": text + _SIGNED}, lambda found: intent_of(found, _BEARER, _NOTES)
+    ),
+    "admitted": Reader(lambda text: _object(text, "admitted", signed=True), partial(pod_from_json, notes=_NOTES)),
+    "preempts": Reader(lambda text: _object(text, "preempts", signed=True), _preempts),
+    "options of a pod": Reader(lambda text: _object(text, "zones", "ratios", "typo"), pod_from_json),
+    "all options": Reader(
+        lambda text: {f"netgang.io/{name}": text for name in (*KNOWN_OPTIONS, "role", "index", "typo")}, _options
+    ),
+    "bounds of a job": Reader(
+        lambda text: _object(text, "min-workers", "max-workers"), lambda raw: own_bounds(decoded(raw), {})
+    ),
+    "quota": Reader(_quota, lambda raw: quota_notes(decoded(raw), NO_RESOURCES)),
+    "provisioning request": Reader(
+        lambda text: _object(text, "gang", "attempt", "zones", "fingerprint", name="netgang-x"), request_from_json
+    ),
+    "an owner": Reader(_raw, lambda raw: (is_over(raw), is_suspended(raw, _REF))),
+    "a template": Reader(
+        _raw, lambda raw: template_json(raw, name="t", owner=_CONTROLLER, zones=(), zone_label="zone")
+    ),
+    "a report": Reader(_raw, _report),
+}
