@@ -75,7 +75,9 @@ async def test_running_pods_of_another_scheduler_stay(stage: Stage) -> None:
     evicted = await told(stage, "GangEvicted")
     assert evicted.keys() == {f"{kind}/{name}" for kind, name in _announced("one", "two")}
     assert all("did not become whole in time" in note for note in evicted.values())
-    assert await metric(netgang, "netgang_evictions_total") == 2
+    await stage.api.until(
+        lambda: metric(netgang, "netgang_evictions_total"), lambda found: found == 2, what="two evictions counted"
+    )
     assert (await document(netgang, "/v1/plan"))["held_binds"] == 0
 
 

@@ -13,14 +13,13 @@ import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from time import monotonic
-from typing import Any
 
 import pytest
 
 from testbed.api import Api, Object
 from testbed.cluster import Cluster
 from testbed.objects import gang_labels, gang_pods, pod, zone_nodes
-from testbed.service import SCHEDULER_CONFIG
+from testbed.service import SCHEDULER_CONFIG, Netgang
 from testbed.stages import REJECT
 from tests.e2e.site import Site, controlled_site
 from tests.e2e.stage import Stage, metric, say
@@ -62,7 +61,7 @@ async def test_a_member_that_its_kubelet_rejects_is_replaced(site: Site) -> None
     )
     assert "request 4 cpu of 3. Of netgang: " in notes[node]
     assert f"of other schedulers: {site.namespace}/stranger." in notes[node]
-    assert await metric(site.netgang, "netgang_overcommitted_nodes") == 1
+    await _until_counted(site.api, site.netgang, 1)
 
 
 @pytest.mark.parametrize("schedulers", ["two", "one"])
@@ -109,12 +108,13 @@ async def test_a_race_for_the_same_nodes(stage: Stage, schedulers: str) -> None:
         assert (counted, seen) == (0, set())
     assert not seen or counted > 0
     await asyncio.gather(*(_end_round(stage, number) for number in range(max(rounds - KEPT, 0), rounds)))
-    await _until(netgang, stage)
+    await _until_counted(stage.api, netgang, 0)
 
 
-async def _until(netgang: Any, stage: Stage) -> None:
-    await stage.api.until(
-        lambda: metric(netgang, "netgang_overcommitted_nodes"), lambda found: found == 0, what="none over any more"
+async def _until_counted(api: Api, netgang: Netgang, count: int) -> None:
+    """Wait until so many nodes count as over-committed; the text of /metrics may be a second old."""
+    await api.until(
+        lambda: metric(netgang, "netgang_overcommitted_nodes"), lambda found: found == count, what=f"{count} nodes over"
     )
 
 
