@@ -174,6 +174,21 @@ class Controller:
     uid: str
 
 
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class RunRef:
+    """The object whose pods make up a run of a job, as far as a pod tells: another object is another run.
+
+    A ReplicaSet or StatefulSet has no runs: its pods are replaced for ever.
+    """
+
+    uid: str
+    kind: str
+    """Kind and API group; one for a family whose objects share a job, such as an MPIJob and its launcher's Job."""
+    name: str
+    whole: str = ""
+    """Uid of the object of which several such are the parts, where pods tell it (JobSet)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pod:
     """A pod as the planner sees it. `requests` counts init containers, overhead and pod-level resources (§4)."""
@@ -212,6 +227,10 @@ class Pod:
     """Read of members of gangs only."""
     daemon: str = ""
     """The DaemonSet that controls it, as its ownerReferences say: `identity` of that; empty: none does."""
+    run: RunRef | None = None
+    """Which run it belongs to; read of members of gangs only. `None`: it does not tell, or its owner has no runs."""
+    started: bool = False
+    """Our note says that its gang was whole with it (annotation `netgang.io/started`, valid for this uid)."""
     index: int | None = None
     """Replica index inside its role, when the framework tells."""
     options: tuple[tuple[str, str], ...] = ()
@@ -281,9 +300,9 @@ class PodGroup:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """Pods that start together or not at all, as they exist now.
+    """Pods that start together or not at all, as they exist now: those of one run (docs/safety.md S23).
 
-    `members` are all live and finished pods of the group, sorted by (role, index, name). `problem` is set when the
+    `members` are all live and finished pods of the run, sorted by (role, index, name). `problem` is set when the
     gang can never be admitted as it is written, and `problem_detail` says what to change.
     """
 
@@ -299,6 +318,12 @@ class Gang:
     schedule_timeout_s: float | None = None
     own: bool = True
     """Its pods name one of our schedulers (S1); others are load only."""
+    started: bool = False
+    """It was whole once with members that are still there, by our own evidence (docs/safety.md S23)."""
+    earlier: tuple[Pod, ...] = ()
+    """Pods of former runs under the same name, all ended: they count for nothing."""
+    later: tuple[Pod, ...] = ()
+    """Pods of another run that is live, too: they wait until this one has ended."""
 
     @property
     def actionable(self) -> bool:
@@ -315,9 +340,12 @@ class Gang:
 
     @property
     def placed(self) -> tuple[Pod, ...]:
-        """Members that count towards quorum: on a node and alive, or Succeeded (S8); Failed ones do not."""
-        return tuple(
-            p
-            for p in self.members
-            if p.phase is Phase.SUCCEEDED or (p.node is not None and not p.deleting and p.phase is not Phase.FAILED)
-        )
+        """Members that count towards quorum."""
+        return tuple(p for p in self.members if counts(p))
+
+
+def counts(member: Pod) -> bool:
+    """Whether a member counts towards quorum: on a node and alive, or Succeeded (S8); Failed ones do not."""
+    if member.node is None or member.deleting:
+        return member.phase is Phase.SUCCEEDED
+    return member.phase is not Phase.FAILED

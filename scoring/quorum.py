@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
+from scoring.reasons import Reason
 
 _LEADERS = (Role.PS, Role.CHIEF)
 _RANK = {Role.PS: 0, Role.CHIEF: 0, Role.WORKER: 1, Role.OTHER: 2}
@@ -45,11 +46,13 @@ class Quorum(msgspec.Struct, frozen=True):
     finished: frozenset[PodUid]
     """The Succeeded ones of `placed`: they take no room and are never evicted."""
     started: bool
-    """The minimum set had nodes at some time, as far as the pods tell: nobody evicts from such a gang (S8)."""
+    """The gang was whole once, by our own evidence: nobody evicts from it (docs/safety.md S8, S23)."""
     bound_to: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)
     """member → its node, dead members included"""
     lost_nodes: frozenset[NodeName] = frozenset()
     """Nodes whose members stopped counting (S12)."""
+    problem: Reason | None = None
+    """Why the gang can never start as it is written (docs/safety.md S24)."""
 
     @property
     def incomplete(self) -> bool:
@@ -105,9 +108,7 @@ def quorum_of(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Q
     """
     live = _live(gang, lost_nodes)
     roles_known = _roles_known(gang)
-    first_s = min((p.scheduled_s for p in gang.members if p.scheduled_s is not None), default=None)
-    late = first_s is not None and any(p.node is None and p.created_s > first_s for p in live)
-    minimum = minimum_members(gang, lost_nodes=lost_nodes) if roles_known or late else ()
+    minimum = minimum_members(gang, lost_nodes=lost_nodes) if roles_known else ()
     finished = frozenset([p.uid for p in live if p.phase is Phase.SUCCEEDED])
     return Quorum(
         min_member=gang.min_member,
@@ -115,9 +116,10 @@ def quorum_of(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Q
         live=frozenset([p.uid for p in live]),
         placed=finished.union([p.uid for p in live if p.node is not None]),
         finished=finished,
-        started=_once_reached(gang, minimum, first_s, roles_known=roles_known),
+        started=gang.started,
         bound_to={p.uid: p.node for p in gang.members if p.node is not None},
         lost_nodes=lost_nodes,
+        problem=gang.problem,
     )
 
 
@@ -215,26 +217,6 @@ def _live(gang: Gang, lost_nodes: frozenset[NodeName]) -> tuple[Pod, ...]:
             or (p.phase is not Phase.FAILED and not p.deleting and (p.node is None or p.node not in lost_nodes))
         ]
     )
-
-
-def _once_reached(gang: Gang, minimum: tuple[Pod, ...], first_s: float | None, *, roles_known: bool) -> bool:
-    """Whether the pods show that quorum was reached once: enough had a node, and so had everybody in `minimum`.
-
-    Dead members are evidence too, for themselves and for their successors, which have the same role and index. So is a
-    member that was created after another one got its node: all of the minimum exist before the first is bound, so it
-    is the successor of one that was bound with it and has left no trace (after a restart of ours nothing else tells).
-    In doubt the answer is yes: it only spares pods from eviction. `first_s`: when the first member got its node;
-    `minimum` is looked at only if roles are known, or a live member without node was created later than that.
-    """
-    if first_s is not None and any(p.node is None and p.created_s > first_s for p in minimum):
-        return True
-    had_a_node = [p for p in gang.members if p.node is not None or p.phase is Phase.SUCCEEDED]
-    if len(had_a_node) < gang.min_member:
-        return False
-    if not roles_known:
-        return True
-    seen = {(p.role, p.index) for p in had_a_node}
-    return all((p.role, p.index) in seen for p in minimum)
 
 
 def _roles_known(gang: Gang) -> bool:

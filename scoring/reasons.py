@@ -57,6 +57,10 @@ class Reason(StrEnum):
     """`queue.algorithm: literal` tries the heaviest waiting gang alone while it is as heavy as all that run.
 
     Wait, or use the default algorithm."""
+    OTHER_RUN = "netgang: an earlier run of the gang has not ended"
+    """Another job has live pods under the same gang name, such as the CronJob's last one: one run at a time.
+
+    Wait until it has ended, or give each run a gang name of its own; the Event GangRunWaits says which two they are."""
     # The gang can never start as it is.
     IMPOSSIBLE = "netgang: the gang would not fit into the empty cluster"
     """Even with nobody else in the cluster no allowed zone has room for the minimum.

@@ -7,7 +7,8 @@ So while a gang is whole its *crew* is noted: who sits where. Rules (S8):
   comes beyond the crew (scale-out) breaks nothing; who succeeded is never lost, and a gang in which such a pod was
   collected is finishing: what its minimum is by now, only its owner knows.
 - A crew ends when the gang is whole again, with whomever; when nobody of it is left, the next is another gang's start.
-- After a restart of ours a crew is read from what dead members, and successors below the highest index, have left.
+- After a restart of ours the crew of a gang that had started, by our own evidence, is read from what dead members,
+  and successors below the highest index, have left.
 - `replace` and `none` remove nobody, so for them a broken gang is only something to explain.
 - `restart`: after `settle_s`, in which a node may come back and the watch may complete what it tells; never while
   members finish.
@@ -98,7 +99,7 @@ def observe(
     """
     whole = quorum.reached_by(quorum.placed)
     if before is None:
-        before = Crew({} if whole else _traces(gang, quorum))
+        before = Crew(_traces(gang, quorum) if quorum.started and not whole else {})
     before = _noting_ends(before, quorum)
     uids = {member.uid for member in before.members.values()}
     alive = uids & quorum.placed
@@ -195,7 +196,7 @@ def _traces(gang: Gang, quorum: Quorum) -> dict[Seat, Member]:
       index it is below somebody who runs, for scale-out comes above them all. Its forerunner gets its name, which most
       owners use again.
 
-    Empty where nobody is known to be lost: such a gang has yet to start, as far as anybody can tell.
+    Empty where nobody is known to be lost.
     """
     living = [pod for pod in gang.members if pod.uid in quorum.placed and not pod.terminal]
     born_s = min((pod.created_s for pod in living), default=None)

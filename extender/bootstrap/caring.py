@@ -19,6 +19,7 @@ from extender.controller.provisioning import Decides, Provisioning
 from extender.controller.recreation import Recreation
 from extender.controller.repairs import Repairs
 from extender.controller.restarts import Restarts
+from extender.controller.starts import Starts
 from extender.controller.unreadable import UnreadableWords
 from extender.controller.waits import Waits
 from extender.elastic.controller import Elastic
@@ -38,6 +39,7 @@ class Caring:
 
     restarts: Restarts
     repairs: Repairs
+    starts: Starts
     preemptions: Preemptions | None
     statuses: GroupStatuses
     overcommits: Overcommits
@@ -58,6 +60,7 @@ class Caring:
 
     def begin_anew(self) -> None:
         """Both, as a term begins."""
+        self.starts.forget()
         if self.elastic is not None:
             self.elastic.forget()
             self.elastic.recover()
@@ -153,10 +156,12 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
     )
     overcommits = Overcommits(cache, clock, telemetry, events.tell_of, acting=common.acting)
     elastic, reported = _elastic_of(common, starting)
+    starts = Starts(cache, api, telemetry, notes=common.notes)
     looks: list[Look] = [
         starting.stranding.look,
         starting.repins.look,
         repairs.look_in_steps,
+        starts.look,
         Finishing(cache, api, clock, telemetry, plan=common.current).look,
         *([preemptions.look] if preemptions is not None else []),
         *([reported.look] if reported is not None else []),
@@ -171,6 +176,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
     return Caring(
         restarts,
         repairs,
+        starts,
         preemptions,
         statuses,
         overcommits,

@@ -96,7 +96,7 @@ class Terms:
     def _inherit(self) -> None:
         """Whoever waits in kube-scheduler may have been refused by a process before us. Cost: O(pods of gangs)."""
         common, gangs = self._common, self._common.cache.snapshot().gangs.values()
-        there = [pod.uid for gang in gangs if gang.own for pod in gang.pending if not pod.gates]
+        there = [pod.uid for gang in gangs if gang.own for pod in (*gang.pending, *gang.later) if not pod.gates]
         self._starting.parking.inherit(there, now_s=common.clock.monotonic_s())
 
     def _lay_down(self) -> None:

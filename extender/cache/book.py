@@ -5,15 +5,16 @@ change only notes that a gang is to be built again; it is built once, at the nex
 where nothing but its members' progress changed (`gangs.renewed`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Set
 from dataclasses import replace
 
-from extender.cache.gangs import build_gang, renewed
+from extender.cache.gangs import build_gang, continued, minimum_told, renewed
 from extender.cache.minimums import Minimums
 from extender.cache.owners import Owners
 from extender.cache.pods import Pods, same_but_version
 from scoring.ids import GangKey, ResourceName
-from scoring.model import Gang, GangSource, PodGroup
+from scoring.model import Gang, GangSource, Pod, PodGroup, counts
+from scoring.runs import runs_of
 
 
 class GangBook:
@@ -23,7 +24,7 @@ class GangBook:
         self._pods = pods
         self._managed_resource = managed_resource
         self.owners = Owners()
-        """Ages of jobs; after a change see `older`."""
+        """What was read of jobs; after a change see `told_otherwise`."""
         self.minimums = Minimums()
         self._pod_groups: dict[GangSource, dict[GangKey, PodGroup]] = {
             GangSource.POD_GROUP: {},
@@ -31,6 +32,7 @@ class GangBook:
             GangSource.ANNOTATION: {},
         }
         self._gangs: dict[GangKey, Gang] = {}
+        self._partial: set[GangKey] = set()
         self._view: Mapping[GangKey, Gang] | None = None
         self._stale: set[GangKey] = set()
         """Gangs that are to be built again"""
@@ -48,6 +50,11 @@ class GangBook:
         if self._view is None:
             self._view = dict(self._gangs)
         return self._view
+
+    def partial(self) -> Set[GangKey]:
+        """Gangs that we start of which some members have nodes and that have not started."""
+        self.settle()
+        return self._partial
 
     def settle(self) -> None:
         """Build now what is to be built again."""
@@ -87,9 +94,14 @@ class GangBook:
         """PodGroups of all kinds."""
         return sum(len(groups) for groups in self._pod_groups.values())
 
-    def older(self) -> list[GangKey]:
-        """Gangs whose age is another one by what is known of owners now. Cost: O(pods of gangs)."""
-        return [key for key, gang in self.all().items() if self._age_s(key) not in (None, gang.created_s)]
+    def told_otherwise(self) -> list[GangKey]:
+        """Gangs whose age, or runs, may be others by what is known of owners now. Cost: O(pods of gangs)."""
+        ages_s = {key: self.owners.created_s(gang.members) for key, gang in self.all().items()}
+        return [
+            key
+            for key, age_s in ages_s.items()
+            if self._gangs[key].later or age_s not in (None, self._gangs[key].created_s)
+        ]
 
     def faults(self) -> list[str]:
         """How what is kept differs from the same built from scratch (for tests)."""
@@ -97,7 +109,7 @@ class GangBook:
         found = [
             f"gang {key} differs from its pods"
             for key, group in self._pods.groups.items()
-            if not _same_gang(kept.get(key), self._build(key) if group.own else None)
+            if not _same_gang(kept.get(key), continued(self._build(key), kept.get(key)) if group.own else None)
         ]
         return [*found, "gangs without pods are kept"] if kept.keys() - self._pods.groups.keys() else found
 
@@ -106,8 +118,14 @@ class GangBook:
             group = self._pods.groups.get(key)
             if group is None or not group.own:
                 self._gangs.pop(key, None)
+                self._partial.discard(key)
             else:
-                self._gangs[key] = self._renewed(key) or self._build(key)
+                gang = continued(self._renewed(key) or self._build(key), self._gangs.get(key))
+                self._gangs[key] = gang
+                if not gang.started and _may_be_partial(gang):
+                    self._partial.add(key)
+                else:
+                    self._partial.discard(key)
         if keys:
             self._regrouped -= keys
             self._stale = self._stale - keys
@@ -122,18 +140,21 @@ class GangBook:
 
     def _build(self, key: GangKey) -> Gang:
         members = self._pods.members(key)
+        runs = runs_of(members, least=lambda: minimum_told(members, self._pod_groups), wanted=self.owners.wanted)
         return build_gang(
-            members,
+            runs.current,
             self._pod_groups,
             is_own=self._pods.is_own,
             managed_resource=self._managed_resource,
-            owner_created_s=self.owners.created_s(members),
-            most_needed=self.minimums.of(key, members),
+            owner_created_s=self.owners.created_s(runs.current),
+            most_needed=self.minimums.of(key, runs.current),
+            beside=runs,
         )
 
-    def _age_s(self, key: GangKey) -> float | None:
-        """When the owner of the gang's pods was created, as far as it is known."""
-        return self.owners.created_s(self._pods.members(key))
+
+def _may_be_partial(gang: Gang) -> bool:
+    """Whether members of a gang that we start have nodes."""
+    return gang.actionable and any(map(counts, gang.members))
 
 
 def _same_gang(one: Gang | None, other: Gang | None) -> bool:
@@ -141,7 +162,15 @@ def _same_gang(one: Gang | None, other: Gang | None) -> bool:
     if one is None or other is None:
         return one is other
     return (
-        replace(one, members=()) == replace(other, members=())
-        and len(one.members) == len(other.members)
-        and all(same_but_version(a, b) for a, b in zip(one.members, other.members, strict=True))
+        replace(one, members=(), earlier=(), later=()) == replace(other, members=(), earlier=(), later=())
+        and _same_pods(one.members, other.members)
+        and _same_pods(one.earlier, other.earlier)
+        and _same_pods(one.later, other.later)
+    )
+
+
+def _same_pods(some: Collection[Pod], others: Collection[Pod]) -> bool:
+    by_uid = {pod.uid: pod for pod in others}
+    return len(some) == len(by_uid) and all(
+        pod.uid in by_uid and same_but_version(pod, by_uid[pod.uid]) for pod in some
     )

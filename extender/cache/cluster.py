@@ -6,7 +6,7 @@ pod's label cannot); equal versions give the same snapshot object; what a snapsh
 Reflectors write through the sinks, the service through the methods; all on one thread of control.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -23,6 +23,8 @@ from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, R
 from scoring.model import DaemonSet, DeviceClass, Gang, GangSource, MemberClass, Node, Pod, PodGroup
 from scoring.network import NetworkMatrix
 from scoring.snapshot import Claim, Commitment, Snapshot
+
+_NONE_WANTED: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +152,13 @@ class ClusterCache:
         if (known.version, known.evaluated_at_s) != (matrix.version, matrix.evaluated_at_s):
             self.changed()
 
-    def set_owners(self, created_s: Mapping[str, float]) -> None:
-        """Owners of pods (by uid) were read: gangs are as old as they are. Cost: O(pods of gangs)."""
-        self._gangs.owners.note(created_s)
-        decides = [self._regroup(key) for key in self._gangs.older()]
+    def set_owners(self, created_s: Mapping[str, float], wanted: Mapping[str, int] = _NONE_WANTED) -> None:
+        """Owners of pods (by uid) were read: gangs are as old as they are. Cost: O(pods of gangs).
+
+        `wanted`: how many pods they want, of those that are not one of a series: whether two are one gang.
+        """
+        self._gangs.owners.note(created_s, wanted)
+        decides = [self._regroup(key) for key in self._gangs.told_otherwise()]
         self._note(any(decides))
 
     def set_minimum(self, gang: GangKey, owner_uid: str, count: int) -> None:
@@ -296,6 +301,10 @@ class ClusterCache:
         """The gang of a known pod, `None` for plain and unknown pods."""
         pod = self._pods.get(uid)
         return self.gang(pod.group.key) if pod is not None and pod.group is not None else None
+
+    def partial_gangs(self) -> Set[GangKey]:
+        """Gangs that we start of which some members have nodes and that have not started."""
+        return self._gangs.partial()
 
     def pod_group(self, key: GangKey, source: GangSource = GangSource.POD_GROUP) -> PodGroup | None:
         """A PodGroup of one kind."""

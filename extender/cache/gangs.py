@@ -10,14 +10,26 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from scoring.ids import GangKey, PodUid
-from scoring.model import Gang, GangSource, GroupRef, Pod, PodGroup, Role
+from scoring.model import Gang, GangSource, GroupRef, Pod, PodGroup, Role, counts
+from scoring.quorum import quorum_of
 from scoring.reasons import Reason
+from scoring.runs import Runs
 
 PodGroups = Mapping[GangSource, Mapping[GangKey, PodGroup]]
 """kind → gang → its PodGroup; POD_GROUP is coscheduling's kind, NATIVE kube-scheduler's own, ANNOTATION Volcano's"""
 
 _TOLD = attrgetter(
-    "group", "options", "priority", "scheduler_name", "deleting", "terminal", "index", "name", "created_s", "owner"
+    "group",
+    "options",
+    "priority",
+    "scheduler_name",
+    "deleting",
+    "terminal",
+    "index",
+    "name",
+    "created_s",
+    "owner",
+    "run",
 )
 """What `build_gang` reads of a pod, besides its role"""
 _ROLE_ORDER: Mapping[Role, int] = {Role.PS: 0, Role.CHIEF: 1, Role.WORKER: 2, Role.OTHER: 3}
@@ -38,11 +50,12 @@ def build_gang(
     managed_resource: str | None = None,
     owner_created_s: float | None = None,
     most_needed: int | None = None,
+    beside: Runs = Runs(()),
 ) -> Gang:
-    """Put a gang together from all pods that name it (at least one). Cost: O(n log n).
+    """Put a gang together from the pods of one run that name it (at least one). Cost: O(n log n).
 
     Its age is its owner's, where that is known, else its PodGroup's, else its oldest pod's (S14). `most_needed`: its
-    owner needs no more members than that, whatever its minimum says (S8).
+    owner needs no more members than that, whatever its minimum says (S8). `beside`: pods of its other runs.
     """
     ordered = tuple(sorted(members, key=_order))
     telling = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)
@@ -62,7 +75,17 @@ def build_gang(
         problem_detail=fault.detail if fault is not None else "",
         schedule_timeout_s=group.schedule_timeout_s if group is not None else None,
         own=all(is_own(pod) for pod in telling),
+        earlier=tuple(sorted(beside.earlier, key=_order)),
+        later=tuple(sorted(beside.later, key=_order)),
     )
+
+
+def minimum_told(pods: Sequence[Pod], pod_groups: PodGroups) -> int:
+    """The minimum that the gang's PodGroup, else any of its pods, tells; 1: none does."""
+    group = _pod_group(_ref(pods[0]), pod_groups)
+    if group is not None:
+        return group.min_member
+    return max([pod.group.min_available or 1 for pod in pods if pod.group is not None])
 
 
 def renewed(known: Gang, members: Mapping[PodUid, Pod]) -> Gang | None:
@@ -71,15 +94,71 @@ def renewed(known: Gang, members: Mapping[PodUid, Pod]) -> Gang | None:
     Why: a gang of n is bound in n steps, and each of them, and each of its pods' events, would put it together again.
     The PodGroup, and who is ours, must be what `known` was built with. Cost: O(n), a third of `build_gang`.
     """
-    if len(members) != len(known.members):
+    if len(members) != len(known.members) + len(known.earlier) or known.later:
         return None
+    renewed_ones = _newer(known.members, members)
+    if renewed_ones is None or not known.earlier:
+        return None if renewed_ones is None else replace(known, members=renewed_ones)
+    earlier = _newer(known.earlier, members)
+    return None if earlier is None else replace(known, members=renewed_ones, earlier=earlier)
+
+
+def _newer(some: tuple[Pod, ...], members: Mapping[PodUid, Pod]) -> tuple[Pod, ...] | None:
+    """Their newer records in the same order; `None`: one is gone, or tells something else."""
     found: list[Pod] = []
-    for before in known.members:
+    for before in some:
         after = members.get(before.uid)
         if after is None or not (after is before or _tells_the_same(before, after)):
             return None
         found.append(after)
-    return replace(known, members=tuple(found))
+    return tuple(found)
+
+
+def continued(gang: Gang, before: Gang | None) -> Gang:
+    """The gang with what is known of its past: whether it has started. Cost: O(n), O(n log n) when it becomes whole.
+
+    It has when its minimum has nodes; then for as long as one of those who counted counts; and when a note of ours
+    says so. An invalid gang does not start: what its minimum is, it does not tell.
+
+    >>> from tests.builders import bound, gang, pod
+    >>> a, b = bound(pod("a"), "n1"), bound(pod("b"), "n2")
+    >>> whole = continued(gang("g", members=[a, b]), None)
+    >>> left = continued(gang("g", members=[a], min_member=2), whole)
+    >>> whole.started, left.started, continued(gang("g", members=[a], min_member=2), None).started
+    (True, True, False)
+    """
+    started = _went_on(gang, before) or _noted(gang) or _is_whole(gang)
+    return gang if gang.started is started else replace(gang, started=started)
+
+
+def _went_on(gang: Gang, before: Gang | None) -> bool:
+    """Whether the gang had started, and some of those who counted then are among those who count now."""
+    if before is None or not before.started:
+        return False
+    for old, new in zip(before.members, gang.members, strict=False):  # after most changes the first pair says it
+        if old.uid == new.uid and counts(old) and counts(new):
+            return True
+    counted = {pod.uid for pod in before.members if counts(pod)}
+    return any(pod.uid in counted and counts(pod) for pod in gang.members)
+
+
+def _noted(gang: Gang) -> bool:
+    noted = [pod for pod in gang.members if pod.started]
+    return any(map(counts, noted))
+
+
+def _is_whole(gang: Gang) -> bool:
+    """Whether its minimum has nodes. Cost: O(n) at most while too few have; most often a few members tell."""
+    spare = len(gang.members) - gang.min_member
+    if spare < 0 or gang.problem is not None:
+        return False
+    for pod in gang.members:
+        if not counts(pod):
+            spare -= 1
+            if spare < 0:
+                return False
+    quorum = quorum_of(gang)
+    return quorum.reached_by(quorum.placed)
 
 
 def _tells_the_same(before: Pod, after: Pod) -> bool:

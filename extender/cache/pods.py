@@ -17,12 +17,13 @@ from scoring.ids import GangKey, JobKey, NodeName, PodUid, ResourceName
 from scoring.model import GangSource, MemberClass, Pod
 from scoring.resources import Resources
 
-_DECIDING = attrgetter(*(name for name in Pod.__dataclass_fields__ if name not in ("resource_version", "refusal")))
-"""Everything of a pod that can decide anything."""
+_SAYS_NOTHING = ("resource_version", "refusal", "started")
+_DECIDING = attrgetter(*(name for name in Pod.__dataclass_fields__ if name not in _SAYS_NOTHING))
+"""Everything of a pod that can decide anything; our note on it says only what is known while we run."""
 
 
 def same_but_version(one: Pod, other: Pod) -> bool:
-    """Whether two records differ in nothing but the resourceVersion and words that decide nothing."""
+    """Whether two records differ in nothing but the resourceVersion, our note, and words that decide nothing."""
     return bool(_DECIDING(one) == _DECIDING(other))
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from extender.cache import ClusterCache
 from extender.cache.unreadable import words
 from extender.controller.budgets import forbidding
-from extender.controller.fresh import read_members
+from extender.controller.fresh import of_this_run, read_members
 from extender.controller.owners import KINDS, OwnerRef, decoded
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
@@ -91,7 +91,7 @@ class Circumstances:
         if not items:
             return ()
         members = await read_members(self._api, gang.key, gang.source)
-        name = forbidding(items, [one.raw for one in members])
+        name = forbidding(items, [one.raw for one in of_this_run(gang, members)])
         if name is None:
             return ()
         text = f"PodDisruptionBudget {name} does not let its members be removed, so it is not started anew as a whole"

@@ -8,11 +8,13 @@ the other.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
 from extender.controller.events import Happening, Tell, TellOf, group_subject
 from extender.ports import Clock
+from scoring.explain import two_runs
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod
 from scoring.podgroup_status import POD_GROUPED
@@ -24,10 +26,13 @@ _KINDS_TOLD = 8
 """Schedulers of one gang of which a pod is told."""
 
 
+_Told: TypeAlias = tuple[Happening, str]
+
+
 @dataclass(slots=True)
 class _Fault:
     gang: Gang
-    told: tuple[Happening, str] | None
+    told: _Told | None
     """What there is to tell; `None`: nothing is wrong"""
     since_s: float
     open: bool = True
@@ -69,7 +74,7 @@ class Complaints:
                 fault.gang = gang
             self._faults[key] = fault
             if fault.told is not None and fault.open and now_s - fault.since_s >= PATIENCE_S:
-                pods = _one_of_each_kind(gang, self._cache.is_own) if _is_mixed(gang) else _whom(gang)
+                pods = _whom(gang, fault.told[0], self._cache.is_own)
                 if pods:
                     fault.open = False
                     self._tell_group(gang, *fault.told)
@@ -82,15 +87,21 @@ class Complaints:
             self._tell_of(group_subject(gang.key, seen.uid), what, note, "")
 
 
-def _fault_of(gang: Gang, policy: Policy) -> tuple[Happening, str] | None:
+def _fault_of(gang: Gang, policy: Policy) -> _Told | None:
     if gang.problem is not None:
         return Happening.GANG_INVALID, gang.problem_detail or gang.problem.value
+    if gang.later:
+        return Happening.RUN_WAITS, two_runs(gang)
     problems = gang_options(dict(gang.options), policy, namespace=gang.key.partition("/")[0]).problems
     return (Happening.OPTION_IGNORED, "; ".join(problems)) if problems else None
 
 
-def _whom(gang: Gang) -> Sequence[Pod]:
+def _whom(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
     """The member whose own labels are at fault, else the first that waits; nobody if none waits."""
+    if _is_mixed(gang):
+        return _one_of_each_kind(gang, is_own)
+    if what is Happening.RUN_WAITS:
+        return [pod for pod in gang.later if pod.node is None and not pod.terminal][:1]
     pending = gang.pending
     guilty = (pod for pod in pending if pod.group is not None and pod.group.problem is not None)
     return [one] if (one := next(guilty, pending[0] if pending else None)) is not None else []

@@ -68,6 +68,10 @@ class Happening(StrEnum):
     """On the pod whose labels are at fault, on one pod of each scheduler where they are mixed, and on the PodGroup.
 
     What the gang's pods say of it cannot be used; says what to change."""
+    RUN_WAITS = "GangRunWaits"
+    """On one pod of the run that waits.
+
+    Another run, which is named, has live pods under the same gang name: this one waits until it has ended."""
     OPTION_IGNORED = "OptionIgnored"
     """On a pod of the gang, or on the job.
 
@@ -162,6 +166,7 @@ _ACTIONS: Mapping[Happening, str] = {
     Happening.ADMISSION_LAPSED: "Admit",
     Happening.ADMISSION_REFUSED: "Admit",
     Happening.GANG_INVALID: "Plan",
+    Happening.RUN_WAITS: "Plan",
     Happening.OPTION_IGNORED: "Plan",
     Happening.UNREADABLE: "Read",
     Happening.NOTE_IGNORED: "Read",

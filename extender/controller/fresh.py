@@ -99,8 +99,15 @@ async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, 
 
 
 def same_as_known(gang: Gang, fresh: tuple[Fresh, ...]) -> bool:
-    """Whether the members are those of the cache, where the cache has them, in the phase that it knows."""
-    return {looks(pod) for pod in gang.members} == {looks(one.pod) for one in fresh}
+    """Whether the pods of all its runs are those of the cache, where the cache has them, in the phase that it knows."""
+    known = (*gang.members, *gang.earlier, *gang.later)
+    return {looks(pod) for pod in known} == {looks(one.pod) for one in fresh}
+
+
+def of_this_run(gang: Gang, fresh: tuple[Fresh, ...]) -> tuple[Fresh, ...]:
+    """Those of `fresh` that are members: pods of other runs have nothing to do with what is decided of this one."""
+    members = {pod.uid for pod in gang.members}
+    return tuple(one for one in fresh if one.pod.uid in members)
 
 
 def looks(pod: Pod) -> tuple[object, ...]:

@@ -29,6 +29,7 @@ _PREFIX: Final = "netgang.io/"
 _FOLLOWS: Final[Mapping[NoteKind, str]] = {
     # kind of note → what that means
     NoteKind.ADMITTED: "after a restart the pod's place is planned again",
+    NoteKind.STARTED: "it proves no start of the pod's gang",
     NoteKind.PREEMPTS: "no room is kept for the gang because of it",
     NoteKind.RESUME: "netgang does not resume this owner; if netgang has suspended it, set its suspend field to false",
     NoteKind.RESTARTS: "restarts that it names are not counted",

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from extender.cache import ClusterCache
 from extender.controller.budgets import forbidding
 from extender.controller.disruptions import Disruptions
-from extender.controller.fresh import Fresh, read_job, read_members, same_as_known
+from extender.controller.fresh import Fresh, of_this_run, read_job, read_members, same_as_known
 from extender.controller.owner_counts import desired_pods, has_succeeded
 from extender.controller.owners import (
     KINDS,
@@ -113,7 +113,7 @@ class Judge:
             members = await read_members(self._api, key, gang.source)
             if not same_as_known(gang, members):
                 return Obstacle("the gang has just changed", silent=True)
-            case = await self._with_owners(gang, members)
+            case = await self._with_owners(gang, of_this_run(gang, members))
             return case if isinstance(case, Obstacle) else await self._unless_forbidden(case)
         except NotFoundError:
             return Obstacle("its owner is gone", silent=True)

@@ -1,9 +1,10 @@
-"""Read when the owners of waiting gangs were created: once each, a few at a time (S14).
+"""Read when the owners of waiting gangs were created, and how many pods they want: once each, a few at a time.
 
 Why read and not watch: a watch would be one for each kind of job there is, cached for as long as the cluster lives,
-for a number that never changes. A gang is planned with its PodGroup's or its oldest pod's creation meanwhile, which
-differs only for jobs that were suspended or whose pods were lost. Rules: only kinds that we may read anyway before a
-pod is removed; what cannot be read is asked for again after minutes, and nobody waits for it.
+for numbers that seldom change. A gang is planned with its PodGroup's or its oldest pod's creation meanwhile, which
+differs only for jobs that were suspended or whose pods were lost (docs/safety.md S14); two Jobs under one name count as
+two runs until it is known that neither is one by itself (S23). Rules: only kinds that we may read anyway before a pod
+is removed; what cannot be read is asked for again after minutes, and nobody waits for it.
 """
 
 import asyncio
@@ -11,7 +12,8 @@ import logging
 from datetime import datetime
 
 from extender.cache import ClusterCache
-from extender.controller.owners import KINDS, OwnerRef, decoded, uid_of
+from extender.controller.owner_counts import desired_pods
+from extender.controller.owners import KINDS, OwnerRef, controller_of, decoded, uid_of
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
@@ -59,13 +61,18 @@ class OwnerAges:
     async def look(self) -> int:
         """Read owners of gangs that wait and are new, and hand them all to the cache at once; how many were asked."""
         found: dict[str, float] = {}
+        counts: dict[str, int] = {}
         wanted = (await in_slices(self._wanted()))[:_AT_ONCE]
         for begin in range(0, len(wanted), _TOGETHER):
             some = wanted[begin : begin + _TOGETHER]
-            ages_s = await asyncio.gather(*(self._read(namespace, owner) for namespace, owner in some))
-            found |= {owner.uid: at_s for (_, owner), at_s in zip(some, ages_s, strict=True) if at_s is not None}
-        if found:
-            self._cache.set_owners(found)
+            read = await asyncio.gather(*(self._read(namespace, owner) for namespace, owner in some))
+            for (_, owner), (at_s, count) in zip(some, read, strict=True):
+                if at_s is not None:
+                    found[owner.uid] = at_s
+                if count is not None:
+                    counts[owner.uid] = count
+        if found or counts:
+            self._cache.set_owners(found, counts)
         return len(wanted)
 
     def _wanted(self) -> Steps[list[tuple[str, Controller]]]:
@@ -76,7 +83,9 @@ class OwnerAges:
             if gang.own and gang.source is not GangSource.NATIVE:
                 known = before.get(gang.key)
                 self._seen[gang.key] = (
-                    known if known is not None and known[0] is gang else (gang, _owners(gang), bool(gang.pending))
+                    known
+                    if known is not None and known[0] is gang
+                    else (gang, _owners(gang), bool(gang.pending or gang.later))
                 )
             if number % _GANGS_A_STEP == 0:
                 yield
@@ -95,23 +104,25 @@ class OwnerAges:
         wanted.sort(key=lambda one: (one[0].created_s, one[0].key, one[1].uid))
         return [(gang.members[0].namespace, owner) for gang, owner in wanted]
 
-    async def _read(self, namespace: str, owner: Controller) -> float | None:
-        """Creation of the owner, if that very object can be read."""
+    async def _read(self, namespace: str, owner: Controller) -> tuple[float | None, int | None]:
+        """Creation of the owner, if that very object can be read, and its count, unless it is one of a series."""
         self._not_before_s[owner.uid] = self._clock.monotonic_s() + _AGAIN_S
         try:
             raw = await self._api.get_object(owner.api_version, owner.kind, namespace, owner.name)
             if uid_of(raw) != owner.uid:
-                return None  # another of the same name; the pods of this one are about to go
+                return None, None  # another of the same name; the pods of this one are about to go
             text = decoded(raw).get("metadata", {}).get("creationTimestamp")
-            return seconds(datetime.fromisoformat(text)) if text else None
+            above = controller_of(raw)
+            count = desired_pods(raw) if above is None or above.kind != "CronJob" else None
+            return seconds(datetime.fromisoformat(text)) if text else None, count
         except (ApiError, ApiUnavailableError, ValueError) as error:
             _log.info("owner %s %s/%s was not read: %s", owner.kind, namespace, owner.name, error)
-            return None
+            return None, None
 
 
 def _owners(gang: Gang) -> dict[str, Controller]:
     """The owners of its pods by uid, of kinds that can be read."""
-    found = {pod.owner.uid: pod.owner for pod in gang.members if pod.owner is not None}
+    found = {pod.owner.uid: pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None}
     return {uid: owner for uid, owner in found.items() if _ref(owner).group_kind in KINDS}
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from extender.cache import ClusterCache
 from extender.controller.budgets import forbidding
-from extender.controller.fresh import read_members
+from extender.controller.fresh import of_this_run, read_members
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import ClusterApi
 from scoring.ids import GangKey
@@ -45,7 +45,7 @@ class Together:
         for key in keys:
             gang = self._cache.gang(key)
             members = await read_members(self._api, key, gang.source if gang is not None else None)
-            pods.extend(one.raw for one in members)
+            pods.extend(one.raw for one in (of_this_run(gang, members) if gang is not None else members))
         budgets: list[bytes] = []
         path, token = f"/apis/policy/v1/namespaces/{quote(namespace, safe='')}/poddisruptionbudgets", ""
         while True:

@@ -16,7 +16,7 @@ from extender.convert.decode import NO_RAW, Json, Metadata, Owner, decode, given
 from extender.convert.groups import group_of
 from extender.convert.refusals import OUR_WORDS, SAYS_NOTHING, refusal_of
 from extender.convert.requests import ContainerResources, PodResources, pod_requests
-from extender.convert.roles import NAME_CHARS, OWN_PREFIX, membership, own_options
+from extender.convert.roles import NAME_CHARS, OWN_PREFIX, membership, own_options, run_of
 from extender.convert.sharing import shared, shared_tuple
 from extender.notes import NO_NOTES, Bearer, NoteKind, NoteReader
 from scoring.ids import Namespace, NodeName, PodName, PodUid
@@ -27,7 +27,7 @@ NUDGE_ANNOTATION = OWN_PREFIX + "nudge"
 PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)
 """The option that has a note's content, for `extender.controller.preemption_notes`: only if the note is ours."""
 _WRITTEN_BY_US = frozenset(
-    one.removeprefix(OWN_PREFIX) for one in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS)
+    one.removeprefix(OWN_PREFIX) for one in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.STARTED, NoteKind.PREEMPTS)
 )
 _PHASES = {phase.value: phase for phase in Phase}
 """`status.phase` → phase"""
@@ -126,8 +126,11 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
     uid = PodUid(meta.uid or f"{namespace}/{meta.name}")
     options = own_options(annotations, written_by_us=_WRITTEN_BY_US)
-    admitted_to = None
-    if annotations and not spec.node_name:
+    admitted_to, started = None, False
+    if annotations and spec.node_name:
+        if text := annotations.get(NoteKind.STARTED):
+            started = notes.read(NoteKind.STARTED, Bearer("v1", "Pod", namespace, meta.name, uid), text) is not None
+    elif annotations:
         bearer = Bearer("v1", "Pod", namespace, meta.name, uid)
         if (text := annotations.get(NoteKind.ADMITTED)) and (node := notes.read(NoteKind.ADMITTED, bearer, text)):
             admitted_to = NodeName(intern(node))
@@ -160,6 +163,8 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         job=place.job,
         owner=_controller(meta.owner_references) if group is not None and meta.owner_references else None,
         daemon=_daemon(namespace, meta.owner_references) if meta.owner_references else "",
+        run=run_of(labels, meta.owner_references or ()) if group is not None else None,
+        started=started,
         index=place.index,
         options=shared_tuple(options),
         resource_version=meta.resource_version or "",

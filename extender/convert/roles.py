@@ -13,8 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.convert.decode import Owner
+from extender.convert.sharing import shared
 from scoring.ids import JobKey
-from scoring.model import Role
+from scoring.model import Role, RunRef
 from scoring.policy import KNOWN_OPTIONS, option_chars
 
 OWN_PREFIX = "netgang.io/"
@@ -24,6 +25,9 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _TRAINING = "training.kubeflow.org/"
 _JOBSET = "jobset.sigs.k8s.io/"
 _LWS = "leaderworkerset.sigs.k8s.io/"
+_BATCH = "batch.kubernetes.io/"
+_NO_RUNS = frozenset({"apps/v1", "v1/ReplicationController"})
+"""API versions, or kinds, of controllers that replace their pods for ever"""
 _VOLCANO = "volcano.sh/"
 
 _ROLES: Mapping[str, Role] = {
@@ -77,6 +81,28 @@ def membership(
         found = replace(found, role=role)
     index = _index(annotations.get(INDEX_ANNOTATION))
     return found if index is None else replace(found, index=index)
+
+
+def run_of(labels: Mapping[str, str], owners: Sequence[Owner]) -> RunRef | None:
+    """The object whose pods are the pod's run; `None`: it does not tell, or its controller has no runs.
+
+    A pod that its Job left behind (cascade=orphan) still names that Job in its labels.
+    """
+    owner = next((one for one in owners if one.controller), None)
+    if owner is None:
+        uid = labels.get(_BATCH + "controller-uid") or labels.get("controller-uid")
+        if uid is None:
+            return None
+        kind, name = "Job.batch", labels.get(_BATCH + "job-name") or labels.get("job-name") or ""
+    elif owner.api_version in _NO_RUNS or f"{owner.api_version}/{owner.kind}" in _NO_RUNS:
+        return None
+    else:
+        uid, name = owner.uid, owner.name
+        kind = f"{owner.kind}.{owner.api_version.partition('/')[0]}" if "/" in owner.api_version else owner.kind
+        if _TRAINING + "job-name" in labels:
+            kind = _TRAINING + labels.get(_TRAINING + "operator-name", "")
+    whole = labels.get(_JOBSET + "jobset-uid", "")
+    return shared(RunRef(*(text[:NAME_CHARS] for text in (uid, kind, name, whole))))
 
 
 def own_role(annotations: Mapping[str, str]) -> Role | None:

@@ -28,6 +28,8 @@ class NoteKind(StrEnum):
 
     ADMITTED = "netgang.io/admitted"
     """On a pod: the node that was planned when its gate was removed."""
+    STARTED = "netgang.io/started"
+    """On some pods of a gang: it was whole with them."""
     PREEMPTS = "netgang.io/preempts"
     """On pods of a waiting gang: room that is kept for it while others leave."""
     RESUME = "netgang.io/resume"

@@ -210,13 +210,13 @@ class Binds:
         """Bring the machines of these gangs up to date with the cache; gangs that run in part get one."""
         self._lapses.renew()
         self._quorums.keep_only(self._cache.gang)
-        wanted = sorted(set(keys))
+        wanted, in_part = sorted(set(keys)), self._cache.partial_gangs()
         for gone in self._looked.keys() - set(wanted):
             del self._looked[gone]
         for key in wanted:
             gang = self._cache.gang(key)
             state = self._states.get(key)
-            if state is None and (gang is None or not (gang.actionable and gang.placed and gang.pending)):
+            if state is None and (gang is None or key not in in_part):
                 if gang is not None and self._anything_new(key, None, gang):
                     self._give_up_taken_places(gang)
                 continue
@@ -424,7 +424,18 @@ class Binds:
             due_s=min(due_s, default=latest_s),
             partly_bound=bool(quorum.placed or state.bound),
             report=self._feed,
+            may_go_on=self._may_go_on,
         )
+
+    def _may_go_on(self, key: GangKey, *, begun: bool) -> bool:
+        """Whether Bindings that were asked for may still be posted: the gang is valid and as large as its minimum.
+
+        Before the first of them it must have its quorum still; once one is posted the others follow (roll-forward).
+        """
+        quorum, state = self._quorum(key), self._states.get(key)
+        if quorum.problem is not None or quorum.incomplete or state is None:
+            return False
+        return begun or quorum.reached_by(quorum.placed | state.bound.keys() | state.posting.keys())
 
     def _answer(self, key: GangKey, request: RequestId, error: Reason | None) -> None:
         call = self._calls.pop(request, None)

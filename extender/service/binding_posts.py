@@ -3,15 +3,16 @@
 Why apart from `binding`: that module decides whose Bindings are wanted, this one sees them through a slow API server.
 Rule: success is said only after the API server confirmed it. A Binding begins when it has its turn (`binding_turns`),
 at the latest when half of the commit timeout has passed since the hold limit of the call that asked for it, and then
-takes `slowest_binding_s` at most; kube-scheduler waits for that (`extender.call_bound`). What waited for long is looked
-at again before it begins: all of a gang's Bindings, before the first of them.
+takes `slowest_binding_s` at most; kube-scheduler waits for that (`extender.call_bound`). Whatever changed meanwhile is
+looked at again: a gang that became invalid or too small posts no further Binding (docs/safety.md S24), and the places
+of what waited for long must still do, all of a gang's, before the first of its Bindings.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from extender.cache import ClusterCache
 from extender.decision_log import Decision, DecisionLog
@@ -21,6 +22,7 @@ from extender.service.binding_turns import Together, Turns
 from extender.service.health import NodeHealth
 from extender.telemetry import Telemetry
 from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import Gang
 from scoring.permit import BindFailed, MemberBound
 from scoring.reasons import Reason
 from scoring.recheck import members_without_room
@@ -33,6 +35,14 @@ Outcome: TypeAlias = MemberBound | BindFailed
 Report: TypeAlias = Callable[[GangKey, Outcome], None]
 
 
+class MayGoOn(Protocol):
+    """Whether a gang's Bindings that were asked for may still be posted; `begun`: some of them are."""
+
+    def __call__(self, key: GangKey, *, begun: bool) -> bool:
+        """Cost: O(members)."""
+        ...
+
+
 @dataclass(slots=True)
 class _Group:
     """The Bindings that one step of a gang's machine asked for."""
@@ -41,8 +51,13 @@ class _Group:
     places: Mapping[PodUid, NodeName]
     asked_s: float
     turns: Together
+    may_go_on: MayGoOn
+    gang: Gang | None
+    """As it was when it was found that they may go on."""
     looked_at: bool = False
     """Whether its places were looked at again."""
+    begun: bool = False
+    """Whether one of them was posted."""
 
 
 class Posts:
@@ -92,6 +107,7 @@ class Posts:
         due_s: float,
         partly_bound: bool,
         report: Report,
+        may_go_on: MayGoOn,
     ) -> None:
         """Post these members' Bindings as their turns come; `report` hears of each once, whatever happens.
 
@@ -99,7 +115,7 @@ class Posts:
         """
         now_s = self._clock.monotonic_s()
         turns = Together(due_s + self._commit_s / 4.0, due_s + self._commit_s / 2.0, urgent=partly_bound)
-        group = _Group(key, places, now_s, turns)
+        group = _Group(key, places, now_s, turns, may_go_on, self._cache.gang(key))
         for uid in places:
             task = asyncio.create_task(self._post(uid, group, report), name=f"bind {key}")
             self._tasks.add(task)
@@ -127,14 +143,15 @@ class Posts:
 
     async def _posted(self, uid: PodUid, group: _Group) -> Outcome:
         if not await self._turns.take(group.turns):
-            return self._failed(uid, "no turn in time")
+            return self._failed(uid, "it got no turn")
         began_s, answered = self._clock.monotonic_s(), True
         try:
             pod = self._cache.pod(uid)
             if pod is None:
                 return self._failed(uid, "the pod is gone", terminal=True)
             if not self._still_good(group, now_s=began_s):
-                return self._failed(uid, "its place or its gang's places are gone")
+                return self._failed(uid, "its gang changed, or its places are gone")
+            group.begun = True
             binding = Binding(pod.namespace, pod.name, uid, group.places[uid])
             error = await self._tried(binding)
             if error is None:
@@ -157,11 +174,18 @@ class Posts:
         return None
 
     def _still_good(self, group: _Group, *, now_s: float) -> bool:
-        """Whether the gang's places are what they were when its Bindings were asked for; looked at once, if late."""
-        if group.turns.over or group.looked_at or now_s - group.asked_s <= _STALE_S:
-            return not group.turns.over
-        group.looked_at = True
+        """Whether the gang still may start, and its places are what they were; these are looked at once, if late."""
+        if group.turns.over:
+            return False
         gang, places = self._cache.gang(group.key), group.places
+        if gang is not group.gang:
+            group.gang = gang
+            if not group.may_go_on(group.key, begun=group.begun):
+                self._turns.refuse(group.turns)
+                return False
+        if group.looked_at or now_s - group.asked_s <= _STALE_S:
+            return True
+        group.looked_at = True
         if (
             gang is not None
             and not self._health.lost(set(places.values()))

@@ -64,7 +64,8 @@ class Housekeeping:
         self._wakes.add(self._parking.woken_by(plan, now_s=self._clock.monotonic_s()))
         self._wakes.add(self._admissions.plan_made(plan))
         self._health.look()
-        self._binds.reconcile(self._binds.gangs_under_way() | self._admissions.open | plan.partial)
+        in_part = plan.partial | self._cache.partial_gangs()
+        self._binds.reconcile(self._binds.gangs_under_way() | self._admissions.open | in_part)
         self._binds.plan_made(plan)
 
     async def run(self) -> None:
@@ -86,7 +87,7 @@ class Housekeeping:
             return
         waiting: set[PodUid] = set()
         for number, gang in enumerate(self._cache.snapshot().gangs.values(), start=1):
-            waiting.update([pod.uid for pod in gang.pending])
+            waiting.update([pod.uid for pod in (*gang.pending, *gang.later)])
             if number % _GANGS_A_STEP == 0:
                 yield
         yield

@@ -146,6 +146,8 @@ class Verbs:
                 refused = await self._binds.bind_alone(Binding(pod.namespace, pod.name, pod.uid, args.node))
         elif gang.problem is not None:
             return gang.problem
+        elif _is_of_later_run(pod, gang):
+            return Reason.OTHER_RUN
         else:
             refused = await self._binds.bind_member(pod, gang, args.node, gone)
         if refused is None:
@@ -211,6 +213,8 @@ class Verbs:
         asked = args.node_names
         if pod.node is not None:  # bound already, and kube-scheduler is a moment behind
             return Passed([pod.node]) if pod.node in asked else Refused(Reason.OTHER_NODE_PLANNED)
+        if _is_of_later_run(pod, gang):
+            return self._refuse(args, pod, Reason.OTHER_RUN, planned=None)
         now_s = self._clock.monotonic_s()
         if not args.debug:
             self._binds.asked(gang.key)
@@ -321,6 +325,11 @@ def _why(plan: Plan, uid: PodUid, gang: Gang) -> Reason:
     if uid in plan.node_of:
         return Reason.NODE_NOT_OFFERED
     return Reason.SURPLUS if gang.key in plan.admitted else Reason.NOT_PLANNED
+
+
+def _is_of_later_run(pod: Pod, gang: Gang) -> bool:
+    """Whether the pod waits until another run of its gang has ended (docs/safety.md S23)."""
+    return bool(gang.later) and any(one.uid == pod.uid for one in gang.later)
 
 
 def _with_nodes(snapshot: Snapshot, args: FilterArgs, *, zone_label: str) -> Snapshot:

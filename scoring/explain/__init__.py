@@ -1,6 +1,6 @@
 """What people are told about one gang. Imported from here by everybody else."""
 
-from scoring.explain.around import NOTHING_KNOWN, Around, Decision, Note, Topic
+from scoring.explain.around import NOTHING_KNOWN, Around, Decision, Note, Topic, two_runs
 from scoring.explain.gang import Explanation, MemberState, Missing, explain, explain_in_steps
 from scoring.explain.links import (
     GangLinks,
@@ -44,6 +44,7 @@ __all__ = [
     "gang_links",
     "hard_ttl_of",
     "part_of",
+    "two_runs",
     "unblock",
     "unblock_in_steps",
 ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from scoring.ids import PodUid
-from scoring.model import GATE, Gang
+from scoring.model import GATE, Gang, Pod
 from scoring.plan.result import Waiting
 from scoring.reasons import Reason
 
@@ -26,6 +26,7 @@ class Topic(StrEnum):
     UNREADABLE = "unreadable"
     NOTE = "ignored note"
     DAEMON_SET = "daemon set"
+    RUN = "other run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,16 @@ NOTHING_KNOWN = Around()
 def notes_of(
     gang: Gang, waiting: Waiting | None, lost: Collection[str], *, nodes_asked: Note | None = None
 ) -> tuple[Note, ...]:
-    """What the snapshot itself shows: foreign gates, lost nodes, and that no autoscaler sees the pods (S17).
+    """What the snapshot itself shows: other runs, foreign gates, lost nodes, that no autoscaler sees the pods (S17).
 
     `nodes_asked` is what is said instead where one is asked.
     """
     notes: list[Note] = []
+    if gang.later:
+        notes.append(Note(Topic.RUN, two_runs(gang)))
+    if gang.earlier and waiting is not None and waiting.reason is Reason.INCOMPLETE:
+        text = f"finished pods of an earlier run do not count: {len(gang.earlier)}"
+        notes.append(Note(Topic.RUN, text))
     foreign = sorted({gate for pod in gang.pending for gate in pod.foreign_gates})
     if foreign:
         pods = sum(bool(pod.foreign_gates) for pod in gang.pending)
@@ -105,6 +111,22 @@ def notes_of(
 def wants_nodes(waiting: Waiting | None) -> bool:
     """Whether more room would help."""
     return waiting is not None and waiting.reason in _WANTS_NODES
+
+
+def two_runs(gang: Gang) -> str:
+    """Which run the gang is, which one waits, and what to do about it; for gangs with pods of a later run."""
+    runs = next((_controller(pod) for pod in gang.members if pod.run is not None), "others")
+    waits = _controller(gang.later[0])
+    return (
+        f"Gang {gang.key} is run by {runs}; the pods of {waits} wait until its pods have ended. To let both run side "
+        "by side give each a gang name of its own; if they are parts of one gang give them roles (netgang.io/role)"
+    )
+
+
+def _controller(pod: Pod) -> str:
+    if pod.owner is not None:
+        return f"{pod.owner.kind} {pod.owner.name}"
+    return pod.run.name if pod.run is not None else pod.name
 
 
 _WANTS_NODES = frozenset(

@@ -93,7 +93,7 @@ def _apply(state: PermitState, event: Event, quorum: Quorum, out: list[Instructi
         case MemberBound(uid=uid, node=node):
             return _bound(state, uid, node, out)
         case BindFailed(uid=uid):
-            return _leave(state, uid, Reason.COMMIT_FAILED, out) if uid in state.posting else state
+            return _leave(state, uid, quorum.problem or Reason.COMMIT_FAILED, out) if uid in state.posting else state
         case ClientGone(request=request):
             return _client_gone(state, request, out)
         case PodDeleted(uid=uid):
@@ -175,7 +175,12 @@ def _bury(state: PermitState, quorum: Quorum, out: list[Instruction]) -> PermitS
 
 
 def _obstacle(state: PermitState, event: Event, quorum: Quorum) -> Reason | None:
-    """Step 4: why the held members cannot start as they are; `None`: nothing speaks against it."""
+    """Step 4: why the held members cannot start as they are; `None`: nothing speaks against it.
+
+    An invalid gang starts no more, also where enough of it is at bind (docs/safety.md S24).
+    """
+    if quorum.problem is not None:
+        return quorum.problem
     if any(held.node in quorum.lost_nodes for held in state.held.values()):
         return Reason.NODE_LOST
     if quorum.incomplete:
@@ -204,9 +209,10 @@ def _repair(state: PermitState, now_s: float, quorum: Quorum, out: list[Instruct
     """
     there = _on_nodes(state, quorum)
     whole = quorum.reached_by(there)
-    started = (state.started or quorum.started or whole) and bool(there or state.posting)
+    started = (state.started or quorum.started or (whole and quorum.problem is None)) and bool(there or state.posting)
     victims = there - quorum.finished
-    if started or whole or not victims or state.evicting or not state.leading:
+    stays = started or whole or quorum.problem is not None  # an invalid gang is left alone (docs/safety.md S1)
+    if stays or not victims or state.evicting or not state.leading:
         same = state.started is started and state.partial_until_s is None
         return state if same else replace(state, started=started, partial_until_s=None)
     if state.posting:

@@ -61,6 +61,7 @@ def _pod(
     if scheduler is not None:
         spec.setdefault("schedulerName", scheduler)
     reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": owner["metadata"]["name"]}
+    uid = f"{owner['kind']}-{owner['metadata']['name']}"
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -69,7 +70,7 @@ def _pod(
             "namespace": owner["metadata"].get("namespace", "default"),
             "labels": {**metadata.get("labels", {}), **(labels or {})},
             "annotations": {**metadata.get("annotations", {}), **(annotations or {})},
-            "ownerReferences": [{**reference, "uid": "u1", "controller": True}],
+            "ownerReferences": [{**reference, "uid": uid, "controller": True}],
         },
         "spec": spec,
     }
@@ -101,6 +102,12 @@ def _job_pods(owner: Object, job: Object, name: str, labels: Mapping[str, str] |
             labels={**own, **indexed, **(labels or {})},
             annotations=indexed,
         )
+
+
+def _a_job(name: str, whole: Object) -> Object:
+    """A Job that another object has made."""
+    metadata = {"name": name, "namespace": whole["metadata"].get("namespace", "default")}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
 
 
 def _job(one: Object) -> list[Object]:
@@ -151,7 +158,8 @@ def _mpi_job(one: Object) -> list[Object]:
         _KUBEFLOW + "job-name": name,
     }
     launcher = {**common, _KUBEFLOW + "job-role": "launcher", "batch.kubernetes.io/job-name": f"{name}-launcher"}
-    found.append(_pod(one, roles["Launcher"]["template"], f"{name}-launcher-x", labels=launcher, scheduler=SCHEDULER))
+    job = _a_job(f"{name}-launcher", one)
+    found.append(_pod(job, roles["Launcher"]["template"], f"{name}-launcher-x", labels=launcher, scheduler=SCHEDULER))
     for index in map(str, range(workers)):
         labels = {**common, _KUBEFLOW + "job-role": "worker", _KUBEFLOW + "replica-index": index}
         found.append(
@@ -168,12 +176,14 @@ def _job_set(one: Object) -> list[Object]:
         for replica in range(replicas):
             labels = {
                 _JOBSET + "jobset-name": name,
+                _JOBSET + "jobset-uid": f"JobSet-{name}",
                 _JOBSET + "replicatedjob-name": part["name"],
                 _JOBSET + "replicatedjob-replicas": str(replicas),
                 _JOBSET + "job-index": str(replica),
                 _JOBSET + "job-global-index": str(number),
             }
-            found += _job_pods(one, part["template"]["spec"], f"{name}-{part['name']}-{replica}", labels)
+            job = f"{name}-{part['name']}-{replica}"
+            found += _job_pods(_a_job(job, one), part["template"]["spec"], job, labels)
             number += 1
     return found
 

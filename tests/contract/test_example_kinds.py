@@ -136,6 +136,48 @@ def test_it_starts_with_its_minimum_and_not_with_less(file: Path) -> None:
     assert set(planned(file, promise, promise.minimum - 1).waiting) == {promise.gang}
 
 
+def as_run(objects: Iterable[Mapping[str, Any]], run: str, *, created: str, done: bool) -> list[dict[str, Any]]:
+    """These pods as those of one run: their controllers are its own, and `done` ones Succeeded on their nodes."""
+    found = []
+    for one in objects:
+        labels = dict(one["metadata"].get("labels", {}))
+        if "jobset.sigs.k8s.io/jobset-uid" in labels:
+            labels["jobset.sigs.k8s.io/jobset-uid"] += run
+        owners = [{**owner, "uid": owner["uid"] + run} for owner in one["metadata"].get("ownerReferences", ())]
+        name = one["metadata"]["name"]
+        metadata = {
+            **one["metadata"],
+            "uid": f"{name}-{run}",
+            "labels": labels,
+            "ownerReferences": owners,
+            "creationTimestamp": created,
+        }
+        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:30Z"}
+        status = {"phase": "Succeeded", "conditions": [scheduled]} if done else {"phase": "Pending"}
+        spec = {**one["spec"], "nodeName": "n0"} if done else one["spec"]
+        found.append({**one, "metadata": metadata, "spec": spec, "status": status})
+    return found
+
+
+@pytest.mark.parametrize("file", STARTED_BY_US, ids=[one.stem for one in STARTED_BY_US])
+def test_finished_pods_count_in_their_own_run_only(file: Path) -> None:
+    """Of every kind: half of a run has Succeeded and counts; when the other half is another run's it counts no more."""
+    promise = Promise.of(file.read_text())
+    settings = settings_of(promise)
+    objects = made(documents(file))
+    pods = [one for one in objects if one["kind"] == "Pod"]
+    groups = [one for one in objects if one["kind"] != "Pod"]
+    half = len(pods) // 2
+    done = as_run(pods[:half], "first", created="2026-01-01T00:00:00Z", done=True)
+    same = as_run(pods[half:], "first", created="2026-01-01T00:00:00Z", done=False)
+    next_ones = as_run(pods[half:], "second", created="2026-01-01T01:00:00Z", done=False)
+    gang = gang_in(snapshot([*groups, *done, *same], settings))
+    assert {pod.uid for pod in gang.members} == {one["metadata"]["uid"] for one in (*done, *same)}
+    gang = gang_in(snapshot([*groups, *done, *next_ones], settings))
+    assert {pod.uid for pod in gang.members} == {one["metadata"]["uid"] for one in next_ones}
+    assert {pod.uid for pod in gang.earlier} == {one["metadata"]["uid"] for one in done}
+
+
 def kind_of(one: Mapping[str, Any]) -> Kind | None:
     """How netgang reads jobs of this kind; `None`: it does not."""
     known = {**kinds_with(SCALE_KINDS), TRAIN_JOB.where.name: TRAIN_JOB}

@@ -160,6 +160,8 @@ _WRITTEN: Final = (
          "Makes kube-scheduler try a parked pod again; says nothing."),
     Word(NoteKind.ADMITTED, _A, "pod that was let in", Use.OURS, "a node, signed", "node28 hmac1.2026…",
          "The node that was planned when the gate was removed; a restarted netgang keeps the promise."),
+    Word(NoteKind.STARTED, _A, "some pods of a gang that has started", Use.OURS, "a word, signed", "whole hmac1.2026…",
+         "A restarted netgang does not take the gang, when it loses members, for one that never was whole."),
     Word(NoteKind.PREEMPTS, _A, "pods of a waiting gang", Use.OURS, "JSON, signed", "{…} hmac1.2026…",
          "Which room is kept for the gang while others leave, and since when; who leaves is decided again."),
     Word(_own("restart"), _L, "owner of a gang", Use.OURS, "`suspended`", "suspended",

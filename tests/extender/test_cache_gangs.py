@@ -50,7 +50,7 @@ def test_members_are_sorted_by_role_index_and_name() -> None:
 
 def test_labels_give_size_and_creation() -> None:
     """A gang by labels is as old as its oldest member, finished ones included."""
-    found = gang([labelled("a", created_s=9.0), labelled("b", created_s=5.0, phase=Phase.SUCCEEDED)])
+    found = gang([labelled("a", created_s=9.0), labelled("b", created_s=5.0, scheduled_s=9.0, phase=Phase.SUCCEEDED)])
     assert (found.min_member, found.created_s, found.source) == (2, 5.0, GangSource.LABELS)
     assert (found.problem, found.problem_detail, found.own) == (None, "", True)
 

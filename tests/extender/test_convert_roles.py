@@ -7,8 +7,8 @@ import pytest
 
 from extender.convert import pod_from_json
 from extender.convert.decode import Owner
-from extender.convert.roles import Membership, membership
-from scoring.model import Role
+from extender.convert.roles import Membership, membership, run_of
+from scoring.model import Role, RunRef
 from scoring.policy import Policy, gang_options
 
 JOB = "batch.kubernetes.io/job-name"
@@ -117,3 +117,53 @@ def test_wrong_own_annotations_are_reported() -> None:
     assert [text.split(":")[0] for text in problems] == ["netgang.io/index", "netgang.io/role"]
     right = read(role="chief", index="2")
     assert (right.role, right.index, right.options) == (Role.CHIEF, 2, ())
+
+
+def controller(api_version: str, kind: str, name: str) -> Owner:
+    """The controller of a pod."""
+    return Owner(api_version=api_version, kind=kind, name=name, uid=f"uid-{name}", controller=True)
+
+
+BATCH = "batch.kubernetes.io/"
+OPERATOR = "training.kubeflow.org/"
+RUNS = {  # case: (labels, owners, the object whose pods are its run)
+    "a Job": ({}, [controller("batch/v1", "Job", "j")], RunRef("uid-j", "Job.batch", "j")),
+    "a Job of a JobSet": (
+        {"jobset.sigs.k8s.io/jobset-uid": "set"},
+        [controller("batch/v1", "Job", "s-node-0")],
+        RunRef("uid-s-node-0", "Job.batch", "s-node-0", "set"),
+    ),
+    "a TFJob": (
+        {OPERATOR + "job-name": "t", OPERATOR + "operator-name": "tfjob-controller"},
+        [controller("kubeflow.org/v1", "TFJob", "t")],
+        RunRef("uid-t", OPERATOR + "tfjob-controller", "t"),
+    ),
+    "an MPIJob's launcher is of the MPIJob's family": (
+        {OPERATOR + "job-name": "m", OPERATOR + "operator-name": "mpi-operator", BATCH + "job-name": "m-launcher"},
+        [controller("batch/v1", "Job", "m-launcher")],
+        RunRef("uid-m-launcher", OPERATOR + "mpi-operator", "m-launcher"),
+    ),
+    "a pod's pod": ({}, [controller("v1", "Pod", "driver")], RunRef("uid-driver", "Pod", "driver")),
+    "left behind by a Job": (
+        {BATCH + "controller-uid": "gone", BATCH + "job-name": "j"},
+        [],
+        RunRef("gone", "Job.batch", "j"),
+    ),
+    "a ReplicaSet has no runs": ({BATCH + "controller-uid": "x"}, [controller("apps/v1", "ReplicaSet", "r")], None),
+    "a ReplicationController neither": ({}, [controller("v1", "ReplicationController", "r")], None),
+    "an owner that is no controller": ({}, [Owner(api_version="v1", kind="ConfigMap", name="c", uid="u")], None),
+    "no owner": ({}, [], None),
+}
+
+
+@pytest.mark.parametrize(("labels", "owners", "want"), RUNS.values(), ids=RUNS)
+def test_which_run_a_pod_is_of(labels: dict[str, str], owners: list[Owner], want: RunRef | None) -> None:
+    """By its controller, or what its labels still say of it (docs/safety.md S23)."""
+    assert run_of(labels, owners) == want
+
+
+def test_texts_of_owners_are_bounded() -> None:
+    """An ownerReference may hold any text; no more of it is kept than a name may have (docs/safety.md S21)."""
+    found = run_of({}, [controller("example.com/" + "v" * 9999, "K" * 9999, "n" * 9999)])
+    assert found is not None
+    assert max(len(found.uid), len(found.kind), len(found.name)) <= 253

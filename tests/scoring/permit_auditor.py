@@ -38,7 +38,7 @@ from scoring.reasons import Reason
 
 PARTIAL_TIMEOUT_S = 50.0
 
-GROUP_REASONS = {Reason.QUORUM_TIMEOUT, Reason.ROOM_TAKEN, Reason.NODE_LOST, Reason.INCOMPLETE}
+GROUP_REASONS = {Reason.QUORUM_TIMEOUT, Reason.ROOM_TAKEN, Reason.NODE_LOST, Reason.INCOMPLETE, Reason.INVALID_GROUP}
 """With these all held members fail together."""
 
 
@@ -105,7 +105,8 @@ class Auditor:
                 assert isinstance(event, BindRequested)
                 assert (event.request, event.deadline_s) == (instruction.request, instruction.deadline_s)
                 self.held[event.uid] = event.request
-        if GROUP_REASONS & set(answers.values()):
+        outcome = isinstance(event, BindFailed)  # a Binding that fails is answered with what is wrong with its gang
+        if not outcome and GROUP_REASONS & set(answers.values()):
             assert set(held_before.values()) <= answers.keys(), "held members must fail together"
 
         self.audit_posts(event, quorum, posts)
@@ -170,6 +171,7 @@ class Auditor:
             return
         assert isinstance(event, BindRequested | GangChanged), "a commit without a room check"
         assert self.leading, "a Binding posted without leadership"
+        assert quorum.problem is None, "a Binding of an invalid gang"
         assert [p.uid for p in posts] == sorted({p.uid for p in posts})
         flying_well = {uid for uid, node in self.under_way.items() if node not in self.lost_nodes}
         new = {p.uid for p in posts}
@@ -213,6 +215,7 @@ class Auditor:
             return
         assert self.leading
         assert not self.whole_once, "a started gang was evicted"
+        assert quorum.problem is None, "an invalid gang was evicted"
         assert not self.under_way, "evicted while a Binding was under way"
         assert not self.held, "evicted while members are held"
         assert not self.enough(self.on_nodes(quorum), quorum), "a whole gang was evicted"
@@ -232,6 +235,7 @@ class Auditor:
             assert self.asked[request].node not in self.lost_nodes, "held for a lost node"
             assert uid in quorum.live, "a dead pod is held"
         assert not (self.held and quorum.incomplete), "held although too few pods exist"
+        assert not (self.held and quorum.problem), "held although the gang is invalid"
         assert self.leading or not self.held, "held by a standby"
         due = next_deadline_s(self.state)
         assert all(due is not None and due <= self.asked[r].deadline_s for r in self.held.values())
@@ -245,5 +249,5 @@ class Auditor:
             self.somebody_since_s = self.now_s
         if not there and not self.under_way:
             self.whole_once = False
-        elif quorum.started or self.enough(there, quorum):
+        elif quorum.started or (quorum.problem is None and self.enough(there, quorum)):
             self.whole_once = True

@@ -45,6 +45,7 @@ def quorum(
     finished: str = "",
     started: bool = False,
     lost: Iterable[str] = (),
+    problem: Reason | None = None,
 ) -> Quorum:
     """A gang of the `live` members of which `need` must run; `placed` and `dead` ones have the given nodes."""
     nodes = {**(placed or {}), **(dead or {})}
@@ -57,6 +58,7 @@ def quorum(
         started=started,
         bound_to={PodUid(uid): NodeName(node) for uid, node in nodes.items()},
         lost_nodes=frozenset(NodeName(node) for node in lost),
+        problem=problem,
     )
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from scoring.explain import Explanation, ZoneVerdict, explain
-from scoring.model import Gang, Phase, Pod, Role
+from scoring.explain import Explanation, Topic, ZoneVerdict, explain
+from scoring.model import Gang, Phase, Pod, Role, RunRef
 from scoring.plan import plan
 from scoring.policy import Policy
 from scoring.reasons import Reason
@@ -47,6 +47,18 @@ def test_a_gang_that_waits() -> None:
         ("a", False, 4, 4, 4),
         ("b", True, 1, 4, 4),
     ]
+
+
+def test_other_runs_under_its_name() -> None:
+    """Which run the gang is and which waits; and that finished pods of an earlier one are not what is missing."""
+    one, other = (RunRef(name, "Job.batch", name) for name in ("night-1", "night-2"))
+    member = replace(pod("a", gang="g"), run=one)
+    wish = replace(gang("g", members=[member], min_member=2), later=(replace(pod("b", gang="g"), run=other),))
+    [note] = [note for note in explained(snapshot(TWO_ZONES, [wish]), wish).notes if note.topic is Topic.RUN]
+    assert note.text.startswith("Gang default/g is run by night-1; the pods of night-2 wait until its pods have ended.")
+    wish = replace(wish, later=(), earlier=(pod("done", gang="g", phase=Phase.SUCCEEDED, node="a0"),))
+    [note] = [note for note in explained(snapshot(TWO_ZONES, [wish]), wish).notes if note.topic is Topic.RUN]
+    assert note.text == "finished pods of an earlier run do not count: 1"
 
 
 def test_each_kind_counts_for_itself() -> None:

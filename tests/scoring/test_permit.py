@@ -194,6 +194,28 @@ SCRIPTS: dict[str, list[Step]] = {
         quorum("ab", need=2, lost=["na"]),
         (ask("a", 1), [no(1, Reason.NODE_LOST), release("a")]),
     ],
+    "the gang becomes invalid while enough of it is held": [
+        *HELD_PAIR,
+        quorum("abc", need=2, problem=Reason.INVALID_GROUP),
+        (GangChanged(1.0), [no(1, Reason.INVALID_GROUP), no(2, Reason.INVALID_GROUP), release("ab")]),
+    ],
+    "a member of an invalid gang comes to bind": [
+        quorum("ab", need=1, problem=Reason.INVALID_GROUP),
+        (ask("a", 1), [no(1, Reason.INVALID_GROUP), release("a")]),
+    ],
+    "the gang became invalid before its Bindings began: each fails for that": [
+        *COMMITTED,
+        quorum("ab", need=2, problem=Reason.INVALID_GROUP),
+        (failed("a"), [no(1, Reason.INVALID_GROUP), release("a")]),
+        (failed("b"), [no(2, Reason.INVALID_GROUP), release("b")]),
+    ],
+    "an invalid gang never starts, however many of it have nodes": [
+        quorum("ab", need=2, placed={"a": "na", "b": "nb"}, problem=Reason.INVALID_GROUP),
+        (GangChanged(0.0), []),
+        quorum("ac", need=2, placed={"a": "na"}),
+        (GangChanged(0.0), []),
+        (DeadlinePassed(100.0), [Evict(uids("a"))]),
+    ],
     "a held member is deleted and the gang is incomplete": [
         *HELD_PAIR,
         quorum("bc", need=3),

@@ -40,6 +40,7 @@ from scoring.permit import (
     validate_state,
 )
 from scoring.quorum import NO_MEMBERS, Quorum, quorum_of
+from scoring.reasons import Reason
 from tests.builders import gang, pod
 from tests.scoring.permit_auditor import PARTIAL_TIMEOUT_S, Auditor
 
@@ -59,6 +60,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         """Bindings whose outcome is not told yet, also those the machine has given up"""
         self.evictions: list[PodUid] = []
         self.pods_made = 0
+        self.problem: Reason | None = None
 
     @initialize(
         min_member=st.integers(1, 4),
@@ -83,7 +85,8 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     def gang(self) -> Gang | None:
         """The gang as the watch tells it."""
         members = [self.cache[uid] for uid in sorted(self.cache)]
-        return gang("g", members=members, min_member=self.min_member) if members else None
+        found = gang("g", members=members, min_member=self.min_member) if members else None
+        return None if found is None else replace(found, problem=self.problem)
 
     def quorum(self) -> Quorum:
         """The gang's quorum as the service would compute it."""
@@ -235,6 +238,12 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     def minimum_changes(self, min_member: int) -> None:
         """Somebody edits the PodGroup, or an elastic job is scaled."""
         self.min_member = min_member
+        self.room_is_checked(full=False)
+
+    @rule(invalid=st.integers(0, 2))
+    def labels_change(self, invalid: int) -> None:
+        """The PodGroup goes, or somebody edits a label; mostly it is mended again."""
+        self.problem = Reason.INVALID_GROUP if invalid == 0 else None
         self.room_is_checked(full=False)
 
     @rule(node=st.sampled_from(NODES[1:]))

@@ -114,9 +114,11 @@ TRACES = {  # case: (what is found at start, nodes gone, whether it is broken)
 
 @pytest.mark.parametrize(("seen", "gone", "broken"), TRACES.values(), ids=TRACES)
 def test_what_a_restarted_process_can_tell(seen: Gang, gone: tuple[str, ...], broken: bool) -> None:
-    """From remains, and from successors that wait; in doubt nobody is lost."""
-    crew = look(None, seen, gone=gone)
+    """From remains, and from successors that wait; in doubt nobody is lost, and in a gang that never started nobody."""
+    crew = look(None, replace(seen, started=True), gone=gone)
     assert (crew is not None and crew.broken) == broken
+    never = look(None, seen, gone=gone)
+    assert never is None or not never.broken
 
 
 def test_time_counts_from_the_first_loss() -> None:

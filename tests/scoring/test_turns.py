@@ -54,8 +54,8 @@ STATES: dict[str, tuple[JobState, Gang]] = {
     "runs": (JobState.RUNNING, gang("g", members=[bound(pod(f"p{i}"), "n0") for i in range(2)])),
     "runs with one lost": (
         JobState.RUNNING,
-        gang("g", members=[pod("a", phase=Phase.FAILED, node="n0"), bound(pod("b"), "n1"), pod("c", created_s=1.0)],
-             min_member=2),
+        replace(gang("g", members=[pod("a", phase=Phase.FAILED, node="n0"), bound(pod("b"), "n1"),
+                                   pod("c", created_s=1.0)], min_member=2), started=True),
     ),
     "done": (JobState.COMPLETED, gang("g", members=[pod(f"p{i}", phase=Phase.SUCCEEDED, node="n0") for i in range(2)])),
 }  # fmt: skip

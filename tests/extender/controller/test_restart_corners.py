@@ -195,7 +195,8 @@ async def test_what_speaks_against_leaving(fields: dict[str, Any], why: str) -> 
 async def test_a_gang_of_two_jobs() -> None:
     """Both are suspended, both are resumed, also by a leader that finds nothing but their notes."""
     async with running(*NODES) as world:
-        one, two = (Operator(world, name=name, least=6) for name in ("job", "more"))
+        spec = {"parallelism": 3, "completions": 3}
+        one, two = (Operator(world, name=name, least=6, spec=dict(spec)) for name in ("job", "more"))
         async with playing(one.keep(), two.keep(), schedule(world)):
             await world.settle(QUIET_S + 3.0)
             before = one.uids() | two.uids()

@@ -1,0 +1,239 @@
+"""Which pods under a gang's name make up the gang: those of one run (docs/safety.md S23).
+
+Why: finished pods stay. A CronJob's next Job, or a job that is created again, has the same labels; were the former
+run's Succeeded pods counted with it, its quorum would be reached before it began, and it would start pod by pod.
+
+Pods of one controller are one *part*; a pod without a controller that has runs is a part of its own. Rules:
+
+- Two parts are *rivals*, never of one run, if their controllers are of one kind and are one name's two objects, or
+  belong to different jobs. No rivals are parts of one JobSet, two Jobs whose pods have different roles, and two that
+  both want fewer pods than the minimum, so that neither is a run by itself.
+- The run is the live part that has nodes, else the oldest, with all live parts that are not its rivals. The others of
+  the live ones are *later*: they wait until it has ended.
+- A part of which nothing lives belongs to the run if it is no rival and had its nodes when the run's first pod was
+  there already: all of a minimum exist before the first of it is bound. Else it is *earlier*.
+- A place of an Indexed Job counts once: a Succeeded pod whose index runs again is earlier.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple, TypeAlias
+
+from scoring.ids import JobKey, PodUid
+from scoring.model import GangSource, Phase, Pod, Role, RunRef
+
+_JOB = "Job.batch"
+_POD = "Pod"
+"""A pod may control others, such as a driver its executors: they are of its part."""
+_BORN = attrgetter("created_s", "uid")
+_NOT_READ: Mapping[str, int] = {}
+
+
+class Runs(NamedTuple):
+    """The pods under one gang's name, run by run; each in the order given."""
+
+    current: tuple[Pod, ...]
+    earlier: tuple[Pod, ...] = ()
+    later: tuple[Pod, ...] = ()
+
+
+_Place: TypeAlias = tuple[str, Role, int]
+"""Controller's uid, role, completion index"""
+
+
+@dataclass(slots=True)
+class _Part:
+    """Pods of one controller, or one pod."""
+
+    run: RunRef | None
+    pods: list[Pod] = field(default_factory=list)
+    roles: set[Role] = field(default_factory=set)
+    jobs: set[JobKey | None] = field(default_factory=set)
+    lives: bool = False
+    has_nodes: bool = False
+    born_s: float = float("inf")
+    """When its first pod was created."""
+    bound_s: float = float("inf")
+    """When its first pod got a node; where no pod tells, when that pod was created."""
+
+    def add(self, pod: Pod) -> None:
+        """Take in a pod."""
+        self.pods.append(pod)
+        self.roles.add(pod.role)
+        self.jobs.add(pod.job)
+        alive = _lives(pod)
+        self.lives = self.lives or alive
+        self.has_nodes = self.has_nodes or (alive and pod.node is not None)
+        self.born_s = min(self.born_s, pod.created_s)
+        self.bound_s = min(self.bound_s, _bound_s(pod))
+
+    @property
+    def going(self) -> bool:
+        """Whether all of its pods are being deleted."""
+        return all(pod.deleting for pod in self.pods)
+
+
+def runs_of(
+    pods: Sequence[Pod], *, least: Callable[[], int] = lambda: 1, wanted: Mapping[str, int] = _NOT_READ
+) -> Runs:
+    """Part the pods under one gang's name. Cost: O(n), and O(parts²) where several controllers are involved.
+
+    `least` tells the gang's minimum; `wanted`: controller's uid → how many pods it wants, where that is known and it is
+    not one of a series (a CronJob's).
+
+    >>> from dataclasses import replace
+    >>> from tests.builders import pod
+    >>> one, other = (RunRef(uid, "Job.batch", f"nightly-{uid}") for uid in ("1", "2"))
+    >>> done = [replace(pod(f"a{i}", phase=Phase.SUCCEEDED, job="nightly-1"), run=one) for i in range(2)]
+    >>> new = [replace(pod(f"b{i}", job="nightly-2"), run=other) for i in range(2)]
+    >>> runs = runs_of([*done, *new])
+    >>> [[p.name for p in some] for some in runs]
+    [['b0', 'b1'], ['a0', 'a1'], []]
+    """
+    if not pods or (pods[0].group is not None and pods[0].group.source is GangSource.NATIVE):
+        return Runs(tuple(pods))
+    run = pods[0].run
+    if run is None:
+        single = all(pod.run is None and _lives(pod) for pod in pods)
+    else:
+        single = all(pod.run is run for pod in pods)
+    if single:
+        return _once_each(Runs(tuple(pods)))
+    if not any(pod.run is not None for pod in pods):
+        return _of_no_controller(pods)
+    minimum = least() if wanted else 1
+    small = frozenset(
+        [pod.run.uid for pod in pods if pod.run is not None and wanted.get(pod.run.uid, minimum) < minimum]
+    )
+    return _once_each(_split(pods, _parts(pods), small))
+
+
+def _of_no_controller(pods: Sequence[Pod]) -> Runs:
+    """The same where each pod is a part by itself, none of them a rival: what `_split` says, in a tenth of the time."""
+    living = [pod.created_s for pod in pods if _lives(pod)]
+    begun_s = min(living) if living else max([pod.created_s for pod in pods])
+    earlier = [pod for pod in pods if (pod.terminal or pod.deleting) and _bound_s(pod) < begun_s]
+    if living or not earlier:
+        gone = {pod.uid for pod in earlier}
+        return Runs(tuple([pod for pod in pods if pod.uid not in gone]) if gone else tuple(pods), tuple(earlier))
+    last = max(pods, key=_BORN).uid  # it is the run, whatever it says of itself
+    gone = {pod.uid for pod in earlier if pod.uid != last}
+    return Runs(tuple([pod for pod in pods if pod.uid not in gone]), tuple([pod for pod in pods if pod.uid in gone]))
+
+
+def _bound_s(pod: Pod) -> float:
+    """When a pod got its node; where it does not tell, when it was created."""
+    return pod.created_s if pod.scheduled_s is None else pod.scheduled_s
+
+
+def _lives(pod: Pod) -> bool:
+    return not pod.terminal and not pod.deleting
+
+
+def _parts(pods: Sequence[Pod]) -> list[_Part]:
+    """Parts, those that live first, and of these the ones that have nodes; then by age; of dead ones the youngest."""
+    ref_of = {pod.uid: pod.run for pod in pods}
+    parts: dict[str, _Part] = {}
+    for pod in pods:
+        run = pod.run
+        if run is not None and run.kind == _POD:
+            driver = PodUid(run.uid)
+            run = ref_of.get(driver)
+            key = run.uid if run is not None else driver
+        else:
+            key = run.uid if run is not None else pod.uid
+        part = parts.get(key)
+        if part is None:
+            part = parts[key] = _Part(run)
+        part.add(pod)
+
+    def rank(item: tuple[str, _Part]) -> tuple[bool, bool, float, str]:
+        key, part = item
+        return not part.lives, not part.has_nodes, part.born_s if part.lives else -part.born_s, key
+
+    return [part for _, part in sorted(parts.items(), key=rank)]
+
+
+def _split(pods: Sequence[Pod], parts: Sequence[_Part], small: frozenset[str]) -> Runs:
+    """The first part's run, and what is not of it; `small`: controllers that are no run by themselves."""
+    taken = [parts[0]]
+    named = [parts[0]] if parts[0].run is not None else []
+    earlier: set[str] = set()
+    later: set[str] = set()
+    begun_s = parts[0].born_s
+    for part in parts[1:]:
+        rival = part.run is not None and any(_are_rivals(part, one, small) for one in named)
+        if part.lives and not rival:
+            begun_s = min(begun_s, part.born_s)
+        elif part.lives:
+            later.update(pod.uid for pod in part.pods)
+            continue
+        elif rival or not _was_with(part, taken, begun_s):
+            earlier.update(pod.uid for pod in part.pods)
+            continue
+        taken.append(part)
+        if part.run is not None:
+            named.append(part)
+    return Runs(
+        tuple(pod for pod in pods if pod.uid not in earlier and pod.uid not in later),
+        tuple(pod for pod in pods if pod.uid in earlier),
+        tuple(pod for pod in pods if pod.uid in later),
+    )
+
+
+def _are_rivals(one: _Part, other: _Part, small: frozenset[str]) -> bool:
+    """Whether two parts cannot be of one run."""
+    a, b = one.run, other.run
+    if a is None or b is None or a.kind != b.kind:
+        return False
+    if a.name == b.name:
+        return True
+    if a.whole or b.whole:
+        return a.whole != b.whole
+    if one.jobs == other.jobs or {a.uid, b.uid} <= small:
+        return False
+    return a.kind != _JOB or not one.roles.isdisjoint(other.roles)
+
+
+def _was_with(part: _Part, taken: Iterable[_Part], begun_s: float) -> bool:
+    """Whether a part of which nothing lives is of the run that began at `begun_s`."""
+    if part.run is not None and part.run.whole:
+        return not part.going and any(one.run is not None and one.run.whole == part.run.whole for one in taken)
+    return begun_s <= part.bound_s
+
+
+def _once_each(runs: Runs) -> Runs:
+    """The same, without Succeeded pods whose place another pod has again."""
+    indexes = {pod.index for pod in runs.current}
+    if len(indexes) == len(runs.current) or not any(pod.phase is Phase.SUCCEEDED for pod in runs.current):
+        return runs
+    holds: dict[_Place, Pod] = {}
+    again: set[str] = set()
+    for pod in sorted(runs.current, key=_BORN):
+        place = _place(pod)
+        if place is None or not (_lives(pod) or pod.phase is Phase.SUCCEEDED):
+            continue
+        before = holds.get(place)
+        if before is None or before.phase is Phase.SUCCEEDED:
+            if before is not None:
+                again.add(before.uid)
+            holds[place] = pod
+        elif pod.phase is Phase.SUCCEEDED:
+            again.add(pod.uid)
+    if not again:
+        return runs
+    kept = tuple(pod for pod in runs.current if pod.uid not in again)
+    return runs._replace(current=kept, earlier=(*runs.earlier, *(pod for pod in runs.current if pod.uid in again)))
+
+
+def _place(pod: Pod) -> _Place | None:
+    """The place of an Indexed Job's pod; names keep the places of other kinds apart."""
+    if (
+        pod.index is None
+        or pod.owner is None
+        or pod.owner.kind != "Job"
+        or not pod.owner.api_version.startswith("batch/")
+    ):
+        return None
+    return pod.owner.uid, pod.role, pod.index
