@@ -55,6 +55,8 @@ def decode(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw, *, what: 
         raise ValueError(f"{what}: {error}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{what}: text is not UTF-8: {error}") from error
+    except RecursionError as error:
+        raise ValueError(f"{what}: it is nested too deeply") from error
 
 
 def given(raw: msgspec.Raw) -> bytes:

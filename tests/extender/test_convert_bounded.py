@@ -1,13 +1,16 @@
 """What tenants write as JSON is measured before it is read (docs/safety.md S21)."""
 
 import json
+from collections.abc import Callable
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender.convert import node_from_json, pod_from_json, pod_group_from_json
 from extender.convert.bounded import NOTE_CHARS, NOTE_LEVELS, levels, note_from_json
+from extender.convert.provisioning import request_from_json
 
 _ANY: msgspec.json.Decoder[object] = msgspec.json.Decoder()
 
@@ -56,6 +59,14 @@ def test_what_cannot_be_read_is_a_value_error(text: object) -> None:
     """Long, deep, broken or no text at all: always the one error that readers expect."""
     with pytest.raises(ValueError, match=r"^note: "):
         note_from_json(_ANY, text, what="note")
+
+
+@pytest.mark.parametrize("read", [pod_from_json, node_from_json, pod_group_from_json, request_from_json])
+def test_an_object_nested_too_deeply_is_a_value_error(read: Callable[[bytes], object]) -> None:
+    """As any other object that cannot be read, whoever reads it: a watch, or a call of kube-scheduler."""
+    deep = b'{"metadata": {"name": "x"}, "spec": {"y": %s}}' % (b"[" * 9_000 + b"]" * 9_000)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        read(deep)
 
 
 def test_the_bounds_themselves_are_read() -> None:
