@@ -131,11 +131,13 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         if text := annotations.get(NoteKind.STARTED):
             started = notes.read(NoteKind.STARTED, Bearer("v1", "Pod", namespace, meta.name, uid), text) is not None
     elif annotations:
-        bearer = Bearer("v1", "Pod", namespace, meta.name, uid)
-        if (text := annotations.get(NoteKind.ADMITTED)) and (node := notes.read(NoteKind.ADMITTED, bearer, text)):
-            admitted_to = NodeName(intern(node))
-        if (text := annotations.get(NoteKind.PREEMPTS)) and (note := notes.read(NoteKind.PREEMPTS, bearer, text)):
-            options = tuple(sorted((*options, (PREEMPTS_OPTION, note))))
+        admitted, preempts = annotations.get(NoteKind.ADMITTED), annotations.get(NoteKind.PREEMPTS)
+        if admitted or preempts:
+            bearer = Bearer("v1", "Pod", namespace, meta.name, uid)
+            if admitted and (node := notes.read(NoteKind.ADMITTED, bearer, admitted)):
+                admitted_to = NodeName(intern(node))
+            if preempts and (note := notes.read(NoteKind.PREEMPTS, bearer, preempts)):
+                options = tuple(sorted((*options, (PREEMPTS_OPTION, note))))
     gates = shared_tuple(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else ()
     waits = group is not None and not spec.node_name and not gates
     words = refusal_of(given(status.conditions)) if waits else SAYS_NOTHING

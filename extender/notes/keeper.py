@@ -62,7 +62,10 @@ class KeyKeeper:
             self._complain(str(error))
             return AGAIN_S
         except ApiError as error:
-            self._refused(f"Secret {self._store.place}: {error}")
+            if self._known and (error.status == 429 or error.status >= 500):
+                self._complain(str(error))
+            else:
+                self._refused(f"Secret {self._store.place}: {error}")
             return AGAIN_S
         if stored is None:
             self._refused(f"there is no Secret {self._store.place}: apply the manifests again")
@@ -102,7 +105,9 @@ class KeyKeeper:
     def _complain(self, why: str) -> None:
         """Say what is wrong, once."""
         if why != self._complaint:
-            _log.warning(
-                "no key for notes that outlive this process, so no gang is suspended and no job resized: %s", why
-            )
+            if self.notes.problem:
+                why_it_matters = "notes do not outlive this process, so no gang is suspended and no job resized"
+                _log.warning("%s: %s", why_it_matters, why)
+            else:
+                _log.info("the keys for notes are those that were read last: %s", why)
         self._complaint = why

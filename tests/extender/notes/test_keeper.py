@@ -147,11 +147,12 @@ async def test_without_an_answer_notes_do_not_last(error: Exception) -> None:
     assert one.notes.problem == ""
 
 
-async def test_an_outage_changes_nothing_for_one_that_has_keys() -> None:
+@pytest.mark.parametrize("error", [ApiUnavailableError("refused"), ApiError(500, "no KMS"), ApiError(429, "later")])
+async def test_an_outage_changes_nothing_for_one_that_has_keys(error: Exception) -> None:
     """What was in the Secret will be there again."""
     store = FakeKeyStore(KEY)
     one = keeper(store)
     await one.look()
-    store.error = ApiUnavailableError("refused")
-    await one.look()
+    store.error = error
+    assert await one.look() == AGAIN_S
     assert one.notes.problem == ""
