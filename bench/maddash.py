@@ -1,7 +1,7 @@
 """A large MaDDash mesh: how long its grids take to parse, and how long they hold the event loop.
 
-Why: 100 ends are 10,000 cells in each of three grids, read while kube-scheduler waits for answers from the same loop
-(DESIGN §6). The source is the real one; the server is in this process and answers at once, so what is measured is our
+Why: 100 ends are 10,000 cells in each of three grids, read while kube-scheduler waits for answers from the same loop.
+The source is the real one; the server is in this process and answers at once, so what is measured is our
 own work. Goals: at most 0.3 s for each 10,000 cells; the longest time without a turn for others at most 20 ms, as the
 median over the fetches, since a busy machine adds its own pauses (the longest of all is printed).
 

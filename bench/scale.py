@@ -7,10 +7,10 @@ events in quiet; full plans.
 
     python -m bench.scale [--nodes 5000,15000] [--pods 50000] [--rate 1000] [--seconds 20]
 
-One JSON line per size, then one with the ratios of the last size to the first. Goals (S15): no stall of the event loop
-above 50 ms in the first sync and above 20 ms in the storm, and no cost that grows faster than the number of nodes. A
-stall counts by the CPU that the loop's thread used in it, because whoever else uses the machine can stop it for longer;
-planner times are CPU too. Latencies and `…_wall_ms` are by the clock.
+One JSON line per size, then one with the ratios of the last size to the first. Goals (docs/safety.md S15): no stall of
+the event loop above 50 ms in the first sync and above 20 ms in the storm, and no cost that grows faster than the number
+of nodes. A stall counts by the CPU that the loop's thread used in it, because whoever else uses the machine can stop it
+for longer; planner times are CPU too. Latencies and `…_wall_ms` are by the clock.
 """
 
 import argparse

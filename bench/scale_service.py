@@ -1,7 +1,8 @@
 """The service's side of `bench.scale`: netgang as it is served, with a probe of its event loop beside it.
 
-Why in the same process: a stall of the loop (S15) is only seen from the loop. Rule: the service is the product's own,
-from `bootstrap.live` to uvicorn's settings; the probe only looks on. Commands come as JSON lines on standard input:
+Why in the same process: a stall of the loop (docs/safety.md S15) is only seen from the loop. Rule: the service is the
+product's own, from `bootstrap.live` to uvicorn's settings; the probe only looks on. Commands come as JSON lines on
+standard input:
 
     {"do": "synced"}    answers when the first plan was made
     {"do": "mark"}      begin to count anew; answers with what was counted since the last mark
@@ -97,7 +98,7 @@ class Probe:
             self._stall.collection_s = max(self._stall.collection_s, time.thread_time() - self._collecting_s)
 
     def report(self) -> dict[str, float]:
-        """Longest stalls: by the CPU of the loop's thread, which S15 is about, of this process, and by the clock.
+        """Longest stalls: by the CPU of the loop's thread (docs/safety.md S15), of this process, and by the clock.
 
         What the process has more than the loop is what threads of ours took; what the clock has more, other people.
         """

@@ -1,7 +1,7 @@
 """First sync at full size: how long reading 50,000 pods and 5,000 nodes takes, and what they cost in memory.
 
 Why: a replica that comes up is useless until it has read the cluster, and pods as generated models would take 3 GB
-(DESIGN §6, S15). The raw lists are made page by page outside the clock, then go the reflector's way: page → items →
+(docs/safety.md S15). The raw lists are made page by page outside the clock, then go the reflector's way: page → items →
 records, and one `replace` at the end. Goals: 10 s, 400 MiB for the whole process, 2 ms for a snapshot after one event.
 Run `python -m bench.sync`; it prints one JSON line per result.
 """
@@ -109,7 +109,7 @@ def _after_node_event(cache: ClusterCache) -> float:
 
 
 def _longest_step(nodes: list[Node], pods: list[Pod]) -> float:
-    """Longest pause of the event loop in milliseconds when the first sync is done in steps (S15)."""
+    """Longest pause of the event loop in milliseconds when the first sync is done in steps (docs/safety.md S15)."""
     cache = ClusterCache()
     cache.nodes.replace(nodes)
     cache.snapshot()

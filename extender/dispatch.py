@@ -11,7 +11,7 @@ Rules:
 - filter and prioritize are answered at once; only filter waits for the watch, for some milliseconds, when the question
   shows that it is behind (`Verbs.caught_up`). An answer that takes time is a coroutine and costs a task; others do not.
 - A call with `?debug` in its address, which kube-scheduler cannot send, and one that comes from people (`Callers`) is
-  somebody looking: the service is told, and nothing is bound (S2).
+  somebody looking: the service is told, and nothing is bound (docs/safety.md S2).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Take netgang away in good order: no pod stays at a gate that nobody opens any more (S19).
+"""Take netgang away in good order: no pod stays at a gate that nobody opens any more (docs/safety.md S19).
 
 Rule: the admission policies go first, so that no new pod is gated; then pods that wait at the gate are let go. That is
 done in rounds, because an API server may still gate for some seconds by a policy that is deleted. Pods are let go one

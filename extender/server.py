@@ -77,7 +77,7 @@ class _Loop(uvloop.Loop):
 
 
 def favour_the_loop() -> None:
-    """Set the interpreter so that it stops the event loop for little at a time (S15).
+    """Set the interpreter so that it stops the event loop for little at a time (docs/safety.md S15).
 
     - Garbage is collected when memory grows, and not in the midst of planning (`extender.collecting`).
     - Memory that arrays come and go in is kept (`extender.heap`).

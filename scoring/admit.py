@@ -1,4 +1,4 @@
-"""Which nodes the members of an admitted gang may go to once their gate is removed (DESIGN §1, S6).
+"""Which nodes the members of an admitted gang may go to once their gate is removed (docs/safety.md S6).
 
 Why a list and not the one planned node: the affinity of a pod can be made narrower while it is gated and never wider,
 so a node that dies a moment later must leave others on the list. Why not simply the zone: kube-scheduler looks at

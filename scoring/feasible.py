@@ -1,9 +1,10 @@
 """Which nodes a pod may go to, as far as we model kube-scheduler's in-tree filters.
 
-Modelled (DESIGN §4): unschedulable, taints and tolerations, node selector, required node affinity, host ports; room is
+Modelled: unschedulable, taints and tolerations, node selector, required node affinity, host ports; room is
 `scoring.room`. Everything else (volumes, topology spread, inter-pod affinity) is learned from the NodeNames that
-kube-scheduler sends (S7). Rule: where we differ from kube-scheduler we must err towards "no" only for nodes that cannot
-run pods at all (not ready, leaving: S12); a node wrongly allowed costs one more plan, a node wrongly refused is lost.
+kube-scheduler sends (docs/safety.md S7). Rule: where we differ from kube-scheduler we must err towards "no" only for
+nodes that cannot run pods at all (not ready, leaving: docs/safety.md S12); a node wrongly allowed costs one more plan,
+a node wrongly refused is lost.
 """
 
 import re

@@ -1,4 +1,6 @@
-"""Room that plain pods must leave: what gangs are committed to, what others leave for them, what they save up (S13).
+"""Room that plain pods must leave: what gangs are committed to, what others leave for them, what they save up.
+
+docs/safety.md S13.
 
 Why: kube-scheduler knows nothing of a place that is promised and not bound yet, so a plain pod that comes a moment
 earlier takes it, and a whole gang waits on. Where plain pods are asked about too, they are refused that room. Rules:
@@ -11,7 +13,8 @@ earlier takes it, and a whole gang waits on. Where plain pods are asked about to
   so on: a gang for which room never adds up, because services run there for good, must not keep these services from
   coming back for ever.
 - Only resources that such a gang asks for count. Whether the rest fits is kube-scheduler's own matter.
-- A pod that has a node's room already (a DaemonSet's, a nominated one: S12) and system pods are not refused.
+- A pod that has a node's room already (a DaemonSet's, a nominated one: docs/safety.md S12) and system pods are not
+refused.
 """
 
 from collections.abc import Iterable, Mapping

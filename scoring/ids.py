@@ -20,7 +20,7 @@ EndpointId = NewType("EndpointId", str)
 """What a measurement calls one end of a link: an address, a host name or a site's name."""
 
 NO_ZONE = ZoneName("")
-"""Nodes without a zone label form this zone; only jobs with zone policy `preferred` use it (DESIGN §3)."""
+"""Nodes without a zone label form this zone; only jobs with zone policy `preferred` use it."""
 
 
 def gang_key(namespace: str, group: str) -> GangKey:

@@ -34,7 +34,7 @@ class Phase(StrEnum):
 
 
 class GangSource(StrEnum):
-    """Where a gang's name and size come from; the first that matches wins (DESIGN §3)."""
+    """Where a gang's name and size come from; the first that matches wins."""
 
     NATIVE = "spec.schedulingGroup"
     POD_GROUP = "PodGroup scheduling.x-k8s.io/v1alpha1"
@@ -89,7 +89,10 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Constraints:
-    """Where a pod may go, as far as we model it; the rest is learned from kube-scheduler's NodeNames (S7)."""
+    """Where a pod may go, as far as we model it; the rest is learned from kube-scheduler's NodeNames.
+
+    docs/safety.md S7.
+    """
 
     node_selector: tuple[tuple[str, str], ...] = ()
     affinity: tuple[NodeSelectorTerm, ...] | None = None
@@ -111,7 +114,9 @@ class MemberClass:
 
     @property
     def anywhere(self) -> "MemberClass":
-        """The class without required node affinity: what is learned of nodes is kept under this one (S27).
+        """The class without required node affinity: what is learned of nodes is kept under this one.
+
+        docs/safety.md S27.
 
         What a filter that we do not model says of a node does not depend on terms that we do model; and the terms that
         an admission adds are gone in the pod's successor, which must not be sent to the same nodes again.
@@ -133,7 +138,7 @@ class Node:
     unschedulable: bool = False
     ready: bool = True
     leaving: bool = False
-    """Marked for removal: out-of-service, ToBeDeletedByClusterAutoscaler, karpenter disruption (S12)."""
+    """Marked for removal: out-of-service, ToBeDeletedByClusterAutoscaler, karpenter disruption (docs/safety.md S12)."""
     addresses: tuple[str, ...] = ()
     """Host names and IP addresses of `status.addresses`: for mapping to measurement endpoints."""
     annotations: tuple[tuple[str, str], ...] = ()
@@ -211,11 +216,14 @@ class Pod:
     gates: tuple[str, ...] = ()
     """`spec.schedulingGates`, by name."""
     unmodelled: tuple[str, ...] = ()
-    """Fields by which kube-scheduler may refuse nodes that we allow; read only of gated and admitted pods (S6)."""
+    """Fields by which kube-scheduler may refuse nodes that we allow; read only of gated and admitted pods.
+
+    docs/safety.md S6.
+    """
     admitted_to: NodeName | None = None
     """The node that was planned when we removed its gate (annotation `netgang.io/admitted`, valid for this uid)."""
     unschedulable: bool = False
-    """kube-scheduler says PodScheduled=False, Unschedulable; read only of admitted pods (S6)."""
+    """kube-scheduler says PodScheduled=False, Unschedulable; read only of admitted pods (docs/safety.md S6)."""
     refusal: str = ""
     """Why kube-scheduler did not place it, in its own words, bounded; empty where it was we that refused it. Decides
     nothing, and a gang's record may have older words; read of waiting members only."""
@@ -317,7 +325,7 @@ class Gang:
     problem_detail: str = ""
     schedule_timeout_s: float | None = None
     own: bool = True
-    """Its pods name one of our schedulers (S1); others are load only."""
+    """Its pods name one of our schedulers (docs/safety.md S1); others are load only."""
     started: bool = False
     """It was whole once with members that are still there, by our own evidence (docs/safety.md S23)."""
     earlier: tuple[Pod, ...] = ()
@@ -345,7 +353,10 @@ class Gang:
 
 
 def counts(member: Pod) -> bool:
-    """Whether a member counts towards quorum: on a node and alive, or Succeeded (S8); Failed ones do not."""
+    """Whether a member counts towards quorum: on a node and alive, or Succeeded; Failed ones do not.
+
+    docs/safety.md S8.
+    """
     if member.node is None or member.deleting:
         return member.phase is Phase.SUCCEEDED
     return member.phase is not Phase.FAILED

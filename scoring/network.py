@@ -97,7 +97,7 @@ class NetworkMatrix:
 
     version: int = 0
     evaluated_at_s: float = 0.0
-    """The moment from which ages are counted: ages move only when a new matrix is published (DESIGN §1)."""
+    """The moment from which ages are counted: ages move only when a new matrix is published."""
     endpoints: tuple[EndpointId, ...] = ()
     endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]] = field(default_factory=dict)
     """metric → node → endpoint it is measured at."""

@@ -2,7 +2,7 @@
 
 Why apart from the service's settings: a recorded decision is re-run with the policy it was made under, so the policy
 is a plain value that depends on nothing. Rule: an unknown annotation value is reported and the default is used, never
-silence (DESIGN §3).
+silence.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class Selection(StrEnum):
 
 
 class AdmitTo(StrEnum):
-    """What the required affinity of a pod names once its gate is removed (DESIGN §1)."""
+    """What the required affinity of a pod names once its gate is removed."""
 
     NODES = "nodes"
     ZONE = "zone"
@@ -96,7 +96,7 @@ class StarvingOrder(StrEnum):
 class Surplus(StrEnum):
     """When further members of a gang that has its minimum get room.
 
-    In the gang's own turn (DESIGN §4), or after the minimums of all gangs of their priority (PAPERS K3: scale-out comes
+    In the gang's own turn, or after the minimums of all gangs of their priority (PAPERS K3: scale-out comes
     after placement).
     """
 
@@ -184,7 +184,7 @@ class ScorePolicy:
 
 @dataclass(frozen=True, slots=True)
 class QueuePolicy:
-    """Whose turn it is (PAPERS K1–K3, G5; DESIGN S14)."""
+    """Whose turn it is (PAPERS K1–K3, G5; docs/safety.md S14)."""
 
     algorithm: Algorithm = Algorithm.PLANNED
     order: Order = Order.WEIGHT
@@ -245,7 +245,7 @@ class Policy:
     hold_limit_s: float = 25.0
     """How long a bind is held for quorum; with the worst commit time below the extender entry's httpTimeout."""
     partial_timeout_s: float = 120.0
-    """How long a gang that never started may stay partly bound before its bound pods are evicted (DESIGN §5)."""
+    """How long a gang that never started may stay partly bound before its bound pods are evicted."""
     exclusion_ttl_s: float = 300.0
     """How long a refusal learned from NodeNames is believed."""
     prioritize_packing: bool = True
@@ -257,7 +257,7 @@ class Policy:
     restarts: RestartLimits = RestartLimits()
     preemption: Preempting = Preempting.OFF
     asks_for_nodes: bool = False
-    """An autoscaler is asked for nodes, so no gang is too large for ever (S17)."""
+    """An autoscaler is asked for nodes, so no gang is too large for ever (docs/safety.md S17)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How much a pod wants each node: the score behind /prioritize, with its parts (DESIGN §1).
+"""How much a pod wants each node: the score behind /prioritize, with its parts.
 
 Parts, in points of 100:
 - network: mean pair score towards the job's placed and planned members that the pod exchanges data with; without any,

@@ -3,9 +3,11 @@
 Why not a count alone: a TFJob with min-available 4 whose ps is missing has four workers that wait for nothing, and on
 scale-in the framework removes the highest index first, so a gang started on workers 2–5 loses its base. Rules:
 
-- Minimum set (S9): where a role is known (ps, chief, worker) it is every ps and chief, then workers by ascending
+- Minimum set (docs/safety.md S9): where a role is known (ps, chief, worker) it is every ps and chief, then workers by
+ascending
   index, then others, until min-available; without roles any min-available members will do.
-- Counting (S8): Succeeded members count for ever. Failed ones, ones being deleted and ones on a lost node (S12) do
+- Counting (docs/safety.md S8): Succeeded members count for ever. Failed ones, ones being deleted and ones on a lost
+node (docs/safety.md S12) do
   not, and neither can they be waited for: their successors are other pods.
 - Incomplete: fewer pods that count, or may come to count, than min-available. A ps that does not exist as a pod is not
   known here and cannot be asked for.
@@ -50,7 +52,7 @@ class Quorum(msgspec.Struct, frozen=True):
     bound_to: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)
     """member → its node, dead members included"""
     lost_nodes: frozenset[NodeName] = frozenset()
-    """Nodes whose members stopped counting (S12)."""
+    """Nodes whose members stopped counting (docs/safety.md S12)."""
     problem: Reason | None = None
     """Why the gang can never start as it is written (docs/safety.md S24)."""
 
@@ -208,7 +210,7 @@ def is_incomplete(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) 
 
 
 def _live(gang: Gang, lost_nodes: frozenset[NodeName]) -> tuple[Pod, ...]:
-    """Members that count (S8) or may come to count."""
+    """Members that count (docs/safety.md S8) or may come to count."""
     return tuple(
         [
             p

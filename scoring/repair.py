@@ -1,7 +1,7 @@
 """What a started gang that lost members is given: successors beside the others, a start anew as a whole, or nothing.
 
 Why a memory: a lost member's successor may be there a second later, and then no API object tells that anybody was lost.
-So while a gang is whole its *crew* is noted: who sits where. Rules (S8):
+So while a gang is whole its *crew* is noted: who sits where. Rules (docs/safety.md S8):
 
 - Broken: members of the crew are lost, and those left of it are fewer than the minimum, or not the minimum set. Who
   comes beyond the crew (scale-out) breaks nothing; who succeeded is never lost, and a gang in which such a pod was

@@ -81,7 +81,9 @@ class NodeTable:
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """An admission that has begun (first member at bind, or first gate removed): it is kept until bound or lapsed (S4).
+    """An admission that has begun (first member at bind, or first gate removed): it is kept until bound or lapsed.
+
+    docs/safety.md S4.
 
     The planner takes these as given, ahead of every gang that is not committed.
     """
@@ -118,21 +120,27 @@ class Snapshot:
     table: NodeTable
     used: Ints
     """(nodes, resources): requests of all pods on each node that are not finished, of any scheduler, and of pods that
-    are pinned or nominated to it (S12)."""
+    are pinned or nominated to it (docs/safety.md S12)."""
     host_ports: Mapping[NodeName, frozenset[HostPort]] = field(default_factory=dict)
     gangs: Mapping[GangKey, Gang] = field(default_factory=dict)
     """Own gangs that have members; native groups are here too, for their zone and score."""
     commitments: Mapping[GangKey, Commitment] = field(default_factory=dict)
     exclusions: Mapping[MemberClass, frozenset[NodeName]] = field(default_factory=dict)
-    """member class without its node affinity → nodes that filters we do not model refused it; ask `excluded` (S7)."""
+    """Member class without its node affinity → nodes that filters we do not model refused it; ask `excluded`.
+
+    docs/safety.md S7.
+    """
     backing_off_until_s: Mapping[GangKey, float] = field(default_factory=dict)
-    """gang → moment before which it may not reserve again after a lapse (S5)."""
+    """gang → moment before which it may not reserve again after a lapse (docs/safety.md S5)."""
     claims: Mapping[GangKey, Claim] = field(default_factory=dict)
     """waiting gang → the room that others leave for it."""
     network: NetworkMatrix = field(default_factory=NetworkMatrix)
 
     def excluded(self, member_class: MemberClass) -> frozenset[NodeName]:
-        """Nodes that are known to refuse the class, or its like before an admission narrowed its affinity (S27)."""
+        """Nodes that are known to refuse the class, or its like before an admission narrowed its affinity.
+
+        docs/safety.md S27.
+        """
         return self.exclusions.get(member_class.anywhere, _NO_NODES) if self.exclusions else _NO_NODES
 
 

@@ -1,4 +1,4 @@
-"""Which admitted pods wait for nodes that cannot take them any more (DESIGN §1, S6, S8).
+"""Which admitted pods wait for nodes that cannot take them any more (docs/safety.md S6, S8).
 
 Why: a gate cannot be put back, and the affinity that came with its removal can never be made wider. When all nodes
 it names are gone, or stay full, only another pod in this one's place can start. Rules: a pod is stranded only if
@@ -82,7 +82,7 @@ def stranded(
 def stranded_in_steps(
     snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: Memo | None = None
 ) -> Steps[dict[GangKey, dict[PodUid, Loss]]]:
-    """The same in steps: some gangs, or one class of members, or one gang that is placed (S15)."""
+    """The same in steps: some gangs, or one class of members, or one gang that is placed (docs/safety.md S15)."""
     look = _Look(snapshot, plan, policy, memo or Memo())
     found: dict[GangKey, dict[PodUid, Loss]] = {}
     for number, key in enumerate(sorted({*plan.waiting, *plan.admitted})):

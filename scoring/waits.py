@@ -1,11 +1,12 @@
-"""How long a gang has waited, and what it is: WAITING, STARVING, RUNNING or COMPLETED (PAPERS K2; DESIGN S14).
+"""How long a gang has waited, and what it is: WAITING, STARVING, RUNNING or COMPLETED (PAPERS K2; docs/safety.md S14).
 
 Everything is derived from API objects and the moment, never from what we remember: a restart changes neither a state
 nor a clock. Rules:
 
 - The clock starts at the creation of the min-available-th oldest live pod, when the gang could start at the earliest.
   Job controllers create a resumed job's pods anew, so resuming starts the clock again, however long it was suspended.
-- RUNNING once its minimum set had nodes (S8): shrinking or a lost member never sends a gang back to WAITING.
+- RUNNING once its minimum set had nodes (docs/safety.md S8): shrinking or a lost member never sends a gang back to
+WAITING.
 - COMPLETED when its workers are done; a ps left over is its operator's to remove.
 - STARVING from STARVELIMIT on. A gang that cannot start as it is (incomplete, impossible, over its namespace's share,
   backing off) is never STARVING, whatever its clock says; who knows that says so (`scoring.plan.order`).

@@ -162,11 +162,13 @@ class ClusterCache:
         self._note(any(decides))
 
     def set_minimum(self, gang: GangKey, owner_uid: str, count: int) -> None:
-        """The gang's owner was read, and needs no more than `count` of its members by now (S8)."""
+        """The gang's owner was read, and needs no more than `count` of its members by now (docs/safety.md S8)."""
         self._note(self._gangs.minimums.note(gang, owner_uid, count) and self._regroup(gang))
 
     def set_commitment(self, gang: GangKey, assignment: Mapping[PodUid, NodeName], *, as_planned: bool = False) -> None:
-        """Begin or replace a gang's commitment (S4). ValueError: one of the pods is committed in another gang.
+        """Begin or replace a gang's commitment. ValueError: one of the pods is committed in another gang.
+
+        docs/safety.md S4.
 
         Members that are bound, finished or going are left out now, and taken out when they become so; pods not seen
         yet stay in. When nothing is left the commitment ends. `as_planned`: the newest plan gives them these places.
@@ -213,7 +215,7 @@ class ClusterCache:
         self._note(self._decisions.back_off(gang, until_s))
 
     def clear_back_off(self, gang: GangKey) -> None:
-        """End a gang's back-off early: its pods changed (S5)."""
+        """End a gang's back-off early: its pods changed (docs/safety.md S5)."""
         self._note(self._decisions.back_off(gang, None))
 
     def set_claim(self, claim: Claim) -> None:
@@ -315,7 +317,7 @@ class ClusterCache:
         return self._nodes.by_name.get(name)
 
     def is_own(self, pod: Pod) -> bool:
-        """Whether netgang may gate, hold, patch or evict this pod, known or not (S1)."""
+        """Whether netgang may gate, hold, patch or evict this pod, known or not (docs/safety.md S1)."""
         return self._pods.is_own(pod)
 
     def is_own_as_read(self, pod: Pod) -> bool:
@@ -323,7 +325,10 @@ class ClusterCache:
         return self._pods.is_own_as_read(pod)
 
     def counted_on(self, pod: Pod) -> NodeName | None:
-        """The node whose room is counted as this pod's already: it is there, nominated, or kept room for it (S12)."""
+        """The node whose room is counted as this pod's already: it is there, nominated, or kept room for it.
+
+        docs/safety.md S12.
+        """
         node = self._pods.claim(pod)
         if node is not None or not pod.daemon:
             return node

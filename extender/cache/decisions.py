@@ -1,8 +1,8 @@
 """What the service has decided and learned: commitments, exclusions, back-offs.
 
-Why beside the cluster's own state: they are inputs of the next plan (S4, S5, S7), so they live and change under the
-same version. Rule: a commitment holds only members that still need a node; what expires does so only when the service
-says what time it is.
+Why beside the cluster's own state: they are inputs of the next plan (docs/safety.md S4, S5, S7), so they live and
+change under the same version. Rule: a commitment holds only members that still need a node; what expires does so only
+when the service says what time it is.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -117,7 +117,7 @@ class Decisions:
         return bool(wrong)
 
     def forget_node(self, node: NodeName) -> bool:
-        """A node changed or went: what it refused must be learned again (S7)."""
+        """A node changed or went: what it refused must be learned again (docs/safety.md S7)."""
         return self._drop_exclusions(lambda where, _: where == node)
 
     def back_off(self, gang: GangKey, until_s: float | None) -> bool:

@@ -1,8 +1,8 @@
 """One gang from its pods and PodGroups: size, order, and what is wrong with it.
 
-Rule: a contradiction is never resolved by a guess; it becomes a constant reason and a sentence that says what to change
-(DESIGN §3). Pods that are finished or being deleted are members still, but what they say no longer counts, so that a
-mended template works as soon as the first new pods exist.
+Rule: a contradiction is never resolved by a guess; it becomes a constant reason and a sentence on what to change. Pods
+that are finished or being deleted are members still, but what they say no longer counts, so that a mended
+template works as soon as the first new pods exist.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,8 +54,9 @@ def build_gang(
 ) -> Gang:
     """Put a gang together from the pods of one run that name it (at least one). Cost: O(n log n).
 
-    Its age is its owner's, where that is known, else its PodGroup's, else its oldest pod's (S14). `most_needed`: its
-    owner needs no more members than that, whatever its minimum says (S8). `beside`: pods of its other runs.
+    Its age is its owner's, where that is known, else its PodGroup's, else its oldest pod's (docs/safety.md S14).
+    `most_needed`: its owner needs no more members than that, whatever its minimum says (docs/safety.md S8). `beside`:
+    pods of its other runs.
     """
     ordered = tuple(sorted(members, key=_order))
     telling = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)

@@ -1,4 +1,4 @@
-"""How many members a finishing gang needs by now, as far as its owner was asked (S8).
+"""How many members a finishing gang needs by now, as far as its owner was asked (docs/safety.md S8).
 
 Why: who has succeeded counts for ever, but the pods of a deleted node are collected, also those that have succeeded; a
 Job does not create them again, and by the pods alone the gang would never be whole again. Rule: what was read holds for

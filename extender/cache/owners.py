@@ -1,4 +1,6 @@
-"""When the owners of gangs' pods were created and how many pods they want, as far as it was read (S14, S23).
+"""When the owners of gangs' pods were created and how many pods they want, as far as it was read.
+
+docs/safety.md S14, S23.
 
 Why: a job that is suspended and resumed has new pods and often no PodGroup; it keeps its place among equals all the
 same. And whether two Jobs are one gang or two runs of it only they themselves tell. Rule: by uid, because another

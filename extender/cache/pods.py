@@ -97,7 +97,7 @@ class Pods:
         return tuple(sorted((self._by_uid[uid] for uid in self._jobs.get(job, ())), key=lambda pod: pod.name))
 
     def is_own(self, pod: Pod) -> bool:
-        """Whether netgang may gate, hold, patch or evict the pod (S1); the pod need not be known."""
+        """Whether netgang may gate, hold, patch or evict the pod (docs/safety.md S1); the pod need not be known."""
         return pod.uid in self._own or self._judge(pod)
 
     def is_own_as_read(self, pod: Pod) -> bool:

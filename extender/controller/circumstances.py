@@ -1,4 +1,6 @@
-"""What stands in a gang's way outside the planner's view: deadlines that run, quotas that are full, budgets (S19).
+"""What stands in a gang's way outside the planner's view: deadlines that run, quotas that are full, budgets.
+
+docs/safety.md S19.
 
 Why read when asked, and not watched: they decide nothing here, and matter when somebody asks about one gang. Rules:
 only for /v1/explain, a few reads for each gang, a time limit for all together, and no second read within seconds; what

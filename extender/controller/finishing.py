@@ -1,4 +1,4 @@
-"""How many members a gang needs by now whose Job finishes, while another member of it is lost (S8).
+"""How many members a gang needs by now whose Job finishes, while another member of it is lost (docs/safety.md S8).
 
 Why ask the owner: a pod that has succeeded counts for ever, but with its node it is collected, and an Indexed Job does
 not run its index again. The gang then has fewer pods than its minimum, and the successor of another lost member would

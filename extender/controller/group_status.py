@@ -5,7 +5,7 @@ compares that with what the API server shows, and nothing has to be remembered o
 gathers a gang's changes into one write; our own write changes nothing that is compared, so it wakes nobody.
 
 Rules:
-- Own gangs only (S1), and PodGroups on which we wrote before.
+- Own gangs only (docs/safety.md S1), and PodGroups on which we wrote before.
 - `auto`: nothing is written while any PodGroup's `metadata.managedFields` shows another writer of statuses, and a new
   PodGroup is given a moment in which such a controller would show itself. A Deployment's or Lease's name would be a
   guess, and another right to read; who really writes signs with its name.
@@ -104,7 +104,8 @@ class GroupStatuses:
     def look(self) -> Iterator[None]:
         """Once a second: queue what is not as it should be. Cost: O(PodGroups), and O(members) for what changed.
 
-        With a moment for others after every few (S15); PodGroups that come meanwhile are for the next look.
+        With a moment for others after every few (docs/safety.md S15); PodGroups that come meanwhile are for the next
+        look.
         """
         plan = self._plan()
         if self._mode is StatusMode.OFF or plan is None or not self._may_write() or self._silent():

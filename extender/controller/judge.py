@@ -1,4 +1,6 @@
-"""Whether a gang may be started anew as a whole: asked of the API server, just before it is done (S8, S10, S11).
+"""Whether a gang may be started anew as a whole: asked of the API server, just before it is done.
+
+docs/safety.md S8, S10, S11.
 
 Rule: what is not known speaks against it. Nothing is written here.
 """
@@ -79,7 +81,10 @@ class Case:
         return tuple(sorted({at_s for moments in told for at_s in moments}))
 
     def desired_suffices(self) -> bool:
-        """Whether as many members run as the owners want, though they are fewer than the minimum (S8)."""
+        """Whether as many members run as the owners want, though they are fewer than the minimum.
+
+        docs/safety.md S8.
+        """
         wanted = [desired_pods(owner.raw) for owner in self.owners]
         counts = [count for count in wanted if count is not None]
         if len(counts) < len(wanted):
@@ -121,7 +126,9 @@ class Judge:
             return Obstacle(f"not all that matters could be read: {words(error)}")
 
     async def wants_no_more(self, key: GangKey) -> bool:
-        """Whether an owner of the gang is deleted, suspended, finished or failed: who is lost is no matter then (S8).
+        """Whether an owner of the gang is deleted, suspended, finished or failed: who is lost is no matter then.
+
+        docs/safety.md S8.
 
         What cannot be read is taken for one that goes on.
         """

@@ -3,8 +3,8 @@
 Why read and not watch: a watch would be one for each kind of job there is, cached for as long as the cluster lives,
 for numbers that seldom change. A gang is planned with its PodGroup's or its oldest pod's creation meanwhile, which
 differs only for jobs that were suspended or whose pods were lost (docs/safety.md S14); two Jobs under one name count as
-two runs until it is known that neither is one by itself (S23). Rules: only kinds that we may read anyway before a pod
-is removed; what cannot be read is asked for again after minutes, and nobody waits for it.
+two runs until it is known that neither is one by itself (docs/safety.md S23). Rules: only kinds that we may read anyway
+before a pod is removed; what cannot be read is asked for again after minutes, and nobody waits for it.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _TOGETHER = 8
 _AGAIN_S = 300.0
 """After an owner could not be read."""
 _GANGS_A_STEP = 64
-"""Gangs whose pods are looked through between two moments for others (S15)."""
+"""Gangs whose pods are looked through between two moments for others (docs/safety.md S15)."""
 
 
 class OwnerAges:

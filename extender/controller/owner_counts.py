@@ -1,4 +1,6 @@
-"""What an owner of pods counts: how many it wants, how many have succeeded, how many are left to run (S8).
+"""What an owner of pods counts: how many it wants, how many have succeeded, how many are left to run.
+
+docs/safety.md S8.
 
 Why ask the owner: pods are deleted and collected, and what they were is then known to nobody else. Pure: raw JSON in.
 """
@@ -7,7 +9,7 @@ from extender.controller.owners import decoded
 
 
 def has_succeeded(owner: bytes) -> bool:
-    """Whether any of its pods has ended well: it finishes, and must not begin again (S8).
+    """Whether any of its pods has ended well: it finishes, and must not begin again (docs/safety.md S8).
 
     The pods themselves may be gone: those on a deleted node are collected, also when they have succeeded.
 

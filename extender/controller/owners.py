@@ -1,4 +1,4 @@
-"""Whether the owner of pods would recreate them, and what their removal costs it (S10).
+"""Whether the owner of pods would recreate them, and what their removal costs it (docs/safety.md S10).
 
 Why: a removed pod that its owner counts as a failure may fail the whole job, and one without an owner never comes
 back. Rule: what is not known is not allowed. Pure: raw JSON of owner and pods in, a verdict out.
@@ -75,7 +75,7 @@ class Refusal(StrEnum):
 
 
 OVER = frozenset({Refusal.DELETED, Refusal.SUSPENDED, Refusal.ENDED})
-"""The owner wants no pods now and sees to those there are: nothing for anybody to do (S8)."""
+"""The owner wants no pods now and sees to those there are: nothing for anybody to do (docs/safety.md S8)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What is written on a waiting gang's pods while others leave for it, so that a restart loses no room (DESIGN §6).
+"""What is written on a waiting gang's pods while others leave for it, so that a restart loses no room.
 
 Why on the one that waits and not on those that leave: their pods are about to be gone. Rules (docs/safety.md S22): a
 note says since when, and which nodes members of this very gang are to have; it names no gang, so nothing that is read

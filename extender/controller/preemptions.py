@@ -8,7 +8,7 @@ is kept in `preemption_claims`; here is who is asked before. Rules:
 - A gang for whose sake others would leave has to want that for `PATIENCE_S`: a job that ends frees its room pod by pod.
 - What speaks against a gang has to stand for `PATIENCE_S` before others are looked for in its place: one that has just
   changed is none to be avoided, and nobody else is to leave because of it.
-- While others leave for a gang, nobody more leaves for it. Nothing at all in the quiet time (S11).
+- While others leave for a gang, nobody more leaves for it. Nothing at all in the quiet time (docs/safety.md S11).
 - A gang for which others had begun to leave before a restart is decided on again like any other: who is to leave for it
   is what is true now, and not what somebody noted (docs/safety.md S22).
 """

@@ -1,4 +1,4 @@
-"""Ask an autoscaler for nodes, by ProvisioningRequests, as `scoring.provisioning` decides (S17).
+"""Ask an autoscaler for nodes, by ProvisioningRequests, as `scoring.provisioning` decides (docs/safety.md S17).
 
 Why polled and not watched: requests are few and change within minutes, and a watch of a kind that is not installed
 would never begin. Nothing is read while no gang waits for nodes and none of our requests is known.

@@ -1,4 +1,4 @@
-"""When it is too early to remove anything: after the start and after every new list (S11).
+"""When it is too early to remove anything: after the start and after every new list (docs/safety.md S11).
 
 Why: a cache that has just been filled, or filled anew, may show less than there is, and a pod that is removed for it
 does not come back. Rule: nothing is removed before everything has been watched for a while without a new list.

@@ -1,4 +1,6 @@
-"""Gangs that lost members after they had started: told of, and started anew where that is asked for (DESIGN §5; S8).
+"""Gangs that lost members after they had started: told of, and started anew where that is asked for.
+
+docs/safety.md S8.
 
 The planner itself puts successors first in line and beside the others; here is what it cannot do: see that somebody is
 lost who has no successor yet, say what is waited for, and hand the gang to `restarts`. Rules: a gang that cannot be
@@ -97,7 +99,10 @@ class Repairs:
             pass
 
     def look_in_steps(self) -> Iterator[None]:
-        """The same, with moments for others (S15). Cost: O(gangs + members that changed, all when nodes did)."""
+        """The same, with moments for others. Cost: O(gangs + members that changed, all when nodes did).
+
+        docs/safety.md S15.
+        """
         now_s = self._clock.monotonic_s()
         self._quorums.keep_only(self._cache.gang)
         snapshot, under_way = self._cache.snapshot(), self._restarts.under_way

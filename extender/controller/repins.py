@@ -1,11 +1,14 @@
-"""Remove pods whose admitted nodes cannot take them any more, so that their owner makes new ones (DESIGN §1; S6, S10).
+"""Remove pods whose admitted nodes cannot take them any more, so that their owner makes new ones.
+
+docs/safety.md S6, S10.
 
 Why: a gate cannot be put back and an affinity cannot be made wider; a pod that was let in to nodes which are gone waits
 for ever. Another in its place has the gate again and is let in elsewhere. Rules:
 
 - When: all listed nodes are gone for `GONE_GRACE_S`, or the pod finds no place on them for the repin timeout
   (`scoring.stranded`); sooner where filters that we do not model refuse them and there is room elsewhere. A place that
-  lasted less than `_KEPT_S` does not begin the time anew. Never in the quiet time after start or new lists (S11).
+  lasted less than `_KEPT_S` does not begin the time anew. Never in the quiet time after start or new lists
+  (docs/safety.md S11).
 - Who: pods whose controller recreates them within its failure budget (`owners`); bare pods and all others get an Event.
   Where one of a gang that never started must stay, all stay: removing the others would cost their owner failures for a
   gang that still cannot start.

@@ -1,4 +1,6 @@
-"""Start a gang anew as a whole: its owner is suspended, and resumed when its pods are gone (DESIGN §5; S8, S10, S11).
+"""Start a gang anew as a whole: its owner is suspended, and resumed when its pods are gone.
+
+docs/safety.md S8, S10, S11.
 
 Two reasons lead here: a gang lost a member and asks for `repair: restart`, or it must leave its place to another one.
 

@@ -5,8 +5,8 @@ the same order, budget and retries. On parked pods see `extender.service.parking
 
 Rules: what to send is derived when its turn comes, so nothing outdated is sent; a pod is queued at most once; gangs
 take turns, so a gang of a thousand delays others by a turn and not by a thousand patches; the patch carries the pod's
-uid, so a replaced pod of the same name is never touched; only own pods are patched (S1). What fails is tried again,
-later each time, while the pod still needs it.
+uid, so a replaced pod of the same name is never touched; only own pods are patched (docs/safety.md S1). What fails is
+tried again, later each time, while the pod still needs it.
 """
 
 import asyncio

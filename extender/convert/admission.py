@@ -1,4 +1,4 @@
-"""The patch that lets a pod through its gate: gate away, affinity narrowed, admission noted (DESIGN §1, S6).
+"""The patch that lets a pod through its gate: gate away, affinity narrowed, admission noted (docs/safety.md S6).
 
 Why a strategic merge patch: it names the gate instead of its place in the list, so it is right whatever other gates
 came or went meanwhile, and sending it twice is sending it once. Rules of the API server for gated pods: terms of

@@ -1,8 +1,8 @@
 """Where a pod may go: node selector, required node affinity, tolerations, host ports.
 
 Rule: only what `scoring.feasible` models is read; the names of other required constraints are told by
-`unmodelled_constraints`, for whoever must know that kube-scheduler may refuse more than we do (S6, S7). The inputs are
-raw JSON parts, so that pods of one template are computed once and share the result.
+`unmodelled_constraints`, for whoever must know that kube-scheduler may refuse more than we do (docs/safety.md S6, S7).
+The inputs are raw JSON parts, so that pods of one template are computed once and share the result.
 """
 
 from sys import intern
@@ -202,7 +202,9 @@ _other = msgspec.json.Decoder(_OtherPod)
 
 
 def unmodelled_constraints(raw: bytes) -> tuple[str, ...]:
-    """Fields of the pod `raw` by which kube-scheduler may refuse a node that we allow; such pods get only a zone (S6).
+    """Fields of the pod `raw` by which kube-scheduler may refuse a node that we allow; such pods get only a zone.
+
+    docs/safety.md S6.
 
     >>> unmodelled_constraints(b'{"spec": {"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}}')
     ('persistentVolumeClaim',)

@@ -1,4 +1,4 @@
-"""Which gang a pod belongs to, from its own labels and annotations (DESIGN §3: first match wins).
+"""Which gang a pod belongs to, from its own labels and annotations (first match wins).
 
 Rule: what is missing, bad or contradictory becomes `GroupRef.problem`, a sentence that says what to change; the gang is
 then refused with a constant reason. Nothing is guessed, and no pod with half a gang's labels runs as a plain pod.

@@ -26,7 +26,7 @@ LEAVING_TAINTS = frozenset(
         "karpenter.sh/disruption",  # its name before Karpenter 1.0
     }
 )
-"""Taints that say a node is about to go (S12)."""
+"""Taints that say a node is about to go (docs/safety.md S12)."""
 
 
 class _Taint(Json):

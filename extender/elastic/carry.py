@@ -1,9 +1,9 @@
 """Give a job another worker count: read it afresh, make sure that it is still the job that was decided on, patch it.
 
-Why so careful: the patch makes an operator delete running pods. Rules (S11): job and pods are read from the API server
-just before; whatever looks different ends the attempt; the patch names uid and resourceVersion, so an edit in between
-is a conflict and wins; nothing is repeated here, the next round decides anew. Workers that would go and are another
-scheduler's end the attempt (docs/safety.md S1).
+Why so careful: the patch makes an operator delete running pods. Rules (docs/safety.md S11): job and pods are read from
+the API server just before; whatever looks different ends the attempt; the patch names uid and resourceVersion, so an
+edit in between is a conflict and wins; nothing is repeated here, the next round decides anew. Workers that would go and
+are another scheduler's end the attempt (docs/safety.md S1).
 """
 
 from collections.abc import Sequence

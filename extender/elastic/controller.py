@@ -8,9 +8,9 @@ Rounds, each from what is true then (K7: level-triggered; nothing is remembered 
 4. Unless workers are being removed for somebody: one pass of `scoring.scaling.adjust`, whose changes are made. If what
    was removed turns out too little for the gang, it is decided on once more.
 
-Rules: nothing is changed in the quiet time after start, take-over or new lists (S11), nor while another replica leads;
-one job has one change at a time; at most one gang at a time has workers removed for it; a gang whose room was freed in
-vain, or taken back by somebody, is not served again before its pods change.
+Rules: nothing is changed in the quiet time after start, take-over or new lists (docs/safety.md S11), nor while another
+replica leads; one job has one change at a time; at most one gang at a time has workers removed for it; a gang whose
+room was freed in vain, or taken back by somebody, is not served again before its pods change.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ _AGAIN_S = 5.0
 _SETTLES_S = 3.0
 """After the last removed pod is gone, a gang that fits has places in the plan by then."""
 _STRETCH = 5.0
-"""Pause after a look at the jobs, or a decision, in its own lengths (S15)."""
+"""Pause after a look at the jobs, or a decision, in its own lengths (docs/safety.md S15)."""
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The last change of a job, as an annotation on the job itself: what survives us (DESIGN S11, K7).
+"""The last change of a job, as an annotation on the job itself: what survives us (docs/safety.md S11, K7).
 
 Why on the job and in the same patch as the worker count: whoever finds the one finds the other, so a change is never
 half known, and no database of ours can disagree with the cluster. Rules: an intent counts only with our signature for

@@ -73,7 +73,7 @@ class JobsView:
     def steps(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> Steps[Document]:
         """All jobs by name, the first `limit` of them in short. Cost: as the queue, and O(nodes) a job shown.
 
-        In steps (S15); what it says is of the moment of the first one.
+        In steps (docs/safety.md S15); what it says is of the moment of the first one.
         """
         moment = yield from self._moment()
         found = sorted(

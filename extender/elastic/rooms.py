@@ -1,4 +1,4 @@
-"""Keep freed room for whom it was freed, and for nobody any longer than that (S13).
+"""Keep freed room for whom it was freed, and for nobody any longer than that (docs/safety.md S13).
 
 Rule: what is kept follows from the changes under way alone: a beneficiary with one has a claim, another has none. Where
 its members would go is found by placing them as if the removed pods were gone, again whenever its members change.

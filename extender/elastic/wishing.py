@@ -47,7 +47,10 @@ class MetricWishes:
         return finish(self.in_steps(jobs))
 
     def in_steps(self, jobs: Sequence[ElasticJob]) -> Steps[Mapping[JobKey, int]]:
-        """The same with a moment for others after each job that was looked at anew, and now and then (S15)."""
+        """The same with a moment for others after each job that was looked at anew, and now and then.
+
+        docs/safety.md S15.
+        """
         now_s, known = self._clock.now_s(), self._looked
         looked: dict[JobKey, _Looked] = {}
         for number, job in enumerate(jobs, start=1):

@@ -1,9 +1,10 @@
 """Let gangs through their gates: when to remove whose gate, with which affinity, and what if the gang does not come.
 
 Why a book of its own: a removed gate cannot be put back, so from the first patch on the gang's places are a commitment
-(S4) although no member is at bind yet. It ends when all members are bound or gone, or lapses (S5). Rules: what is sent
-is derived from commitment and cache at the moment of sending, so a patch that was lost is simply made again; places
-that get lost on the way are taken from the next plan; after a restart the notes on the pods say what was promised.
+(docs/safety.md S4) although no member is at bind yet. It ends when all members are bound or gone, or lapses
+(docs/safety.md S5). Rules: what is sent is derived from commitment and cache at the moment of sending, so a patch that
+was lost is simply made again; places that get lost on the way are taken from the next plan; after a restart the notes
+on the pods say what was promised.
 """
 
 from collections.abc import Mapping
@@ -304,7 +305,9 @@ class Admissions:
         return waiting is not None and waiting.reason is Reason.INCOMPLETE
 
     def _drop_refused_places(self, gang: Gang, plan: Plan, at_bind: frozenset[PodUid], now_s: float) -> None:
-        """Other filters may refuse all nodes of the pod before kube-scheduler asks us (S6): believed after a while.
+        """Other filters may refuse all nodes of the pod before kube-scheduler asks us: believed after a while.
+
+        docs/safety.md S6.
 
         All of them, not the planned one alone: where the admission named nodes another look at each would take as long
         again, and the pod's successor is not to be sent to any of them (docs/safety.md S27).

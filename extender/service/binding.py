@@ -2,8 +2,8 @@
 
 The machine (`scoring.permit`) decides; this module brings it events and carries out its instructions; `binding_posts`
 sees the Bindings through. From the first member at bind until the last call is answered, the gang's places are a
-*commitment* that the planner works around (S4). Rule: the machine is brought up to date from the cache (`reconcile`),
-so a watch event that came at a bad moment is not lost: the next look finds what it said.
+*commitment* that the planner works around (docs/safety.md S4). Rule: the machine is brought up to date from the cache
+(`reconcile`), so a watch event that came at a bad moment is not lost: the next look finds what it said.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class Effects:
     nudge: Callable[[Sequence[PodUid]], None]
     evict: Callable[[GangKey, Sequence[PodUid]], None]
     being_admitted: Callable[[GangKey], bool] = lambda _: False
-    """Whether the gang's places stay committed though no member is at bind (S4)"""
+    """Whether the gang's places stay committed though no member is at bind (docs/safety.md S4)"""
     gives_up: Callable[[GangKey], bool] = lambda _: True
     """Whether the gang lapses when its hold limit has passed before quorum; who is being let in has more time"""
 
@@ -156,7 +156,10 @@ class Binds:
         self._lapses.asked(gang)
 
     def too_few_live(self, gang: Gang) -> bool:
-        """Whether so many members are on lost nodes that the rest cannot start, whatever is planned for them (S12)."""
+        """Whether so many members are on lost nodes that the rest cannot start, whatever is planned for them.
+
+        docs/safety.md S12.
+        """
         lost = self._health.lost_of(gang)
         return bool(lost) and self._quorums.of(gang, lost_nodes=lost).incomplete
 
@@ -323,7 +326,7 @@ class Binds:
         return True
 
     def _unusable(self, gang: Gang, pod: Pod | None, node: NodeName | None) -> frozenset[PodUid]:
-        """Members at bind whose node does not do any more: the check before every commit (DESIGN §5).
+        """Members at bind whose node does not do any more: the check before every commit.
 
         While a new member does not complete the gang, only its own node is looked at: otherwise a gang of n costs n²
         looks, and what changes on the other nodes is found by `reconcile`.

@@ -1,4 +1,4 @@
-"""Let nothing be sent that could arrive as a former leader's (S11).
+"""Let nothing be sent that could arrive as a former leader's (docs/safety.md S11).
 
 Why here: every write goes through one port, so one guard around it holds for Bindings, patches, evictions and Events
 alike, and for those that are yet to be invented. Rule: a write begins only while the lease is ours, gets no more time

@@ -1,4 +1,4 @@
-"""Which nodes are lost: deleted, or not ready for longer than `node_lost_s` (S12).
+"""Which nodes are lost: deleted, or not ready for longer than `node_lost_s` (docs/safety.md S12).
 
 Why a clock here: a node that misses one heartbeat must not cost a gang its members, and the API object does not say in
 a form we keep since when it is not ready. Rule: time counts from when this process saw it; a restart starts it anew,

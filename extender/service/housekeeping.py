@@ -80,7 +80,7 @@ class Housekeeping:
             pass
 
     def tidy_in_steps(self) -> Steps[None]:
-        """The same, with a moment for others between its parts (S15)."""
+        """The same, with a moment for others between its parts (docs/safety.md S15)."""
         self._cache.expire(self._clock.now_s())
         yield from self._cache.look_for_daemon_sets()
         if not self._acting():

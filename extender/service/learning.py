@@ -1,4 +1,4 @@
-"""Learn from kube-scheduler's node lists which nodes its other filters refuse (S7).
+"""Learn from kube-scheduler's node lists which nodes its other filters refuse (docs/safety.md S7).
 
 Why: volumes, topology spread, inter-pod affinity and any other plugin are not modelled; but the planned node's absence
 from a request says that one of them refused it. Rules: only calls of kube-scheduler count (not of people), only for

@@ -26,7 +26,10 @@ QUIET_S = 0.5
 INHERITED_LATEST_S = 5.0
 """After we began; whoever else comes, then inherited pods are woken."""
 RETRY_S = 1.1
-"""After refusing a planned pod because its node was not asked: two refusals this far apart are believed (S7)."""
+"""After refusing a planned pod because its node was not asked: two refusals this far apart are believed.
+
+docs/safety.md S7.
+"""
 LONGEST_S = 60.0
 
 

@@ -2,8 +2,9 @@
 
 Why at /bind too: kube-scheduler asks about the next pod before the watch shows where the last one went, so two pods
 that each leave held room alone might not do so together. Where nothing is held, and that is most of the time, all of
-this costs two look-ups. Rules: what is held is decided in `scoring.held`; only own pods are refused and woken (S1);
-a pod whose refusal ends for reasons inside netgang is woken once, because kube-scheduler cannot know of those.
+this costs two look-ups. Rules: what is held is decided in `scoring.held`; only own pods are refused and woken
+(docs/safety.md S1); a pod whose refusal ends for reasons inside netgang is woken once, because kube-scheduler cannot
+know of those.
 """
 
 from collections import OrderedDict

@@ -1,8 +1,8 @@
 """Tell the log and the metrics what each new plan decided, a few gangs at a time.
 
 Why not at once: a plan can admit hundreds of gangs, or change the reason of a thousand that wait. A hundred lines of
-the log take more than all else in the slice that ends a planner run (S15; `bench.soak --stacks` shows such).
-Rule: every plan is told, in the order they were made, and the gangs of each in the plan's order.
+the log take more than all else in the slice that ends a planner run (docs/safety.md S15; `bench.soak --stacks` shows
+such). Rule: every plan is told, in the order they were made, and the gangs of each in the plan's order.
 """
 
 import asyncio

@@ -2,8 +2,8 @@
 
 Why not per request: kube-scheduler asks for each pod, and a gang of 64 would be planned 64 times. Changes are coalesced
 into at most one run per `interval_s`, stretching to five times the last run's length, so that planning never takes more
-than a sixth of the loop (S15). A gang that changed since is planned on the spot when that sixth allows, for one slice
-at most: a run that needs longer goes on by itself, and whoever asked is answered by the plan there is.
+than a sixth of the loop (docs/safety.md S15). A gang that changed since is planned on the spot when that sixth allows,
+for one slice at most: a run that needs longer goes on by itself, and whoever asked is answered by the plan there is.
 """
 
 import asyncio
@@ -36,7 +36,10 @@ _INLINE_NODES = 200
 _SLICE_S = 0.005
 """On the spot a run goes on for this long and the step it is in, while somebody waits for the answer."""
 _TURN_S = 0.003
-"""Else it lets others have a turn after this long and the step it is in: together less than 20 ms (S15)."""
+"""Else it lets others have a turn after this long and the step it is in: together less than 20 ms.
+
+docs/safety.md S15.
+"""
 _EXPECTED_S = 0.3
 """A plan that came true is renewed after this long at the latest."""
 _STRETCH = 5.0

@@ -1,4 +1,4 @@
-"""Who leaves for whom by the current plan, found in steps beside everything else (S15).
+"""Who leaves for whom by the current plan, found in steps beside everything else (docs/safety.md S15).
 
 Why apart from `scoring.preempt`: looking through many sets of gangs takes longer than the loop may stand still, and the
 answer is the same until there is another plan.

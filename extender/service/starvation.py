@@ -2,7 +2,7 @@
 
 Why: a plan is made when something changed, and until gangs alone were refused held room that was early enough: who
 comes is a change. A plain pod that is asked about changes nothing, and would take the room of a gang that has been
-STARVING for an hour without anybody having looked (S13). Rule: once a second; a look at clocks alone.
+STARVING for an hour without anybody having looked (docs/safety.md S13). Rule: once a second; a look at clocks alone.
 """
 
 from collections.abc import Iterator

@@ -34,7 +34,10 @@ class Stranding:
         return self._known[1]
 
     def look(self) -> Iterator[None]:
-        """Find the answer of the current plan before it is asked for, with a moment for others in between (S15)."""
+        """Find the answer of the current plan before it is asked for, with a moment for others in between.
+
+        docs/safety.md S15.
+        """
         plan, snapshot = self._planner.current, self._planner.snapshot
         if snapshot is not None and (self._known is None or self._known[0] is not plan):
             policy, memo = self._planner.policy, self._planner.memo

@@ -1,9 +1,10 @@
 """Answer kube-scheduler's three questions from memory.
 
 filter: the planned node, or one constant reason. prioritize: 0–10 for each node asked. bind: hold, commit, confirm.
-Rules: pods of other schedulers keep all their nodes (S1), plain pods those whose room is not held (S13); a call that
-does not come from kube-scheduler is a person looking and changes nothing (S2); the answer for a refused pod costs as
-little as a look-up, because kube-scheduler may ask for it a thousand times a second.
+Rules: pods of other schedulers keep all their nodes (docs/safety.md S1), plain pods those whose room is not held
+(docs/safety.md S13); a call that does not come from kube-scheduler is a person looking and changes nothing
+(docs/safety.md S2); the answer for a refused pod costs as little as a look-up, because kube-scheduler may ask for it a
+thousand times a second.
 """
 
 import asyncio
@@ -178,7 +179,10 @@ class Verbs:
     # -- filter -------------------------------------------------------------------------------------------------------
 
     def _pass_plain(self, args: FilterArgs, pod: Pod, native: Gang | None) -> FilterAnswer:
-        """All nodes but those whose room is held for gangs (S13); of a native group's, those of its zone."""
+        """All nodes but those whose room is held for gangs; of a native group's, those of its zone.
+
+        docs/safety.md S13.
+        """
         closed = self._books.plain.closed_to(pod)
         asked = [name for name in args.node_names if name not in closed] if closed else args.node_names
         if closed and not asked and args.node_names:

@@ -3,7 +3,8 @@
 Why one task for all viewers: what is shown is worked out and written once, however many watch, and not at all while
 nobody does. Rules:
 
-- The work takes at most a 25th of the loop: the more a look costs, the rarer it is. It is done in slices (S15).
+- The work takes at most a 25th of the loop: the more a look costs, the rarer it is. It is done in slices
+(docs/safety.md S15).
 - A viewer that reads too slowly misses intermediate states, never the last one, and holds at most one of each section.
 - The number of viewers is bounded; all are let go when the process ends, so that no page delays it.
 """

@@ -70,7 +70,9 @@ NOTHING_KNOWN = Around()
 def notes_of(
     gang: Gang, waiting: Waiting | None, lost: Collection[str], *, nodes_asked: Note | None = None
 ) -> tuple[Note, ...]:
-    """What the snapshot itself shows: other runs, foreign gates, lost nodes, that no autoscaler sees the pods (S17).
+    """What the snapshot itself shows: other runs, foreign gates, lost nodes, that no autoscaler sees the pods.
+
+    docs/safety.md S17.
 
     `nodes_asked` is what is said instead where one is asked.
     """

@@ -17,7 +17,9 @@ RequestId = NewType("RequestId", int)
 
 
 class BindRequested(msgspec.Struct, frozen=True):
-    """kube-scheduler asks to bind `uid` to `node` and waits; our filter offered that node to that pod (S2).
+    """Kube-scheduler asks to bind `uid` to `node` and waits; our filter offered that node to that pod.
+
+    docs/safety.md S2.
 
     It must be answered before `deadline_s`. `unusable`: members at bind, this one included, whose node has no more
     room for them or does not suit them any more, checked against the cache just now.
@@ -80,7 +82,7 @@ class PodDeleted(msgspec.Struct, frozen=True):
 
 
 class NodeLost(msgspec.Struct, frozen=True):
-    """The node is gone or was not ready for too long (S12)."""
+    """The node is gone or was not ready for too long (docs/safety.md S12)."""
 
     node: NodeName
     now_s: float
@@ -132,7 +134,8 @@ class Hold(msgspec.Struct, frozen=True):
 class PostBinding(msgspec.Struct, frozen=True):
     """Post the Binding, with the pod's uid; report exactly one `MemberBound` or `BindFailed` for it.
 
-    Before the call the service checks its lease deadline (S11) and reports a non-terminal failure if it ran out.
+    Before the call the service checks its lease deadline (docs/safety.md S11) and reports a non-terminal failure if it
+    ran out.
     """
 
     uid: PodUid
@@ -159,7 +162,9 @@ class Nudge(msgspec.Struct, frozen=True):
 
 
 class Evict(msgspec.Struct, frozen=True):
-    """The gang was never whole and stayed partial too long: evict its bound members, on fresh state (S10, S11).
+    """The gang was never whole and stayed partial too long: evict its bound members, on fresh state.
+
+    docs/safety.md S10, S11.
 
     Report `EvictionRefused` for those that stay.
     """

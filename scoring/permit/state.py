@@ -48,7 +48,7 @@ class PermitState(msgspec.Struct, frozen=True):
     partial_until_s: float | None = None
     """Set while the gang is partial and was never whole: the moment of its eviction."""
     started: bool = False
-    """The gang reached quorum with bound members, and some of it is still there (S8)."""
+    """The gang reached quorum with bound members, and some of it is still there (docs/safety.md S8)."""
     leading: bool = True
 
     def __post_init__(self) -> None:

@@ -1,10 +1,10 @@
-"""The planner: from a snapshot to a plan for all gangs together (DESIGN §1, §4).
+"""The planner: from a snapshot to a plan for all gangs together.
 
 Rule: room that one gang is given is not there for the next, and what is committed is taken out first, so a plan never
 promises the same room twice. The same arguments always give the same plan; a memo only saves time.
 
 Steps:
-1. Take the room of commitments (S4).
+1. Take the room of commitments (docs/safety.md S4).
 2. Put gangs in order (`order`); gangs that cannot be helped are answered with their reason at once.
 3. Each in turn: keep the place that the previous plan gave it if that still stands (`later`), else place its minimum
    set whole or not at all (`decide`, `place`); then as many further members as fit.
@@ -60,7 +60,9 @@ def plan_in_steps(
     previous: Plan | None = None,
     memo: Memo | None = None,
 ) -> Steps[Plan]:
-    """The same plan, with a chance to do something else after each step; a step is one gang or many alike (S15).
+    """The same plan, with a chance to do something else after each step; a step is one gang or many alike.
+
+    docs/safety.md S15.
 
     The memo may be used for other snapshots between two steps.
     """

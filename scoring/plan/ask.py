@@ -1,10 +1,11 @@
 """What a gang asks of the planner now: which members need a node, in which order of importance, beside which siblings.
 
-Rule (S8, S9): the minimum set is every ps and chief, then workers by ascending index; members that run count for it,
-and a gang that reached quorum is never held back again: its further members are `more`. Pods behind somebody else's
-scheduling gate cannot come now, nor can those that kube-scheduler places on no node whatever we plan, because a volume
-claim does not exist, say: no room is kept for them, and a gang that needs one of them is incomplete (docs/safety.md S5,
-S25); our own gate goes when the gang is admitted. Members on nodes that are gone count no more (S12).
+Rule (docs/safety.md S8, S9): the minimum set is every ps and chief, then workers by ascending index; members that run
+count for it, and a gang that reached quorum is never held back again: its further members are `more`. Pods behind
+somebody else's scheduling gate cannot come now, nor can those that kube-scheduler places on no node whatever we plan,
+because a volume claim does not exist, say: no room is kept for them, and a gang that needs one of them is incomplete
+(docs/safety.md S5, docs/safety.md S25); our own gate goes when the gang is admitted. Members on nodes that are gone
+count no more (docs/safety.md S12).
 """
 
 from collections.abc import Iterable
@@ -32,7 +33,7 @@ class Ask:
     siblings: tuple[tuple[Role, NodeName], ...]
     """Placed members, sorted: what new members want to be near."""
     all_reduce: bool
-    """No ps: workers exchange with each other; with a ps they exchange with it (DESIGN §4)."""
+    """No ps: workers exchange with each other; with a ps they exchange with it."""
     alive: int
     """Members that count or may come to count now; below min-available the gang is incomplete."""
     unable: tuple[Pod, ...] = ()
@@ -49,7 +50,7 @@ class Ask:
 
     @property
     def partial(self) -> bool:
-        """Some members run or are bound, but not yet the minimum: completed before anything else (DESIGN §5)."""
+        """Some members run or are bound, but not yet the minimum: completed before anything else."""
         return bool(self.siblings) and bool(self.need)
 
     @property

@@ -1,7 +1,7 @@
 """What becomes of one gang in its turn: the place it has, another one, or the reason to wait.
 
 Steps, the first that answers counts:
-1. What is committed stays (S4); what came later goes beside it.
+1. What is committed stays (docs/safety.md S4); what came later goes beside it.
 2. The place that the previous plan gave it, if that still stands.
 3. For a gang that had one: a place that nobody has, else that of as few and as late gangs as suffice.
 4. Any place that is left.
@@ -28,7 +28,7 @@ Ends = tuple[tuple[Role, NodeName], ...]
 def decided(
     run: Run, ask: Ask, before: Admission | None, later: Later, *, committed: Ends, now_s: float
 ) -> Steps[Placed | Refused]:
-    """The gang's outcome, whose room is taken. `before`: its place in the previous plan; `committed`: see S4."""
+    """The gang's outcome, whose room is taken. `before`: its previous place; `committed`: see docs/safety.md S4."""
     return (
         _keep_commitment(run, ask, committed)
         or _keep_place(run, ask, before)

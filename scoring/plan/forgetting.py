@@ -1,4 +1,4 @@
-"""Let a memo forget what belongs to gangs that are gone: now and then, and in steps (S15).
+"""Let a memo forget what belongs to gangs that are gone: now and then, and in steps (docs/safety.md S15).
 
 Why in steps: classes of members are found again by their content, and hashing those of a hundred gangs that are gone
 takes longer than a planner run may hold the loop. Rule: others may use the memo between two steps. A number that is

@@ -1,4 +1,6 @@
-"""Holds: room kept for STARVING gangs, so that small late ones cannot keep a large one waiting for ever (S14).
+"""Holds: room kept for STARVING gangs, so that small late ones cannot keep a large one waiting for ever.
+
+docs/safety.md S14.
 
 Why: back-fill uses what a large gang cannot use yet, and each small gang that comes in moves the moment at which a zone
 has room for the large one. Rules:

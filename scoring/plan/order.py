@@ -1,6 +1,6 @@
 """Whose turn it is: the sort key by which gangs are planned.
 
-Gangs that run in part come first, because only they hold room without doing work (DESIGN §5). The rest is the queue's
+Gangs that run in part come first, because only they hold room without doing work. The rest is the queue's
 order (`scoring.plan.turns` says who is STARVING, `scoring.plan.standings` what each weighs):
 
 - A gang for which others left, or leave, goes first within its priority: room must not be freed in vain.

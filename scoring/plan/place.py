@@ -1,4 +1,4 @@
-"""Find a place for one gang in the room that is left: which zone, then which nodes (PAPERS N1, N3; DESIGN §4).
+"""Find a place for one gang in the room that is left: which zone, then which nodes (PAPERS N1, N3).
 
 Steps for a gang's minimum set:
 1. Candidate zones: those its placed members are in; else (and with zone policy `preferred`) those it allows.

@@ -25,7 +25,7 @@ class Admission:
     score: float | None
     """Mean points (0..100) over the pairs of members that talk to each other; `None` when there is no such pair."""
     committed: bool = False
-    """Taken over from a commitment (S4), not decided in this run."""
+    """Taken over from a commitment (docs/safety.md S4), not decided in this run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Room that nobody new is given, because the STARVING gang `gang` waits for it (S14)."""
+    """Room that nobody new is given, because the STARVING gang `gang` waits for it (docs/safety.md S14)."""
 
     gang: GangKey
     zones: tuple[ZoneName, ...]

@@ -1,8 +1,9 @@
 """One planner run: the room left, and how to place one wish in one set of zones.
 
-Commitments are taken out of the room before anything else (S4). Everything that can be reused between runs goes through
-the memo; what is mutable lives here and ends with the run. Its parts, each over the ones before: `ground` (the snapshot
-by zones), `taken` (what is given away), `fits` (how many members fit where), `scored` (pair scores), `search`.
+Commitments are taken out of the room before anything else (docs/safety.md S4). Everything that can be reused between
+runs goes through the memo; what is mutable lives here and ends with the run. Its parts, each over the ones before:
+`ground` (the snapshot by zones), `taken` (what is given away), `fits` (how many members fit where), `scored` (pair
+scores), `search`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,7 +61,10 @@ class Run:
         """number of a kind → a moment of the room, or `None` for all from then on, and the answer"""
 
     def pause(self) -> Iterator[None]:
-        """A moment in which others may have their turn, and plan with the memo from other network data (S15)."""
+        """A moment in which others may have their turn, and plan with the memo from other network data.
+
+        docs/safety.md S15.
+        """
         yield
         self.memo.renew(self.snapshot.network.version)  # theirs would be taken for ours
 

@@ -70,10 +70,10 @@ class Standings:
         """minimum, and (number of the class, members) → what it weighs by"""
         self._scales: dict[Totals, _Scaled] = {}
         """By totals, the latest last: plans of clusters before and after a node left take turns, and a long queue is
-        sorted within milliseconds only if equal loads have the same key, however often they did (S15)"""
+        sorted within milliseconds only if equal loads have the same key, however often they did (docs/safety.md S15)"""
         self._number: Callable[[], Callable[[MemberClass], int] | None] = lambda: id
         """Held loosely, since it is the memo's, and the memo has these standings: a memo for one look must go with it,
-        and not wait for a collector that hardly ever comes (S15)."""
+        and not wait for a collector that hardly ever comes (docs/safety.md S15)."""
         self._table: NodeTable | None = None
         self._policy: Policy | None = None
         self._scaled = _Scaled.of(())

@@ -1,6 +1,6 @@
 """Turns: who is planned when in one run, who is passed over, and for whom room is held.
 
-The order (DESIGN §4): gangs that run, or are committed, in part; then by priority; STARVING before WAITING; the heavier
+The order: gangs that run, or are committed, in part; then by priority; STARVING before WAITING; the heavier
 before the lighter; the older before the younger; by name. Among STARVING gangs the one that starves longest is first:
 were it the heaviest, an endless stream of heavy gangs, which starve in their turn, would keep a light one for ever.
 
@@ -172,12 +172,18 @@ class Turns:
         return self._holds.explained(ask, refused)
 
     def _begun(self, ask: Ask) -> bool:
-        """Whether some of the missing minimum are committed and others are not: it must be completed first (S4)."""
+        """Whether some of the missing minimum are committed and others are not: it must be completed first.
+
+        docs/safety.md S4.
+        """
         commitment = self._run.snapshot.commitments.get(ask.gang.key)
         return commitment is not None and any(p.uid not in commitment.assignment for _, pods in ask.need for p in pods)
 
     def _may_starve(self, ask: Ask, standing: Standing) -> bool:
-        """S14: only a gang that could start as it is, were there room, ever starves. Cost: O(nodes) for a new one."""
+        """Only a gang that could start as it is, were there room, ever starves. Cost: O(nodes) for a new one.
+
+        docs/safety.md S14.
+        """
         gang, run = ask.gang, self._run
         if not ask.need or ask.siblings or gang.problem is not None or standing.waiting_s is None:
             return False

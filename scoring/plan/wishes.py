@@ -119,7 +119,7 @@ class Wishes:
 
 
 def _concerns_us(gang: Gang) -> bool:
-    """Native groups are started by kube-scheduler itself; other schedulers' pods are load (S1).
+    """Native groups are started by kube-scheduler itself; other schedulers' pods are load (docs/safety.md S1).
 
     A gang that is ours in part is told so: its problem is its answer.
     """

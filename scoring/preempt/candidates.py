@@ -1,8 +1,8 @@
 """Gangs that could leave, what each would free, and which of them one would rather see go.
 
-Rule: in doubt a gang stays. It stays while it starts (S4), while a member of it is going (somebody else is at it), once
-a member has succeeded (it is about to finish: what it frees comes by itself), while it gives room to somebody already,
-and when its owner asked for that (`netgang.io/preemptible: "false"`).
+Rule: in doubt a gang stays. It stays while it starts (docs/safety.md S4), while a member of it is going (somebody else
+is at it), once a member has succeeded (it is about to finish: what it frees comes by itself), while it gives room to
+somebody already, and when its owner asked for that (`netgang.io/preemptible: "false"`).
 """
 
 from collections.abc import Iterable, Sequence, Set

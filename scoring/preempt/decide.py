@@ -111,7 +111,9 @@ def preemption_in_steps(
     continued: Set[GangKey] = frozenset(),
     limits: Limits = Limits(),
 ) -> Steps[Preemption | None]:
-    """The same with moments for others (S15); the memo may be used for other snapshots between two steps.
+    """The same with moments for others; the memo may be used for other snapshots between two steps.
+
+    docs/safety.md S15.
 
     `book`: what gangs free, kept from one decision to the next.
     """

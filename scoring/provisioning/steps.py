@@ -1,4 +1,6 @@
-"""Which waiting gangs ask an autoscaler for nodes, for which pods of theirs, in which zone, and when no more (S17).
+"""Which waiting gangs ask an autoscaler for nodes, for which pods of theirs, in which zone, and when no more.
+
+docs/safety.md S17.
 
 Why at all: an autoscaler adds nodes for pods that kube-scheduler calls unschedulable. It does not see pods at a gate,
 and of pods that are refused until the whole gang fits it sees each for itself. A ProvisioningRequest names all of them

@@ -36,7 +36,7 @@ _NEVER_STARVE = frozenset(
         *(Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES),
     }
 )
-"""Reasons for which a gang could not start even if it were first (S14)."""
+"""Reasons for which a gang could not start even if it were first (docs/safety.md S14)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,10 @@ def report(snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo
 def report_in_steps(
     snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: Memo | None = None
 ) -> Steps[QueueReport]:
-    """The same in steps of a few gangs, so that a long queue that somebody looks at stops nobody (S15)."""
+    """The same in steps of a few gangs, so that a long queue that somebody looks at stops nobody.
+
+    docs/safety.md S15.
+    """
     run = Run(snapshot, policy, memo or Memo())
     take_commitments(run)
     turns = Turns(run, now_s=now_s, previous=plan)

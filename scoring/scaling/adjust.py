@@ -67,7 +67,7 @@ def adjust_in_steps(
     now_s: float,
     memo: Memo | None = None,
 ) -> Steps[Adjustment]:
-    """The same with a chance to do something else between two placements (S15)."""
+    """The same with a chance to do something else between two placements (docs/safety.md S15)."""
     memo = memo if memo is not None else Memo()
     given = yield from scale_in_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, memo=memo)
     if not options.enabled:

@@ -25,7 +25,7 @@ from scoring.snapshot import Snapshot
 from scoring.waits import JobState, state_of
 
 JOBS_A_STEP = 32
-"""Jobs looked at between two moments to pause (S15)."""
+"""Jobs looked at between two moments to pause (docs/safety.md S15)."""
 _HOUR_S = 3600.0
 
 

@@ -1,7 +1,8 @@
 """Which pods leave when a job loses workers, and what room pods that go anyway will leave.
 
-Rule (S18): frameworks remove the highest index first, so a job's plan is a prefix of its workers by descending index. A
-worker without a node costs nothing and frees nothing; a prefix therefore ends with a worker that has one.
+Rule (docs/safety.md S18): frameworks remove the highest index first, so a job's plan is a prefix of its workers by
+descending index. A worker without a node costs nothing and frees nothing; a prefix therefore ends with a worker that
+has one.
 """
 
 from collections.abc import Iterable

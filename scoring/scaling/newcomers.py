@@ -1,8 +1,8 @@
 """The pods that a job's controller would create for further workers, as far as their placement goes.
 
 Why made up: nobody but the job's kind knows its pod template, and its workers show it: all of one job are alike. Rule:
-what our own admission wrote into a worker (the nodes or zone it was let through to, DESIGN S6) is not in the template,
-and is taken out again.
+what our own admission wrote into a worker (the nodes or zone it was let through to, docs/safety.md S6) is not in the
+template, and is taken out again.
 """
 
 from collections.abc import Sequence

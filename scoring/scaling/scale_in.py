@@ -1,4 +1,4 @@
-"""Scale-in: which running jobs give up how many workers so that the first gang that waits can start (PAPERS K4, S18).
+"""Scale-in: which running jobs give up how many workers so that the first gang that waits can start (PAPERS K4).
 
 Only for one gang, and only if it then starts: whole plan or nothing. Differences to the published algorithm, which is
 in `scoring.scaling.literal`: the gang is placed for real over the nodes of a zone, not on one node; the fewest workers
@@ -75,7 +75,7 @@ def scale_in_in_steps(
     now_s: float,
     memo: Memo | None = None,
 ) -> Steps[ScaleIn]:
-    """The same with a chance to do something else between two placements (S15)."""
+    """The same with a chance to do something else between two placements (docs/safety.md S15)."""
     memo = memo if memo is not None else Memo()
     if not options.enabled:
         return ScaleIn(None, reason=No.DISABLED)

@@ -5,10 +5,10 @@ weight, age, name). A job grows in the zone it is in, on the nodes with the best
 up to what it wishes, else to its maximum. By `increment` workers at most at once, beside those it gave up or wishes:
 each change stalls it, so these come together.
 
-Room that is not given to growth: what the plan gives to gangs, what is held for STARVING ones (S14), and where a gang
-that waits will go as soon as pods that are being removed are gone: room freed for it must not be lost to somebody else.
-What a waiting gang cannot use now even so is given: its workers can be taken back, by scale-in, when the gang would
-then fit.
+Room that is not given to growth: what the plan gives to gangs, what is held for STARVING ones (docs/safety.md S14), and
+where a gang that waits will go as soon as pods that are being removed are gone: room freed for it must not be lost to
+somebody else. What a waiting gang cannot use now even so is given: its workers can be taken back, by scale-in, when the
+gang would then fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +82,7 @@ def scale_out_in_steps(
     wishes: Mapping[JobKey, int] | None = None,
     memo: Memo | None = None,
 ) -> Steps[ScaleOut]:
-    """The same with a chance to do something else after each placement (S15)."""
+    """The same with a chance to do something else after each placement (docs/safety.md S15)."""
     if not options.enabled:
         return ScaleOut(reason=No.DISABLED)
     run = Run(snapshot, policy, memo if memo is not None else Memo())

@@ -56,7 +56,7 @@ class Trial:
         return self.ledger.tally(gone).may_fit()
 
     def may_fit_in_steps(self, gone: Sequence[Pod]) -> Steps[bool]:
-        """The same with a moment for others now and then (S15)."""
+        """The same with a moment for others now and then (docs/safety.md S15)."""
         tally = self.ledger.tally()
         for begin in range(0, len(gone), _PODS_A_STEP):
             for pod in gone[begin : begin + _PODS_A_STEP]:
@@ -69,7 +69,7 @@ class Trial:
         return finish(self.place_in_steps(gone))
 
     def place_in_steps(self, gone: Sequence[Pod]) -> Steps[Placed | None]:
-        """The same with a moment for others before it and between two zones (S15)."""
+        """The same with a moment for others before it and between two zones (docs/safety.md S15)."""
         self.placements += 1
         run = self._run(self.after(gone))
         yield from run.pause()

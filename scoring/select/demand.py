@@ -1,7 +1,7 @@
 """What a selection is asked for and what it answers, and the value that both are measured by.
 
 Why one vocabulary: `paper`, `subset` and `pack` are compared with each other, so they must agree on which pairs count,
-on what a node can hold and on the value of an answer. Rule (DESIGN §4): with a ps, only pairs of a ps and another
+on what a node can hold and on the value of an answer. Rule: with a ps, only pairs of a ps and another
 member count; in an all-reduce job every pair counts; two members on one node are a pair with the rank of the diagonal.
 """
 

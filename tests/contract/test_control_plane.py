@@ -1,4 +1,7 @@
-"""manifests/control-plane: netgang as a static pod on each control-plane machine, with a standby (S16)."""
+"""Manifests/control-plane: netgang as a static pod on each control-plane machine, with a standby.
+
+docs/safety.md S16.
+"""
 
 import re
 import subprocess

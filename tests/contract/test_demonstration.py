@@ -122,7 +122,7 @@ async def test_a_bind_that_stays_alone_fails_at_the_hold_limit() -> None:
 
 
 async def test_a_bind_that_filter_did_not_offer_is_refused() -> None:
-    """/bind is not a back door (S2)."""
+    """/bind is not a back door (docs/safety.md S2)."""
     async with _demonstration() as demo:
         assert await demo.bind(0, "node28") == {"Error": "netgang: this node was not offered to this pod"}
 

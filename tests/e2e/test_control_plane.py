@@ -1,4 +1,6 @@
-"""Several control-plane machines, each with a kube-scheduler and a netgang, of both of which one acts (S16).
+"""Several control-plane machines, each with a kube-scheduler and a netgang, of both of which one acts.
+
+docs/safety.md S16.
 
 The Service with its fixed address is a relay that leads to whichever netgang has the leader's label.
 """

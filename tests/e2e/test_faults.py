@@ -105,7 +105,10 @@ async def test_room_is_taken_while_a_gang_is_held(stage: Stage) -> None:
 
 @core
 async def test_the_ps_belongs_to_the_quorum(stage: Stage) -> None:
-    """S9: three workers of min-available 3 are there, but the ps is not at bind: nobody starts without it."""
+    """Three workers of min-available 3 are there, but the ps is not at bind: nobody starts without it.
+
+    docs/safety.md S9.
+    """
     await stage.add_nodes(*zone_nodes({"a": 5}, cpu="1500m"))
     netgang = await stage.netgang()
     job = training_job("tf", workers=3, worker_gpu=0, min_available=3, namespace=stage.namespace, scheduler=OURS)
@@ -122,7 +125,10 @@ async def test_the_ps_belongs_to_the_quorum(stage: Stage) -> None:
 
 @core
 async def test_pods_of_other_schedulers_are_left_alone(stage: Stage) -> None:
-    """S1: the same labels under another scheduler are load: not held, not patched; mixed gangs are refused."""
+    """The same labels under another scheduler are load: not held, not patched; mixed gangs are refused.
+
+    docs/safety.md S1.
+    """
     await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
     await stage.netgang()
     await stage.start_scheduler(version=stage.version)
@@ -149,7 +155,10 @@ async def test_pods_of_other_schedulers_are_left_alone(stage: Stage) -> None:
 
 @core
 async def test_bind_is_not_a_back_door(stage: Stage) -> None:
-    """S2: a bind for a pair that was never offered is refused; calls marked as debugging change nothing at all."""
+    """A bind for a pair that was never offered is refused; calls marked as debugging change nothing at all.
+
+    docs/safety.md S2.
+    """
     await stage.add_nodes(*zone_nodes({"a": 2}, cpu="1500m"))
     netgang = await stage.start_netgang()  # and no kube-scheduler: nobody else asks
     await stage.api.create_all(gang_pods("g", 2, min_available=2, namespace=stage.namespace, scheduler=OURS))
@@ -182,7 +191,7 @@ async def test_bind_is_not_a_back_door(stage: Stage) -> None:
 
 @core
 async def test_people_with_curl_open_no_back_door(stage: Stage) -> None:
-    """S2: calls at the debug port and plain curls offer and bind nothing; kube-scheduler's calls do."""
+    """docs/safety.md S2: calls at the debug port and plain curls offer and bind nothing; kube-scheduler's calls do."""
     await stage.add_nodes(*zone_nodes({"a": 2}, cpu="1500m"))
     netgang = await stage.start_netgang()  # and no kube-scheduler: nobody else asks
     await stage.api.create_all(gang_pods("g", 2, min_available=2, namespace=stage.namespace, scheduler=OURS))
@@ -224,7 +233,10 @@ async def test_people_with_curl_open_no_back_door(stage: Stage) -> None:
 
 @core
 async def test_no_preemption_member_by_member(stage: Stage) -> None:
-    """S3: a gang of higher priority against a cluster full of lower ones waits, and nobody is evicted."""
+    """A gang of higher priority against a cluster full of lower ones waits, and nobody is evicted.
+
+    docs/safety.md S3.
+    """
     await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
     await stage.api.apply([priority_class("low", 1), priority_class("high", 1000)])
     await stage.netgang()
@@ -241,7 +253,10 @@ async def test_no_preemption_member_by_member(stage: Stage) -> None:
 
 @core
 async def test_a_kubelet_rejects_a_member_after_bind(stage: Stage) -> None:
-    """S13: a member that fails with OutOfcpu is lost; its successor is placed first, beside its siblings."""
+    """A member that fails with OutOfcpu is lost; its successor is placed first, beside its siblings.
+
+    docs/safety.md S13.
+    """
     await stage.add_nodes(*zone_nodes({"a": 4, "b": 4}, cpu="1500m"))
     netgang = await stage.netgang()
     members = gang_pods("g", 3, min_available=3, namespace=stage.namespace, scheduler=OURS)
@@ -329,7 +344,10 @@ NEEDED = {"all of the room": 4, "only the room where nobody is at bind": 2}
 @core
 @pytest.mark.parametrize("size", NEEDED.values(), ids=NEEDED)
 async def test_admission_is_a_commitment(stage: Stage, size: int) -> None:
-    """S4: from the first member at bind a gang keeps all its places, though one of higher priority asks for them."""
+    """From the first member at bind a gang keeps all its places, though one of higher priority asks for them.
+
+    docs/safety.md S4.
+    """
     await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
     await stage.api.apply([priority_class("low", 1), priority_class("high", 1000)])
     netgang = await stage.netgang()
@@ -357,7 +375,7 @@ async def test_admission_is_a_commitment(stage: Stage, size: int) -> None:
 @core
 @pytest.mark.parametrize("size", NEEDED.values(), ids=NEEDED)
 async def test_priority_decides_before_anybody_is_at_bind(stage: Stage, size: int) -> None:
-    """S4's other side: the same two gangs in the same order, but nobody at bind yet: the higher one goes first."""
+    """Not committed yet (docs/safety.md S4): the same two gangs, no member at bind, and the higher one goes first."""
     await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
     await stage.api.apply([priority_class("low", 1), priority_class("high", 1000)])
     netgang = await stage.start_netgang()  # and no kube-scheduler yet, so nobody comes to bind

@@ -1,4 +1,4 @@
-"""Gangs that wait at a scheduling gate: no attempts while they wait, and whole when they are let in (DESIGN §1, §6)."""
+"""Gangs that wait at a scheduling gate: no attempts while they wait, and whole when they are let in."""
 
 from __future__ import annotations
 
@@ -261,7 +261,10 @@ NEVER = {"the whole gang": slice(None), "one member of four": slice(0, 1)}
 
 @pytest.mark.parametrize("which", NEVER.values(), ids=NEVER)
 async def test_a_gang_that_can_never_bind_starves_nobody(stage: Stage, which: slice) -> None:
-    """S5: it is first in the queue and gets the room, lapses and backs off, and those behind it have their turns."""
+    """It is first in the queue and gets the room, lapses and backs off, and those behind it have their turns.
+
+    docs/safety.md S5.
+    """
     await stage.add_nodes(*zone_nodes({"a": 5}, cpu="1500m"))
     netgang = await stage.netgang({"admit_timeout_s": 3.0, "hold_limit_s": 3.0})
     async with invariants_hold(stage.api, netgang, stage.namespace):
@@ -282,7 +285,10 @@ async def test_a_gang_that_can_never_bind_starves_nobody(stage: Stage, which: sl
 
 
 async def test_a_gate_of_somebody_else_reserves_nothing(stage: Stage) -> None:
-    """S5: a gang one of whose pods waits at a foreign gate too is not let in, and takes no room, until that is gone."""
+    """A gang one of whose pods waits at a foreign gate too is not let in, and takes no room, until that is gone.
+
+    docs/safety.md S5.
+    """
     await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
     netgang = await stage.netgang()
     members = waiting_gang(stage, "g", 4)
@@ -300,7 +306,10 @@ async def test_a_gate_of_somebody_else_reserves_nothing(stage: Stage) -> None:
 
 
 async def test_a_heavier_gang_comes_between_two_patches(stage: Stage) -> None:
-    """S4: half of the gang is let in when one of higher priority asks for the room: it takes nothing back."""
+    """Half of the gang is let in when one of higher priority asks for the room: it takes nothing back.
+
+    docs/safety.md S4.
+    """
     await stage.add_nodes(*zone_nodes({"a": 8}, cpu="1500m"))
     await stage.api.apply([priority_class("low", 1), priority_class("high", 1000)])
     netgang = await stage.netgang({"writes_per_s": 4.0})

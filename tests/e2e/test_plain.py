@@ -1,4 +1,4 @@
-"""Plain pods beside gangs, with the cluster's own kube-scheduler asking netgang about both (S13)."""
+"""Plain pods beside gangs, with the cluster's own kube-scheduler asking netgang about both (docs/safety.md S13)."""
 
 from __future__ import annotations
 

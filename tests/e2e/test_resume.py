@@ -1,4 +1,7 @@
-"""A Job that is suspended and resumed keeps its place in the queue, and does not starve at once (S14)."""
+"""A Job that is suspended and resumed keeps its place in the queue, and does not starve at once.
+
+docs/safety.md S14.
+"""
 
 from __future__ import annotations
 

@@ -155,7 +155,10 @@ CALLS: dict[str, tuple[bool, Callers, str, str]] = {  # case: (debugging, caller
 async def test_debugging_calls_are_marked_and_bind_nothing(
     debugging: bool, callers: Callers, query: str, agent: str
 ) -> None:
-    """S2: the service is told who looks, and a person's bind never reaches it; kube-scheduler's calls all count."""
+    """The service is told who looks, and a person's bind never reaches it; kube-scheduler's calls all count.
+
+    docs/safety.md S2.
+    """
     service = Service(callers=callers)
     for verb in ("filter", "prioritize"):
         await service.post(verb + query, ARGS, agent=agent)

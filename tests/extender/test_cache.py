@@ -75,7 +75,10 @@ COUNTED: dict[str, tuple[int, Pod]] = {
 
 @pytest.mark.parametrize(("want", "one"), COUNTED.values(), ids=COUNTED)
 def test_what_counts(want: int, one: Pod) -> None:
-    """Room is taken by unfinished pods on the node and by those that are about to come (S12), each once."""
+    """Room is taken by unfinished pods on the node and by those that are about to come, each once.
+
+    docs/safety.md S12.
+    """
     assert used_cpu(cluster(one)) == want
 
 
@@ -328,7 +331,7 @@ def test_commitments_are_set_replaced_and_cleared() -> None:
 
 
 def test_exclusions_expire_and_are_forgotten_with_the_node() -> None:
-    """A learned refusal lasts until its time, or until the node changes or goes (S7)."""
+    """A learned refusal lasts until its time, or until the node changes or goes (docs/safety.md S7)."""
     small = pod("p").member_class
     large = pod("p", cpu="4").member_class
     cache = cluster()
@@ -349,7 +352,7 @@ def test_exclusions_expire_and_are_forgotten_with_the_node() -> None:
 
 
 def test_what_nodes_refused_is_kept_without_the_terms_of_an_admission() -> None:
-    """The pod that comes in the place of an admitted one is of the same kind to them (S27)."""
+    """The pod that comes in the place of an admitted one is of the same kind to them (docs/safety.md S27)."""
     listed = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),))
     admitted, successor = pod("p", affinity=(listed,)).member_class, pod("p").member_class
     cache = cluster()
@@ -361,7 +364,10 @@ def test_what_nodes_refused_is_kept_without_the_terms_of_an_admission() -> None:
 
 
 def test_only_who_was_refused_can_show_that_a_node_passes() -> None:
-    """Another gang's labels may make the difference, and what we turned away from ourselves does not count (S7)."""
+    """Another gang's labels may make the difference, and what we turned away from ourselves does not count.
+
+    docs/safety.md S7.
+    """
     member, other = pod("p", gang="g"), pod("q", gang="h")
     cache = cluster()
     cache.exclude(member.member_class, N1, 100.0, by=gang_key("default", "g"))
@@ -423,7 +429,8 @@ def test_network() -> None:
     assert snapshot.network == NetworkMatrix()
 
 
-# -- S1 ----------------------------------------------------------------------------------------------------------------
+# -- docs/safety.md S1
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_managed_resource_marks_own_pods() -> None:

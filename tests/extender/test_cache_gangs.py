@@ -140,7 +140,7 @@ def test_problems(reason: Reason, told: str, pods: list[Pod], groups: tuple[PodG
 
 
 def test_a_mixed_gang_is_shown_but_not_own() -> None:
-    """A gang of which only some pods are ours is refused, and none of it is treated as ours (S1)."""
+    """A gang of which only some pods are ours is refused, and none of it is treated as ours (docs/safety.md S1)."""
     found = gang([labelled("a"), labelled("b", scheduler_name="default-scheduler")])
     assert (found.own, len(found.members)) == (False, 2)
 
@@ -153,7 +153,7 @@ def test_finished_and_going_members_no_longer_contradict() -> None:
 
 
 def test_a_gang_of_only_finished_members_is_kept() -> None:
-    """As long as its pods exist the gang does, so that Succeeded members count (S8)."""
+    """As long as its pods exist the gang does, so that Succeeded members count (docs/safety.md S8)."""
     found = gang([labelled("a", phase=Phase.SUCCEEDED), labelled("b", phase=Phase.SUCCEEDED)])
     assert (found.min_member, len(found.placed)) == (2, 2)
 

@@ -121,11 +121,11 @@ class Model:
         return one.node or self.assumed.get(one.uid)
 
     def own(self, one: Pod) -> bool:
-        """S1."""
+        """docs/safety.md S1."""
         return one.scheduler_name == "netgang" and (not self.managed or one.requests.get(MANAGED) > 0)
 
     def claim(self, one: Pod) -> str | None:
-        """The node whose room the pod takes (S12)."""
+        """The node whose room the pod takes (docs/safety.md S12)."""
         planned = one.group is not None and one.group.source is not GangSource.NATIVE and self.own(one)
         if one.terminal:
             return None

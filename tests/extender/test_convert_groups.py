@@ -39,7 +39,7 @@ RIGHT: dict[str, tuple[tuple[str, GangSource, int | None], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("want", "arguments"), RIGHT.values(), ids=RIGHT)
 def test_sources(want: tuple[str, GangSource, int | None], arguments: dict[str, Any]) -> None:
-    """Each source is recognised, in the order of DESIGN §3, and has no problem."""
+    """Each source is recognised, in the documented order, and has no problem."""
     ref = group_of("ns", **arguments)
     assert ref is not None
     assert (*want, None) == (ref.key, ref.source, ref.min_available, ref.problem)

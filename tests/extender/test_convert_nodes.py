@@ -76,7 +76,7 @@ LEAVING: dict[str, tuple[bool, dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("leaving", "metadata", "taints"), LEAVING.values(), ids=LEAVING)
 def test_leaving(leaving: bool, metadata: dict[str, Any], taints: list[str]) -> None:
-    """Nodes that are about to go are marked (S12)."""
+    """Nodes that are about to go are marked (docs/safety.md S12)."""
     listed = [{"key": key, "effect": "NoSchedule"} for key in taints]
     assert leaving == read(metadata, {"taints": listed}).leaving
 

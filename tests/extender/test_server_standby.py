@@ -1,4 +1,4 @@
-"""A standby's connections end, so that kube-scheduler's next ones lead to the leader (S16)."""
+"""A standby's connections end, so that kube-scheduler's next ones lead to the leader (docs/safety.md S16)."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The permit machine's auditor: books of its own, and every invariant of DESIGN §5 checked against them.
+"""The permit machine's auditor: books of its own, and every invariant checked against them.
 
 Why apart from the world (`test_permit_machine`): what may happen and what must hold are read, and changed, one without
 the other. The books are kept from events and instructions alone; the machine's state is looked into only to compare.
@@ -156,7 +156,7 @@ class Auditor:
         return ((told & quorum.live) | quorum.placed) - self.evicting
 
     def enough(self, uids: Iterable[PodUid], quorum: Quorum) -> bool:
-        """Whether these members make a quorum, by counting pods instead of asking the quorum (S9)."""
+        """Whether these members make a quorum, by counting pods instead of asking the quorum (docs/safety.md S9)."""
         known = self.gang()
         counted = set(uids) & quorum.live
         if known is None or len(counted) < self.min_member:

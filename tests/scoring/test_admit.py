@@ -83,7 +83,10 @@ def test_only_the_zone(case: str) -> None:
 
 
 def test_only_the_zone_where_nodes_refused_such_pods() -> None:
-    """What closes some nodes and is not modelled may close others: kube-scheduler is to choose among all (S27)."""
+    """What closes some nodes and is not modelled may close others: kube-scheduler is to choose among all.
+
+    docs/safety.md S27.
+    """
     asked = gated(2)
     refused = {asked.members[0].member_class: frozenset({NodeName("n1")})}
     [listing] = lists(snapshot([node(f"n{i}") for i in range(1, 5)], [asked], exclusions=refused))
@@ -92,7 +95,7 @@ def test_only_the_zone_where_nodes_refused_such_pods() -> None:
 
 
 def test_only_the_zone_after_named_nodes_would_not_do() -> None:
-    """Once is enough: whoever removes pods for it says so (S27)."""
+    """Once is enough: whoever removes pods for it says so (docs/safety.md S27)."""
     asked = gated(2)
     state = snapshot([node(f"n{i}") for i in range(1, 5)], [asked])
     made = plan(state, POLICY, now_s=0.0)

@@ -68,7 +68,10 @@ STATES = {  # case: (allowed, fields of the node, tolerations)
 
 @pytest.mark.parametrize(("want", "fields", "tolerations"), STATES.values(), ids=STATES)
 def test_states(want: bool, fields: dict[str, bool], tolerations: tuple[Toleration, ...]) -> None:
-    """A cordon can be tolerated; a node that cannot run pods takes none, whatever they tolerate (S12)."""
+    """A cordon can be tolerated; a node that cannot run pods takes none, whatever they tolerate.
+
+    docs/safety.md S12.
+    """
     assert want == allows(node("n", **fields), tolerations=tolerations)  # type: ignore[arg-type]
 
 
@@ -186,7 +189,7 @@ def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
 
 
 def upstream(on: Node, constraints: Constraints) -> bool:
-    """NodeUnschedulable, TaintToleration and NodeAffinity one after the other, and S12 before them."""
+    """NodeUnschedulable, TaintToleration and NodeAffinity one after the other, and docs/safety.md S12 before them."""
     labels = dict(on.labels)
     taints = [t for t in on.taints if t.effect != "PreferNoSchedule"]
     if on.unschedulable:

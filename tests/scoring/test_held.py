@@ -1,4 +1,7 @@
-"""The room that plain pods must leave (S13): beside commitments, in saved-up zones, and never more than that."""
+"""The room that plain pods must leave: beside commitments, in saved-up zones, and never more than that.
+
+docs/safety.md S13.
+"""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,6 @@
-"""What is made for one look goes with it: no cycle keeps it for a collector that hardly ever comes (S15).
+"""What is made for one look goes with it: no cycle keeps it for a collector that hardly ever comes.
+
+docs/safety.md S15.
 
 The service lets Python's collector look at everything only once in a very long time, because that stops the event loop
 for a tenth of a second. A memo in a cycle is megabytes for each explanation that somebody asks for.

@@ -1,4 +1,4 @@
-"""The permit machine against a world that does its worst: every invariant of DESIGN §5 after every step.
+"""The permit machine against a world that does its worst: every invariant after every step.
 
 The world has an API server that confirms, fails or loses Bindings in any order, a watch that lags behind it,
 kube-scheduler that repeats and abandons requests, members that die and are replaced, nodes that come and go, somebody

@@ -106,7 +106,7 @@ def test_reasons(nodes: list[Node], wish: Gang, want: Reason) -> None:
 
 
 def test_back_off_ends_with_time() -> None:
-    """A gang whose admission lapsed reserves nothing until its moment comes (S5)."""
+    """A gang whose admission lapsed reserves nothing until its moment comes (docs/safety.md S5)."""
     wish = gang("g", 2)
     backing_off = {wish.key: 100.0}
     assert reason(planned(row(2), wish, now_s=99.0, backing_off_until_s=backing_off), "g") is Reason.BACKING_OFF
@@ -140,7 +140,10 @@ def test_preferred_zone_policy_spreads_after_its_wait() -> None:
 
 
 def test_a_resumed_job_waits_anew_before_it_is_spread() -> None:
-    """The job is a day old, its pods are not: what counts is since when they could have started (S14)."""
+    """The job is a day old, its pods are not: what counts is since when they could have started.
+
+    docs/safety.md S14.
+    """
     nodes = [*row(1, zone="a", prefix="a"), *row(1, zone="b", prefix="b")]
     members = [pod(f"p{i}", gang="g", index=i, created_s=86_400.0) for i in range(2)]
     wish = gang("g", members=members, options={"zone-policy": "preferred"}, created_s=0.0)
@@ -184,7 +187,7 @@ def test_taints_exclusions_and_host_ports_are_respected() -> None:
 
 
 def test_commitments_are_kept_ahead_of_everybody() -> None:
-    """Once the first member is at bind, a gang of higher priority takes nothing back (S4)."""
+    """Once the first member is at bind, a gang of higher priority takes nothing back (docs/safety.md S4)."""
     early, heavy = gang("early", 2), gang("heavy", 2, priority=9)
     held = {"default/early": {m.uid: f"n{i}" for i, m in enumerate(early.members)}}
     outcome = planned(row(3), early, heavy, commitments=held)
@@ -194,7 +197,7 @@ def test_commitments_are_kept_ahead_of_everybody() -> None:
 
 
 def test_native_and_foreign_gangs_are_left_alone() -> None:
-    """kube-scheduler starts native groups itself, and other schedulers' pods are load (S1)."""
+    """kube-scheduler starts native groups itself, and other schedulers' pods are load (docs/safety.md S1)."""
     native = replace(gang("native", 2), source=GangSource.NATIVE)
     foreign = replace(gang("foreign", 2), own=False)
     outcome = planned(row(4), native, foreign)

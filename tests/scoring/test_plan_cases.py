@@ -45,7 +45,8 @@ def ported(member: Pod, port: int, ip: str = "0.0.0.0") -> Pod:
     return replace(member, member_class=replace(member.member_class, constraints=more))
 
 
-# -- gates (S5) ------------------------------------------------------------------------------------------------
+# -- gates (docs/safety.md S5)
+# ------------------------------------------------------------------------------------------------
 
 
 def gated(count: int, *gates: str, first: int = 0, size: int = 3, role: Role = Role.OTHER) -> list[Pod]:
@@ -85,7 +86,10 @@ def test_a_gated_pod_that_is_not_needed_holds_nobody_back() -> None:
 
 
 def test_with_known_roles_the_minimum_set_must_be_free_of_gates() -> None:
-    """Workers start from index 0 (S9): a gate on worker 0 blocks, one on a worker beyond the minimum does not."""
+    """Workers start from index 0: a gate on worker 0 blocks, one on a worker beyond the minimum does not.
+
+    docs/safety.md S9.
+    """
     blocked = gang("g", members=gated(1, KUEUE, role=Role.WORKER), min_member=2)
     assert told(planned(row(3), blocked), "g")[0] is Reason.INCOMPLETE
     free = gang("g", members=gated(1, KUEUE, first=2, role=Role.WORKER), min_member=2)
@@ -107,7 +111,8 @@ def test_a_partial_gang_with_a_gated_member_is_still_partial() -> None:
     assert outcome.partial == {"default/g"}
 
 
-# -- lost nodes (S12) ------------------------------------------------------------------------------------------
+# -- lost nodes (docs/safety.md S12)
+# ------------------------------------------------------------------------------------------
 
 
 def test_members_on_a_deleted_node_do_not_count() -> None:
@@ -127,7 +132,7 @@ def test_a_successor_takes_the_place_of_a_lost_member() -> None:
 
 
 def test_a_succeeded_member_counts_wherever_its_node_is() -> None:
-    """What is done is done (S8): the node may go."""
+    """What is done is done (docs/safety.md S8): the node may go."""
     done = replace(bound(pod("g-0", gang="g"), "gone"), phase=Phase.SUCCEEDED)
     assert told(planned(row(3), gang("g", members=[done, pod("g-1", gang="g")])), "g") == ["n0"]
 
@@ -220,7 +225,9 @@ def test_no_room_by_competition_is_not_called_behind() -> None:
 
 
 def test_refusals_learned_do_not_make_a_gang_impossible() -> None:
-    """What nodes refused may pass (S7): the gang waits, with or without a memo of better times, and why is said.
+    """What nodes refused may pass: the gang waits, with or without a memo of better times, and why is said.
+
+    docs/safety.md S7.
 
     That filters are in the way is the reason only where they alone are: not where there is no room either.
     """
@@ -232,7 +239,7 @@ def test_refusals_learned_do_not_make_a_gang_impossible() -> None:
 
 
 def test_what_a_pod_learned_holds_for_its_successor_and_its_predecessor() -> None:
-    """The terms that an admission adds make no difference to filters that are not modelled (S27)."""
+    """The terms that an admission adds make no difference to filters that are not modelled (docs/safety.md S27)."""
     wish = gang("g", 2)
     term = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n0",)),))
     admitted = pod("p", affinity=(term,)).member_class
@@ -247,7 +254,10 @@ def test_what_a_pod_learned_holds_for_its_successor_and_its_predecessor() -> Non
 
 
 def test_devices_that_cannot_be_counted() -> None:
-    """A resource that a DeviceClass provides is in no allocatable: kube-scheduler counts it, and we say so (S27)."""
+    """A resource that a DeviceClass provides is in no allocatable: kube-scheduler counts it, and we say so.
+
+    docs/safety.md S27.
+    """
     wish = gang("g", 2, gpu=1)
     assert told(planned(row(2), wish), "g")[0] is Reason.IMPOSSIBLE
     served = ["nvidia.com/gpu"]
@@ -287,7 +297,10 @@ def test_the_same_wish_is_refused_once_for_all() -> None:
 
 
 def test_a_back_off_does_not_hold_back_a_gang_that_runs_in_part() -> None:
-    """Its members hold room: completing it is better than any pause (S5 is for gangs that hold nothing)."""
+    """Its members hold room: completing it is better than any pause.
+
+    docs/safety.md S5 is for gangs that hold nothing.
+    """
     wish = gang("g", members=[bound(pod("g-0", gang="g"), "n0"), pod("g-1", gang="g")])
     assert told(planned(row(2), wish, backing_off_until_s={wish.key: 99.0}), "g") == ["n1"]
 
@@ -327,7 +340,8 @@ def test_a_kind_that_has_no_place_hinders_no_other() -> None:
     assert told(planned(nodes, gang("g", members=members, min_member=1), network=mesh(nodes)), "g") == ["a0"]
 
 
-# -- commitments (S4) ------------------------------------------------------------------------------------------
+# -- commitments (docs/safety.md S4)
+# ------------------------------------------------------------------------------------------
 
 
 def committed(nodes: Iterable[Node], *gangs: Gang, **where: dict[str, str]) -> Plan:

@@ -151,7 +151,10 @@ def test_input_order_is_irrelevant(state: Snapshot, order: object) -> None:
 @settings(deadline=None)
 @given(clusters())
 def test_commitments_are_never_moved(state: Snapshot) -> None:
-    """A committed gang is told its nodes or why it cannot go on; a previous plan changes nothing of it (S4)."""
+    """A committed gang is told its nodes or why it cannot go on; a previous plan changes nothing of it.
+
+    docs/safety.md S4.
+    """
     before = plan(replace(state, commitments={}), POLICY, now_s=0.0)
     for previous in (None, before):
         outcome = plan(state, POLICY, now_s=0.0, previous=previous)

@@ -60,7 +60,10 @@ def test_runs_over_different_measurements_may_take_turns() -> None:
 
 
 def test_a_zone_and_a_pair_of_zones_are_a_step_each() -> None:
-    """S15: one gang is many steps where measurements are new, and one where nothing has to be computed."""
+    """One gang is many steps where measurements are new, and one where nothing has to be computed.
+
+    docs/safety.md S15.
+    """
     memo = Memo()
     first, made = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=memo))
     again, same = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=memo))

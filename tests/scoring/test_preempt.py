@@ -123,7 +123,10 @@ def test_who_never_leaves(stays: Gang) -> None:
 
 
 def test_a_gang_that_starts_stays() -> None:
-    """A committed gang is not disturbed (S4); neither is one that others leave for, or one that leaves already."""
+    """A committed gang is not disturbed; neither is one that others leave for, or one that leaves already.
+
+    docs/safety.md S4.
+    """
     more = replace(LOW, members=(*LOW.members, pod("low-2", gang="low", cpu="1")))
     claim = Claim(GangKey("default/other"), {}, (LOW.key,))
     assert victims(found(NODES, [more, FULL, WANTS])) == ["low"]
@@ -167,7 +170,7 @@ def test_nobody_leaves_unless_it_is_switched_on() -> None:
 
 
 def test_nobody_leaves_for_one_that_backs_off() -> None:
-    """Its last admission came to nothing: it waits its time first (S5)."""
+    """Its last admission came to nothing: it waits its time first (docs/safety.md S5)."""
     assert found(NODES, [LOW, FULL, WANTS], backing_off_until_s={WANTS.key: NOW_S + 10.0}) is None
     assert victims(found(NODES, [LOW, FULL, WANTS], backing_off_until_s={WANTS.key: NOW_S - 1.0})) == ["low"]
 

@@ -1,4 +1,4 @@
-"""What the queue promises, in virtual time: who starts when, and that nobody waits for ever (PAPERS K2, K3; S14)."""
+"""What the queue promises, in virtual time: who starts when, and that nobody waits for ever (docs/safety.md S14)."""
 
 from dataclasses import replace
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Quorum and the minimum set: who must be on nodes for a gang to run (S8, S9)."""
+"""Quorum and the minimum set: who must be on nodes for a gang to run (docs/safety.md S8, S9)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -58,7 +58,7 @@ MINIMUM = {  # case: (names expected, min_member, members)
 
 @pytest.mark.parametrize(("want", "min_member", "members"), MINIMUM.values(), ids=MINIMUM)
 def test_minimum_set(want: list[str], min_member: int, members: list[Pod]) -> None:
-    """The minimum set holds every ps and chief, then workers by index, then others by age (S9)."""
+    """The minimum set holds every ps and chief, then workers by index, then others by age (docs/safety.md S9)."""
     assert want == names(minimum_members(gang("g", members=members, min_member=min_member)))
 
 
@@ -80,7 +80,7 @@ COUNTS = {  # case: (live, placed, finished) of a gang of this one pod with min_
 
 @pytest.mark.parametrize(("live", "placed", "finished", "member"), COUNTS.values(), ids=COUNTS)
 def test_who_counts(live: bool, placed: bool, finished: bool, member: Pod) -> None:
-    """Succeeded counts for ever; Failed, deleting and on a lost node does not (S8)."""
+    """Succeeded counts for ever; Failed, deleting and on a lost node does not (docs/safety.md S8)."""
     lost = frozenset({NodeName("lost")})
     one = gang("g", members=[member])
     quorum = quorum_of(one, lost_nodes=lost)
@@ -129,7 +129,7 @@ REACHED = {  # case: (expected, min_member, the members that are there; of ps-0,
 
 @pytest.mark.parametrize(("want", "min_member", "there"), REACHED.values(), ids=REACHED)
 def test_quorum_with_roles_is_a_set(want: bool, min_member: int, there: list[Pod]) -> None:
-    """Quorum means the minimum set, not a count, where roles are known (S9)."""
+    """Quorum means the minimum set, not a count, where roles are known (docs/safety.md S9)."""
     quorum = quorum_of(gang("g", members=[ps(), *W[:3]], min_member=min_member))
     assert want == quorum.reached_by(uids(*there))
 

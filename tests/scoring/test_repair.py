@@ -1,4 +1,4 @@
-"""Who is lost, whether that breaks a gang, and what is said and done (DESIGN §5; S8)."""
+"""Who is lost, whether that breaks a gang, and what is said and done (docs/safety.md S8)."""
 
 from dataclasses import replace
 
@@ -85,7 +85,7 @@ def test_what_breaks_nothing(least: int, before: Gang, after: Gang) -> None:
 
 
 def test_a_gang_that_was_never_whole_has_no_crew() -> None:
-    """Half bound after its first attempt: that is the permit machine's business (S8)."""
+    """Half bound after its first attempt: that is the permit machine's business (docs/safety.md S8)."""
     assert look(None, of(worker(0, "n0"), worker(1, "n1"), worker(2))) is None
 
 
@@ -134,7 +134,10 @@ def test_time_counts_from_the_first_loss() -> None:
 
 
 def test_a_finishing_gang_is_never_due() -> None:
-    """A member succeeded: what is lost besides is replaced, and nobody starts from the beginning (S8)."""
+    """A member succeeded: what is lost besides is replaced, and nobody starts from the beginning.
+
+    docs/safety.md S8.
+    """
     seen = of(worker(0, "n0", phase=Phase.SUCCEEDED), worker(1, "n1"))
     crew = look(look(None, WHOLE), seen)
     assert crew is not None

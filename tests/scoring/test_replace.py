@@ -1,4 +1,7 @@
-"""Successors of lost members: first in line, in the same zone, best linked to those that are left (DESIGN §5; S8)."""
+"""Successors of lost members: first in line, in the same zone, best linked to those that are left.
+
+docs/safety.md S8.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""One pass over many jobs in steps, between which the service answers kube-scheduler (S15).
+"""One pass over many jobs in steps, between which the service answers kube-scheduler (docs/safety.md S15).
 
 Work is counted, not timed: calls of functions between two pauses. 20,000 of them are some milliseconds; 400 jobs here
 stand for the largest clusters, where the steps that grow with the jobs are three times as long.

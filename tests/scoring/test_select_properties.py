@@ -26,7 +26,7 @@ def counts_of(found: Selected, n: int) -> Ints:
 
 
 def pairs_value(demand: Demand, found: Selected, rank: np.ndarray) -> float:
-    """The objective as DESIGN states it, pair by pair."""
+    """The objective as documented, pair by pair."""
     members = [(one.role, c, row) for c, one in enumerate(demand.classes) for row in found.rows[c]]
     total = sum(float(demand.placed[c, row]) for _, c, row in members) if demand.placed is not None else 0.0
     for i, (role, _, row) in enumerate(members):

@@ -149,7 +149,9 @@ def test_committed_room_is_counted_once() -> None:
 
 
 def test_refusals_of_filters_that_we_do_not_model_count() -> None:
-    """Nodes that kube-scheduler refused for this kind of pod are no places for it; nor for its successor (S7, S27).
+    """Nodes that kube-scheduler refused for this kind of pod are no places for it; nor for its successor.
+
+    docs/safety.md S7, S27.
 
     So it is stranded by them only where its successor could go elsewhere, and must wait where it could not.
     """
@@ -225,7 +227,10 @@ class TestGangsAsAWhole:
 
 
 def test_what_is_bound_is_never_named() -> None:
-    """Of a started gang that lost a member only the successor, pinned to a node that is gone, is stranded (S8)."""
+    """Of a started gang that lost a member only the successor, pinned to a node that is gone, is stranded.
+
+    docs/safety.md S8.
+    """
     members = [bound(pinned("p", "n1"), "n1"), pinned("q", "n9", created_s=5.0)]
     assert losses(snapshot([N1, N2], [gang("g", members=members)])) == {"q": "gone"}
 

@@ -1,4 +1,4 @@
-"""Who gets room first: a waiting gang's minimum, or further members of a gang that has its own (DESIGN §4, §7)."""
+"""Who gets room first: a waiting gang's minimum, or further members of a gang that has its own."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Who may starve, whose zone is held, and what a namespace's share does to a plan (DESIGN S14)."""
+"""Who may starve, whose zone is held, and what a namespace's share does to a plan (docs/safety.md S14)."""
 
 from collections.abc import Callable
 from dataclasses import replace

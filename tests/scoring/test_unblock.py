@@ -397,7 +397,7 @@ def test_the_number_of_trials_is_bounded() -> None:
 
 
 def test_long_work_is_left_often() -> None:
-    """Between gangs, zones and jobs somebody else may have a turn (S15)."""
+    """Between gangs, zones and jobs somebody else may have a turn (docs/safety.md S15)."""
     wish = gang("g", 3)
     state = snapshot([A1, B1], [wish, *crowd(MOST_AHEAD)], pods=PLAIN)
     made = plan(state, Policy(), now_s=1.0)

@@ -102,7 +102,7 @@ def test_examples_in_docstrings_hold() -> None:
 
 
 def test_filters_that_are_not_modelled_are_not_a_lack_of_room() -> None:
-    """Who waits for them is sent to kube-scheduler's words, and is not told that room is short (S27)."""
+    """Who waits for them is sent to kube-scheduler's words, and is not told that room is short (docs/safety.md S27)."""
     wanted = gang("g", 3)
     refused = {wanted.members[0].member_class: frozenset({A.name})}
     assert said(wanted, [A], exclusions=refused) == (

@@ -1,6 +1,6 @@
 """Whatever takes pods away is announced before, on the pod and on its owner, and takes none of others.
 
-docs/safety.md S1 and S11.
+docs/safety.md S1 and docs/safety.md S11.
 """
 
 import asyncio

@@ -187,7 +187,7 @@ async def test_bad_labels_are_told_once() -> None:
 
 
 async def test_unknown_options_are_told() -> None:
-    """A typing mistake in an annotation: the default is used, and somebody is told (DESIGN §3)."""
+    """A typing mistake in an annotation: the default is used, and somebody is told."""
     async with running(N1) as world:
         world.gang("g", 1, cpu="9", annotations={"netgang.io/selection": "best", "netgang.io/zonez": "a"})
         await world.settle(PATIENCE_S + 2.0)

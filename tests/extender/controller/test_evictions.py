@@ -1,4 +1,4 @@
-"""Gangs that stay half bound: who is evicted, when, and who never is (DESIGN §5; S8, S10, S11)."""
+"""Gangs that stay half bound: who is evicted, when, and who never is (docs/safety.md S8, S10, S11)."""
 
 import pytest
 
@@ -54,7 +54,10 @@ async def test_a_gang_that_is_completed_in_time_is_spared() -> None:
 
 
 async def test_a_started_gang_that_loses_a_member_is_not_broken() -> None:
-    """It was whole once (S8): its successor waits as long as it takes, and nobody who runs is evicted."""
+    """It was whole once: its successor waits as long as it takes, and nobody who runs is evicted.
+
+    docs/safety.md S8.
+    """
     async with running(N1, N2) as world:
         first, second = world.gang("g", 2, cpu="3")
         await world.settle()
@@ -71,7 +74,10 @@ async def test_a_started_gang_that_loses_a_member_is_not_broken() -> None:
 
 
 async def test_nothing_is_evicted_soon_after_the_start() -> None:
-    """A partial gang found at start waits for the quiet time and for one whole `partial_timeout_s` after it (S11)."""
+    """A partial gang found at start waits for the quiet time and for one whole `partial_timeout_s` after it.
+
+    docs/safety.md S11.
+    """
     async with running(N1, N2) as first:
         await half_bound(first)
         api = first.api
@@ -140,7 +146,10 @@ STRANGE = {  # case: what the API server has and the cache does not: fields of t
 
 @pytest.mark.parametrize("fields", STRANGE.values(), ids=STRANGE)
 async def test_a_gang_that_looks_different_by_now_is_spared(fields: dict[str, object]) -> None:
-    """The cache is behind (its watch is silent): the fresh read says so, and nothing is removed (S11)."""
+    """The cache is behind (its watch is silent): the fresh read says so, and nothing is removed.
+
+    docs/safety.md S11.
+    """
     async with running(N1, N2, partial_timeout_s=40.0) as world:
         bound, _ = await half_bound(world)
         world.api.store.silence()
@@ -153,7 +162,7 @@ async def test_a_gang_that_looks_different_by_now_is_spared(fields: dict[str, ob
 
 
 async def test_a_member_that_changed_in_the_last_moment_is_spared() -> None:
-    """The version that was read is a precondition beside the uid (S11)."""
+    """The version that was read is a precondition beside the uid (docs/safety.md S11)."""
     async with running(N1, N2) as world:
         bound, _ = await half_bound(world)
         began_s = world.now_s
@@ -184,7 +193,7 @@ JOBS = {  # case: (what the Job allows, how many are evicted, whether its user i
 
 @pytest.mark.parametrize(("spec", "evicted", "told"), JOBS.values(), ids=JOBS)
 async def test_a_job_is_not_made_to_fail(spec: dict[str, object], evicted: int, told: bool) -> None:
-    """Within the owner's failure budget the member goes; beyond it stays, with an Event (S10)."""
+    """Within the owner's failure budget the member goes; beyond it stays, with an Event (docs/safety.md S10)."""
     async with running(N1, N2) as world:
         job = world.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": spec})
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": job["metadata"]["uid"]}

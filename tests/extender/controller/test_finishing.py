@@ -1,4 +1,4 @@
-"""Jobs that finish while another member is lost: what they need by now is asked of them (S8)."""
+"""Jobs that finish while another member is lost: what they need by now is asked of them (docs/safety.md S8)."""
 
 import doctest
 import json

@@ -139,7 +139,7 @@ NOT_OURS: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("pods", NOT_OURS.values(), ids=NOT_OURS)
 async def test_podgroups_of_others_are_left_alone(pods: list[dict[str, Any]]) -> None:
-    """Own gangs only (S1)."""
+    """Own gangs only (docs/safety.md S1)."""
     async with running(N1, group(), *pods, pod_group_status="on") as world:
         await world.settle(60.0)
         assert world.api.calls["group_status"] == 0

@@ -1,4 +1,4 @@
-"""A job's age is its owner's: read once, and of no consequence to anybody's waiting time (S14)."""
+"""A job's age is its owner's: read once, and of no consequence to anybody's waiting time (docs/safety.md S14)."""
 
 import asyncio
 from dataclasses import replace

@@ -320,7 +320,7 @@ SUCCEEDED: dict[str, tuple[bool, bytes]] = {  # case: (whether a pod has succeed
 
 @pytest.mark.parametrize(("want", "owner"), SUCCEEDED.values(), ids=SUCCEEDED)
 def test_whose_pods_have_succeeded(want: bool, owner: bytes) -> None:
-    """The owner remembers it when the pods are gone (S8)."""
+    """The owner remembers it when the pods are gone (docs/safety.md S8)."""
     assert want == has_succeeded(owner)
 
 

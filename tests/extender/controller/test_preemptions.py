@@ -163,7 +163,7 @@ async def test_nothing_happens(comes: dict[str, Any], runs: dict[str, Any], sett
 
 
 async def test_nobody_leaves_in_the_quiet_time() -> None:
-    """What the cache shows soon after the start may be less than there is (S11)."""
+    """What the cache shows soon after the start may be less than there is (docs/safety.md S11)."""
     async with full(("a", 2), quiet=False) as (world, stack, _):
         await arrives(world, stack, 2)
         await world.settle(MAKES_ROOM_S)

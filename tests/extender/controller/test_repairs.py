@@ -1,4 +1,4 @@
-"""Gangs that lost members: what is said of them, to whom and how often (DESIGN §5; S8, S12)."""
+"""Gangs that lost members: what is said of them, to whom and how often (docs/safety.md S8, S12)."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ async def test_a_successor_takes_the_place_of_a_pod_that_never_leaves() -> None:
 
 
 async def test_a_kubelet_that_rejects_what_was_bound() -> None:
-    """Phase Failed, OutOfcpu: the member is lost, and its successor takes its place (S13)."""
+    """Phase Failed, OutOfcpu: the member is lost, and its successor takes its place (docs/safety.md S13)."""
     async with running(*NODES) as world, started(world, annotations={}) as operator:
         world.change("job-1", phase="Failed")
         await world.settle(PATIENCE_S + 3.0)
@@ -137,7 +137,10 @@ OVER: dict[str, dict[str, Any]] = {  # case: fields of the owner
 @pytest.mark.parametrize("fields", OVER.values(), ids=OVER)
 @pytest.mark.parametrize("repair", ["replace", "restart"])
 async def test_a_job_that_is_over_loses_its_members_in_silence(repair: str, fields: dict[str, Any]) -> None:
-    """One after the other, as its operator cleans up: nobody is told, and nothing is started anew (S8)."""
+    """One after the other, as its operator cleans up: nobody is told, and nothing is started anew.
+
+    docs/safety.md S8.
+    """
     async with running(*NODES) as world, started(world, annotations={"netgang.io/repair": repair}) as operator:
         operator.size, operator.ends = 0, False
         uid = operator.owner["metadata"]["uid"]

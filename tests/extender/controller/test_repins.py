@@ -1,4 +1,4 @@
-"""Pods that can start nowhere any more: who is removed, when, and who never is (DESIGN §1; S6, S8, S10, S11)."""
+"""Pods that can start nowhere any more: who is removed, when, and who never is (docs/safety.md S6, S8, S10, S11)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -329,7 +329,9 @@ async def refused_job(world: World, **spec: Any) -> AsyncIterator[Operator]:
 
 
 async def test_what_is_refused_is_suspended_and_costs_nothing() -> None:
-    """Its Job may not fail once: it is suspended and resumed, its pods go elsewhere, and only the zone is named (S27).
+    """Its Job may not fail once: it is suspended and resumed, its pods go elsewhere, and only the zone is named.
+
+    docs/safety.md S27.
 
     Also while an eviction would be within its budget: netgang had named the nodes.
     """
@@ -369,7 +371,10 @@ async def test_what_is_refused_waits_where_it_would_be_no_better_elsewhere() -> 
 
 
 async def test_what_is_refused_is_kept_where_it_cannot_be_had_for_nothing() -> None:
-    """Without the right to suspend, pods that their Job would count stay, and an Event says what would help (S27)."""
+    """Without the right to suspend, pods that their Job would count stay, and an Event says what would help.
+
+    docs/safety.md S27.
+    """
     async with running(*nodes("n1", "n2", "n3", "n4"), spares=0) as world:
         forbid_suspending(world)
         async with refused_job(world, backoffLimit=6) as operator:
@@ -414,7 +419,10 @@ async def test_a_job_that_lost_all_its_nodes_is_suspended_where_that_is_allowed(
 
 
 async def test_members_of_a_started_gang() -> None:
-    """The one that runs is left alone; the successor of the other, pinned to nodes that are gone, is removed (S8)."""
+    """The one that runs is left alone; the successor of the other, pinned to nodes that are gone, is removed.
+
+    docs/safety.md S8.
+    """
     async with running(*nodes("n1", "n2"), spares=0) as world:
         mine = job(world)
         names = await let_in(world, member("p", mine), member("q", mine))
@@ -434,7 +442,7 @@ async def test_members_of_a_started_gang() -> None:
 
 
 async def test_nothing_is_removed_soon_after_the_start() -> None:
-    """What a new process finds stranded waits for the quiet time (S11)."""
+    """What a new process finds stranded waits for the quiet time (docs/safety.md S11)."""
     async with running(*nodes("n1", "n2")) as first:
         mine = job(first)
         await let_in(first, member("p", mine), member("q", mine))
@@ -450,7 +458,7 @@ async def test_nothing_is_removed_soon_after_the_start() -> None:
 
 
 async def test_nothing_is_removed_soon_after_a_new_list() -> None:
-    """The API server forgot the watch's version, and what was read instead may be behind (S11)."""
+    """The API server forgot the watch's version, and what was read instead may be behind (docs/safety.md S11)."""
     async with running(*nodes("n1", "n2")) as world:
         mine = job(world)
         await let_in(world, member("p", mine), member("q", mine))
@@ -556,7 +564,7 @@ async def test_a_pod_that_changes_between_read_and_eviction_stays() -> None:
 
 
 async def test_a_new_list_during_the_attempt_ends_it() -> None:
-    """What was decided on may be behind what was just read (S11)."""
+    """What was decided on may be behind what was just read (docs/safety.md S11)."""
     async with running(*nodes("n1", "n2")) as world:
         mine = job(world)
         await let_in(world, member("p", mine), member("q", mine))

@@ -1,4 +1,7 @@
-"""Gangs that are started anew: what goes wrong in the middle, and what is asked of the owner first (S8, S10, S11)."""
+"""Gangs that are started anew: what goes wrong in the middle, and what is asked of the owner first.
+
+docs/safety.md S8, S10, S11.
+"""
 
 from typing import Any
 
@@ -126,7 +129,7 @@ async def test_an_eviction_that_is_refused_ends_the_attempt(error: Exception) ->
 
 
 async def test_a_job_that_was_made_smaller_has_lost_nobody() -> None:
-    """Its minimum is what it wants, whatever the labels of its pods say (S8)."""
+    """Its minimum is what it wants, whatever the labels of its pods say (docs/safety.md S8)."""
     spec = {"completions": 3, "parallelism": 3}
     async with running(*NODES) as world, started(world, spec=spec) as operator:
         operator.size = 2

@@ -1,4 +1,7 @@
-"""Gangs that are started anew as a whole: when, how, how often, and what survives a crash (DESIGN §5; S8, S10, S11)."""
+"""Gangs that are started anew as a whole: when, how, how often, and what survives a crash.
+
+docs/safety.md S8, S10, S11.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -95,7 +98,10 @@ async def test_other_gangs_keep_their_members(annotations: dict[str, str]) -> No
 
 
 async def test_a_finishing_gang_is_never_touched() -> None:
-    """Members succeed one by one, one of them is collected, another is lost: nobody starts from the beginning (S8)."""
+    """Members succeed one by one, one of them is collected, another is lost: nobody starts from the beginning.
+
+    docs/safety.md S8.
+    """
     async with running(*NODES) as world, started(world, size=4) as operator:
         for name in ("job-0", "job-1"):
             world.change(name, phase="Succeeded")
@@ -117,7 +123,7 @@ async def test_a_job_that_has_successes_is_never_touched() -> None:
 
 
 async def test_nothing_happens_in_the_quiet_time() -> None:
-    """Half a minute after the start; then what was lost meanwhile is seen to (S11)."""
+    """Half a minute after the start; then what was lost meanwhile is seen to (docs/safety.md S11)."""
     async with running(*NODES) as world:
         operator = Operator(world)
         async with playing(operator.keep(), schedule(world)):
@@ -130,7 +136,7 @@ async def test_nothing_happens_in_the_quiet_time() -> None:
 
 
 async def test_a_crash_between_suspend_and_resume() -> None:
-    """The next process finds the note on the owner, waits until the pods are gone, and resumes (S10)."""
+    """The next process finds the note on the owner, waits until the pods are gone, and resumes (docs/safety.md S10)."""
     async with unfinished(*NODES) as first:
         operator = Operator(first)
         async with playing(operator.keep(), schedule(first)):

@@ -147,7 +147,7 @@ LEFT_ALONE: dict[str, dict[str, object]] = {  # case: fields of the pod
 
 @pytest.mark.parametrize("fields", LEFT_ALONE.values(), ids=LEFT_ALONE)
 async def test_other_pods_are_left_alone(fields: dict[str, object]) -> None:
-    """Only own, waiting pods are patched (S1)."""
+    """Only own, waiting pods are patched (docs/safety.md S1)."""
     async with at_work() as desk:
         desk.wakes.add([desk.pod("p", **fields), PodUid("unknown")])
         going = desk.pod("going")

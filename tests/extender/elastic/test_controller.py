@@ -39,7 +39,7 @@ async def test_a_job_gives_way_and_grows_back() -> None:
 
 
 async def test_nothing_is_changed_in_the_quiet_time() -> None:
-    """S11: for half a minute after start the cache may be behind."""
+    """docs/safety.md S11: for half a minute after start the cache may be behind."""
     async with site() as here:
         here.create("low", 6, least=2)
         await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
@@ -50,7 +50,10 @@ async def test_nothing_is_changed_in_the_quiet_time() -> None:
 
 
 async def test_no_third_gang_slips_in() -> None:
-    """S13: a lighter gang that comes while pods end one by one gets none of the room, though it would fit at once."""
+    """A lighter gang that comes while pods end one by one gets none of the room, though it would fit at once.
+
+    docs/safety.md S13.
+    """
     async with site() as here:
         await full(here)
         held = [pod["metadata"]["name"] for pod in here.pods("low")][-3:]

@@ -1,4 +1,4 @@
-"""Only the leader resizes jobs, and the next leader goes on where it stopped (S11, S16)."""
+"""Only the leader resizes jobs, and the next leader goes on where it stopped (docs/safety.md S11, S16)."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -187,7 +187,7 @@ async def test_gone_again_and_again_is_not_a_storm() -> None:
 
 
 async def test_a_relist_is_never_older_than_what_was_seen() -> None:
-    """The list after a 410 asks for at least the last version seen (S11)."""
+    """The list after a 410 asks for at least the last version seen (docs/safety.md S11)."""
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     asked: list[str] = []
     inner = api.list_page

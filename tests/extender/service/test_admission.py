@@ -58,7 +58,7 @@ async def test_a_gang_that_does_not_fit_stays_gated() -> None:
 
 
 async def test_a_gang_that_never_comes_lapses_and_backs_off() -> None:
-    """S5: its room goes to the next gang, and it may not reserve again for ten seconds, then twenty."""
+    """docs/safety.md S5: its room goes to the next gang, and it may not reserve again for ten seconds, then twenty."""
     async with running(*nodes(2)) as world:
         never = world.gang("never", 2, schedulingGates=GATED)
         await world.settle()
@@ -76,7 +76,7 @@ async def test_a_gang_that_never_comes_lapses_and_backs_off() -> None:
 
 
 async def test_nobody_takes_back_what_is_being_admitted() -> None:
-    """S4: from the first removed gate on, a gang of higher priority waits."""
+    """docs/safety.md S4: from the first removed gate on, a gang of higher priority waits."""
     async with running(*nodes(3), writes_per_s=2.0) as world:
         names = world.gang("g", 3, schedulingGates=GATED)
         await world.settle(0.6)
@@ -174,7 +174,10 @@ REFUSED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": 
 
 
 async def test_other_filters_that_refuse_all_listed_nodes_are_believed() -> None:
-    """S6: kube-scheduler says Unschedulable without asking us: no listed node will do, and the gang keeps none."""
+    """Kube-scheduler says Unschedulable without asking us: no listed node will do, and the gang keeps none.
+
+    docs/safety.md S6.
+    """
     async with running(*nodes(3), spares=1) as world:
         [name] = world.gang("g", 1, schedulingGates=GATED)
         await world.settle()
@@ -187,7 +190,10 @@ async def test_other_filters_that_refuse_all_listed_nodes_are_believed() -> None
 
 
 async def test_what_did_not_fit_does_not_come_back() -> None:
-    """S27: the pod's successor goes elsewhere in the zone, which alone is named for it; nor is it tried there again."""
+    """The pod's successor goes elsewhere in the zone, which alone is named for it; nor is it tried there again.
+
+    docs/safety.md S27.
+    """
     async with running(*nodes(3), spares=1, exclusion_ttl_s=60.0) as world:
         [name] = world.gang("g", 1, schedulingGates=GATED)
         await world.settle()
@@ -214,7 +220,10 @@ async def test_what_is_refused_once_more_is_believed_once_more() -> None:
 
 
 async def test_a_foreign_gate_keeps_the_gang_out() -> None:
-    """S5: a member that waits for somebody else cannot come, so nothing is reserved and no gate of ours goes."""
+    """A member that waits for somebody else cannot come, so nothing is reserved and no gate of ours goes.
+
+    docs/safety.md S5.
+    """
     async with running(*nodes(2)) as world:
         world.gang("g", 2, schedulingGates=[*GATED, {"name": "example.com/quota"}])
         await world.settle(5.0)
@@ -223,7 +232,7 @@ async def test_a_foreign_gate_keeps_the_gang_out() -> None:
 
 
 async def test_pods_of_others_keep_their_gates() -> None:
-    """S1: a pod of another scheduler with our labels and our gate is not ours."""
+    """docs/safety.md S1: a pod of another scheduler with our labels and our gate is not ours."""
     async with running(*nodes(2)) as world:
         world.gang("g", 2, schedulingGates=GATED, scheduler="volcano")
         await world.settle(5.0)
@@ -245,7 +254,7 @@ async def test_gated_and_ungated_members_start_together() -> None:
 
 
 async def test_two_terms_of_their_own_and_a_spread() -> None:
-    """S6: each term of the pod is narrowed by host name; a pod that must be spread gets the zone."""
+    """docs/safety.md S6: each term of the pod is narrowed by host name; a pod that must be spread gets the zone."""
     terms = [{"matchExpressions": [{"key": "disk", "operator": op}]} for op in ("Exists", "DoesNotExist")]
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
     named = [node_json(f"n{i}", cpu="1500m") for i in range(1, 4)]

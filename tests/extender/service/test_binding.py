@@ -1,4 +1,4 @@
-"""Bind calls: held until quorum, committed together, every one answered once, nothing left behind (DESIGN §5)."""
+"""Bind calls: held until quorum, committed together, every one answered once, nothing left behind."""
 
 import pytest
 
@@ -50,7 +50,10 @@ async def test_members_beyond_the_minimum_do_not_wait() -> None:
 
 
 async def test_the_places_of_a_gang_at_bind_are_committed() -> None:
-    """From the first member at bind the whole gang's places are taken, for those that have not asked yet, too (S4)."""
+    """From the first member at bind the whole gang's places are taken, for those that have not asked yet, too.
+
+    docs/safety.md S4.
+    """
     async with running(N1) as world:
         names = world.gang("g", 4)
         await world.settle()
@@ -93,7 +96,10 @@ async def lapse(world: World, pod: str) -> float:
 
 
 async def test_a_lapsed_gang_backs_off_longer_each_time() -> None:
-    """10 s × 2ᵏ, at most ten minutes; meanwhile it is refused and reserves nothing, afterwards it is admitted (S5)."""
+    """10 s × 2ᵏ, at most ten minutes; meanwhile it is refused and reserves nothing, afterwards it is admitted.
+
+    docs/safety.md S5.
+    """
     async with running(N1) as world:
         first, second = world.gang("g", 2)
         await world.settle()
@@ -125,7 +131,7 @@ async def test_success_ends_the_count_of_lapses() -> None:
 
 
 async def test_other_pods_end_the_back_off() -> None:
-    """A gang whose pods changed may reserve again at once, and the count starts anew (S5)."""
+    """A gang whose pods changed may reserve again at once, and the count starts anew (docs/safety.md S5)."""
     async with running(N1) as world:
         first, second = world.gang("g", 2)
         await world.settle()
@@ -254,11 +260,12 @@ async def test_more_calls_than_may_be_held_fail_at_once() -> None:
         assert [call.waits for call in held] == [True, True]
 
 
-# -- S2 ---------------------------------------------------------------------------------------------------------------
+# -- docs/safety.md S2
+# ---------------------------------------------------------------------------------------------------------------
 
 
 async def test_bind_is_not_a_back_door() -> None:
-    """Only a pair that filter offered to kube-scheduler, and not too long ago, is bound (S2)."""
+    """Only a pair that filter offered to kube-scheduler, and not too long ago, is bound (docs/safety.md S2)."""
     async with running(N1, N2) as world:
         [name] = world.gang("g", 1)
         world.pod("plain")

@@ -1,4 +1,7 @@
-"""What the verbs write down between calls: offers (S2), first refusals (S7), parked pods; all bounded."""
+"""What the verbs write down between calls: offers, first refusals (docs/safety.md S7), parked pods; all bounded.
+
+docs/safety.md S2.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""Lost nodes: deleted at once, not ready only after their time (S12)."""
+"""Lost nodes: deleted at once, not ready only after their time (docs/safety.md S12)."""
 
 from extender.cache import ClusterCache
 from extender.service.health import NodeHealth

@@ -1,4 +1,4 @@
-"""Back-offs after lapses (S5): longer each time, ended by success and by other pods."""
+"""Back-offs after lapses (docs/safety.md S5): longer each time, ended by success and by other pods."""
 
 import pytest
 

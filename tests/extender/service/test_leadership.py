@@ -80,7 +80,7 @@ def cut_off(replica: Replica) -> None:
 
 
 async def test_a_standby_is_ready_and_says_no() -> None:
-    """Filter and bind are errors, prioritize is answered, and /readyz says who leads (S16)."""
+    """Filter and bind are errors, prioritize is answered, and /readyz says who leads (docs/safety.md S16)."""
     async with two() as (group, _, b):
         b.world.pod("p")
         await b.world.settle()
@@ -96,7 +96,7 @@ async def test_a_standby_is_ready_and_says_no() -> None:
 
 
 async def test_a_standby_s_callers_are_turned_away() -> None:
-    """Again and again, because they may come at any time; the leader's are not (S16)."""
+    """Again and again, because they may come at any time; the leader's are not (docs/safety.md S16)."""
     async with two() as (_, a, b):
         turned_away = Counter[str]()
         for name, one in (("a", a), ("b", b)):
@@ -231,7 +231,7 @@ async def test_a_binding_under_way_is_over_before_another_leads() -> None:
 
 
 async def test_promises_of_the_old_leader_are_kept() -> None:
-    """Pods that were let through the gate get the places that their notes name (S4)."""
+    """Pods that were let through the gate get the places that their notes name (docs/safety.md S4)."""
     async with two() as (_, a, b):
         names = a.world.gang("g", 2, schedulingGates=[{"name": GATE}])
         await a.world.settle(2.0)
@@ -258,7 +258,7 @@ async def test_gates_open_at_once_after_a_take_over() -> None:
 
 
 async def test_nothing_is_removed_soon_after_a_take_over() -> None:
-    """A gang in part for too long is evicted by the new leader, but not within its first 30 s (S11)."""
+    """A gang in part for too long is evicted by the new leader, but not within its first 30 s (docs/safety.md S11)."""
     async with AsyncExitStack() as stack:
         group = Replicas(stack)
         a, b = [await group.start(name, partial_timeout_s=5.0) for name in ("a", "b")]

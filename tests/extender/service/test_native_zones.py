@@ -106,7 +106,7 @@ async def test_without_a_zone_policy_there_is_none() -> None:
 
 
 async def test_a_person_who_asks_begins_no_try() -> None:
-    """S2: a debugging call changes nothing, and sees all nodes."""
+    """docs/safety.md S2: a debugging call changes nothing, and sees all nodes."""
     async with running(*NODES) as world:
         names = group(world)
         await world.settle()

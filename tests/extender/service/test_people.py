@@ -1,4 +1,6 @@
-"""People who ask a service that follows a cluster: they get kube-scheduler's answers, and nothing follows (S2).
+"""People who ask a service that follows a cluster: they get kube-scheduler's answers, and nothing follows.
+
+docs/safety.md S2.
 
 Why through the HTTP side: who is a person is decided there, and what must not follow happens behind it.
 """

@@ -1,4 +1,7 @@
-"""Plain pods beside gangs where both pass /filter: refused what is held, at /bind too, and woken afterwards (S13)."""
+"""Plain pods beside gangs where both pass /filter: refused what is held, at /bind too, and woken afterwards.
+
+docs/safety.md S13.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

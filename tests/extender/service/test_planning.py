@@ -105,7 +105,10 @@ async def test_nothing_is_planned_without_a_change() -> None:
 
 
 async def test_the_pause_stretches_with_the_length_of_a_run() -> None:
-    """A run of 100 ms is followed by 500 ms without one: planning takes a sixth of the loop at most (S15)."""
+    """A run of 100 ms is followed by 500 ms without one: planning takes a sixth of the loop at most.
+
+    docs/safety.md S15.
+    """
     async with at_work(Desk(clock=SlowClock(0.1))) as desk:
         for number in range(40):
             desk.gang(f"g{number}")
@@ -266,7 +269,7 @@ class BusyClock(LoopClock):
 
 
 async def test_a_long_run_lets_others_have_a_turn() -> None:
-    """S15: thirty gangs at 4 ms a step are a run of many slices, and the plan is that of one go."""
+    """docs/safety.md S15: thirty gangs at 4 ms a step are a run of many slices, and the plan is that of one go."""
     desk = Desk(clock=BusyClock())
     desk.cache.nodes.replace([node(f"n{i}") for i in range(9)])
     for number in range(30):
@@ -303,7 +306,10 @@ async def test_a_run_in_steps_gives_way_to_a_newer_plan() -> None:
 
 
 async def test_who_asks_is_kept_waiting_for_one_slice_at_most() -> None:
-    """S15: a run on the spot that needs longer goes on by itself; until then the plan there is answers."""
+    """A run on the spot that needs longer goes on by itself; until then the plan there is answers.
+
+    docs/safety.md S15.
+    """
     desk = Desk(clock=BusyClock())
     for number in range(10):
         desk.cache.pods.upsert(pod(f"g{number}-0", gang=f"g{number}", min_available=1, cpu="1m"))
@@ -353,7 +359,7 @@ async def test_new_measurements_end_a_run_of_the_old_ones(monkeypatch: pytest.Mo
 
 
 async def test_a_new_plan_for_a_question_takes_one_slice_at_most() -> None:
-    """S15: what was learned while somebody waits is planned with at once if that is quick, else soon."""
+    """docs/safety.md S15: what was learned while somebody waits is planned with at once if that is quick, else soon."""
     for clock, at_once in ((LoopClock(), True), (BusyClock(), False)):
         desk = Desk(clock=clock)
         for number in range(10):

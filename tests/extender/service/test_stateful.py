@@ -403,7 +403,10 @@ class ServiceMachine(RuleBasedStateMachine):
         return free
 
     def _could_start(self) -> list[str]:
-        """Gangs that a netgang without memory would start now; nodes that are not ready are lost by then (S12)."""
+        """Gangs that a netgang without memory would start now; nodes that are not ready are lost by then.
+
+        docs/safety.md S12.
+        """
         cache = self.world.service.cache
         snapshot = cache.snapshot()
         bare = replace(snapshot, commitments={}, exclusions={}, backing_off_until_s={})

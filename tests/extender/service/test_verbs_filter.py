@@ -1,4 +1,7 @@
-"""/filter: the planned node or one constant reason, and what a question may and may not change (S1, S2, S7)."""
+"""/filter: the planned node or one constant reason, and what a question may and may not change.
+
+docs/safety.md S1, S2, S7.
+"""
 
 import asyncio
 import random
@@ -58,7 +61,7 @@ PASSED: dict[str, dict[str, Any]] = {  # case: a pod that keeps all its nodes
 @pytest.mark.parametrize("fields", PASSED.values(), ids=PASSED)
 @pytest.mark.parametrize("known", [True, False], ids=["known", "not known yet"])
 async def test_pods_that_are_not_ours_to_gang_keep_all_nodes(fields: dict[str, Any], known: bool) -> None:
-    """The request's own list comes back, whether or not the watch has brought the pod (S1)."""
+    """The request's own list comes back, whether or not the watch has brought the pod (docs/safety.md S1)."""
     async with running(N1, N2) as world:
         pod = unknown(**fields)
         if known:
@@ -208,7 +211,10 @@ async def test_a_refusal_is_constant(pods: list[Object], reason: Reason) -> None
 
 
 async def test_a_gang_that_lost_too_many_members_waits_for_them() -> None:
-    """Its others are on a node that is lost: a further member is not sent to bind, where it could only fail (S12)."""
+    """Its others are on a node that is lost: a further member is not sent to bind, where it could only fail.
+
+    docs/safety.md S12.
+    """
     async with running(N1, N2, node_lost_s=60.0) as world:
         first, second, late = world.gang("g", 3, minimum=2, cpu="2", nodeSelector={"pool": "x"})
         node = node_json("n3")
@@ -309,7 +315,10 @@ async def test_before_the_first_plan_nobody_waits_either() -> None:
 
 
 async def test_people_look_and_nothing_changes() -> None:
-    """Debugging calls get honest answers; no offer, no wake-up and nothing learned follows from them (S2)."""
+    """Debugging calls get honest answers; no offer, no wake-up and nothing learned follows from them.
+
+    docs/safety.md S2.
+    """
     async with running(N1, N2) as world:
         [name] = world.gang("g", 1)
         world.gang("waiting", 1, cpu="9")
