@@ -111,6 +111,9 @@ class MemberClass:
     role: Role
     requests: Resources
     constraints: Constraints
+    lineage: str = ""
+    """For whose pods it holds what filters that are not modelled say of nodes: the namespace, and the gang too where a
+    pod itself has constraints that are not modelled. No tenant closes nodes to another's pods (docs/safety.md S27)."""
 
     @property
     def anywhere(self) -> "MemberClass":

@@ -199,6 +199,8 @@ class _OtherPod(Json):
 
 
 _other = msgspec.json.Decoder(_OtherPod)
+_MARKS = (b'"persistentVolumeClaim"', b'"ephemeral"', b'"resourceClaims"', b'"topologySpreadConstraints"', b'"podA')
+"""Without one of these there is nothing to be decoded: most pods have none."""
 
 
 def unmodelled_constraints(raw: bytes) -> tuple[str, ...]:
@@ -209,6 +211,8 @@ def unmodelled_constraints(raw: bytes) -> tuple[str, ...]:
     >>> unmodelled_constraints(b'{"spec": {"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}}')
     ('persistentVolumeClaim',)
     """
+    if not any(mark in raw for mark in _MARKS):
+        return ()
     spec = decode(_other, raw, what="Pod").spec or _OtherSpec()
     affinity = spec.affinity or _PodAffinities()
     held = {

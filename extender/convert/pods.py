@@ -120,8 +120,11 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         namespace, labels, annotations, spec.scheduling_group.pod_group_name if spec.scheduling_group else None
     )
     place = membership(namespace, labels, annotations, meta.owner_references or (), in_gang=group is not None)
+    gates = shared_tuple(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else ()
+    unmodelled = unmodelled_constraints(bytes(raw)) if group is not None or GATE in gates else ()
+    lineage = "" if group is None else intern(group.key if unmodelled else namespace)
     try:
-        member_class = _class_of(place.role, _resources(spec, status), _constraints(namespace, spec))
+        member_class = _class_of(place.role, _resources(spec, status), _constraints(namespace, spec), lineage)
     except ValueError as error:
         raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
     uid = PodUid(meta.uid or f"{namespace}/{meta.name}")
@@ -138,7 +141,6 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
                 admitted_to = NodeName(intern(node))
             if preempts and (note := notes.read(NoteKind.PREEMPTS, bearer, preempts)):
                 options = tuple(sorted((*options, (PREEMPTS_OPTION, note))))
-    gates = shared_tuple(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else ()
     waits = group is not None and not spec.node_name and not gates
     words = refusal_of(given(status.conditions)) if waits else SAYS_NOTHING
     return Pod(
@@ -156,7 +158,7 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         scheduled_s=_scheduled_s(spec, status) if group is not None else None,
         deleting=meta.deletion_timestamp is not None,
         gates=gates,
-        unmodelled=unmodelled_constraints(bytes(raw)) if GATE in gates or admitted_to is not None else (),
+        unmodelled=unmodelled,
         admitted_to=admitted_to,
         unschedulable=admitted_to is not None and not gates and _unschedulable(status),
         refusal=words.text,
@@ -184,7 +186,7 @@ def _controller(owners: list[Owner]) -> Controller | None:
 def template_class(namespace: str, raw: bytes | msgspec.Raw) -> MemberClass:
     """The class of pods with the spec `raw`, as a template has it. ValueError names the field that is wrong."""
     spec = decode(_spec, raw, what="spec.template.spec") if raw else _Spec()
-    return _class_of(Role.OTHER, _resources(spec, _Status()), _constraints(namespace, spec))
+    return _class_of(Role.OTHER, _resources(spec, _Status()), _constraints(namespace, spec), "")
 
 
 def _daemon(namespace: str, owners: list[Owner]) -> str:
@@ -196,22 +198,22 @@ def _daemon(namespace: str, owners: list[Owner]) -> str:
     return ""
 
 
-def _class_of(role: Role, resources: PodResources, limits: ConstraintParts) -> MemberClass:
+def _class_of(role: Role, resources: PodResources, limits: ConstraintParts, lineage: str) -> MemberClass:
     """What is too long to be a key is read each time: no cache keeps a tenant's megabytes (docs/safety.md S21)."""
     parts = (limits.node_selector, limits.affinity, limits.tolerations, *limits.ports, *limits.claims)
     asked = (part for one in (*resources.containers, *resources.init_containers) for part in one[:3])
     if sum(map(len, parts)) + sum(map(len, asked)) > _KEY_BYTES:
-        return _member_class.__wrapped__(role, resources, limits)
-    return _member_class(role, resources, limits)
+        return _member_class.__wrapped__(role, resources, limits, lineage)
+    return _member_class(role, resources, limits, lineage)
 
 
 @lru_cache(maxsize=64)
-def _member_class(role: Role, resources: PodResources, limits: ConstraintParts) -> MemberClass:
+def _member_class(role: Role, resources: PodResources, limits: ConstraintParts, lineage: str) -> MemberClass:
     """Pods of one template give the same bytes, so this runs once per template; equal results are one object.
 
     Few are kept, because pods of one job are listed, and change, together: one that comes alone costs a reading more.
     """
-    return shared(MemberClass(role, shared(pod_requests(resources)), shared(constraints(limits))))
+    return shared(MemberClass(role, shared(pod_requests(resources)), shared(constraints(limits)), lineage))
 
 
 def _resources(spec: _Spec, status: _Status) -> PodResources:

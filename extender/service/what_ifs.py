@@ -3,7 +3,7 @@
 Why a turnstile and a thread: each supposition costs one plan or several, up to a second with a thousand waiting gangs,
 and people who click must not slow down those who schedule. Rules: nothing of the service is changed: snapshots and
 plans are immutable, and trial plans have a memo of their own, so that the one thread may read them (docs/safety.md
-docs/safety.md S15). It is kept for the next question, and forgotten when nobody asked for a minute. Whoever comes when
+S15). It is kept for the next question, and forgotten when nobody asked for a minute. Whoever comes when
 `most_waiting` wait already is told to come again.
 """
 

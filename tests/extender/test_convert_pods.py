@@ -273,3 +273,28 @@ def test_why_kube_scheduler_did_not_place_a_member(text: str, obstacle: str, mes
         read({"labels": labels}, conditions=[]),
     ):
         assert (other.refusal, other.obstacle) == ("", "")
+
+
+BESIDE = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
+LINEAGES = {  # case: (namespace, gang, affinity, lineage)
+    "alike in a namespace": ("team", "g", None, "team"),
+    "another gang of it": ("team", "h", None, "team"),
+    "another tenant's": ("other", "g", None, "other"),
+    "constraints that are not modelled": ("team", "g", BESIDE, "team/g"),
+}
+
+
+@pytest.mark.parametrize(("namespace", "gang", "affinity", "lineage"), LINEAGES.values(), ids=LINEAGES)
+def test_what_is_learned_of_nodes_stays_with_its_tenant(
+    namespace: str, gang: str, affinity: dict[str, Any] | None, lineage: str
+) -> None:
+    """Refusals of filters that are not modelled hold in the namespace, or for one gang (docs/safety.md S27)."""
+    labels = {
+        "pod-group.scheduling.sigs.k8s.io/name": gang,
+        "pod-group.scheduling.sigs.k8s.io/min-available": "2",
+    }
+    raw = {
+        "metadata": {"name": "p", "namespace": namespace, "uid": "u", "labels": labels},
+        "spec": {"containers": [], **({"affinity": affinity} if affinity else {})},
+    }
+    assert pod_from_json(json.dumps(raw).encode()).member_class.lineage == lineage
