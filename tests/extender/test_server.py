@@ -200,7 +200,6 @@ async def end_of(reader: asyncio.StreamReader) -> None:
         await reader.read()
 
 
-@pytest.mark.timeout(90)
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "secured"])
 async def test_connections_that_come_to_no_request_end(secured: bool, tmp_path: Path) -> None:
     """Sixty of them, at the port of the verbs and with the times that are shipped; under TLS no handshake begins."""
@@ -218,7 +217,7 @@ async def test_connections_that_come_to_no_request_end(secured: bool, tmp_path: 
             reader, writer = await asyncio.open_connection("127.0.0.1", int(port))
             writer.write(sent)
             clients.append((reader, writer))
-        async with asyncio.timeout(45.0):
+        async with asyncio.timeout(LIVENESS_S):
             await asyncio.gather(*(end_of(reader) for reader, _ in clients))
         for _, writer in clients:
             writer.close()
