@@ -89,6 +89,11 @@ class Shell:
         _end_group(self._bash)
 
 
+def _hear_ctrl_c() -> None:
+    """Let the child hear SIGINT even where the tests run in the background of a shell, which ignores it for them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Staying:
     """A command that runs until Ctrl-C; what it prints is in `log`."""
 
@@ -104,6 +109,7 @@ class Staying:
                 stdout=target,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_hear_ctrl_c,
             )
 
     @property

@@ -30,7 +30,7 @@ def member(index: int, where: str | None = None, *, created_s: float = 0.0, **fi
 def broken(*besides: Pod, **fields: object) -> Gang:
     """A gang of three that started in zone a; worker 1 has a successor that waits."""
     members = [member(0, "a0"), member(1, created_s=50.0), member(2, "a2"), *besides]
-    return gang("g", members=members, min_member=3, **fields)  # type: ignore[arg-type]
+    return replace(gang("g", members=members, min_member=3, **fields), started=True)  # type: ignore[arg-type]
 
 
 def placed(made: Plan) -> NodeName | None:
