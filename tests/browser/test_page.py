@@ -35,7 +35,7 @@ def test_it_renders(watched: Watched, demo: str) -> None:
 
 
 def test_a_change_is_seen_without_a_reload(watched: Watched, demo: str) -> None:
-    """A member at bind appears under Starting while its call is held; how soon is measured by `bench page`."""
+    """A member at bind appears under Starting by itself: the browser notices it, and nothing is loaded again."""
     page = watched.page
     page.goto(demo)
     expect(page.locator("#gate-list")).to_contain_text("nobody")
@@ -50,13 +50,11 @@ def test_a_change_is_seen_without_a_reload(watched: Watched, demo: str) -> None:
     ask = (ROOT / "examples" / "requests" / "filter-case1.json").read_bytes()
     call(demo, "/filter", ask)
     with ThreadPoolExecutor(1) as pool:
-        began_ms = page.evaluate("() => performance.now()")
         held = pool.submit(call, demo, "/bind", body, limit_s=5.0)
-        took_ms = page.evaluate("() => window.seen") - began_ms
+        assert page.evaluate("() => window.seen")  # ends with the test's limit if nothing is ever seen
         expect(page.locator("#gate-list")).to_contain_text("demo/case1")
         with pytest.raises(TimeoutError):  # the caller hangs up, since five of six never come
             held.result(timeout=40)
-    assert took_ms > 0.0
     expect(page.locator("#gate-list")).to_contain_text("nobody")
 
 
