@@ -52,7 +52,7 @@ archives: setup
 bench: setup ## measure everything beside peers (≈ 40 min); then `make results RECORD=bench/out/bench.json`
 	$(RUN) python -m bench all --json bench/out/bench.json
 
-# write docs/results.md from bench/records, and from RECORD if it is given
+# write docs/research/results.md from bench/records, and from RECORD if it is given
 results: setup
 	$(RUN) python -m bench results $(RECORD)
 
@@ -68,7 +68,7 @@ chaos: setup
 	LEADER_KILLS=$(KILLS) CHAOS_MINUTES=$(or $(MINUTES),10) CHAOS_SEED=$(or $(SEED),0) \
 		$(RUN) python -m pytest --e2e=all -n 0 -q -s $(if $(KILLS),tests/e2e/test_leaders.py -k leaders_are_killed,tests/e2e/test_chaos.py)
 
-# training on network namespaces with impaired nodes (Linux, root, iproute2 and iptables; docs/testbed.md): 14 min
+# training on network namespaces with impaired nodes (Linux, root, iproute2 and iptables; docs/research/testbed.md): 14 min
 testbed: setup
 	$(RUN) python -m bench.testbed $(ARGS)
 

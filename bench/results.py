@@ -25,10 +25,10 @@ from bench.programs import BENCHES
 from bench.record import ROOT, Record, Section, read
 from bench.results_tables import TABLES, Cells, markdown
 
-DOCS = ROOT / "docs"
+DOCS = ROOT / "docs" / "research"
 RECORDS = ROOT / "bench" / "records"
 WORDS = Path(__file__).with_name("results_words")
-"""The pages' words: each file here becomes the page of the same name in docs/."""
+"""The pages' words: each file here becomes the page of the same name in docs/research/."""
 _PLACE = re.compile(r"^\[\[(\w+)\]\]$", re.MULTILINE)
 _WIDTH = 120
 _PEERS_HEAD = ("way", *HEADS, "CPU and MiB of each process")
@@ -60,7 +60,7 @@ def page(records: Sequence[Record], words: str) -> str:
 
 
 def pages(records: Sequence[Record]) -> dict[str, str]:
-    """Name in docs/ → text of every page. ValueError as `page`."""
+    """Name in docs/research/ → text of every page. ValueError as `page`."""
     return {path.name: page(records, path.read_text()) for path in sorted(WORDS.glob("*.md"))}
 
 
@@ -191,7 +191,7 @@ def results(
         bool, typer.Option("--check", help="Write nothing; status 1 if a page is not up to date.")
     ] = False,
 ) -> None:
-    """Write docs/results.md and docs/results-peers.md from the records in bench/records."""
+    """Write docs/research/results.md and docs/research/results-peers.md from the records in bench/records."""
     console = Console(stderr=True)
     try:
         added = [read(path) for path in files or ()] if check else [_added(path) for path in files or ()]

@@ -2,7 +2,7 @@
 
 Why apart from netgang's own order: a benchmark that asks the measured program for the right order measures nothing.
 Rule: every gang wants the same room (five whole nodes of a zone, by their GPUs), so whoever is first in the order
-starts next; gangs differ in memory, which makes weights, and in age. The order is that of docs/queue.md: STARVING ones
+starts next; gangs differ in memory, which makes weights, and in age. Order (docs/explanation/queue.md): STARVING ones
 by how long they starve, then by ω′ (here: least memory first), by age, by name.
 """
 

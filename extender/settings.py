@@ -103,7 +103,7 @@ LabelKey: TypeAlias = Annotated[
 
 
 class ScoreSettings(Section):
-    """The pair score: 20:40:40 points for packet loss, delay and bandwidth (docs/extender.md)."""
+    """The pair score: 20:40:40 points for packet loss, delay and bandwidth (docs/reference/extender.md)."""
 
     variant: Variant = Variant.LINEAR
     """`linear`: the published formula, bounded and never tied; `literal`: as published; `smooth`: without corners."""
@@ -222,7 +222,7 @@ class Settings(BaseSettings):
     """Most patches a second (gates removed, parked pods woken); Bindings are not counted."""
     pod_group_status: StatusSetting = StatusMode.AUTO
     """Whether the status of our gangs' PodGroups (scheduling.x-k8s.io) is written: `on`, `off`, or `auto`: unless
-    another controller does (docs/queue.md)."""
+    another controller does (docs/explanation/queue.md)."""
     leader_election: Annotated[LeaderElection, BeforeValidator(on_or_off)] = LeaderElection.OFF
     """`on`: of several replicas one acts, by a Lease; the others follow the cluster and take over within seconds."""
     lease: LeaseSettings = LeaseSettings()
@@ -243,11 +243,11 @@ class Settings(BaseSettings):
     reports: ReportSettings = ReportSettings()
     """Where training jobs report how they are doing."""
     record: RecordSettings = RecordSettings()
-    """What went into each decision, for `netgang replay` (docs/replay.md)."""
+    """What went into each decision, for `netgang replay` (docs/how-to/replay.md)."""
     queue: QueueSettings = QueueSettings()
     """Whose turn it is, and how much a namespace may have."""
     preemption: PreemptionSetting = Preempting.OFF
-    """`gangs`: whole gangs leave, as few as suffice, for a waiting one of higher priority (docs/preemption.md)."""
+    """`gangs`: evict the fewest whole gangs for a waiting one of higher priority (docs/explanation/preemption.md)."""
     preemption_timeout_s: Positive = 600.0
     """How long the room of gangs that leave is kept for the one they leave for, from the last pod that went."""
     autoscaling: AutoscalingSettings = AutoscalingSettings()

@@ -1,4 +1,4 @@
-"""Settings of elastic jobs: who is shrunk and grown, how often, and by which metrics (docs/elastic.md).
+"""Settings of elastic jobs: who is shrunk and grown, how often, and by which metrics (docs/explanation/elastic.md).
 
 Rule: off unless asked for. A job is elastic only if it says so itself, but whoever declared a minimum for another
 autoscaler's sake must not find his job shrunk after an upgrade.
@@ -59,7 +59,7 @@ class ElasticMetricsSettings(Section):
 
 
 class ElasticSettings(Section):
-    """Jobs with a minimum and a maximum of workers (docs/elastic.md)."""
+    """Jobs with a minimum and a maximum of workers (docs/explanation/elastic.md)."""
 
     enabled: bool = False
     """Change worker counts of jobs that declare a minimum and a maximum."""
@@ -85,7 +85,7 @@ class ElasticSettings(Section):
     """How long added workers may take to get nodes before others may grow there."""
     scale_kinds: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
     """Further kinds, as `GROUP/VERSION/PLURAL/KIND`, whose jobs may be resized by `spec.replicas`, such as
-    apps/v1/statefulsets/StatefulSet. They need rights of their own (docs/elastic-jobs.md)."""
+    apps/v1/statefulsets/StatefulSet. They need rights of their own (docs/reference/elastic-jobs.md)."""
     metrics: ElasticMetricsSettings = ElasticMetricsSettings()
     """How reported metrics become a wished worker count."""
 

@@ -23,7 +23,7 @@ class FileSource(Section):
     kind: Literal["file"]
     """The word that makes this a file source."""
     path: Path
-    """The mesh file, YAML or JSON (docs/network.md)."""
+    """The mesh file, YAML or JSON (docs/reference/network.md)."""
     interval_s: Positive = 5.0
     """Seconds between two looks whether the file has changed."""
 

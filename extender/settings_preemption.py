@@ -1,4 +1,4 @@
-"""The setting that lets gangs leave for others (docs/preemption.md). A part of `extender.settings`."""
+"""The setting that lets gangs leave for others (docs/explanation/preemption.md). A part of `extender.settings`."""
 
 from typing import Annotated, TypeAlias
 

@@ -1,4 +1,4 @@
-"""Settings of asking an autoscaler for nodes (docs/provisioning.md). A part of `extender.settings`.
+"""Settings of asking an autoscaler for nodes (docs/how-to/provisioning.md). A part of `extender.settings`.
 
 Rule: off unless asked for: nodes cost money.
 """
@@ -34,7 +34,7 @@ def _word(value: object) -> object:
 
 
 class AutoscalingSettings(Section):
-    """Nodes for gangs that wait for room (docs/provisioning.md)."""
+    """Nodes for gangs that wait for room (docs/how-to/provisioning.md)."""
 
     mode: Annotated[AutoscalingMode, BeforeValidator(_word)] = AutoscalingMode.OFF
     """`provisioning-request`: a ProvisioningRequest (autoscaling.x-k8s.io/v1) for each gang that waits for room, for

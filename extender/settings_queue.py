@@ -1,4 +1,4 @@
-"""Settings of the queue: who is next, how long anybody waits, how much one namespace may have (docs/queue.md).
+"""Settings of the queue: order, waiting times, quotas of namespaces (docs/explanation/queue.md).
 
 Rule: as for all settings, what is not understood is refused at start, in words that say what is accepted.
 """
@@ -16,7 +16,7 @@ Share: TypeAlias = Annotated[Number, Field(gt=0.0, le=1.0)]
 
 
 class QueueSettings(Section):
-    """Whose turn it is (docs/queue.md)."""
+    """Whose turn it is (docs/explanation/queue.md)."""
 
     algorithm: Algorithm = Algorithm.PLANNED
     """`planned`: every gang is looked at in each run, by real placement; `literal`: Algorithm 1 of KOD2 as published,

@@ -1,4 +1,4 @@
-"""Settings of the decision log: whether decisions are kept for `netgang replay`, and how many (docs/replay.md)."""
+"""Settings of the decision log: what `netgang replay` reads, and its bounds (docs/how-to/replay.md)."""
 
 from pydantic import Field
 

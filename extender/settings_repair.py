@@ -1,4 +1,4 @@
-"""Settings of what gangs are given that lost members after they had started (docs/repair.md).
+"""Settings of what gangs are given that lost members after they had started (docs/explanation/repair.md).
 
 Rule: as for all settings, what is not understood is refused at start, in words that say what is accepted.
 """
@@ -10,7 +10,7 @@ from scoring.policy import Repair, RestartLimits
 
 
 class RepairSettings(Section):
-    """Gangs that lost members after they had started (docs/repair.md)."""
+    """Gangs that lost members after they had started (docs/explanation/repair.md)."""
 
     policy: Repair = Repair.REPLACE
     """For gangs without annotation `netgang.io/repair`. `replace`: successors go first in line, beside those that are

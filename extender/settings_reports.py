@@ -1,4 +1,4 @@
-"""Settings of the port at which training jobs report how they are doing (docs/reporting.md).
+"""Settings of the port at which training jobs report how they are doing (docs/how-to/reporting.md).
 
 Rule: the port is for pods of every namespace, so it must not exist without a proof of who is calling, and tokens must
 not cross a network readable; what would be so is refused when the settings are read.
@@ -16,7 +16,7 @@ from extender.settings_types import Positive, Section, names
 
 
 class ReportSettings(Section):
-    """Reports of training jobs, at a port of their own (docs/reporting.md)."""
+    """Reports of training jobs, at a port of their own (docs/how-to/reporting.md)."""
 
     port: int | None = Field(default=None, ge=0, le=65535)
     """Port for `POST /v1/jobs/{namespace}/{name}/metrics` alone, under TLS if there is a `tls.cert_file`; no client
@@ -27,7 +27,7 @@ class ReportSettings(Section):
     """A pod may show the token of a service account of the job's own namespace (TokenReview)."""
     audiences: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(names)] = ()
     """What a token must have been made for, such as `netgang`; a pod's usual token is then refused. Empty: for the API
-    server, as the usual one is (docs/reporting.md)."""
+    server, as the usual one is (docs/how-to/reporting.md)."""
     secret_file: Path | None = None
     """File with a secret of at least 16 characters; who shows it as a bearer token may report for every job."""
     plain: bool = False

@@ -23,7 +23,7 @@ class DebugAuth(StrEnum):
 
 
 class TlsSettings(Section):
-    """TLS of the verbs' port; all files are PEM and are read again when they change (docs/tls.md)."""
+    """TLS of the verbs' port; all files are PEM and are read again when they change (docs/how-to/tls.md)."""
 
     cert_file: Path | None = None
     """Certificate of this server, then the authorities between it and the root; `null`: plain HTTP."""

@@ -27,7 +27,7 @@ from testbed.shell import from_here, shell_file
 
 EXAMPLES = ROOT / "examples"
 SHELL_FILE = ROOT / "build" / "cluster.env"
-"""What a second terminal sources; docs/tutorial.md names it."""
+"""What a second terminal sources; docs/start/tutorial.md names it."""
 SETTINGS = {
     "network": {
         "sources": [{"kind": "file", "path": str(EXAMPLES / "mesh" / "paper-testbed.json")}],
@@ -114,7 +114,7 @@ def what_to_try(url: str | None, *, logs: Path) -> str:
             "kubectl get pods -n demo -o wide": "",
             "netgang explain demo/case1": "why they are where they are",
         }
-        look = [f"The page: {url}/ – all documents: {url}/docs – step by step: docs/tutorial.md", ""]
+        look = [f"The page: {url}/ – all documents: {url}/docs – step by step: docs/start/tutorial.md", ""]
     lines = [f"  {command:<40} # {why}" if why else f"  {command}" for command, why in typed.items()]
     return "\n".join(["In a second terminal, in this folder:", "", *lines, "", *look, f"Logs: {logs}"])
 

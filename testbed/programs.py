@@ -21,7 +21,7 @@ KUBERNETES = Version("1.36.3")
 """The Kubernetes version of everything but an explicitly chosen scheduler."""
 
 SCHEDULERS = (KUBERNETES, Version("1.35.4"), Version("1.34.4"))
-"""Versions of kube-scheduler that netgang is tested with; docs/install.md says which are when."""
+"""Versions of kube-scheduler that netgang is tested with; docs/start/install.md says which are when."""
 
 _KUBERNETES_MODULE = "k8s.io/kubernetes"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")

@@ -1,4 +1,4 @@
-"""Make whole gangs leave for a waiting one of higher priority (docs/preemption.md).
+"""Make whole gangs leave for a waiting one of higher priority (docs/explanation/preemption.md).
 
 Who leaves for whom is decided in `scoring.preempt`, how a gang leaves and comes back in `restarts`, how long its room
 is kept in `preemption_claims`; here is who is asked before. Rules:

@@ -30,7 +30,7 @@ def check_confinement(seen: frozenset[str], *, account: str) -> Iterator[Finding
             f"{account} is not confined by {' and '.join(absent)}: its token could change any pod, and any job that "
             "netgang may resize or restart"
         )
-        fix = "apply manifests/base/confinement.yaml, with this account in its matchConditions (docs/rights.md)"
+        fix = "apply manifests/base/confinement.yaml, this account in its matchConditions (docs/reference/rights.md)"
         yield warning("unconfined", what, fix)
 
 

@@ -37,11 +37,11 @@ def check_sources(sources: Sequence[SourceSeen]) -> Iterator[Finding]:
     """Whether each source answers, and how old its last answer is."""
     if not sources:
         what = "no source of measurements is configured: every link is unknown, only zones and room decide"
-        yield note("source-none", what, "add your MaDDash, archive or Prometheus to network.sources (docs/network.md)")
+        yield note("source-none", what, "add MaDDash or another source to network.sources (docs/reference/network.md)")
     for one in sources:
         if one.error is not None:
             what = f"source {one.name} does not answer: {one.error}"
-            fix = "check its url in network.sources, and that netgang's pods reach it (docs/network.md)"
+            fix = "check its url in network.sources, and that netgang's pods reach it (docs/reference/network.md)"
             yield error("source-unreachable", what, fix)
         elif one.age_s is not None and one.age_s > one.soft_ttl_s:
             what = (
@@ -55,7 +55,7 @@ def check_endpoints(seen: Endpoints) -> Iterator[Finding]:
 
     A metric that no node is measured by is not measured here, and left out; unless that is all of them.
     """
-    fix = "map them by network.mapping, network.rules, or the annotation netgang.io/endpoint (docs/network.md)"
+    fix = "map them by network.mapping, network.rules or annotation netgang.io/endpoint (docs/reference/network.md)"
     used = {metric: counts for metric, counts in seen.counts.items() if counts.get("mapped", 0)}
     for metric, counts in sorted((used or seen.counts).items()):
         total = sum(counts.values())

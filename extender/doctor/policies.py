@@ -27,7 +27,7 @@ def check_policies(seen: Policies, settings: Settings) -> Iterator[Finding]:
     policies, bindings = seen.policies or {}, seen.bindings or {}
     if not seen.served:
         what = "the API server has no MutatingAdmissionPolicies: gangs cannot wait at a gate, and wait in the scheduler"
-        fix = "Kubernetes 1.36, or 1.34 with the beta API switched on (docs/queue.md); or write the gate in templates"
+        fix = "Kubernetes 1.36, or 1.34 with the beta API on (docs/how-to/gates.md); or write the gate in templates"
         yield note("gates-unavailable", what, fix)
         return
     yield from _gate(policies.get(GATE_POLICY), bindings.get(GATE_POLICY), settings)

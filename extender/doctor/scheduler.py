@@ -176,16 +176,16 @@ def _certificates(one: Json, settings: Settings) -> Iterator[Finding]:
     tls = one.get("tlsConfig") or {}
     if scheme != wanted or bool(one.get("enableHTTPS")) != (wanted == "https"):
         what = f"the entry speaks {scheme}, netgang {wanted}"
-        fix = f"write {wanted}:// in urlPrefix and enableHTTPS: {str(wanted == 'https').lower()} (docs/tls.md)"
+        fix = f"write {wanted}:// in urlPrefix and enableHTTPS: {str(wanted == 'https').lower()} (docs/how-to/tls.md)"
         yield error("extender-scheme", what, fix)
     elif wanted == "https" and not (tls.get("caFile") or tls.get("caData")):
         what = "tlsConfig has no caFile: kube-scheduler then checks no certificate at all"
         yield error(
-            "extender-authority", what, "name who signs netgang's certificate in tlsConfig.caFile (docs/tls.md)"
+            "extender-authority", what, "name who signs netgang's certificate in tlsConfig.caFile (docs/how-to/tls.md)"
         )
     elif settings.tls.client_ca_file is not None and not (tls.get("certFile") or tls.get("certData")):
         what = "tlsConfig has no certFile, and netgang demands a certificate of kube-scheduler"
-        yield error("extender-certificate", what, "set tlsConfig.certFile and keyFile (docs/tls.md)")
+        yield error("extender-certificate", what, "set tlsConfig.certFile and keyFile (docs/how-to/tls.md)")
 
 
 def _leads_to_us(one: Json, settings: Settings, service: ServiceAddress | None) -> bool:

@@ -4,7 +4,7 @@ Why: ages are our clock minus the server's, and nobody keeps the two equal. Rule
 of our clock has its times moved back by the difference; a time that is still in the future counts from when it was
 first seen, and from then on it ages, so that no clock keeps values young for ever. A `Date` behind ours corrects
 nothing: a cache that answers with an old page looks the same, and an age that is too high does less harm than one that
-is too low. MaDDash's times are those of the check; the value may be older by the plugin's window (docs/network.md).
+is too low. MaDDash's times are those of the check; the value may be older by the plugin's window.
 """
 
 from collections.abc import Generator

@@ -1,4 +1,4 @@
-"""Who leaves for whom: whole gangs of lower priority for a waiting gang that then fits (docs/preemption.md).
+"""Whole gangs of lower priority leave for a waiting gang that then fits (docs/explanation/preemption.md).
 
 Why whole gangs: a member that is taken away stops all others and frees a fraction of the room they go on holding.
 Rules: nobody leaves unless the waiting gang's minimum set then has a place; never a part of a gang; never one of equal

@@ -1,4 +1,4 @@
-"""What an operator may choose about scaling (docs/elastic.md).
+"""What an operator may choose about scaling (docs/explanation/elastic.md).
 
 Why apart from the service's settings: as `scoring.policy`, so that a decision can be repeated from plain values.
 """

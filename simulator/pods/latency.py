@@ -1,7 +1,7 @@
 """How long things take in a simulated cluster: constants, or drawn within stated bounds under the run's seed.
 
 Why one table: what a simulation assumes must be readable in one place and changed in one place. The defaults are those
-of one machine with two cores that runs everything (docs/simulator-pods.md says where each number is from).
+of one machine with two cores that runs everything (docs/research/simulator-pods.md says where each number is from).
 """
 
 import random

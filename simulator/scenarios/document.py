@@ -1,4 +1,4 @@
-"""What a scenario file may say: nodes, the network between them, jobs, policies, assumptions (docs/simulator.md).
+"""What a scenario file may say: nodes, network, jobs, policies, assumptions (docs/research/simulator.md).
 
 Why pydantic: people write these files, and an error must name the field and what it accepts. Rule: nothing is read
 silently: an unknown field is an error, and every default is the one described beside it.

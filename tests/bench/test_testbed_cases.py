@@ -175,11 +175,11 @@ def test_the_json_has_a_row_for_each_run() -> None:
 
 
 def test_the_figures_in_the_document_are_those_of_the_record() -> None:
-    """Every line of the newest record's table stands in docs/testbed.md, to the letter."""
+    """Every line of the newest record's table stands in docs/research/testbed.md, to the letter."""
     root = Path(command.__file__).parents[2]
     newest = max((root / "bench/testbed/records").glob("*.json"))
     result = from_json(json.loads(newest.read_text()))
-    text = (root / "docs/testbed.md").read_text()
+    text = (root / "docs/research/testbed.md").read_text()
     assert [line for line in table(result).splitlines() if line.startswith("|") and line not in text] == []
     assert f"bench/testbed/records/{newest.name}" in text
     assert len(result.rows) == len(as_json(result)["rows"]) == 108

@@ -19,11 +19,12 @@ ROOT = Path(__file__).parents[2]
 COMMAND = "tests.contract.reference"
 _INDEX = f"""# Reference
 
-Written from the code by `.venv/bin/python -m {COMMAND}`; a test fails when a page and the code differ.
+The pages of the first table are written from the code by `.venv/bin/python -m {COMMAND}`; a test
+fails when a page and the code differ.
 
 | page | what it lists |
 |---|---|
-| [settings](../settings.md) | every setting with its default; [those of network sources](../settings-sources.md) |
+| [settings](settings.md) | every setting with its default; [those of network sources](settings-sources.md) |
 | [annotations](annotations.md) | annotations, labels, gates: name, object, values, default, example |
 | [reasons](reasons.md) | every reason for which a pod, gang or bind is refused: what it means, what to do |
 | [states](states.md) | states of gangs, PodGroups and jobs, and why a job keeps its size |
@@ -32,6 +33,16 @@ Written from the code by `.venv/bin/python -m {COMMAND}`; a test fails when a pa
 | [API](api.md) | addresses, ports, parameters, the three verbs |
 | [bodies](api-bodies.md), [answers](api-answers.md), [documents](api-documents.md), [jobs](api-jobs.md) | its fields |
 | [commands](cli.md) | the command line: exit codes, examples; [options](cli-options.md) |
+
+| page | what it says |
+|---|---|
+| [the extender](extender.md) | the verbs, the score, gangs, kube-scheduler's configuration |
+| [network sources](network.md) | MaDDash, files, which node is which endpoint; [archives](archives.md) |
+| [elastic jobs](elastic-jobs.md) | the kinds of jobs that can be resized, and how |
+| [filters](filters.md) | kube-scheduler's filters: which of them the planner knows |
+| [notes](notes.md) | what netgang writes on your objects, and how it is signed |
+| [rights](rights.md) | what netgang's account may do |
+| [the doctor](doctor.md) | every finding of `netgang doctor`, and what to do |
 """
 
 
@@ -42,8 +53,8 @@ def index_page() -> str:
 
 PAGES: Mapping[str, Callable[[], str]] = {
     # file below docs → its text
-    "settings.md": settings_page,
-    "settings-sources.md": sources_page,
+    "reference/settings.md": settings_page,
+    "reference/settings-sources.md": sources_page,
     "reference/README.md": index_page,
     "reference/annotations.md": annotations_page,
     "reference/reasons.md": reasons_page,

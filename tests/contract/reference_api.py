@@ -41,7 +41,7 @@ _REPORT = f"""
 ## A report
 
 One point, a list of {report_body.MOST_POINTS} at most, `{{"points": […], "restarted": true}}`, or a TrainJob's
-`{{"trainerStatus": {{…}}}}`; see [reporting](../reporting.md). `step` and `loss` are needed, others may be left out:
+`{{"trainerStatus": {{…}}}}`; see [reporting](../how-to/reporting.md). `step` and `loss` are needed:
 
 """
 _ANSWERS = """# Answers
@@ -66,7 +66,7 @@ def api_page() -> str:
     rows = [_address_row(*one) for one in operations]
     head = ("method", "path", "ports", "answers", "")
     text = f"{_API}{doors}\n## Addresses\n\n{table(head, rows)}"
-    text += "\nBeside these: `/` and `/page/…`, [the page](../page.md); `/docs` and `/openapi.json`.\n"
+    text += "\nBeside these: `/` and `/page/…`, [the page](../how-to/page.md); `/docs` and `/openapi.json`.\n"
     parameters = [
         (code(path), code(one["name"]), one["in"], _kind(one["schema"]), one.get("description", ""))
         for _, path, what in operations
@@ -134,10 +134,10 @@ def _ports_table() -> Iterator[tuple[str, ...]]:
     assert settings.debug_port is settings.health_port is settings.reports.port is None
     named = "kube-scheduler; with `tls.client_ca_file` only who shows a certificate of that authority"
     yield "verbs", f"`port` ({settings.port})", "verbs, documents; with `tls.client_ca_file` verbs and probes", named
-    token = "all who reach it; with `debug_auth: token` who has a right to the address ([TLS](../tls.md))"
+    token = "all who reach it; with `debug_auth: token` who has a right to the address ([TLS](../how-to/tls.md))"
     yield "people", "`debug_port` (none)", "everything; no call changes anything", token
     yield "health", "`health_port` (none)", "probes", "kubelet, Prometheus"
-    yield "reports", "`reports.port` (none)", "[reports](../reporting.md) of jobs", _SECRET
+    yield "reports", "`reports.port` (none)", "[reports](../how-to/reporting.md) of jobs", _SECRET
 
 
 def _operations(openapi: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

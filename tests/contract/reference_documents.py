@@ -25,13 +25,13 @@ _DOCUMENTS = """# Documents without a model
 Fields of the documents of [the API](api.md) for which OpenAPI names none, as the demonstration (`make run`) answers
 them. `*` stands for any name (of a pod, node, gang, zone, metric), `[]` for each entry of a list. A list that is empty
 there is shown without its entries. Those of jobs are [on a page of their own](api-jobs.md); documents of
-[the page](../page.md) are the page's own and change with it; the log's form is in [replay](../replay.md).
+[the page](../how-to/page.md) are the page's own and change with it; the log's form is in [replay](../how-to/replay.md).
 """
 _JOBS = """# Documents of jobs
 
 Fields of `/v1/jobs`, as a service with `elastic.enabled` answers of a job that has reported and has given workers up.
 `*` stands for any name, `[]` for each entry of a list. That of one job has all fields of an entry of `jobs`, and those
-below. What they mean is in [elastic jobs](../elastic.md) and [reporting](../reporting.md).
+below. What they mean is in [elastic jobs](../explanation/elastic.md) and [reporting](../how-to/reporting.md).
 """
 _ASKED = {  # address → as it is asked
     "/v1/plan": "/v1/plan",

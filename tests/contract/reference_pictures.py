@@ -1,4 +1,4 @@
-"""Drawings of docs/concepts.md, as SVG that needs nothing else and reads on light and on dark ground.
+"""Drawings of docs/start/concepts.md, as SVG that needs nothing else and reads on light and on dark ground.
 
 Why by a program: the five drawings share their shapes and colours, and a shape that is mended is mended everywhere.
 Rule: colours are classes of one style sheet; nothing is loaded, no script, no font but the reader's own. `(x, y)` is

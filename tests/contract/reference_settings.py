@@ -1,4 +1,4 @@
-"""docs/settings.md and docs/settings-sources.md: every setting with its default, from the settings themselves."""
+"""settings.md and settings-sources.md of the reference: every setting with its default, from the settings."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -30,12 +30,12 @@ What one network source, endpoint or rule (entries of lists and mappings below `
 
 
 def settings_page() -> str:
-    """docs/settings.md as it must be."""
+    """docs/reference/settings.md as it must be."""
     return _tables(_SETTINGS_HEAD, (("", _rows(Settings)),))
 
 
 def sources_page() -> str:
-    """docs/settings-sources.md as it must be."""
+    """docs/reference/settings-sources.md as it must be."""
     parts = (
         ("\n## A file source\n\n", _rows(FileSource)),
         ("\n## A MaDDash source\n\n", _rows(MaddashSource)),

@@ -13,7 +13,7 @@ _VERBS = """
 
 kube-scheduler's own types (`k8s.io/kube-scheduler/extender/v1`): keys are Go's field names. All answer 200; what is
 wrong is in `Error`. Either `NodeNames` (with `nodeCacheCapable: true`, as in scheduler-config) or `Nodes` is set. What
-each answer means is in [the extender](../extender.md#verbs).
+each answer means is in [the extender](extender.md#verbs).
 """
 
 

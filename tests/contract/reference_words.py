@@ -23,8 +23,8 @@ _ANNOTATIONS = """# Annotations, labels, gates
 Every word by which objects and netgang speak to each other, from `tests/contract/vocabulary.py`. An annotation
 `netgang.io/…` that is not here is told in the Event OptionIgnored and in `/v1/explain`, and so is a value that is not
 understood; what stands under "without it" then counts. Those that netgang writes for itself are signed
-([notes](../notes.md)): one of somebody else's is ignored, with Event NoteIgnored. Which gang mark wins where a pod has
-several is in [concepts](../concepts.md).
+([notes](notes.md)): one of somebody else's is ignored, with Event NoteIgnored. Which gang mark wins where a pod has
+several is in [concepts](../start/concepts.md).
 """
 _REASONS = """# Reasons
 
@@ -59,7 +59,7 @@ _METRICS = """# Metrics
 
 What `/metrics` exposes in Prometheus' text format. No label holds the name of a pod, node or gang, so the number of
 series is bounded. Counters and histograms without a label also have a series `…_created`, when they began to count.
-Alerts on them are in [operations](../operations.md#alerts).
+Alerts on them are in [operations](../how-to/operations.md#alerts).
 
 """
 
@@ -93,7 +93,7 @@ def reasons_page() -> str:
     others = (
         (INTERNAL_ERROR, "a bug of netgang's own; the pod is tried again", "report it with the log"),
         ("netgang: malformed request: …", "what came is no extender/v1 request", "who calls it? compare the versions"),
-        (DEBUG_BINDS_NOTHING, "/bind was called by a person", "nothing; see [the extender](../extender.md)"),
+        (DEBUG_BINDS_NOTHING, "/bind was called by a person", "nothing; see [the extender](extender.md)"),
     )
     return f"{text}\n## Other answers of the verbs\n\n{table(('text', 'what it means', 'what to do'), others)}"
 

@@ -1,4 +1,4 @@
-"""docs/cli.md and manifests/people: the commands are there with their options, and the Roles are what they need."""
+"""docs/how-to/cli.md and manifests/people: commands and options exist, and the Roles are what they need."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from extender.cli import app
 from extender.remote.target import DEFAULT, target
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs/cli.md").read_text()
+TEXT = (ROOT / "docs/how-to/cli.md").read_text()
 ROLES: dict[str, Any] = {
     one["metadata"]["name"]: one for one in yaml.safe_load_all((ROOT / "manifests/people/rbac.yaml").read_text())
 }

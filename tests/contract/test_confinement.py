@@ -22,7 +22,7 @@ from tests.contract.test_manifests import ROOT
 
 Object = Mapping[str, Any]
 FILE = ROOT / "manifests/base/confinement.yaml"
-PAGE = ROOT / "docs/rights.md"
+PAGE = ROOT / "docs/reference/rights.md"
 OBJECTS: list[Object] = [one for one in yaml.safe_load_all(FILE.read_text()) if one]
 POLICIES: dict[str, Object] = {
     one["metadata"]["name"]: one["spec"] for one in OBJECTS if one["kind"] == "ValidatingAdmissionPolicy"
@@ -75,7 +75,7 @@ def test_every_group_whose_jobs_are_changed_has_its_rule() -> None:
 
 
 def test_the_page_names_every_write() -> None:
-    """Each call that is not a read is in docs/rights.md, by the resource's name or what it is called there."""
+    """Each call that is not a read is in docs/reference/rights.md, by the resource's name."""
     page = PAGE.read_text()
     called = {f"{one}jobs": "Kubeflow's jobs" for one in ("tf", "pytorch", "mpi", "xgboost", "paddle", "jax")}
     parts = (calls.CALLS, calls.LEADING, calls.RESTARTS, calls.ELASTIC, calls.PROVISIONING, calls.REVIEWS)

@@ -139,12 +139,12 @@ def test_kube_schedulers_take_turns_too(name: str) -> None:
 
 
 def test_the_documented_entry_leads_to_the_service(objects: Mapping[tuple[str, str], Object]) -> None:
-    """Address, port and name of docs/operations.md are those of the Service and of the certificates of docs/tls.md."""
-    text = (ROOT / "docs/operations.md").read_text()
+    """Address, port and name of operations.md are those of the Service and of the certificates of tls.md."""
+    text = (ROOT / "docs/how-to/operations.md").read_text()
     [block] = re.findall(r"```yaml\n(urlPrefix: https://.*?)```", text, re.DOTALL)
     entry = yaml.safe_load(block)
     service = objects["Service", "netgang"]["spec"]
     assert entry["urlPrefix"] == f"https://{service['clusterIP']}:{service['ports'][0]['port']}"
     assert entry["enableHTTPS"] is True
     assert set(entry["tlsConfig"]) == {"serverName", "certFile", "keyFile", "caFile"}
-    assert f"DNS:{entry['tlsConfig']['serverName']}" in (ROOT / "docs/tls.md").read_text()
+    assert f"DNS:{entry['tlsConfig']['serverName']}" in (ROOT / "docs/how-to/tls.md").read_text()

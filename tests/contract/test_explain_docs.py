@@ -1,4 +1,4 @@
-"""docs/explain.md: its commands are run as they are printed, and print what it shows."""
+"""docs/how-to/explain.md: its commands are run as they are printed, and print what it shows."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from extender.server import running
 from extender.settings import Settings
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs/explain.md").read_text()
+TEXT = (ROOT / "docs/how-to/explain.md").read_text()
 COMMANDS = [
     line.strip()
     for block in re.findall(r"^ *```sh\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL)

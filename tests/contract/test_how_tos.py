@@ -37,13 +37,14 @@ from tests.newcomer.page import needs_no_cluster
 from tests.newcomer.walk import DOCUMENTS as WALKED
 
 ROOT = Path(__file__).parents[2]
-HOW_TOS = sorted(one for one in (ROOT / "docs/how-to").glob("*.md") if one.name != "README.md")
+_SHORT = ("from-coscheduling", "gates", "maddash", "opensearch", "pytorch-elastic", "tfjob", "which-scheduler")
+HOW_TOS = [ROOT / f"docs/how-to/{name}.md" for name in _SHORT]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-PAGES = [*HOW_TOS, ROOT / "docs/comparison.md", ROOT / "docs/faq.md"]
+PAGES = [*HOW_TOS, ROOT / "docs/explanation/comparison.md", ROOT / "docs/start/faq.md"]
 MADDASH = "https://maddash.example.org/maddash"
 DEMO = ("http://127.0.0.1:8889", "http://127.0.0.1:8888")
 SCHEMA = json.loads(chart_schema.FILE.read_text())
-OWN_TESTS = frozenset({ROOT / "docs/explain.md", *(walk.path for walk in WALKED)})
+OWN_TESTS = frozenset({ROOT / "docs/how-to/explain.md", *(walk.path for walk in WALKED)})
 """Pages whose tests compare what is printed, too: tests/contract/test_explain_docs.py, tests/e2e/test_newcomer.py."""
 
 
@@ -330,7 +331,8 @@ def test_the_switches_for_gates_are_those_of_the_reference() -> None:
     switches = (
         r"--(?:feature-gates=MutatingAdmissionPolicy=true|runtime-config=admissionregistration\.k8s\.io/v1beta1=true)"
     )
-    told = [set(re.findall(switches, (ROOT / path).read_text())) for path in ("docs/queue.md", "docs/how-to/gates.md")]
+    pages = ("docs/explanation/queue.md", "docs/how-to/gates.md")
+    told = [set(re.findall(switches, (ROOT / path).read_text())) for path in pages]
     assert told[0] == told[1]
     assert len(told[0]) == 2
 
@@ -338,17 +340,17 @@ def test_the_switches_for_gates_are_those_of_the_reference() -> None:
 def test_answers_are_short_and_lead_on() -> None:
     """Every question has an answer of at most five lines with a link or a command."""
     asked = re.findall(
-        r"^### ([^\n]+)\n\n(.*?)\n(?:\n|\Z)", (ROOT / "docs/faq.md").read_text(), re.MULTILINE | re.DOTALL
+        r"^### ([^\n]+)\n\n(.*?)\n(?:\n|\Z)", (ROOT / "docs/start/faq.md").read_text(), re.MULTILINE | re.DOTALL
     )
     assert len(asked) >= 30
     assert [question for question, answer in asked if answer.count("\n") >= 5] == []
     assert [question for question, answer in asked if "](" not in answer and "`" not in answer] == []
-    assert (ROOT / "docs/faq.md").read_text().count("\n### ") == len(asked)
+    assert (ROOT / "docs/start/faq.md").read_text().count("\n### ") == len(asked)
 
 
 def test_the_comparison_has_no_figures_of_its_own() -> None:
     """Rates, times and shares stand in results.md, which is made from records; others are linked over https."""
-    text = (ROOT / "docs/comparison.md").read_text()
+    text = (ROOT / "docs/explanation/comparison.md").read_text()
     assert re.findall(r"\b\d[\d.,]* ?(?:pods/s|ms\b|s\b|%|MiB|GiB)", text) == []
     assert "results.md" in text
     assert re.findall(r"\]\(http://", text) == []
@@ -357,7 +359,7 @@ def test_the_comparison_has_no_figures_of_its_own() -> None:
 def test_what_is_said_to_be_seen_can_be_seen(page: Path) -> None:
     """Findings of the doctor, alerts and Events that a page names are ones that exist."""
     text = page.read_text()
-    doctor = (ROOT / "docs/doctor.md").read_text()
+    doctor = (ROOT / "docs/reference/doctor.md").read_text()
     near = [line for line in text.splitlines() if "doctor" in line]
     assert [
         one for line in near for one in re.findall(r"`([a-z]+(?:-[a-z]+)+)`", line) if f"`{one}`" not in doctor

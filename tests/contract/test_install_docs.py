@@ -1,4 +1,4 @@
-"""docs/install.md: the versions it promises are those that are tested; the parts it lists are all there are."""
+"""docs/start/install.md: the versions it promises are those that are tested; the parts it lists are all there are."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from testbed.programs import E2E, KUBERNETES, PROGRAMS, SCHEDULERS
 from tests.contract.chart_schema import document
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs/install.md").read_text()
+TEXT = (ROOT / "docs/start/install.md").read_text()
 
 
 def table(heading: str) -> list[list[str]]:

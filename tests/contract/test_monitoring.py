@@ -83,8 +83,8 @@ def test_alerts_say_what_to_do(alert: str) -> None:
 @pytest.mark.parametrize("alert", ALERTS)
 def test_alerts_lead_to_what_is_to_be_done(alert: str) -> None:
     """The runbook has a part of the alert's name, which begins with its severity, and no part of another name."""
-    assert ALERTS[alert]["annotations"]["runbook"] == f"docs/alerts.md#{alert.lower()}"
-    text = (ROOT / "docs/alerts.md").read_text()
+    assert ALERTS[alert]["annotations"]["runbook"] == f"docs/how-to/alerts.md#{alert.lower()}"
+    text = (ROOT / "docs/how-to/alerts.md").read_text()
     parts = dict(re.findall(r"^## (\w+)\n\n(.+?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
     assert parts.keys() == ALERTS.keys()
     assert parts[alert].lower().startswith(ALERTS[alert]["labels"]["severity"])

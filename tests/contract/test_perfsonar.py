@@ -121,7 +121,7 @@ def test_the_image_is_a_parameter() -> None:
 
 def test_the_label_is_the_one_in_the_documents() -> None:
     """The command that chooses nodes and the command that makes the mesh name the label of the DaemonSet."""
-    for path in (ROOT / "docs/site.md", PERFSONAR / "kustomization.yaml"):
+    for path in (ROOT / "docs/how-to/site.md", PERFSONAR / "kustomization.yaml"):
         text = path.read_text()
         assert f"kubectl label node NODE {LABEL}=true" in text
         assert f"--selector {LABEL}=true" in text

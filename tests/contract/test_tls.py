@@ -1,4 +1,4 @@
-"""manifests/components/tls and debug-auth, and the commands of docs/tls.md: they fit each other, settings and rights.
+"""manifests/components/tls and debug-auth, and the commands of docs/how-to/tls.md: they fit each other.
 
 Needs kubectl as test_manifests does, and the openssl command.
 """
@@ -220,18 +220,18 @@ def test_a_viewer_may_read_every_address(second: tuple[Object, ...]) -> None:
     assert "netgang-viewer" not in bound
 
 
-# -- docs/tls.md ------------------------------------------------------------------------------------------------------
+# -- docs/how-to/tls.md -----------------------------------------------------------------------------------------------
 
 
 def _commands(word: str) -> str:
-    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/tls.md").read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/how-to/tls.md").read_text(), re.MULTILINE | re.DOTALL)
     (found,) = [block for block in blocks if word in block]
     return str(found)
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """What the commands of docs/tls.md make."""
+    """What the commands of docs/how-to/tls.md make."""
     openssl("version")  # skips without the command
     done = subprocess.run(["bash", "-e"], input=_commands("openssl req"), cwd=tmp_path, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr

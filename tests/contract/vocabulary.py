@@ -145,7 +145,7 @@ _SITE: Final = (
            "ps-d1.example.org", f"The same for {metric} alone.", "as above")
       for metric in ("loss", "delay", "throughput")),
     Word(_own("testpoint"), _L, "node", Use.SITE, "`true`", '"true"',
-         "By custom: nodes on which the perfSONAR testpoints of the manifests run; used in docs/site.md."),
+         "By custom: nodes on which the perfSONAR testpoints of the manifests run; used in docs/how-to/site.md."),
 )  # fmt: skip
 
 _OPERATOR: Final = (

@@ -249,7 +249,7 @@ def suspends(*inside: str, suspend: bool) -> Object:
 
 
 def written(ground: Ground) -> Mapping[str, Ask]:
-    """Every write of docs/rights.md on what exists already, and each kind of creation."""
+    """Every write of docs/reference/rights.md on what exists already, and each kind of creation."""
     stored, namespace = ground.stored, ground.namespace
     core, home = f"/api/v1/namespaces/{namespace}", f"/apis/coordination.k8s.io/v1/namespaces/{INSTALLED_IN}/leases"
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "netgang-leader"}}

@@ -25,7 +25,8 @@ from testbed.operator import CRDS
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "examples/kinds").glob("*.yaml")])
-PAGES = sorted((ROOT / "docs/how-to").glob("*.md"))
+_PAGES = ("from-coscheduling", "gates", "maddash", "opensearch", "pytorch-elastic", "tfjob", "which-scheduler")
+PAGES = [ROOT / f"docs/how-to/{name}.md" for name in _PAGES]
 PLAIN = frozenset({"v1", "batch/v1", "apps/v1", "scheduling.k8s.io/v1", "scheduling.x-k8s.io/v1alpha1"})
 FRAMEWORKS = frozenset(
     {

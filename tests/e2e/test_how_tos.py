@@ -41,7 +41,7 @@ from tests.newcomer.site_pages import GANG_JOB, MADDASH, PAGES
 UNINSTALL = "netgang-uninstall"
 CLONED = ("charts", "examples", "manifests", "scheduler-config")
 MORE_SETTINGS = {"elastic": {"enabled": True}, "record": {"enabled": True}}
-"""What docs/elastic.md and docs/replay.md tell their readers to switch on."""
+"""What docs/explanation/elastic.md and docs/how-to/replay.md tell their readers to switch on."""
 _BESIDE_LIMIT_S = 60.0
 
 
@@ -159,7 +159,7 @@ async def test_the_pages_do_what_they_say(site: Site, programs: dict[str, Path],
 
 
 def _kubeconfig(cluster: Cluster, directory: Path) -> Path:
-    """The administrator's, whose context has the name that docs/cli.md gives it."""
+    """The administrator's, whose context has the name that docs/how-to/cli.md gives it."""
     document = yaml.safe_load(cluster.kubeconfig().read_text())
     document["contexts"][0]["name"] = document["current-context"] = "site"
     file = directory / "kubeconfig"

@@ -148,7 +148,7 @@ async def test_a_native_gang_starts_in_one_zone(native_cluster: Cluster, native_
 
 @pytest.mark.timeout(240)
 async def test_a_topology_constraint_keeps_a_native_gang_in_one_zone(native_cluster: Cluster, native_api: Api) -> None:
-    """What docs/native.md recommends: kube-scheduler itself tries zone by zone, with our filter and scores."""
+    """What docs/how-to/native.md recommends: kube-scheduler itself tries zone by zone, with our filter and scores."""
     where = await own_namespace(native_api)
     await native_cluster.add_nodes(zone_nodes({"a": 2, "b": 3}, cpu="1500m"))
     await both(native_cluster)

@@ -1,4 +1,4 @@
-"""Somebody who knows only README and docs/tutorial.md types all of both, and gets what they show."""
+"""Somebody who knows only README and docs/start/tutorial.md types all of both, and gets what they show."""
 
 from __future__ import annotations
 

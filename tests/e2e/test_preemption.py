@@ -1,4 +1,4 @@
-"""Gangs of lower priority that leave, whole, for a waiting one (docs/preemption.md).
+"""Gangs of lower priority that leave, whole, for a waiting one (docs/explanation/preemption.md).
 
 The schedulers, kube-controller-manager (Jobs, disruption budgets) and the training operator are real; kwok plays the
 kubelets, and pods take a second to end. Nothing is removed in the first half minute of a process.

@@ -78,7 +78,7 @@ async def _start(stage: Stage, directory: Path, **more: Any) -> Guarded:
 
 
 def _server(authority: Authority, *, file: str | None = None) -> Pair:
-    """As docs/tls.md makes it, and for the loopback."""
+    """As docs/how-to/tls.md makes it, and for the loopback."""
     return authority.issue("netgang", san=f"DNS:{SERVICE},IP:{LOOPBACK}", usage="serverAuth", file=file)
 
 

@@ -39,12 +39,12 @@ COMMANDS = dict(_commands(get_command(app)))
 
 
 def test_the_commands_are_those_that_are_promised() -> None:
-    """A new one is entered here and in docs/cli.md."""
+    """A new one is entered here and in docs/how-to/cli.md."""
     assert set(COMMANDS) == {
         *("serve", "demo", "explain", "what-if", "plan", "queue", "jobs", "scores", "network show", "mesh psconfig"),
         *("mesh maddash", "replay", "record", "simulate", "check-config", "doctor", "uninstall"),
     }
-    text = (Path(__file__).parents[2] / "docs/cli.md").read_text()
+    text = (Path(__file__).parents[2] / "docs/how-to/cli.md").read_text()
     assert [name for name in COMMANDS if f"netgang {name}" not in text] == []
 
 

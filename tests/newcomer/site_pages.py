@@ -24,7 +24,7 @@ _DOCKER = {
 _MACHINE = "is for a control-plane machine with kubeadm: tests/contract/test_control_plane.py checks the files"
 _NO_GANG = "kubectl delete job resnet --ignore-not-found"
 _NO_TESTPOINTS = "kubectl delete --ignore-not-found -k manifests/perfsonar"
-"""No controller makes the pods of docs/site.md's DaemonSet here, and netgang keeps their room free for two minutes."""
+"""No controller makes the pods of site.md's DaemonSet here, and netgang keeps their room free for two minutes."""
 _TEAM = "kubectl create namespace team --dry-run=client -o yaml | kubectl apply -f -"
 _RESNET = "kubectl get pods -l pod-group.scheduling.sigs.k8s.io/name=resnet"
 _STARTED = Effect("Running Running Running Running", f"{_RESNET} -o jsonpath='{{.items[*].status.phase}}'")
@@ -85,7 +85,7 @@ def _walk(
 
 
 INSTALLING = _walk(
-    "docs/install.md",
+    "docs/start/install.md",
     "Five lines",
     effects={
         "helm install netgang …": Effect(
@@ -163,20 +163,20 @@ HOW_TOS = (
 )
 
 PAGES_OF_USE = (
-    _walk("docs/elastic.md"),
-    _walk("docs/elastic-jobs.md", effects={"kubectl apply -f …": _role("netgang-elastic")}),
-    _walk("docs/explain.md", effects={"kubectl apply -f …": _role("netgang-explain")}),
+    _walk("docs/explanation/elastic.md"),
+    _walk("docs/reference/elastic-jobs.md", effects={"kubectl apply -f …": _role("netgang-elastic")}),
+    _walk("docs/how-to/explain.md", effects={"kubectl apply -f …": _role("netgang-explain")}),
     _walk(
-        "docs/extender.md",
+        "docs/reference/extender.md",
         before={"kubectl get pod worker-0 …": "kubectl run worker-0 --image=busybox:1.36"},
         effects={
             "curl -s localhost:8889/v1/plan": Effect('{"version":…"waiting":…'),
             "kubectl get pod worker-0 …": Effect('{…"NodeNames"…'),
         },
     ),
-    _walk("docs/preemption.md", effects={"kubectl apply -k …": _role("netgang-restart")}),
+    _walk("docs/explanation/preemption.md", effects={"kubectl apply -k …": _role("netgang-restart")}),
     _walk(
-        "docs/provisioning.md",
+        "docs/how-to/provisioning.md",
         before={"kubectl delete provisioningrequests,podtemplates …": _ASKED_FOR},
         effects={
             "helm upgrade …": _role("netgang-provisioning"),
@@ -185,9 +185,9 @@ PAGES_OF_USE = (
             ),
         },
     ),
-    _walk("docs/repair.md", effects={"kubectl apply -f …": _role("netgang-restart")}),
+    _walk("docs/explanation/repair.md", effects={"kubectl apply -f …": _role("netgang-restart")}),
     _walk(
-        "docs/site.md",
+        "docs/how-to/site.md",
         words={"node NODE": "node node1 node2 node3 node4"},
         effects={
             "kubectl label node NODE …": Effect(
@@ -201,7 +201,7 @@ PAGES_OF_USE = (
         },
     ),
     _walk(
-        "docs/tls.md",
+        "docs/how-to/tls.md",
         before={"kubectl create clusterrolebinding …": "kubectl apply -f manifests/components/debug-auth/rbac.yaml"},
         effects={
             "kubectl -n netgang-system create secret generic netgang-tls …": Effect(
@@ -213,7 +213,7 @@ PAGES_OF_USE = (
         },
     ),
     _walk(
-        "docs/cli.md",
+        "docs/how-to/cli.md",
         before={
             "netgang queue": f"{FORWARDED}\nexport NETGANG_URL=http://127.0.0.1:8889",
             "NETGANG_TOKEN=$(kubectl create token reader) …": "unset NETGANG_URL",
@@ -230,14 +230,14 @@ PAGES_OF_USE = (
         },
     ),
     _walk(
-        "docs/alerts.md",
+        "docs/how-to/alerts.md",
         effects={
             "kubectl -n netgang-system get pods …": Effect("NAME …\nnetgang-0 … Running … leader"),
             "kubectl -n netgang-system get lease …": Effect("…\n holderIdentity: …\n…"),
         },
     ),
     _walk(
-        "docs/replay.md",
+        "docs/how-to/replay.md",
         before={
             "netgang record …": FORWARDED,
             "netgang replay decisions.log.gz --with …": "echo 'zone_policy: preferred' > other-settings.yaml",
@@ -246,7 +246,7 @@ PAGES_OF_USE = (
 )
 
 TAKING_AWAY = _walk(
-    "docs/install.md",
+    "docs/start/install.md",
     "Taking it away",
     before={"netgang uninstall": _OVERLAY, "kubectl apply -k manifests/uninstall": _OVERLAY},
     effects={
@@ -259,7 +259,7 @@ TAKING_AWAY = _walk(
 
 WITHOUT_IT = (
     _walk(
-        "docs/operations.md",
+        "docs/how-to/operations.md",
         before={"kubectl get pods -A -o json | jq …": _STRANDED},
         effects={
             "kubectl get pods -A -o json | jq …": Effect(

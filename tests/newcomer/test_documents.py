@@ -126,4 +126,4 @@ def test_the_walks_are_of_documents_that_exist() -> None:
     """README first, then the tutorial it leads to."""
     assert [walk.path.is_file() for walk in DOCUMENTS] == [True, True]
     assert NAMES == ["README.md", "tutorial.md"]
-    assert Path(DOCUMENTS[0].path.parent / "docs" / "tutorial.md") == DOCUMENTS[1].path
+    assert Path(DOCUMENTS[0].path.parent / "docs/start/tutorial.md") == DOCUMENTS[1].path

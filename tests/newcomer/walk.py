@@ -37,7 +37,7 @@ DOCUMENTS = (
             " which needs a container engine: tests/e2e/test_image.py runs the Dockerfile's steps"
         },
     ),
-    Walk(ROOT / "docs" / "tutorial.md"),
+    Walk(ROOT / "docs/start/tutorial.md"),
 )
 """What is walked through, in this order."""
 

@@ -1,4 +1,4 @@
-"""Who leaves for whom: the smallest sufficient set of whole gangs of lower priority, or nobody (docs/preemption.md)."""
+"""The smallest sufficient set of whole gangs of lower priority leaves (docs/explanation/preemption.md)."""
 
 from collections.abc import Iterable
 from dataclasses import replace

@@ -86,7 +86,7 @@ def able(state: Snapshot, waits: Gang) -> list[Gang]:
 
 
 def key_of(gangs: tuple[Gang, ...]) -> tuple[object, ...]:
-    """Which set one would rather see go, as docs/preemption.md says it."""
+    """Which set one would rather see go, as docs/explanation/preemption.md says it."""
     return (
         len(gangs),
         sorted((one.priority for one in gangs), reverse=True),

@@ -1,4 +1,4 @@
-"""`condition: any`: every gang that waits may have workers that a job can do without (docs/elastic.md)."""
+"""`condition: any`: every gang that waits may have workers that a job can do without (docs/explanation/elastic.md)."""
 
 from dataclasses import replace
 from functools import partial

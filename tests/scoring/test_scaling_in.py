@@ -1,4 +1,4 @@
-"""Scale-in: who gives up workers for the first gang that waits, worked examples and refusals (docs/elastic.md)."""
+"""Scale-in: workers freed for the first gang that waits: examples and refusals (docs/explanation/elastic.md)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

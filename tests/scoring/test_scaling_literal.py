@@ -37,7 +37,7 @@ def test_one_node_must_hold_the_whole_minimum() -> None:
     ids=["one node is enough", "over two nodes"],
 )
 def test_the_example_of_the_page(places: list[str], cpu: dict[str, str], as_published: bool) -> None:
-    """docs/elastic.md: 1 ps + 6 workers, a heavier gang of three, three may go: ours starts it in both cases."""
+    """docs/explanation/elastic.md: 1 ps + 6 workers, a heavier gang of three: ours starts it in both cases."""
     job, gang = workers("l", ["n1", "n1", "n1", *places], ps="n1"), waiting("h", 3, weight=9, created_s=5.0)
     jobs = [elastic(job, least=2)]
     full = snapshot([node(name, cpu=amount) for name, amount in cpu.items()], [job, gang])

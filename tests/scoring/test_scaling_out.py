@@ -1,4 +1,4 @@
-"""Scale-out, wishes and one whole pass: who grows where, and for whom room is kept (docs/elastic.md)."""
+"""Scale-out, wishes and one whole pass: who grows where, and for whom room is kept (docs/explanation/elastic.md)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The figures of docs/simulator.md and docs/simulator-kod2.md are those of the committed records.
+"""The figures of docs/research/simulator.md and docs/research/simulator-kod2.md are those of the committed records.
 
 `python -m tests.simulator.test_records` prints the tables as they must stand there.
 """
@@ -79,7 +79,7 @@ TABLES = {"kod2": kod2, "kod2-sweep": swept, "elastic": elastic, "pollux": trace
 @pytest.mark.parametrize("name", TABLES)
 def test_the_tables_are_those_of_the_records(name: str) -> None:
     """Every line of a record's table stands in the document."""
-    text = "".join((ROOT / "docs" / page).read_text() for page in ("simulator.md", "simulator-kod2.md"))
+    text = "".join((ROOT / "docs/research" / page).read_text() for page in ("simulator.md", "simulator-kod2.md"))
     assert [line for line in TABLES[name]() if line not in text] == []
 
 
@@ -91,11 +91,11 @@ def test_the_trace_is_what_its_record_says(policy: str) -> None:
 
 
 def test_nine_jobs_need_most_of_the_trace() -> None:
-    """What docs/simulator.md explains the means by: 1,214 of 1,342 GPU hours, each job alone with what it asks for."""
+    """What docs/research/simulator.md explains the means by: 1,214 of 1,342 GPU hours, each job alone."""
     [(_, _, made)] = scenarios(load("pollux"))
     hours = {one: one.workers * alone_s(one) / 3600.0 for one in made.jobs}
     long = [hours[one] for one in made.jobs if one.work.model in ("yolov3", "resnet50-imagenet")]
-    text = (ROOT / "docs" / "simulator.md").read_text()
+    text = (ROOT / "docs/research/simulator.md").read_text()
     assert len(long) == 9
     assert f"nine jobs\nneed {sum(long):,.0f} of the {sum(hours.values()):,.0f} GPU hours" in text
 

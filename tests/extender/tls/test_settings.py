@@ -54,7 +54,7 @@ GOOD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("given", GOOD.values(), ids=GOOD)
 def test_a_closed_door_is_accepted(given: dict[str, Any]) -> None:
-    """Each form that docs/tls.md names."""
+    """Each form that docs/how-to/tls.md names."""
     settings = Settings.load(overrides=given)
     assert all(getattr(settings, name) is not None for name in given)
 
