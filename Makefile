@@ -30,11 +30,12 @@ cluster: setup ## start a real control plane with netgang on it (needs Go; first
 fmt: setup ## format the code
 	$(RUN) ruff format . && $(RUN) ruff check --fix .
 
-lint: setup ## lint, types, import contracts
+lint: setup ## lint, types, import contracts, and the site of docs/ in site/
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
 	$(RUN) mypy
 	$(RUN) lint-imports
+	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
 test: setup ## unit, property and in-process tests: 4 min, no Go, no cluster
 	$(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m "not slow" -rs
@@ -75,4 +76,4 @@ testbed: setup
 check: lint test ## what CI runs first
 
 clean: ## remove what the targets made in the tree (not the control plane's cache)
-	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out tests/e2e/artifacts tests/browser/artifacts
+	rm -rf .venv dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out tests/e2e/artifacts tests/browser/artifacts

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from bench.peers.figures import Figures
 from bench.peers.goals import PARTIAL
-from bench.peers.tables import HEADS, cells, goal_cells, processes
+from bench.peers.tables import HEADS, NOTHING, cells, goal_cells
 from bench.peers.workloads import WORKLOADS
 from bench.programs import BENCHES
 from bench.record import ROOT, Record, Section, read
@@ -31,7 +31,6 @@ WORDS = Path(__file__).with_name("results_words")
 """The pages' words: each file here becomes the page of the same name in docs/research/."""
 _PLACE = re.compile(r"^\[\[(\w+)\]\]$", re.MULTILINE)
 _WIDTH = 120
-_PEERS_HEAD = ("way", *HEADS, "CPU and MiB of each process")
 _GOALS_HEAD = ("load", "way", "figure", "goal", "measured", "")
 
 
@@ -143,7 +142,7 @@ def _peers(records: Sequence[Record]) -> str:
         parts.append(f"### {name}: {rows_of(sources[0].section, name)[0]['load']}")
         for source in sources:
             rows = rows_of(source.section, name)
-            parts.append(markdown(_PEERS_HEAD, [[str(row["way"]), *cells(row), processes(row) or "–"] for row in rows]))
+            parts.append(_ways(rows))
             pairs = sorted({int(row["pairs"]) for row in rows})
             parts.append(source.words(f"Measurements of each way: {', '.join(str(one) for one in pairs)}. "))
     missing = [name for name in WORKLOADS if name not in by_load(records)]
@@ -151,6 +150,14 @@ def _peers(records: Sequence[Record]) -> str:
         names = " ".join(f"--workload {name}" for name in missing)
         parts.append(_wrapped(f"No record yet: python -m bench peers {names}"))
     return "\n\n".join(parts)
+
+
+def _ways(rows: Sequence[Figures]) -> str:
+    """A row for each way, without columns in which none has a figure."""
+    shown = [cells(row) for row in rows]
+    kept = [number for number in range(len(HEADS)) if any(line[number] != NOTHING for line in shown)]
+    lines = [[str(row["way"]), *(line[number] for number in kept)] for row, line in zip(rows, shown, strict=True)]
+    return markdown(("way", *(HEADS[number] for number in kept)), lines)
 
 
 def _wrapped(text: str) -> str:

@@ -61,18 +61,6 @@ def cells(row: Figures) -> list[str]:
     ]
 
 
-def processes(row: Figures) -> str:
-    """CPU seconds and MiB of each process, those of the control plane first.
-
-    >>> processes({"processes": {"netgang": {"cpu_s": 1.5, "rss_mib": 90.0}, "etcd": {"cpu_s": 0.2, "rss_mib": 50}}})
-    'etcd 0.2 s 50, netgang 1.5 s 90'
-    """
-    found: Mapping[str, Mapping[str, float]] = row["processes"]
-    known = [name for name in _PROCESSES if name in found]
-    names = [*known, *(name for name in found if name not in known)]
-    return ", ".join(f"{name} {found[name]['cpu_s']:.1f} s {found[name]['rss_mib']:.0f}" for name in names)
-
-
 def goal_table(goals: Sequence[Figures]) -> Table:
     """Every goal that was judged."""
     table = Table(title="goals", title_justify="left")

@@ -180,8 +180,8 @@ def test_overlays_render_with_and_without(overlay: str, tmp_path: Path) -> None:
 
 
 def test_the_line_for_older_clusters_renames_versions_only() -> None:
-    """The sed of docs/explanation/queue.md makes both objects v1beta1 and leaves everything else as it is."""
-    text = (ROOT / "docs/explanation/queue.md").read_text()
+    """The sed of docs/how-to/gates.md makes both objects v1beta1 and leaves everything else as it is."""
+    text = (ROOT / "docs/how-to/gates.md").read_text()
     (script,) = set(
         re.findall(r"^kubectl kustomize manifests/components/gate-policy \| sed '([^']+)'", text, re.MULTILINE)
     )

@@ -247,7 +247,7 @@ PAGES_OF_USE = (
 
 TAKING_AWAY = _walk(
     "docs/start/install.md",
-    "Taking it away",
+    "Uninstall",
     before={"netgang uninstall": _OVERLAY, "kubectl apply -k manifests/uninstall": _OVERLAY},
     effects={
         "helm uninstall …": Effect(
