@@ -11,9 +11,9 @@ COPY README.md LICENSE ./
 COPY netgang netgang
 COPY scoring scoring
 COPY extender extender
+COPY client client
+COPY cli cli
 COPY simulator simulator
-COPY testbed testbed
-COPY bench bench
 RUN uv sync --frozen --no-dev --no-editable
 
 FROM python:3.11-slim

@@ -2,4 +2,4 @@
 
 import os
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the service has it, see extender.cli
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the service has it, see cli.main

@@ -9,9 +9,9 @@ import numpy as np
 
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, ZoneName, gang_key
 from scoring.model import Constraints, Gang, GangSource, GroupRef, MemberClass, Node, Phase, Pod, Role
-from scoring.network import METRICS, Measurement, Metric, NetworkMatrix
-from scoring.resources import Resources
-from scoring.snapshot import NodeTable, Snapshot
+from scoring.model.resources import Resources
+from scoring.model.snapshot import NodeTable, Snapshot
+from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
 
 GOOD = {Metric.LOSS: 0.0, Metric.DELAY: 0.3, Metric.THROUGHPUT: 10e9}
 

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import uvicorn
 from starlette.types import ASGIApp
 
-from extender.verb_protocol import VerbProtocol
+from extender.server.verb_protocol import VerbProtocol
 
 ECHO_FACTORY = "tests.fakes.verbs:create_echo_app"
 VERBS = ("filter", "prioritize")

@@ -26,11 +26,11 @@ import uvicorn
 import uvloop
 
 from bench.http import Connection, Server, request, running
-from extender.app import create_app
-from extender.telemetry import Telemetry
-from extender.verb_protocol import VerbProtocol
-from extender.wire import BindArgs
-from scoring.reasons import Reason
+from extender.convert.wire import BindArgs
+from extender.runtime.telemetry import Telemetry
+from extender.server.app import create_app
+from extender.server.verb_protocol import VerbProtocol
+from scoring.model.reasons import Reason
 from tests.fakes.verbs import EchoVerbs, FakeViews
 
 QUORUM = 10

@@ -25,13 +25,13 @@ from typing import Any
 
 import msgspec
 
-from extender.clock import SystemClock
 from extender.kube.calls import PODS
 from extender.kube.client import ClientLimits, KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
-from extender.kube.reflector import Reflector
-from extender.kube.transport import TransportLimits
+from extender.kube.http.transport import TransportLimits
+from extender.kube.watch.reflector import Reflector
 from extender.ports import Binding
+from extender.runtime.clock import SystemClock
 from scoring.ids import NodeName, PodUid
 
 _BURST = 64  # members of a gang that start together

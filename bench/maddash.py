@@ -23,13 +23,13 @@ from time import perf_counter
 import httpx
 
 from bench import bed
-from extender.network.maddash import MaddashSource
-from extender.network.maddash_client import MaddashServer
+from extender.network.maddash.client import MaddashServer
+from extender.network.maddash.source import MaddashSource
 from scoring.ids import EndpointId, NodeName
 from scoring.model import Node
-from scoring.network import METRICS, Block, Measurement, MeasurementTable, NetworkMatrix
+from scoring.model.policy import Policy
+from scoring.network.matrix import METRICS, Block, Measurement, MeasurementTable, NetworkMatrix
 from scoring.plan import Memo, plan
-from scoring.policy import Policy
 
 _NOW_S = 1_800_000_000.0
 _TEXTS = {  # grid → check, message

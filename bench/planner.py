@@ -16,10 +16,10 @@ from dataclasses import replace
 from time import perf_counter
 
 from bench.bed import gang, mesh, nodes, snapshot
+from scoring.model.policy import Policy
+from scoring.model.resources import CPU
+from scoring.model.snapshot import Snapshot
 from scoring.plan import Memo, Plan, plan
-from scoring.policy import Policy
-from scoring.resources import CPU
-from scoring.snapshot import Snapshot
 
 POLICY = Policy()
 

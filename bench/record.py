@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from extender.clock import SystemClock
+from extender.runtime.clock import SystemClock
 from testbed.programs import PROGRAMS
 
 FORMAT = 1

@@ -30,11 +30,11 @@ import uvicorn
 import uvloop
 
 from extender import bootstrap
-from extender.clock import SystemClock
-from extender.log_lines import LogFormat, configure_logging
-from extender.server import configs, favour_the_loop, running
-from extender.service import planning
-from extender.settings import Settings
+from extender.bootstrap.serve import configs, favour_the_loop, running
+from extender.runtime.clock import SystemClock
+from extender.runtime.log_lines import LogFormat, configure_logging
+from extender.scheduling.planning import loop as planning
+from extender.settings.settings import Settings
 from scoring.plan import Memo, Plan, plan_in_steps
 from scoring.plan.steps import Steps, finish
 

@@ -12,9 +12,9 @@ from starlette.types import ASGIApp
 from bench import bed
 from bench.http import pod_json
 from extender import bootstrap
-from extender.clusterfile import ClusterFile
 from extender.convert import pod_from_json
-from extender.settings import Settings
+from extender.convert.clusterfile import ClusterFile
+from extender.settings.settings import Settings
 from scoring.ids import gang_key
 from scoring.model import GangSource, GroupRef, Node, Pod
 

@@ -31,7 +31,7 @@ def main() -> int:
 
 def measure(scenario: str, policy: str) -> dict[str, Any]:
     """One run of the command under one policy. RuntimeError if it fails."""
-    command = [sys.executable, "-m", "extender.cli", "simulate", scenario, "--policy", policy, "--json"]
+    command = [sys.executable, "-m", "cli.main", "simulate", scenario, "--policy", policy, "--json"]
     begin_s = perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None

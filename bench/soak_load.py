@@ -19,8 +19,8 @@ from typing import Any
 from bench import scale_objects as objects
 from bench.apistore import ApiStore
 from bench.soak_jobs import SIZE, STARVE_LIMIT_S, Job, overtaken
-from extender.clock import SystemClock
 from extender.kube.calls import NODES, POD_GROUPS, PODS
+from extender.runtime.clock import SystemClock
 
 _TICK_S = 0.02
 _SAY_S = 5.0

@@ -39,8 +39,8 @@ import uvicorn
 
 from bench import bed
 from bench.http import request
+from scoring.model.policy import Policy
 from scoring.plan import plan
-from scoring.policy import Policy
 
 PACKAGES = ("scoring", "extender", "cli", "client", "simulator", "bench", "testbed", "netgang", "tests")
 WORLDS = ("tests.extender.service.world", "tests.extender.scheduling.world", "tests.world")

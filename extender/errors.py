@@ -1,4 +1,4 @@
-"""What the outside world can do to us. An expected "no" is a value (`scoring.reasons`), never an exception.
+"""What the outside world can do to us. An expected "no" is a value (`scoring.model.reasons`), never an exception.
 
 NetgangError
 ├── ConfigError             refuse to start; names the field and the accepted values

@@ -12,7 +12,10 @@ from typing import Any, Protocol
 import msgspec
 
 from scoring.ids import EndpointId, NodeName, PodUid
-from scoring.network import Measurement, MeasurementTable
+from scoring.model.policy import Policy
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Measurement, MeasurementTable
+from scoring.plan import Memo, Plan
 
 
 class Clock(Protocol):
@@ -188,6 +191,26 @@ class Batch:
     problems: tuple[str, ...] = ()
     rejected: Mapping[str, int] = field(default_factory=dict)
     """short constant reason → number of values not used"""
+
+
+class CurrentPlan(Protocol):
+    """The plan that is in force, for controllers that act on it; the planning loop keeps it."""
+
+    @property
+    def current(self) -> Plan:
+        """The last plan."""
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """What it was made from; `None`: there was no run yet."""
+
+    @property
+    def policy(self) -> Policy:
+        """By which settings."""
+
+    @property
+    def memo(self) -> Memo:
+        """What runs may reuse of earlier ones."""
 
 
 class NetworkSource(Protocol):

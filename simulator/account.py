@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scoring.network import Floats, Ints
-from scoring.resources import CPU, PODS
-from scoring.snapshot import NodeTable
+from scoring.model.resources import CPU, PODS
+from scoring.model.snapshot import NodeTable
+from scoring.network.matrix import Floats, Ints
 from simulator.model import JobOutcome, RunResult, Scenario
 
 

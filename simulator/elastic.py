@@ -9,8 +9,8 @@ The guards against too frequent changes (least interval, cool-down, budget an ho
 
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Node
-from scoring.network import NetworkMatrix
-from scoring.resources import Resources
+from scoring.model.resources import Resources
+from scoring.network.matrix import NetworkMatrix
 from scoring.scaling.job import Wants
 from scoring.scaling.options import MetricOptions, Options
 from simulator.actions import Advice

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from extender.settings import Settings
-from scoring.policy import Order
+from extender.settings.settings import Settings
+from scoring.model.policy import Order
 from scoring.scaling.options import Condition
 from simulator.compare import Ended, Engine
 from simulator.model import RunResult, Scenario

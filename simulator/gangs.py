@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from scoring.ids import GangKey, Namespace, PodName, PodUid
 from scoring.model import Constraints, Gang, GangSource, MemberClass, Phase, Pod, Role
-from scoring.resources import PODS, Resources
+from scoring.model.resources import PODS, Resources
+from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.scaling.job import ElasticJob, JobKey, Wants
-from scoring.snapshot import NodeTable, Snapshot
 from simulator.state import JobState, Slot, State
 
 _ONE_POD = Resources.of({PODS: 1})

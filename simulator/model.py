@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from scoring.model import Node
-from scoring.network import NetworkMatrix
-from scoring.resources import NO_RESOURCES, Resources
+from scoring.model.resources import NO_RESOURCES, Resources
+from scoring.network.matrix import NetworkMatrix
 
 
 class Sync(StrEnum):
@@ -40,7 +40,7 @@ class Work:
 class SimJob:
     """A distributed training job: parameter servers (none: all-reduce) and workers between a minimum and a maximum.
 
-    >>> from scoring.resources import Resources
+    >>> from scoring.model.resources import Resources
     >>> one = SimJob("a", 0.0, Work("cnn", 8, 1e4), worker=Resources.parse({"cpu": "1"}), workers=4, min_workers=2)
     >>> one.pods, one.min_pods
     (4, 2)

@@ -6,7 +6,7 @@ are looked at again; whoever's speed changes is settled first, so that nothing i
 
 from collections.abc import Callable, Iterable
 
-from scoring.resources import CPU
+from scoring.model.resources import CPU
 from simulator.speed import Crowd, Wires, speed_of
 from simulator.speed.rate import talks
 from simulator.state import JobState, State

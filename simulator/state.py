@@ -10,8 +10,8 @@ import numpy as np
 
 from scoring.ids import GangKey, gang_key
 from scoring.model import Role
-from scoring.network import Ints, NetworkMatrix
-from scoring.snapshot import NodeTable
+from scoring.model.snapshot import NodeTable
+from scoring.network.matrix import Ints, NetworkMatrix
 from simulator.model import Fate, JobOutcome, SimJob
 from simulator.speed import Placement
 

@@ -10,7 +10,7 @@ everywhere.
 from collections.abc import Sequence
 from math import ceil
 
-from scoring.network import NetworkMatrix
+from scoring.network.matrix import NetworkMatrix
 from simulator.model import Fate, RunResult, SimJob
 from simulator.speed import Crowd, Placement, Wires, speed_of
 from simulator.speed.stall import START_S

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from scoring.model import Role
-from scoring.snapshot import NodeTable
+from scoring.model.snapshot import NodeTable
 from simulator.account import Account
 from simulator.actions import Action, Advice, Deciding, GiveUp, Place, Remove
 from simulator.model import Fate, JobOutcome, RunResult, Scenario

@@ -57,7 +57,7 @@ async def _run(cluster: Cluster, api: Api, job: Object, ran: Ran) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "extender.cli",
+        "cli.main",
         *container["args"],
         f"--kubeconfig={cluster.kubeconfig(pod['serviceAccountName'])}",
         stdout=asyncio.subprocess.PIPE,

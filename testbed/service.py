@@ -69,7 +69,7 @@ async def start_netgang(
     argv: list[str | Path] = [
         sys.executable,
         "-m",
-        "extender.cli",
+        "cli.main",
         "serve",
         f"--kubeconfig={kubeconfig or cluster.kubeconfig(account)}",
         f"--host={LOOPBACK}",

@@ -23,9 +23,9 @@ from scoring.model import (
     Taint,
     Toleration,
 )
-from scoring.network import METRICS, Measurement, Metric, NetworkMatrix
-from scoring.resources import Resources
-from scoring.snapshot import Commitment, NodeTable, Snapshot
+from scoring.model.resources import Resources
+from scoring.model.snapshot import Commitment, NodeTable, Snapshot
+from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
 
 
 def node(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from extender.log_lines import HumanFormatter, JsonFormatter
+from extender.runtime.log_lines import HumanFormatter, JsonFormatter
 
 _SLOW_IS_NO_FAULT = (HealthCheck.too_slow,)
 settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=_SLOW_IS_NO_FAULT)

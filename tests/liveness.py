@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from extender.slices import SLICE_S
+from extender.runtime.slices import SLICE_S
 
 LIVENESS_S: Final = 60.0
 """Far above what a machine ten times slower takes; below the time limit of a test (pyproject.toml)."""
@@ -22,8 +22,8 @@ LIVENESS_S: Final = 60.0
 def every_pause_is_taken() -> Iterator[None]:
     """During the block each look at the running loop's clock finds it a slice later: every slice of work is full.
 
-    Work in slices (`extender.slices`) gives the loop back at the first pause after some milliseconds, so how often it
-    does depends on the machine. Here it does at every pause that it has.
+    Work in slices (`extender.runtime.slices`) gives the loop back at the first pause after some milliseconds, so how
+    often it does depends on the machine. Here it does at every pause that it has.
     """
     loop = asyncio.get_running_loop()
     true_time, looks = loop.time, 0

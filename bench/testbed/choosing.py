@@ -16,9 +16,9 @@ from bench.testbed.maddash_view import served
 from bench.testbed.nodes import NODES, address
 from bench.testbed.probes import Measured
 from extender import bootstrap
-from extender.clock import SystemClock
-from extender.server import running
-from extender.settings import Settings
+from extender.bootstrap.serve import running
+from extender.runtime.clock import SystemClock
+from extender.settings.settings import Settings
 from scoring.ids import gang_key
 from testbed.objects import gang_pods
 

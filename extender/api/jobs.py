@@ -12,9 +12,9 @@ import msgspec
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
+from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS
 from extender.api.problems import PROBLEM_TYPE, Problem, problem_response
-from extender.elastic.jobs_view import MOST_JOBS, USUAL_JOBS
-from extender.slices import in_slices
+from extender.runtime.slices import in_slices
 from scoring.plan.steps import Steps
 
 _PATTERN = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"

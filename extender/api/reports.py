@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from extender.api.auth import AuthLimits, TokenAuth
 from extender.api.problems import PROBLEM_TYPE, Problem, answer_with_problems, problem_response
-from extender.elastic.reports import Outcome, Reports
+from extender.controllers.elastic.reports.reports import Outcome, Reports
 from extender.ports import Clock, Identity, Reviews
 
 SHORTEST_SECRET: Final = 16

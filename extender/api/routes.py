@@ -16,10 +16,10 @@ from pydantic import BaseModel
 from starlette.responses import Response
 from starlette.types import StatelessLifespan
 
+from extender.api.documents.pairs import MOST_NODES, USUAL_NODES
 from extender.api.explain_models import Explained
 from extender.api.problems import PROBLEM_TYPE, Problem, answer_with_problems, problem_response
-from extender.service.pairs import MOST_NODES, USUAL_NODES
-from extender.telemetry import METRICS_CONTENT_TYPE, Telemetry
+from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
 
 Document: TypeAlias = Mapping[str, Any]
 """A JSON object in plain values; mappings, frozen dataclasses, enums and tuples inside are fine, NaN becomes null."""

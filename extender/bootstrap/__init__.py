@@ -13,17 +13,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
-from extender.app import Callers
 from extender.bootstrap.assembly import assemble
+from extender.bootstrap.candidacy import Candidacy, candidacy
 from extender.bootstrap.elastic import Follow, feeds_of, named_kinds
 from extender.bootstrap.network import closing, sources_of
 from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
-from extender.candidacy import Candidacy, candidacy
-from extender.clock import SystemClock
-from extender.clusterfile import ClusterFile, read_cluster
 from extender.convert import (
     daemon_set_from_json,
     device_class_from_json,
@@ -31,21 +28,24 @@ from extender.convert import (
     pod_from_json,
     seen_pod_group_from_json,
 )
-from extender.embedded import EmbeddedCluster
+from extender.convert.clusterfile import ClusterFile, read_cluster
 from extender.kube.client import KubeClient
 from extender.kube.comeback import Comeback
 from extender.kube.credentials import load as load_credentials
+from extender.kube.embedded import EmbeddedCluster
 from extender.kube.key_store import KubeKeyStore
-from extender.kube.reflector import Reflector
 from extender.kube.reviews import KubeReviews
+from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import Polled
 from extender.notes import NoteReader, Notes
 from extender.notes.keeper import KeyKeeper
 from extender.notes.keys import RandomBytes
 from extender.ports import Clock, ClusterApi, KeyStore, Reviews
-from extender.settings import Settings
-from extender.settings_leadership import OwnPod, lease_namespace
-from extender.settings_tls import DebugAuth
+from extender.runtime.clock import SystemClock
+from extender.server.app import Callers
+from extender.settings.leadership import OwnPod, lease_namespace
+from extender.settings.settings import Settings
+from extender.settings.tls import DebugAuth
 from scoring.ids import ResourceName
 
 __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live"]

@@ -7,33 +7,33 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
+from extender.api.documents.queue import QueueView
+from extender.api.documents.views import Views
 from extender.api.jobs import jobs_router
 from extender.api.queue import queue_router
-from extender.api.what_if import what_if_router
-from extender.app import Callers, create_app
+from extender.api.record import record_router
+from extender.api.what_if.address import what_if_router
+from extender.api.what_if.other_policy import policy_with
+from extender.api.what_if.runner import WhatIfs
 from extender.bootstrap.caring import Caring
 from extender.bootstrap.common import Common
 from extender.bootstrap.doors import ports_of
+from extender.bootstrap.metrics import Reporting
 from extender.bootstrap.page import page_of
 from extender.bootstrap.recording import recorder_of
 from extender.bootstrap.reporting import reports_port
 from extender.bootstrap.starting import Starting
-from extender.controller.circumstances import Circumstances
+from extender.controllers.owners.obstacles import Circumstances
 from extender.network.refresh import NetworkRefresh, NetworkStatus
 from extender.ports import Reviews
-from extender.record.routes import record_router
-from extender.service.catchup import CatchUp
-from extender.service.guard import StormGuard
-from extender.service.learning import Learning
-from extender.service.other_policy import policy_with
-from extender.service.queue import QueueView
-from extender.service.reporting import Reporting
-from extender.service.verbs import Books, Verbs
-from extender.service.views import Views
-from extender.service.what_ifs import WhatIfs
+from extender.scheduling.node_exclusions import Learning
+from extender.scheduling.storm_guard import StormGuard
+from extender.scheduling.verbs import Books, Verbs
+from extender.scheduling.watch_catchup import CatchUp
+from extender.server.app import Callers, create_app
 from extender.web.feed import Feed
 from extender.web.moment import MOST_JOBS, Watched
-from scoring.reasons import Reason
+from scoring.model.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

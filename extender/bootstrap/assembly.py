@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from extender.app import Callers
 from extender.bootstrap.answering import answering_of
+from extender.bootstrap.candidacy import Candidacy
 from extender.bootstrap.caring import Caring, caring_of
 from extender.bootstrap.common import Common, common_of
 from extender.bootstrap.elastic import Feeds
@@ -22,17 +22,17 @@ from extender.bootstrap.terms import FOLLOW, Terms, tasks_of
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
-from extender.candidacy import Candidacy
-from extender.kube.reflector import Reflector
+from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import NetworkRefresh, Polled
 from extender.notes import Notes
 from extender.notes.keeper import KeyKeeper
 from extender.ports import Clock, ClusterApi, Reviews
-from extender.service.catchup import CatchUp
-from extender.service.degrading import Degrading
-from extender.service.housekeeping import Housekeeping
-from extender.settings import Settings
-from extender.tls.rotation import Rotation
+from extender.scheduling.admission.degraded_nodes import Degrading
+from extender.scheduling.planning.housekeeping import Housekeeping
+from extender.scheduling.watch_catchup import CatchUp
+from extender.server.app import Callers
+from extender.server.tls.rotation import Rotation
+from extender.settings.settings import Settings
 
 
 def assemble(

@@ -8,25 +8,25 @@ from extender.bootstrap.preempting import preemptions_of
 from extender.bootstrap.reporting import Reporting, reporting_of
 from extender.bootstrap.starting import Starting
 from extender.cache.seen_groups import SeenGroups
-from extender.controller.complaints import Complaints
-from extender.controller.finishing import Finishing
-from extender.controller.group_status import GroupStatuses
-from extender.controller.ignored_notes import IgnoredNotes
-from extender.controller.judge import Judge
-from extender.controller.overcommits import Overcommits
-from extender.controller.preemptions import Preemptions
-from extender.controller.provisioning import Decides, Provisioning
-from extender.controller.recreation import Recreation
-from extender.controller.repairs import Repairs
-from extender.controller.restarts import Restarts
-from extender.controller.starts import Starts
-from extender.controller.unreadable import UnreadableWords
-from extender.controller.waits import Waits
-from extender.elastic.controller import Elastic
-from extender.elastic.follow import Limits as ElasticLimits
-from extender.elastic.parts import Parts
-from extender.service.starvation import Starvation
-from extender.settings_provisioning import AutoscalingMode
+from extender.controllers.elastic.controller import Elastic
+from extender.controllers.elastic.follow import Limits as ElasticLimits
+from extender.controllers.elastic.parts import Parts
+from extender.controllers.events.ignored_notes import IgnoredNotes
+from extender.controllers.events.label_problems import Complaints
+from extender.controllers.events.overcommits import Overcommits
+from extender.controllers.events.podgroup_status import GroupStatuses
+from extender.controllers.events.unreadable_objects import UnreadableWords
+from extender.controllers.events.waiting import Waits
+from extender.controllers.owners.finishing import Finishing
+from extender.controllers.preemption.controller import Preemptions
+from extender.controllers.provisioning.controller import Decides, Provisioning
+from extender.controllers.repair.controller import Repairs
+from extender.controllers.repair.started_notes import Starts
+from extender.controllers.restart.controller import Restarts
+from extender.controllers.restart.eligibility import Judge
+from extender.controllers.restart.one_gang import Recreation
+from extender.scheduling.planning.starvation import Starvation
+from extender.settings.provisioning import AutoscalingMode
 from scoring.explain import explain_in_steps
 
 Look = Callable[[], Iterator[None] | None]

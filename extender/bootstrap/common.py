@@ -5,23 +5,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from extender.bootstrap.candidacy import Candidacy
 from extender.bootstrap.elastic import Feeds
 from extender.cache import ClusterCache
 from extender.cache.unreadable import UnreadableObjects
-from extender.candidacy import Candidacy
-from extender.decision_log import Decision, DecisionLog
-from extender.kube.reflector import Reflector
+from extender.kube.watch.reflector import Reflector
+from extender.leadership.elector import Leadership
+from extender.leadership.fencing import FencedApi
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
-from extender.service.fencing import FencedApi
-from extender.service.leadership import Leadership
-from extender.service.past import Past
-from extender.service.planning import Planner
-from extender.settings import Settings
-from extender.telemetry import Telemetry
-from extender.web.recent import Recent
+from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.runtime.gang_history import Past
+from extender.runtime.telemetry import Telemetry
+from extender.scheduling.planning.loop import Planner
+from extender.settings.settings import Settings
+from extender.web.recent_decisions import Recent
+from scoring.model.policy import Policy
 from scoring.plan import Plan
-from scoring.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from starlette.types import ASGIApp
 
 from extender.api.auth import TokenAuth
 from extender.api.doors import PROBES, Only
-from extender.app import App
 from extender.ports import Clock, Reviews
-from extender.settings import Settings
-from extender.settings_tls import DebugAuth
+from extender.server.app import App
+from extender.settings.settings import Settings
+from extender.settings.tls import DebugAuth
 from extender.web.routes import ADDRESSES
 
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extender.cache.unreadable import UnreadableObjects
-from extender.elastic.jobs import Autoscalers, Jobs, reduce_by, target_from_json
-from extender.elastic.kinds import KINDS, TRAIN_JOB, Kind, kinds_with
+from extender.controllers.elastic.jobs.objects import Autoscalers, Jobs, reduce_by, target_from_json
+from extender.controllers.elastic.kinds import KINDS, TRAIN_JOB, Kind, kinds_with
 from extender.kube.calls import AUTOSCALERS, Resource
-from extender.kube.reflector import Reflector
+from extender.kube.watch.reflector import Reflector
 from extender.notes import NoteReader
-from extender.settings import Settings
+from extender.settings.settings import Settings
 
 _SAID_AFTER_S = 20.0
 

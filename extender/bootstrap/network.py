@@ -10,16 +10,16 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol, runtime_checkable
 
 from extender.cache import ClusterCache
-from extender.network.configured import http_source, mapping_config
-from extender.network.file import MeshFileSource
-from extender.network.maddash import MaddashOptions, MaddashSource
-from extender.network.maddash_client import MaddashServer
-from extender.network.maddash_wanted import Wanted
+from extender.network.file.source import MeshFileSource
+from extender.network.maddash.client import MaddashServer
+from extender.network.maddash.source import MaddashOptions, MaddashSource
+from extender.network.maddash.wanted import Wanted
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
+from extender.network.sources.configured import http_source, mapping_config
 from extender.ports import Clock, NetworkSource
-from extender.service.planning import Planner
-from extender.settings import FileSource, Settings
-from extender.settings import MaddashSource as MaddashSettings
+from extender.scheduling.planning.loop import Planner
+from extender.settings.settings import FileSource, Settings
+from extender.settings.settings import MaddashSource as MaddashSettings
 from scoring.plan import Plan
 
 

@@ -11,7 +11,7 @@ from extender.web.feed import Feed
 from extender.web.mesh import mesh_document
 from extender.web.moment import Document, Watched, sections_in_steps
 from extender.web.routes import page_router
-from scoring.network import Metric
+from scoring.network.matrix import Metric
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,21 +2,21 @@
 
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
-from extender.controller.events import TellOf
-from extender.controller.preemption_claims import PreemptionClaims
-from extender.controller.preemption_words import PreemptionWords
-from extender.controller.preemptions import Preemptions
-from extender.controller.quiet import Quiet
-from extender.controller.restarts import Restarts
-from extender.controller.together import Together
-from extender.decision_log import DecisionLog
+from extender.controllers.events.recorder import TellOf
+from extender.controllers.preemption.claims import PreemptionClaims
+from extender.controllers.preemption.controller import Preemptions
+from extender.controllers.preemption.words import PreemptionWords
+from extender.controllers.removal.joint_removal import Together
+from extender.controllers.removal.quiet_period import Quiet
+from extender.controllers.restart.controller import Restarts
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
-from extender.service.planning import Planner
-from extender.service.preempting import Preempting as Deciding
-from extender.settings import Settings
-from extender.telemetry import Telemetry
-from scoring.policy import Preempting
+from extender.runtime.decision_lines import DecisionLog
+from extender.runtime.telemetry import Telemetry
+from extender.scheduling.planning.loop import Planner
+from extender.scheduling.planning.preemption import Preempting as Deciding
+from extender.settings.settings import Settings
+from scoring.model.policy import Preempting
 
 
 def preemptions_of(

@@ -1,15 +1,15 @@
 """Put the decision log together: what tells it, and the address where it is given out."""
 
-from extender.record.recorder import Recorder, Run, Step
-from extender.service.binding import Binds
-from extender.service.planning import Planner
-from extender.settings import Settings
-from extender.telemetry import Telemetry
+from extender.decision_log.recorder import Recorder, Run, Step
+from extender.runtime.telemetry import Telemetry
+from extender.scheduling.bind.held_binds import Binds
+from extender.scheduling.planning.loop import Planner
+from extender.settings.settings import Settings
+from scoring.feasibility.quorum import Quorum
 from scoring.ids import GangKey
+from scoring.model.snapshot import Snapshot
 from scoring.permit import Event, Instruction, PermitState
 from scoring.plan import Plan
-from scoring.quorum import Quorum
-from scoring.snapshot import Snapshot
 
 
 def recorder_of(settings: Settings, planner: Planner, binds: Binds, telemetry: Telemetry) -> Recorder | None:

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp
 
+from extender.api.documents.jobs import JobsView
 from extender.api.reports import Reporters, ReportsDoor, create_reports_app
 from extender.cache import ClusterCache
-from extender.elastic.jobs import Jobs
-from extender.elastic.jobs_view import JobsView
-from extender.elastic.metering import Metering
-from extender.elastic.records import Records
-from extender.elastic.reports import Rates, Reports
-from extender.elastic.series import SeriesBook
-from extender.elastic.statuses import Statuses
-from extender.elastic.wishing import MetricWishes
+from extender.controllers.elastic.jobs.objects import Jobs
+from extender.controllers.elastic.metering import Metering
+from extender.controllers.elastic.records import Records
+from extender.controllers.elastic.reports.reports import Rates, Reports
+from extender.controllers.elastic.reports.series import SeriesBook
+from extender.controllers.elastic.reports.trainer_status import Statuses
+from extender.controllers.elastic.reports.wishes import MetricWishes
 from extender.ports import Clock
 from extender.ports import Reviews as ReviewsPort
-from extender.service.planning import Planner
-from extender.settings import Settings
-from extender.telemetry import Telemetry
+from extender.runtime.telemetry import Telemetry
+from extender.scheduling.planning.loop import Planner
+from extender.settings.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,16 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
+from extender.api.documents.views import Views
 from extender.cache import ClusterCache
-from extender.controller.restarts import Restarts
-from extender.service.admission import Admissions
-from extender.service.binding import Binds
-from extender.service.leadership import Leadership
-from extender.service.planning import Planner
-from extender.service.verbs import Verbs
-from extender.service.views import Views
-from extender.telemetry import Telemetry
-from extender.tls.rotation import Rotation
+from extender.controllers.restart.controller import Restarts
+from extender.leadership.elector import Leadership
+from extender.runtime.telemetry import Telemetry
+from extender.scheduling.admission.gates import Admissions
+from extender.scheduling.bind.held_binds import Binds
+from extender.scheduling.planning.loop import Planner
+from extender.scheduling.verbs import Verbs
+from extender.server.tls.rotation import Rotation
 from extender.web.feed import Feed
 
 

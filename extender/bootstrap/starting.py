@@ -4,21 +4,21 @@ import socket
 from dataclasses import dataclass
 
 from extender.bootstrap.common import Common
-from extender.controller.disruptions import Disruptions
-from extender.controller.events import Events
-from extender.controller.evictions import Evictions
-from extender.controller.quiet import Quiet
-from extender.controller.repins import Repins
-from extender.controller.wakes import Gates, Wakes
-from extender.service.admission import AdmissionLimits, Admissions
-from extender.service.arrivals import Arrivals
-from extender.service.binding import Binds, Effects, Limits
-from extender.service.health import NodeHealth
-from extender.service.lapses import Lapses
-from extender.service.offers import Offers
-from extender.service.parking import Parking
-from extender.service.plain import PlainPods
-from extender.service.stranding import Stranding
+from extender.controllers.events.recorder import Events
+from extender.controllers.gates.repins import Repins
+from extender.controllers.gates.wakes import Gates, Wakes
+from extender.controllers.removal.disruptions import Disruptions
+from extender.controllers.removal.evictions import Evictions
+from extender.controllers.removal.quiet_period import Quiet
+from extender.scheduling.admission.arrivals import Arrivals
+from extender.scheduling.admission.gates import AdmissionLimits, Admissions
+from extender.scheduling.admission.lapses import Lapses
+from extender.scheduling.bind.held_binds import Binds, Effects, Limits
+from extender.scheduling.offers import Offers
+from extender.scheduling.parked_pods import Parking
+from extender.scheduling.plain_pods import PlainPods
+from extender.scheduling.planning.lost_nodes import NodeHealth
+from extender.scheduling.planning.stranded_pods import Stranding
 
 
 @dataclass(frozen=True, slots=True)

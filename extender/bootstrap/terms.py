@@ -9,12 +9,12 @@ from typing import Any
 from extender.bootstrap.caring import Caring
 from extender.bootstrap.common import Common
 from extender.bootstrap.starting import Starting
-from extender.collecting import collect_when_grown
-from extender.controller.owner_ages import OwnerAges
-from extender.heap import give_back_each_minute
+from extender.controllers.owners.ages import OwnerAges
+from extender.leadership.elector import Duties
 from extender.network.refresh import NetworkRefresh
-from extender.service.housekeeping import Housekeeping
-from extender.service.leadership import Duties
+from extender.runtime.garbage_collection import collect_when_grown
+from extender.runtime.heap import give_back_each_minute
+from extender.scheduling.planning.housekeeping import Housekeeping
 
 FOLLOW = "follow "
 """Begins the name of each task that keeps a kind in step."""

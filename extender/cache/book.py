@@ -12,9 +12,9 @@ from extender.cache.gangs import build_gang, continued, minimum_told, renewed
 from extender.cache.minimums import Minimums
 from extender.cache.owners import Owners
 from extender.cache.pods import Pods, same_but_version
+from scoring.feasibility.runs import runs_of
 from scoring.ids import GangKey, ResourceName
 from scoring.model import Gang, GangSource, Pod, PodGroup, counts
-from scoring.runs import runs_of
 
 
 class GangBook:

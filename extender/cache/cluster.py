@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from extender.cache.book import GangBook
-from extender.cache.daemons import Daemons, KeptRoom
+from extender.cache.daemons.room import Daemons, KeptRoom
 from extender.cache.decisions import Decisions
 from extender.cache.nodes import Nodes
 from extender.cache.owners import Owners
@@ -21,8 +21,8 @@ from extender.cache.usage import Usage
 from extender.convert import pinned_node
 from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ResourceName
 from scoring.model import DaemonSet, DeviceClass, Gang, GangSource, MemberClass, Node, Pod, PodGroup
-from scoring.network import NetworkMatrix
-from scoring.snapshot import Claim, Commitment, Snapshot
+from scoring.model.snapshot import Claim, Commitment, Snapshot
+from scoring.network.matrix import NetworkMatrix
 
 _NONE_WANTED: Mapping[str, int] = {}
 

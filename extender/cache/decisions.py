@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
-from scoring.snapshot import Claim, Commitment
+from scoring.model.snapshot import Claim, Commitment
 
 
 @dataclass(frozen=True, slots=True)

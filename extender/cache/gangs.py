@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
+from scoring.feasibility.quorum import quorum_of
+from scoring.feasibility.runs import Runs
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, GroupRef, Pod, PodGroup, Role, counts
-from scoring.quorum import quorum_of
-from scoring.reasons import Reason
-from scoring.runs import Runs
+from scoring.model.reasons import Reason
 
 PodGroups = Mapping[GangSource, Mapping[GangKey, PodGroup]]
 """kind → gang → its PodGroup; POD_GROUP is coscheduling's kind, NATIVE kube-scheduler's own, ANNOTATION Volcano's"""

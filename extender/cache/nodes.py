@@ -14,8 +14,8 @@ import numpy as np
 from extender.cache.usage import Moved
 from scoring.ids import NodeName, ResourceName, ZoneName
 from scoring.model import DeviceClass, Node
-from scoring.network import Ints
-from scoring.snapshot import NodeTable
+from scoring.model.snapshot import NodeTable
+from scoring.network.matrix import Ints
 
 _SETTLED = 8
 _FEW = 64

@@ -12,8 +12,8 @@ import numpy as np
 
 from scoring.ids import NodeName, PodUid, ResourceName
 from scoring.model import HostPort, MemberClass
-from scoring.network import Ints
-from scoring.snapshot import NodeTable
+from scoring.model.snapshot import NodeTable
+from scoring.network.matrix import Ints
 
 _LARGEST = 2**62
 """Requests can add up to more than int64 holds only where somebody wrote nonsense; the node is full either way."""

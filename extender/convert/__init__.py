@@ -4,13 +4,13 @@ Read `pods`, `nodes` and `podgroups` first; `requests`, `constraints`, `groups` 
 functions, ValueError with the field's name for what cannot be read, everything ambiguous settled here.
 """
 
-from extender.convert.admission import admission_patch, narrowed_terms
-from extender.convert.constraints import pinned_node, unmodelled_constraints
 from extender.convert.daemonsets import daemon_set_from_json
 from extender.convert.devices import device_class_from_json
 from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL, node_from_json
+from extender.convert.pod.admission_patch import admission_patch, narrowed_terms
+from extender.convert.pod.constraints import pinned_node, unmodelled_constraints
+from extender.convert.pod.pod import NUDGE_ANNOTATION, pod_from_json
 from extender.convert.podgroups import pod_group_from_json, seen_pod_group_from_json
-from extender.convert.pods import NUDGE_ANNOTATION, pod_from_json
 
 __all__ = [
     "ENDPOINT_ANNOTATIONS",

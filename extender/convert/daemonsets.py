@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from extender.convert.decode import NO_RAW, Json, Metadata, decode, seconds
-from extender.convert.pods import template_class
+from extender.convert.pod.pod import template_class
 from scoring.ids import Namespace
 from scoring.model import DaemonSet, Toleration
 

@@ -13,7 +13,7 @@ from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
 from extender.convert.sharing import shared, shared_tuple
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Node, Taint
-from scoring.resources import Resources
+from scoring.model.resources import Resources
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 ENDPOINT_ANNOTATIONS = "netgang.io/endpoint"

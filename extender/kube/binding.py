@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from extender.call_bound import BINDING_MAX_S
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.kube.backoff import Backoff
 from extender.kube.calls import POD_BIND, POD_GET
-from extender.kube.transport import Transport
+from extender.kube.http.transport import Transport
 from extender.ports import Binding, Clock
+from extender.runtime.backoff import Backoff
+from extender.settings.call_bound import BINDING_MAX_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,9 @@ from extender.kube.calls import (
     resource_of,
 )
 from extender.kube.credentials import ApiServer
-from extender.kube.deep import decoded
-from extender.kube.faults import mapped
-from extender.kube.transport import Transport, TransportLimits
+from extender.kube.http.faults import mapped
+from extender.kube.http.transport import Transport, TransportLimits
+from extender.kube.watch.deep import decoded
 from extender.ports import Binding, Clock, Labelled, Page, WatchEvent
 from scoring.ids import PodUid
 from scoring.model import GATE

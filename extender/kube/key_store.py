@@ -17,8 +17,8 @@ import msgspec
 from extender.errors import ApiUnavailableError, NotFoundError
 from extender.kube.calls import NOTE_KEYS_GET, NOTE_KEYS_UPDATE
 from extender.kube.credentials import ApiServer
-from extender.kube.faults import mapped
-from extender.kube.transport import Transport, TransportLimits
+from extender.kube.http.faults import mapped
+from extender.kube.http.transport import Transport, TransportLimits
 from extender.ports import StoredKeys
 
 NAME: Final = "netgang-notes"

@@ -16,9 +16,9 @@ import msgspec
 from extender.errors import NotFoundError
 from extender.kube.calls import LEASE_CREATE, LEASE_GET, LEASE_UPDATE, LEASES, POD_PATCH, PODS
 from extender.kube.credentials import ApiServer
-from extender.kube.faults import mapped
-from extender.kube.transport import Transport, TransportLimits
-from extender.leading import Lease, LeaseSpec
+from extender.kube.http.faults import mapped
+from extender.kube.http.transport import Transport, TransportLimits
+from extender.leadership import Lease, LeaseSpec
 
 ROLE_LABEL = "netgang.io/role"
 _LIMITS = TransportLimits(concurrency=4)

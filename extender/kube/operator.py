@@ -16,10 +16,10 @@ import msgspec
 
 from extender.errors import ApiUnavailableError, NotFoundError
 from extender.kube.credentials import ApiServer
-from extender.kube.deep import decoded
-from extender.kube.faults import mapped
-from extender.kube.session import Session
-from extender.kube.transport import Transport, TransportLimits
+from extender.kube.http.faults import mapped
+from extender.kube.http.session import Session
+from extender.kube.http.transport import Transport, TransportLimits
+from extender.kube.watch.deep import decoded
 from extender.ports import Clock
 
 Json = dict[str, Any]

@@ -11,8 +11,8 @@ import msgspec
 
 from extender.kube.calls import ACCESS_REVIEW, TOKEN_REVIEW, Call
 from extender.kube.credentials import ApiServer
-from extender.kube.faults import mapped
-from extender.kube.transport import Transport, TransportLimits
+from extender.kube.http.faults import mapped
+from extender.kube.http.transport import Transport, TransportLimits
 from extender.ports import Identity
 
 _TIMEOUT_S: Final = 5.0

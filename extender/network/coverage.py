@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from extender.network.mapping import NodeMapping
 from scoring.model import Node
-from scoring.network import METRICS, Metric, NetworkMatrix
+from scoring.network.matrix import METRICS, Metric, NetworkMatrix
 
 AGE_EDGES_S: Final = (60.0, 300.0, 900.0, 3600.0, 5400.0, 10_800.0, 21_600.0, 93_600.0, 172_800.0)
 """From a minute to two days, with the default TTLs among them."""

@@ -18,7 +18,7 @@ from extender.network.rules import NAME_LIMIT, Rule, ruled
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
-from scoring.network import METRICS, Metric
+from scoring.network.matrix import METRICS, Metric
 
 DEFAULT_KEY: Final = "netgang.io/endpoint"
 

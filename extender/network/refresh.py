@@ -19,8 +19,8 @@ from extender.network.mapping import MappingConfig, NodeMapping, map_nodes
 from extender.ports import Batch, Clock, EndpointInfo, NetworkSource
 from scoring.ids import EndpointId
 from scoring.model import Node
-from scoring.network import METRICS, MeasurementTable, Metric, NetworkMatrix, PairCounts, Zones
-from scoring.policy import ScorePolicy, Ttl
+from scoring.model.policy import ScorePolicy, Ttl
+from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, PairCounts, Zones
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from scoring.ids import NodeName
-from scoring.network import METRICS, Metric
+from scoring.network.matrix import METRICS, Metric
 
 NAME_LIMIT: Final = 253
 """Kubernetes has no longer names of nodes; longer texts are not matched."""
@@ -29,7 +29,7 @@ class Rule:
     """
 
     pattern: str
-    """As the settings accept it: matching a name ends soon (`extender.settings_mapping`)."""
+    """As the settings accept it: matching a name ends soon (`extender.settings.mapping`)."""
     endpoint: str
     metrics: Sequence[Metric] = METRICS
 

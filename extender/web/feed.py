@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from extender.slices import in_slices, in_timed_slices
+from extender.runtime.slices import in_slices, in_timed_slices
 from extender.web.moment import Sections
 from scoring.plan.steps import Steps
 

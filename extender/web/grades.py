@@ -8,7 +8,7 @@ one per ms, so that three quarters of them end at 10 ms and a quarter at 30 ms; 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from scoring.network import Metric
+from scoring.network.matrix import Metric
 
 
 class Grade(StrEnum):

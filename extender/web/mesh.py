@@ -12,9 +12,9 @@ import numpy as np
 
 from extender.web.grades import Bounds, Grade, bounds_of
 from scoring.ids import NodeName, ZoneName
-from scoring.network import Floats, Ints, Metric
-from scoring.policy import ScorePolicy
-from scoring.snapshot import Snapshot
+from scoring.model.policy import ScorePolicy
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Floats, Ints, Metric
 
 Document = dict[str, Any]
 

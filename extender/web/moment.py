@@ -12,17 +12,17 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from extender.api.documents.queue import QueueView
 from extender.cache import ClusterCache
 from extender.network.refresh import NetworkStatus
-from extender.service.admission import Admissions
-from extender.service.binding import Binds
-from extender.service.planning import Planner
-from extender.service.queue import QueueView
-from extender.web.recent import Recent
+from extender.scheduling.admission.gates import Admissions
+from extender.scheduling.bind.held_binds import Binds
+from extender.scheduling.planning.loop import Planner
+from extender.web.recent_decisions import Recent
 from scoring.model import Pod
+from scoring.model.resources import CPU, MEMORY, PODS
+from scoring.model.snapshot import Snapshot
 from scoring.plan.steps import Steps
-from scoring.resources import CPU, MEMORY, PODS
-from scoring.snapshot import Snapshot
 
 Document = dict[str, Any]
 Sections = Mapping[str, bytes]

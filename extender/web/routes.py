@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from extender.api.problems import problem_response
 from extender.web.feed import Feed, FullError
-from scoring.network import Metric
+from scoring.network.matrix import Metric
 
 PAGE: Final = "/"
 _TYPES: Final = {

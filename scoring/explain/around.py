@@ -10,8 +10,8 @@ from enum import StrEnum
 
 from scoring.ids import PodUid
 from scoring.model import GATE, Gang, Pod
+from scoring.model.reasons import Reason
 from scoring.plan.result import Waiting
-from scoring.reasons import Reason
 
 
 class Topic(StrEnum):

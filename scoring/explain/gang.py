@@ -12,14 +12,14 @@ from scoring.explain.turn import Turn, turn_of
 from scoring.explain.zones import ZoneVerdict, zones_in_steps
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang
+from scoring.model.policy import Policy
+from scoring.model.snapshot import Snapshot
 from scoring.plan import Admission, Memo, Plan, Waiting, take_commitments
 from scoring.plan.ask import Ask
 from scoring.plan.place import candidate_zones
 from scoring.plan.run import Run, with_ratios
 from scoring.plan.steps import Steps, finish
-from scoring.policy import Policy
-from scoring.snapshot import Snapshot
-from scoring.zone import UNKNOWN_DISTANCE_MS, zone_distances
+from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.feasibility.room import fit_counts
 from scoring.ids import GangKey, ZoneName
 from scoring.model import Gang, Pod
-from scoring.network import Ints
+from scoring.model.policy import ZonePolicy
+from scoring.network.matrix import Ints
 from scoring.plan import Plan, take_admissions, take_commitments
 from scoring.plan.ask import Ask, ByClass
 from scoring.plan.run import Run
 from scoring.plan.steps import Steps
-from scoring.policy import ZonePolicy
 from scoring.preempt.candidates import footprint
-from scoring.room import fit_counts
 from scoring.what_if import Change, JobEnds, JobShrinks
 from scoring.what_if.jobs import workers_of
 

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from scoring.ids import NodeName
 from scoring.model import Gang, Role
-from scoring.network import METRICS, Floats, Known, Metric, NetworkMatrix
+from scoring.model.policy import ScorePolicy
+from scoring.network.matrix import METRICS, Floats, Known, Metric, NetworkMatrix
 from scoring.plan import Plan
 from scoring.plan.run import Run
-from scoring.policy import ScorePolicy
-from scoring.score import PairScores, pair_scores
+from scoring.score.pairs import PairScores, pair_scores
 
 MOST_NODES: Final = 64
 """Of a gang on more nodes the first ones by name are looked at: 2,016 links are about 10 ms."""

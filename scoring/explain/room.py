@@ -10,13 +10,13 @@ from typing import Final
 
 from scoring.explain.givers import Room
 from scoring.explain.shortage import Lack, Shortage, lack_of
-from scoring.feasible import node_allows
+from scoring.feasibility.filters import node_allows
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Constraints, MemberClass, Node, Requirement
+from scoring.model.resources import PODS, Resources
 from scoring.plan import Admission, Plan, Waiting
 from scoring.plan.run import Run
 from scoring.plan.steps import Steps
-from scoring.resources import PODS, Resources
 from scoring.what_if import AddCapacity, AddNodes, Change
 
 _LARGEST_SUM: Final = 2**50

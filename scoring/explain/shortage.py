@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scoring.feasibility.room import fit_counts
 from scoring.ids import NodeName, ResourceName
 from scoring.model import MemberClass
-from scoring.network import Ints
+from scoring.network.matrix import Ints
 from scoring.plan.run import Run
-from scoring.room import fit_counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from scoring.explain.queue_report import Entry, entry_of
 from scoring.ids import GangKey, NodeName, ZoneName
+from scoring.model.policy import QueuePolicy
+from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan
 from scoring.plan.ask import Ask
 from scoring.plan.run import Run
 from scoring.plan.turns import Turns
-from scoring.policy import QueuePolicy
-from scoring.queue.report import Entry, entry_of
-from scoring.snapshot import Snapshot
 
 MOST_NAMED: Final = 10
 """Gangs ahead that are named; the others are counted."""

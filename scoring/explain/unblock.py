@@ -22,14 +22,14 @@ from scoring.explain.ways import next_step
 from scoring.explain.words import changes_text
 from scoring.ids import GangKey
 from scoring.model import Gang
+from scoring.model.policy import ZonePolicy
+from scoring.model.reasons import Reason
 from scoring.plan import Memo, Plan
 from scoring.plan.ask import Ask
 from scoring.plan.run import Run, When
 from scoring.plan.steps import Steps, finish
 from scoring.plan.turns import Turns
-from scoring.policy import ZonePolicy
-from scoring.reasons import Reason
-from scoring.waits import transitions_of
+from scoring.queue.states import transitions_of
 from scoring.what_if import (
     AddCapacity,
     AddNodes,

@@ -12,16 +12,16 @@ from typing import Final
 from scoring.explain.givers import room_in_steps
 from scoring.explain.room import more_room
 from scoring.ids import GangKey
+from scoring.model.policy import ZonePolicy
+from scoring.model.reasons import Reason
+from scoring.model.resources import Resources
+from scoring.model.snapshot import Snapshot
 from scoring.plan import Memo, Plan
 from scoring.plan.ask import Ask
 from scoring.plan.run import Run
 from scoring.plan.shares import cap_of, namespace_of
 from scoring.plan.steps import Steps
-from scoring.policy import ZonePolicy
-from scoring.reasons import Reason
-from scoring.resources import Resources
-from scoring.snapshot import Snapshot
-from scoring.waits import waiting_since_s
+from scoring.queue.states import waiting_since_s
 from scoring.what_if import (
     AddNodes,
     AddPods,

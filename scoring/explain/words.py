@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from scoring.ids import ResourceName, ZoneName
-from scoring.resources import CPU, MEMORY, PODS, Resources
+from scoring.model.resources import CPU, MEMORY, PODS, Resources
 from scoring.what_if import Change
 from scoring.what_if import changes as c
 

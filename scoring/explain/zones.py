@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from scoring.explain.shortage import Shortage, lack_of
-from scoring.feasible import node_allows
+from scoring.feasibility.filters import node_allows
 from scoring.ids import ZoneName
 from scoring.model import Constraints, Node, Role
 from scoring.plan.ask import Ask
 from scoring.plan.place import candidate_zones
 from scoring.plan.run import Run, When, Wish, with_ratios
 from scoring.plan.steps import Steps
-from scoring.zone import UNKNOWN_DISTANCE_MS, zone_distances
+from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
 _LOOKED_AT: Final = 64
 """Nodes of a zone of which it is said why they are not allowed; the others count as the same."""
@@ -101,7 +101,7 @@ def pairs_of(wish: Wish) -> int:
     """Pairs of members that exchange data: with a ps those with it, else all; those with placed siblings included.
 
     >>> from scoring.model import MemberClass
-    >>> from scoring.resources import NO_RESOURCES
+    >>> from scoring.model.resources import NO_RESOURCES
     >>> ps, worker = (MemberClass(role, NO_RESOURCES, Constraints()) for role in (Role.PS, Role.WORKER))
     >>> pairs_of(Wish(((worker, 4),), (), True, ())), pairs_of(Wish(((ps, 1), (worker, 3)), (), False, ()))
     (6, 3)

@@ -10,7 +10,9 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from scoring.feasibility.quorum import Quorum
 from scoring.ids import NodeName, PodUid
+from scoring.model.reasons import Reason
 from scoring.permit.protocol import (
     Answer,
     BindFailed,
@@ -33,8 +35,6 @@ from scoring.permit.protocol import (
     RequestId,
 )
 from scoring.permit.state import Held, PermitState, Posting
-from scoring.quorum import Quorum
-from scoring.reasons import Reason
 
 
 def handle(state: PermitState, event: Event, quorum: Quorum) -> tuple[PermitState, tuple[Instruction, ...]]:

@@ -19,6 +19,8 @@ from dataclasses import replace
 
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass, Role
+from scoring.model.policy import Policy
+from scoring.model.snapshot import Snapshot
 from scoring.plan.crowd import Crowd, still_waiting
 from scoring.plan.decide import decided, refused_at_once
 from scoring.plan.forgetting import keep_only
@@ -29,8 +31,6 @@ from scoring.plan.result import Admission, Plan, Waiting
 from scoring.plan.run import Run
 from scoring.plan.steps import Steps, finish
 from scoring.plan.turns import Turns
-from scoring.policy import Policy
-from scoring.snapshot import Snapshot
 
 __all__ = ["Admission", "Memo", "Plan", "Waiting", "plan", "plan_in_steps", "take_admissions", "take_commitments"]
 

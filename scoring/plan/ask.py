@@ -11,10 +11,10 @@ count no more (docs/safety.md S12).
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from scoring.feasibility.quorum import minimum_members, quorum_of
 from scoring.ids import NodeName
 from scoring.model import Gang, MemberClass, Pod, Role
-from scoring.policy import GangOptions, Policy, gang_options
-from scoring.quorum import minimum_members, quorum_of
+from scoring.model.policy import GangOptions, Policy, gang_options
 
 ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]
 """Interchangeable pods together; pods in order of importance."""

@@ -12,11 +12,11 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.network import Ints
+from scoring.feasibility.room import MOST_ON_A_NODE, Counts, Room
+from scoring.network.matrix import Ints
 from scoring.plan.filters import Filters
 from scoring.plan.recent import Recent
 from scoring.plan.slots import Places, Slots, grown
-from scoring.room import MOST_ON_A_NODE, Counts, Room
 
 _BLOCK = 128
 """Classes that are counted together."""

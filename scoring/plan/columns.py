@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from scoring.ids import GangKey, ZoneName
 from scoring.model import MemberClass
-from scoring.network import Ints
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask
 from scoring.plan.board import Board
 from scoring.plan.result import Waiting

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.ids import NO_ZONE, ZoneName
-from scoring.network import Ints
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask
 from scoring.plan.columns import COUNTABLE, MOST_CLASSES, NOBODY, NOT_COUNTED, OTHERWISE, UNKNOWN
 from scoring.plan.place import asks_devices, possible

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scoring.ids import GangKey
+from scoring.model.reasons import Reason
 from scoring.plan.ask import Ask
 from scoring.plan.columns import NOTHING
 from scoring.plan.counted import IMPOSSIBLE, LOOK, Bools, Counted
@@ -21,7 +22,6 @@ from scoring.plan.result import Plan, Waiting
 from scoring.plan.run import Run
 from scoring.plan.steps import Steps
 from scoring.plan.turns import Turns
-from scoring.reasons import Reason
 
 
 class Crowd:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from scoring.ids import NodeName, PodUid
 from scoring.model import Role
+from scoring.model.reasons import Reason
 from scoring.plan.ask import Ask
 from scoring.plan.footprint import take_again
 from scoring.plan.later import Later
@@ -20,7 +21,6 @@ from scoring.plan.result import Admission
 from scoring.plan.run import Run
 from scoring.plan.steps import Steps
 from scoring.plan.zones import kind_of
-from scoring.reasons import Reason
 
 Ends = tuple[tuple[Role, NodeName], ...]
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.network import Ints
+from scoring.network.matrix import Ints
 from scoring.plan.slots import grown
 
 _NOTHING: Ints = np.zeros(0, np.int64)

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.feasible import allowed_nodes, ports_conflict
+from scoring.feasibility.filters import allowed_nodes, ports_conflict
+from scoring.feasibility.room import Room, ZoneFits, fit_counts
 from scoring.model import HostPort, MemberClass
-from scoring.network import Ints
+from scoring.network.matrix import Ints
 from scoring.plan.board import Board
 from scoring.plan.ground import Ground
 from scoring.plan.remembered import remember
 from scoring.plan.slots import Places
 from scoring.plan.taken import Taken
 from scoring.plan.wish import When, Wish
-from scoring.room import Room, ZoneFits, fit_counts
 
 
 @dataclass(frozen=True, slots=True)

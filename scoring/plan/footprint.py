@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 
 from scoring.model import MemberClass
-from scoring.network import Ints
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask
 from scoring.plan.footprints import Footprint
 from scoring.plan.result import Admission

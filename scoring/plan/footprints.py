@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import MemberClass
-from scoring.network import Ints
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask
 
 

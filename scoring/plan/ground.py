@@ -6,12 +6,12 @@ import numpy as np
 
 from scoring.ids import NO_ZONE, NodeName, ZoneName
 from scoring.model import Gang, MemberClass
-from scoring.network import Ints
+from scoring.model.policy import Policy, ZonePolicy
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask
 from scoring.plan.memo import Memo
 from scoring.plan.remembered import remember
-from scoring.policy import Policy, ZonePolicy
-from scoring.snapshot import Snapshot
 
 _MOST_NAMED = 512
 """Sets of zones whose names are kept."""

@@ -12,7 +12,7 @@ has room for the large one. Rules:
 - At most `starving_share` of the cluster's nodes are held. Of a larger zone only that many nodes are, those with most
   room for the gang; a gang whose minimum alone needs more gets as many as that takes, but then nobody else holds.
 - A hold stays where it was in the previous plan as long as it can serve: moving it would waste what was gathered.
-- Room that others leave for a gang (`scoring.snapshot.Claim`) is kept for it in the same way, node by node as it
+- Room that others leave for a gang (`scoring.model.snapshot.Claim`) is kept for it in the same way, node by node as it
   becomes free, as much as the gang needs there; neither the class nor the share matters.
 
 What it promises: with its whole zone held, the gang starts there no later than if nobody had come after it. It may
@@ -25,18 +25,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.feasibility.room import fit_counts
 from scoring.ids import GangKey, NodeName, ResourceName, ZoneName
-from scoring.network import Ints
+from scoring.model.policy import ZonePolicy
+from scoring.model.reasons import Reason
+from scoring.model.snapshot import Claim
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask
 from scoring.plan.place import Refused, kind_of
 from scoring.plan.result import Hold
 from scoring.plan.run import Run, When, Wish
-from scoring.policy import ZonePolicy
-from scoring.reasons import Reason
-from scoring.room import fit_counts
-from scoring.select import ClassDemand, Demand
-from scoring.select.fit import fit
-from scoring.snapshot import Claim
+from scoring.selection import ClassDemand, Demand
+from scoring.selection.fit import fit
 
 WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})
 """Reasons that a hold can end."""

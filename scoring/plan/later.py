@@ -16,15 +16,15 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from scoring.feasibility.room import scatter_add
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
-from scoring.network import Ints
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask
 from scoring.plan.footprint import footprint
 from scoring.plan.footprints import Footprint
 from scoring.plan.result import Admission
 from scoring.plan.run import Run
-from scoring.room import scatter_add
 
 
 class Later:

@@ -12,19 +12,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.between import Crossings
 from scoring.ids import GangKey, NodeName, ZoneName
-from scoring.links import LinkPoints, Links
 from scoring.model import Constraints, MemberClass
-from scoring.network import Floats, Ints
+from scoring.model.snapshot import NodeTable
+from scoring.network.matrix import Floats, Ints
 from scoring.plan.board import Board
 from scoring.plan.columns import Columns
 from scoring.plan.footprints import Footprint
 from scoring.plan.refusals import Refusals
 from scoring.plan.standings import Standings
 from scoring.plan.wishes import Wishes
-from scoring.select import Selected, on_grid
-from scoring.snapshot import NodeTable
+from scoring.score.between_zones import Crossings
+from scoring.score.links import LinkPoints, Links
+from scoring.selection import Selected, on_grid
 
 MOST_PAIRS = 32_000_000
 """Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""
@@ -55,7 +55,8 @@ class Memo:
     masks: dict[Hashable, NDArray[np.bool_]] = field(default_factory=dict)
     """(node table version, number of a filter) → allowed nodes"""
     scores: dict[Hashable, Links] = field(default_factory=dict)
-    """(network version, node names, score policy) → pair scores, their ranks on the grid (`scoring.select.on_grid`)"""
+    """(network version, node names, score policy) → pair scores, their ranks on the grid
+    (`scoring.selection.on_grid`)"""
     toward: dict[Hashable, LinkPoints] = field(default_factory=dict)
     """(network version, node names, ends, score policy) → the same from nodes to a few others"""
     ranks: dict[int, Floats] = field(default_factory=dict)

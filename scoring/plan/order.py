@@ -14,9 +14,9 @@ order (`scoring.plan.turns` says who is STARVING, `scoring.plan.standings` what 
 
 from typing import Any, TypeAlias
 
+from scoring.feasibility.quorum import quorum_of
+from scoring.model.policy import Algorithm, Order, QueuePolicy, Repair, Surplus
 from scoring.plan.ask import Ask
-from scoring.policy import Algorithm, Order, QueuePolicy, Repair, Surplus
-from scoring.quorum import quorum_of
 
 Turn: TypeAlias = tuple[int, float]
 """-1: others leave for it; 0: STARVING; 1: STARVING, its hold ran out; 2: WAITING. Then since when it starves."""

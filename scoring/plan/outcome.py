@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import Role
-from scoring.reasons import Reason
+from scoring.model.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ import numpy as np
 
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import Role
-from scoring.network import Ints
+from scoring.model.policy import ZonePolicy
+from scoring.model.reasons import Reason
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask, ByClass
 from scoring.plan.outcome import Placed, Refused
 from scoring.plan.put import place_in
@@ -24,9 +26,7 @@ from scoring.plan.run import Run, When, with_ratios
 from scoring.plan.spread import spread
 from scoring.plan.steps import Steps, finish
 from scoring.plan.zones import Kind, common_reference, in_order, kind_of
-from scoring.policy import ZonePolicy
-from scoring.reasons import Reason
-from scoring.waits import waiting_since_s
+from scoring.queue.states import waiting_since_s
 
 __all__ = [
     "Placed", "Refused", "candidate_zones", "common_reference", "has_room", "impossible", "kind_of", "no_room",

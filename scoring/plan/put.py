@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.ids import NodeName, PodUid, ZoneName
-from scoring.links import Links
 from scoring.model import Role
-from scoring.network import Ints
+from scoring.model.policy import ScorePolicy
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask, ByClass
 from scoring.plan.outcome import Placed
 from scoring.plan.run import Run, Wish
-from scoring.policy import ScorePolicy
-from scoring.select import Selected
+from scoring.score.links import Links
+from scoring.selection import Selected
 
 
 def place_in(

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scoring.network import Ints
-from scoring.room import Counts
+from scoring.feasibility.room import Counts
+from scoring.network.matrix import Ints
 
 
 class Recent:

@@ -7,8 +7,8 @@ number stands for one content, and is never given again.
 from collections.abc import Collection
 
 from scoring.ids import GangKey
+from scoring.model.policy import ZonePolicy
 from scoring.plan.ask import Ask
-from scoring.policy import ZonePolicy
 
 _KEPT = 50_000
 

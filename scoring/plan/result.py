@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
-from scoring.reasons import Reason
+from scoring.model.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

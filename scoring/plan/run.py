@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.feasibility.room import Room
 from scoring.ids import NodeName, ZoneName
-from scoring.links import Links
 from scoring.model import Gang, MemberClass, Role
-from scoring.network import Ints
+from scoring.model.policy import Policy, ScorePolicy, Selection
+from scoring.model.reasons import Reason
+from scoring.model.snapshot import NodeTable, Snapshot
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask, ByClass
 from scoring.plan.board import Board
 from scoring.plan.fits import Fits
@@ -27,11 +30,8 @@ from scoring.plan.scored import Scored
 from scoring.plan.search import Search
 from scoring.plan.taken import Taken
 from scoring.plan.wish import When, Wish, with_ratios
-from scoring.policy import Policy, ScorePolicy, Selection
-from scoring.reasons import Reason
-from scoring.room import Room
-from scoring.select import Selected
-from scoring.snapshot import NodeTable, Snapshot
+from scoring.score.links import Links
+from scoring.selection import Selected
 
 __all__ = ["Run", "When", "Wish", "with_ratios"]
 

@@ -9,16 +9,16 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.between import Crossings, crossings
 from scoring.ids import NodeName, ZoneName
-from scoring.links import LinkPoints, Links, among, among_sets, toward
-from scoring.network import Floats
+from scoring.model.policy import ScorePolicy
+from scoring.network.matrix import Floats
 from scoring.plan.ground import Ground
 from scoring.plan.remembered import remember
 from scoring.plan.steps import Steps, finish
 from scoring.plan.wish import Wish
-from scoring.policy import ScorePolicy
-from scoring.select import placed_gain
+from scoring.score.between_zones import Crossings, crossings
+from scoring.score.links import LinkPoints, Links, among, among_sets, toward
+from scoring.selection import placed_gain
 
 
 class Scored:

@@ -12,7 +12,8 @@ from hashlib import blake2b
 import numpy as np
 
 from scoring.ids import ZoneName
-from scoring.network import Floats, Ints
+from scoring.model.policy import ScorePolicy, Selection
+from scoring.network.matrix import Floats, Ints
 from scoring.plan.fits import Fits
 from scoring.plan.ground import Ground
 from scoring.plan.remembered import remember
@@ -20,8 +21,7 @@ from scoring.plan.scored import Scored
 from scoring.plan.taken import Taken
 from scoring.plan.thin import open_nodes, thinned
 from scoring.plan.wish import When, Wish, ports_of, with_ports
-from scoring.policy import ScorePolicy, Selection
-from scoring.select import (
+from scoring.selection import (
     ClassDemand,
     Demand,
     Selected,
@@ -32,8 +32,8 @@ from scoring.select import (
     select_on_grid,
     select_single,
 )
-from scoring.select.demand import at_rows, pairs_count
-from scoring.select.fit import fit
+from scoring.selection.demand import at_rows, pairs_count
+from scoring.selection.fit import fit
 
 _SMALL = 128
 """Up to so many nodes, the ranks of all pairs are at hand anyway."""

@@ -18,10 +18,10 @@ import numpy as np
 
 from scoring.ids import Namespace
 from scoring.model import Gang, MemberClass, Pod
-from scoring.network import Ints
+from scoring.model.policy import QueuePolicy
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask, ByClass
 from scoring.plan.run import Run
-from scoring.policy import QueuePolicy
 
 
 def namespace_of(gang: Gang) -> Namespace:

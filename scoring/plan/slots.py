@@ -13,9 +13,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.feasibility.room import Counts
 from scoring.ids import NodeName, ZoneName
-from scoring.network import Ints
-from scoring.room import Counts
+from scoring.network.matrix import Ints
 
 T = TypeVar("T", bound=np.generic)
 _SPARE = 64

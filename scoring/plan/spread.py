@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from itertools import combinations, islice
 
-from scoring.between import mean_between
 from scoring.ids import ZoneName
-from scoring.network import Ints
+from scoring.model.policy import ScorePolicy
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask
 from scoring.plan.outcome import Placed
 from scoring.plan.put import place_in
 from scoring.plan.run import Run, Wish, with_ratios
 from scoring.plan.steps import Steps
-from scoring.policy import ScorePolicy
-from scoring.zone import fewest_zones
+from scoring.score.between_zones import mean_between
+from scoring.score.zone_distance import fewest_zones
 
 _SPREADS_TRIED = 16
 """Sets of zones that are searched for one gang; classes rarely compete so that the first one fails."""

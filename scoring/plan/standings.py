@@ -14,12 +14,12 @@ from weakref import WeakMethod
 
 from scoring.ids import GangKey
 from scoring.model import MemberClass
+from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy
+from scoring.model.snapshot import NodeTable
 from scoring.plan.ask import Ask
 from scoring.plan.order import WAITS, OrderKey, order_key
-from scoring.policy import Algorithm, Order, Policy, QueuePolicy
-from scoring.snapshot import NodeTable
-from scoring.waits import starve_limit_s, waiting_since_s
-from scoring.weights import Exact, Load, Scale, Totals, Weight, exact_key, load_of, totals_of
+from scoring.queue.states import starve_limit_s, waiting_since_s
+from scoring.queue.weights import Exact, Load, Scale, Totals, Weight, exact_key, load_of, totals_of
 
 _KEPT = 50_000
 _SCALES = 4

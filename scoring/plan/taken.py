@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.feasibility.room import Room
 from scoring.ids import NodeName, ZoneName
 from scoring.model import HostPort, MemberClass
-from scoring.network import Ints
+from scoring.network.matrix import Ints
 from scoring.plan.footprints import Footprint
 from scoring.plan.ground import Ground
-from scoring.room import Room
 
 
 class Taken:

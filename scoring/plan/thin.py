@@ -9,10 +9,10 @@ many stay as there are members, and `_SPARE` more.
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.links import Links
-from scoring.network import Floats, Ints
-from scoring.select import Demand, Single
-from scoring.select.demand import rooms
+from scoring.network.matrix import Floats, Ints
+from scoring.score.links import Links
+from scoring.selection import Demand, Single
+from scoring.selection.demand import rooms
 
 _FEW = 512
 _SPARE = 2

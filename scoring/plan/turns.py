@@ -8,8 +8,8 @@ A STARVING gang leads for `starving_hold_s`; for as long again it goes behind th
 room before it may, then in front again, and so on. These times count from the moment at which it became STARVING, so
 that they are the same after a restart.
 
-With `algorithm: literal` the order and the choice are those of Algorithm 1 (`scoring.literal`): only gangs that it
-starts in this pass are placed, and nothing is held.
+With `algorithm: literal` the order and the choice are those of Algorithm 1 (`scoring.queue.literal`): only gangs that
+it starts in this pass are placed, and nothing is held.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,10 @@ from itertools import chain
 import numpy as np
 
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.literal import Pass, Waiter, algorithm_1
 from scoring.model import Phase
-from scoring.network import Ints
+from scoring.model.policy import Algorithm, StarvingOrder, ZonePolicy
+from scoring.model.reasons import Reason
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask
 from scoring.plan.counted import StillShort
 from scoring.plan.holds import WANTS_ROOM, Holds
@@ -32,9 +33,8 @@ from scoring.plan.run import Run
 from scoring.plan.shares import Shares
 from scoring.plan.standings import Standing
 from scoring.plan.steps import Steps
-from scoring.policy import Algorithm, StarvingOrder, ZonePolicy
-from scoring.reasons import Reason
-from scoring.weights import Weight
+from scoring.queue.literal import Pass, Waiter, algorithm_1
+from scoring.queue.weights import Weight
 
 _KEYS_A_STEP = 64
 """Gangs whose place in the order is found between two steps of a run."""

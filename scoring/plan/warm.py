@@ -6,12 +6,12 @@ the old data. Rule: nothing is shared; the result is a memo of its own that is t
 
 from dataclasses import replace
 
-from scoring.network import NetworkMatrix
+from scoring.model.policy import Policy
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import NetworkMatrix
 from scoring.plan.memo import Memo
 from scoring.plan.place import common_reference
 from scoring.plan.run import Run
-from scoring.policy import Policy
-from scoring.snapshot import Snapshot
 
 
 def warmed(snapshot: Snapshot, network: NetworkMatrix, policy: Policy) -> Memo:

@@ -7,9 +7,9 @@ import numpy as np
 
 from scoring.ids import NodeName
 from scoring.model import MemberClass, Role
-from scoring.network import Ints
+from scoring.model.policy import Policy, ScorePolicy
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask
-from scoring.policy import Policy, ScorePolicy
 
 
 class When(Enum):

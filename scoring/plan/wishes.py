@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, GangSource
+from scoring.model.policy import Policy
 from scoring.plan.ask import Ask, ask_of
 from scoring.plan.steps import Steps
-from scoring.policy import Policy
 
 _KEPT = 20_000
 _LOOKED_AT_A_STEP = 32

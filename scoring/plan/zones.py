@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from scoring.ids import ZoneName
-from scoring.network import Ints
+from scoring.model.policy import ScorePolicy
+from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask
 from scoring.plan.remembered import remember
 from scoring.plan.run import Run, Wish, with_ratios
 from scoring.plan.steps import Steps
-from scoring.policy import ScorePolicy
-from scoring.zone import rank_zones, zone_distances
+from scoring.score.zone_distance import rank_zones, zone_distances
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ import numpy as np
 
 from scoring.ids import GangKey
 from scoring.model import Gang, Phase, Pod
-from scoring.network import Ints
+from scoring.model.policy import Policy, gang_options
+from scoring.model.snapshot import NodeTable, Snapshot
+from scoring.network.matrix import Ints
 from scoring.plan.steps import Steps
-from scoring.policy import Policy, gang_options
-from scoring.snapshot import NodeTable, Snapshot
 
 SetKey: TypeAlias = tuple[object, ...]
 _GANGS_A_STEP = 16

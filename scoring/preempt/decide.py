@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang
+from scoring.model.policy import Algorithm, Policy, Preempting
+from scoring.model.snapshot import Snapshot
 from scoring.plan import Memo, Plan, Waiting
 from scoring.plan.ask import Ask
 from scoring.plan.holds import WANTS_ROOM
 from scoring.plan.run import Run
 from scoring.plan.steps import Steps, finish
-from scoring.policy import Algorithm, Policy, Preempting
 from scoring.preempt.candidates import Candidate, Candidates, candidates_in_steps
 from scoring.preempt.smallest import MOST_PLACED, MOST_SETS, smallest_in_steps
 from scoring.preempt.without import Without
-from scoring.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,12 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.feasibility.room import fit_counts, scatter_add
 from scoring.ids import NodeName, ZoneName
 from scoring.model import HostPort, MemberClass, Pod
-from scoring.network import Ints
+from scoring.model.policy import Policy, ZonePolicy
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Ints
 from scoring.plan import Memo, Plan, take_admissions, take_commitments
 from scoring.plan.ask import Ask
 from scoring.plan.board import Board
@@ -22,10 +25,7 @@ from scoring.plan.outcome import Placed, Refused
 from scoring.plan.place import candidate_zones, kind_of, place_minimum_in_steps
 from scoring.plan.run import Run
 from scoring.plan.steps import Steps
-from scoring.policy import Policy, ZonePolicy
 from scoring.preempt.candidates import Candidate, footprint, on_the_way_out
-from scoring.room import fit_counts, scatter_add
-from scoring.snapshot import Snapshot
 
 _NO_ROWS = np.zeros(0, np.int64)
 

@@ -20,14 +20,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from scoring.ids import GangKey
+from scoring.model.policy import Policy
+from scoring.model.reasons import Reason
+from scoring.model.snapshot import Snapshot
 from scoring.plan import Memo, Plan
 from scoring.plan.run import Run
-from scoring.policy import Policy
 from scoring.provisioning.requests import OVER, AskingLimits, Create, Delete, Request, Step
 from scoring.provisioning.wish import WANTS_NODES, Wish, wish_of, zones_to_ask
-from scoring.reasons import Reason
-from scoring.snapshot import Snapshot
-from scoring.waits import waiting_since_s
+from scoring.queue.states import waiting_since_s
 
 _PASSES: Final = frozenset({Reason.NOT_PLANNED, Reason.BACKING_OFF, Reason.SPILL_WAIT})
 """Reasons that pass by themselves: a request that is there stays"""

@@ -9,13 +9,13 @@ from typing import Final
 
 from scoring.ids import NO_ZONE, GangKey, ZoneName
 from scoring.model import Constraints, Pod
+from scoring.model.policy import Policy, ZonePolicy
+from scoring.model.reasons import Reason
+from scoring.model.resources import Resources
+from scoring.model.snapshot import Snapshot
 from scoring.plan import Memo, Plan, take_commitments
 from scoring.plan.ask import Ask
 from scoring.plan.run import Run
-from scoring.policy import Policy, ZonePolicy
-from scoring.reasons import Reason
-from scoring.resources import Resources
-from scoring.snapshot import Snapshot
 
 MOST_KINDS: Final = 32
 """Kinds of pods in one request; the API takes no more."""

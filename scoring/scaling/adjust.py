@@ -10,17 +10,17 @@ Steps:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from scoring.model.policy import Policy
+from scoring.model.snapshot import Snapshot
 from scoring.plan import Memo, Plan
 from scoring.plan.steps import Steps, finish
-from scoring.policy import Policy
 from scoring.scaling.change import Change, Refusal, ScaleIn, ScaleOut
 from scoring.scaling.job import ElasticJob, JobKey
+from scoring.scaling.metrics.wishes import fewer
 from scoring.scaling.options import Options
 from scoring.scaling.reasons import No
-from scoring.scaling.scale_in import scale_in_in_steps
 from scoring.scaling.scale_out import scale_out_in_steps
-from scoring.scaling.wishes import fewer
-from scoring.snapshot import Snapshot
+from scoring.scaling.shrink.scale_in import scale_in_in_steps
 
 _LATER = ScaleOut(reason=No.ROOM_IS_WANTED)
 

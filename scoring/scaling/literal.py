@@ -15,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from scoring.feasibility.quorum import minimum_members
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod, Role
-from scoring.network import Ints
+from scoring.model.policy import Policy
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Ints
 from scoring.plan import Admission, Memo, take_admissions, take_commitments
 from scoring.plan.run import Run
 from scoring.plan.turns import Turns
-from scoring.policy import Policy
-from scoring.quorum import minimum_members
-from scoring.scaling.eligible import weight_key
 from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.leaving import workers_of
 from scoring.scaling.newcomers import newcomers
-from scoring.snapshot import Snapshot
+from scoring.scaling.shrink.eligible import weight_key
+from scoring.scaling.shrink.leaving import workers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def scale_in(
     """Algorithm 2 for the gang `new`; `decrement`: l_dw, `ahead`: who is given room before it. Cost: O(workers).
 
     >>> from tests.builders import node, snapshot
-    >>> from tests.scoring.scaling import TRUSTING, elastic, waiting, workers
+    >>> from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
     >>> light = workers("light", ["n1", "n2", "n2"], ps="n1", cpu="2")
     >>> cluster = snapshot([node("n1", cpu="4"), node("n2", cpu="4")], [light, waiting("new", 1, cpu="2", weight=9)])
     >>> found = scale_in(cluster, [elastic(light)], GangKey("default/new"), TRUSTING, decrement=2)
@@ -114,7 +114,7 @@ def scale_out(
     `increment`: l_iw; `ahead`: who is given room before anybody grows.
 
     >>> from tests.builders import node, snapshot
-    >>> from tests.scoring.scaling import TRUSTING, elastic, workers
+    >>> from tests.scoring.scaling.cases import TRUSTING, elastic, workers
     >>> light, heavy = (workers(name, ["n1"], weight=weight) for name, weight in (("light", 1), ("heavy", 2)))
     >>> cluster = snapshot([node("n1", cpu="4"), node("n2", cpu="1")], [light, heavy])
     >>> jobs = [elastic(gang, most=3) for gang in (light, heavy)]

@@ -8,7 +8,7 @@ template, and is taken out again.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scoring.feasible import HOSTNAME_LABEL
+from scoring.feasibility.filters import HOSTNAME_LABEL
 from scoring.ids import PodName, PodUid
 from scoring.model import Gang, NodeSelectorTerm, Phase, Pod, Role
 from scoring.scaling.job import ElasticJob
@@ -19,7 +19,7 @@ _NAME_FIELD = "metadata.name"
 def newcomers(job: ElasticJob, gang: Gang, *, first: int, number: int, zone_label: str) -> tuple[Pod, ...]:
     """Workers with the indexes from `first` on, made after the worker with the highest index; none if there is none.
 
-    >>> from tests.scoring.scaling import elastic, workers
+    >>> from tests.scoring.scaling.cases import elastic, workers
     >>> gang = workers("g", ["n1", "n1"], ps="n1")
     >>> [(p.name, p.node) for p in newcomers(elastic(gang), gang, first=2, number=2, zone_label="zone")]
     [('g-2', None), ('g-3', None)]

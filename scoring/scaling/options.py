@@ -1,6 +1,6 @@
 """What an operator may choose about scaling (docs/explanation/elastic.md).
 
-Why apart from the service's settings: as `scoring.policy`, so that a decision can be repeated from plain values.
+Why apart from the service's settings: as `scoring.model.policy`, so that a decision can be repeated from plain values.
 """
 
 from dataclasses import dataclass, field

@@ -16,9 +16,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from scoring.feasibility.room import fit_counts
 from scoring.ids import ZoneName
 from scoring.model import Gang, MemberClass
-from scoring.network import Ints
+from scoring.model.policy import Policy
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Ints
 from scoring.plan import Memo, Plan, take_admissions, take_commitments
 from scoring.plan.holds import nodes_held
 from scoring.plan.outcome import Placed, Refused
@@ -27,18 +30,15 @@ from scoring.plan.run import Run, with_ratios
 from scoring.plan.shares import Shares
 from scoring.plan.steps import Steps, finish
 from scoring.plan.turns import Turns
-from scoring.policy import Policy
-from scoring.room import fit_counts
 from scoring.scaling.change import Change, Refusal, ScaleOut
-from scoring.scaling.eligible import JOBS_A_STEP, all_placed, heaviest_first, resizable
 from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.leaving import going, room_of
+from scoring.scaling.metrics.wishes import target_of
 from scoring.scaling.newcomers import newcomers
 from scoring.scaling.options import Options
 from scoring.scaling.reasons import No
-from scoring.scaling.trial import WANTS_ROOM, in_turn
-from scoring.scaling.wishes import target_of
-from scoring.snapshot import Snapshot
+from scoring.scaling.shrink.eligible import JOBS_A_STEP, all_placed, heaviest_first, resizable
+from scoring.scaling.shrink.leaving import going, room_of
+from scoring.scaling.shrink.trial import WANTS_ROOM, in_turn
 
 
 def scale_out(
@@ -58,9 +58,9 @@ def scale_out(
     gang that waits and for each job that grows.
 
     >>> from scoring.plan import plan
-    >>> from scoring.policy import Policy
+    >>> from scoring.model.policy import Policy
     >>> from tests.builders import node, snapshot
-    >>> from tests.scoring.scaling import elastic, workers
+    >>> from tests.scoring.scaling.cases import elastic, workers
     >>> running = workers("g", ["n1", "n1"], ps="n1")
     >>> cluster = snapshot([node("n1", cpu="4"), node("n2", cpu="1")], [running])
     >>> made = plan(cluster, Policy(), now_s=0.0)

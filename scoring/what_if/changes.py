@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from scoring.ids import EndpointId, GangKey, Namespace, NodeName, ResourceName, ZoneName
-from scoring.measurement import Metric
-from scoring.policy import Policy
-from scoring.resources import NO_RESOURCES, Resources
+from scoring.model.policy import Policy
+from scoring.model.resources import NO_RESOURCES, Resources
+from scoring.network.measurement import Metric
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from enum import StrEnum
 
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang
+from scoring.model.reasons import Reason
 from scoring.plan import Memo, Plan, plan_in_steps
 from scoring.plan.steps import Steps, finish
-from scoring.reasons import Reason
 from scoring.what_if.apply import apply
 from scoring.what_if.changes import Change, Misfit
 from scoring.what_if.draft import Situation

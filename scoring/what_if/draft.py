@@ -11,9 +11,9 @@ import numpy as np
 
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, HostPort, Node, Pod
-from scoring.network import Ints, NetworkMatrix
-from scoring.policy import Policy
-from scoring.snapshot import Commitment, NodeTable, Snapshot
+from scoring.model.policy import Policy
+from scoring.model.snapshot import Commitment, NodeTable, Snapshot
+from scoring.network.matrix import Ints, NetworkMatrix
 
 
 @dataclass(frozen=True, slots=True)

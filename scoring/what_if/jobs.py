@@ -17,8 +17,8 @@ from scoring.model import (
     Pod,
     Role,
 )
-from scoring.policy import KNOWN_OPTIONS
-from scoring.resources import PODS, Resources
+from scoring.model.policy import KNOWN_OPTIONS
+from scoring.model.resources import PODS, Resources
 from scoring.what_if.changes import (
     AddPods,
     ForgetRefusals,

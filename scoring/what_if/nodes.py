@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Final
 
 from scoring.ids import EndpointId, NodeName, ZoneName
-from scoring.measurement import Measurement
 from scoring.model import Node
-from scoring.resources import PODS, Resources
+from scoring.model.resources import PODS, Resources
+from scoring.network.measurement import Measurement
 from scoring.what_if.changes import AddCapacity, AddNodes, Misfit, RemoveNodes, SetLink
 from scoring.what_if.draft import Draft
 

@@ -5,7 +5,7 @@ service must get it done through kube-scheduler, with gates, refusals, held bind
 `run` gives the result that all engines give, `record` also who was where and when.
 """
 
-from extender.settings import Settings
+from extender.settings.settings import Settings
 from simulator.model import RunResult, Scenario
 from simulator.pods.engine import Options, record
 from simulator.pods.profile import COSCHEDULING, DEFAULT, SECOND, SchedulerProfile

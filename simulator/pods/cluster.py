@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 from extender.bootstrap import Service, following
 from extender.kube.calls import NODES, POD_GROUPS, PODS
-from extender.settings import Settings
+from extender.settings.settings import Settings
 from simulator.model import Scenario
 from simulator.pods.extender import Extender
 from simulator.pods.jobs import TF_JOBS

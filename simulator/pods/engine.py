@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from extender.settings import Settings
-from scoring.resources import CPU, NO_RESOURCES, Resources
+from extender.settings.settings import Settings
+from scoring.model.resources import CPU, NO_RESOURCES, Resources
 from simulator.model import Fate, JobOutcome, RunResult, Scenario
 from simulator.pods.cluster import Cluster, stream
 from simulator.pods.jobs import Habits, Jobs

@@ -9,9 +9,9 @@ TaintToleration and NodeUnschedulable together.
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from scoring.feasible import node_allows
+from scoring.feasibility.filters import node_allows
 from scoring.model import Node, Pod
-from scoring.resources import Resources
+from scoring.model.resources import Resources
 
 
 class Plugin(StrEnum):

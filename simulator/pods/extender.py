@@ -10,8 +10,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from extender.dispatch import Verbs
-from extender.wire import BindArgs, Failed, FilterArgs, Passed, PodRef, Refused
+from extender.convert.wire import BindArgs, Failed, FilterArgs, Passed, PodRef, Refused
+from extender.server.dispatch import Verbs
 from scoring.ids import NodeName
 from scoring.model import Pod
 from simulator.pods.latency import Latencies

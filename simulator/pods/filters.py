@@ -1,6 +1,6 @@
 """kube-scheduler's in-tree filters and scores, for one pod over all nodes at once.
 
-Modelled: NodeResourcesFit, NodePorts and what `scoring.feasible` knows, as filters; LeastAllocated and
+Modelled: NodeResourcesFit, NodePorts and what `scoring.feasibility.filters` knows, as filters; LeastAllocated and
 BalancedAllocation over CPU and memory, as scores. Not modelled: volumes, spread, inter-pod affinity, preferred
 affinity, preemption. Rules: nodes are looked at in the order of kube-scheduler's node tree, beginning where the last
 cycle ended, until as many were found as `percentage` asks for; all together where that is all of them.
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.feasible import allowed_nodes
+from scoring.feasibility.filters import allowed_nodes
 from scoring.ids import NodeName
 from scoring.model import Constraints, MemberClass, Pod
-from scoring.network import Ints
-from scoring.resources import PODS
+from scoring.model.resources import PODS
+from scoring.network.matrix import Ints
 from simulator.pods.events import Plugin
 from simulator.pods.nodes import SCORED, Nodes
 

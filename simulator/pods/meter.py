@@ -3,7 +3,7 @@
 from collections import Counter
 
 from scoring.ids import ResourceName
-from scoring.resources import PODS, Resources
+from scoring.model.resources import PODS, Resources
 
 
 class Meter:

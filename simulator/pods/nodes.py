@@ -9,12 +9,12 @@ from itertools import zip_longest
 
 import numpy as np
 
-from scoring.feasible import ports_conflict
+from scoring.feasibility.filters import ports_conflict
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import Constraints, HostPort, Node, Pod
-from scoring.network import Ints
-from scoring.resources import CPU, MEMORY, Resources
-from scoring.snapshot import NodeTable
+from scoring.model.resources import CPU, MEMORY, Resources
+from scoring.model.snapshot import NodeTable
+from scoring.network.matrix import Ints
 
 SCORED = (CPU, MEMORY)
 """Resources that in-tree scores look at."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from scoring.model import GATE, Node, Role
-from scoring.resources import CPU, Resources
+from scoring.model.resources import CPU, Resources
 from simulator.model import SimJob
 from simulator.pods.store import Object
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from extender.kube.calls import NODES, PODS
-from extender.settings import Settings
+from extender.settings.settings import Settings
 from scoring.model import GATE
 from simulator.pods.cluster import Cluster
 from simulator.pods.latency import Latencies

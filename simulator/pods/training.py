@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from scoring.ids import NodeName
-from scoring.resources import CPU
+from scoring.model.resources import CPU
 from simulator.model import Scenario, SimJob
 from simulator.speed import Crowd, Wires, speed_of
 from simulator.speed.rate import Placement
@@ -40,7 +40,7 @@ Training: TypeAlias = Callable[[SimJob, Placed], Rate]
 def constant(samples_per_s: float = 1.0) -> Training:
     """Every worker sees so many samples a second, wherever it is, and all requested cores are busy.
 
-    >>> from scoring.resources import Resources
+    >>> from scoring.model.resources import Resources
     >>> from simulator.model import Work
     >>> two = Resources.parse({"cpu": "2"})
     >>> job = SimJob("a", 0.0, Work("any", 8, 1e4), worker=two, workers=4, min_workers=2)

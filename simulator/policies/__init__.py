@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from scoring.ids import ResourceName
-from scoring.policy import Order, Policy, QueuePolicy, Surplus
+from scoring.model.policy import Order, Policy, QueuePolicy, Surplus
 from scoring.scaling.options import Condition, Options
 from simulator.actions import Deciding
 from simulator.policies.default import DEADLOCK_S, Default

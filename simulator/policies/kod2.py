@@ -1,23 +1,23 @@
 """KOD2 as it was published: Algorithms 1 to 3, and its placement on few nodes (PAPERS K3–K6).
 
-The algorithms themselves are `scoring.literal` and `scoring.scaling.literal`; here their answers become actions. Where
-the paper leaves something open the reading is the kind one: a job whose minimum fits the sum of what is idle but no
-nodes goes on waiting (a literal operator would make its pods and leave them half placed); a pass follows every change,
-so one event may start several jobs; scale-out is tried once at each moment, after the passes. A job starts with its
-minimum. l_dw and l_iw are 2, STARVELIMIT 30 minutes, as netgang's defaults.
+The algorithms themselves are `scoring.queue.literal` and `scoring.scaling.literal`; here their answers become actions.
+Where the paper leaves something open the reading is the kind one: a job whose minimum fits the sum of what is idle but
+no nodes goes on waiting (a literal operator would make its pods and leave them half placed); a pass follows every
+change, so one event may start several jobs; scale-out is tried once at each moment, after the passes. A job starts with
+its minimum. l_dw and l_iw are 2, STARVELIMIT 30 minutes, as netgang's defaults.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from scoring.literal import Pass, Waiter, WeightKey, algorithm_1
 from scoring.model import Role
-from scoring.network import Ints
-from scoring.policy import Algorithm, Policy, QueuePolicy, WeightForm
+from scoring.model.policy import Algorithm, Policy, QueuePolicy, WeightForm
+from scoring.network.matrix import Ints
+from scoring.queue.literal import Pass, Waiter, WeightKey, algorithm_1
+from scoring.queue.weights import totals_of, weight_of
 from scoring.scaling import literal
 from scoring.scaling.job import ElasticJob
-from scoring.weights import totals_of, weight_of
 from simulator.actions import Action, Advice, Place, Remove
 from simulator.gangs import Gangs, elastic_job
 from simulator.model import SimJob

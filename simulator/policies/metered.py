@@ -1,19 +1,19 @@
 """netgang with jobs that report: worker counts follow their steps or their loss (PAPERS E2).
 
 Reports are made every ten steps, as in E1, from what the engine says the job has trained; the wishes come from
-`scoring.scaling.policies`, and whether they are granted is decided as everywhere. Rule: a report that the job makes
-again after it went back to a checkpoint has the loss of that checkpoint's training, not a new one.
+`scoring.scaling.metrics.policies`, and whether they are granted is decided as everywhere. Rule: a report that the job
+makes again after it went back to a checkpoint has the loss of that checkpoint's training, not a new one.
 """
 
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from scoring.policy import Policy
+from scoring.model.policy import Policy
 from scoring.scaling.job import JobKey, Wants
+from scoring.scaling.metrics.policies import Memory, wish
+from scoring.scaling.metrics.reports import Told
+from scoring.scaling.metrics.series import Point
 from scoring.scaling.options import Options
-from scoring.scaling.policies import Memory, wish
-from scoring.scaling.series import Point
-from scoring.scaling.told import Told
 from simulator.actions import Advice
 from simulator.gangs import elastic_job
 from simulator.policies.planned import Planned

@@ -6,8 +6,8 @@ admits starts whole, on the nodes of the plan; scaling is looked at only when th
 """
 
 from scoring.model import Role
+from scoring.model.policy import Order, Policy, QueuePolicy, ScorePolicy, Selection, Variant
 from scoring.plan import Memo, Plan, plan
-from scoring.policy import Order, Policy, QueuePolicy, ScorePolicy, Selection, Variant
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import Change
 from scoring.scaling.job import JobKey

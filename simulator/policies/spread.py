@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from scoring.model import Role
-from scoring.network import Floats, Ints
-from scoring.resources import CPU, MEMORY
+from scoring.model.resources import CPU, MEMORY
+from scoring.network.matrix import Floats, Ints
 from simulator.state import JobState, Slot, State
 
 

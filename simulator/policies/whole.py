@@ -7,7 +7,7 @@ real queue does: it is a bound for the mean, and unfair to long jobs.
 
 from collections.abc import Callable
 
-from scoring.resources import CPU
+from scoring.model.resources import CPU
 from simulator.actions import Action, Advice, Place
 from simulator.model import SimJob
 from simulator.policies.spread import Room, slots_of, whole

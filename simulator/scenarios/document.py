@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from scoring.policy import QueuePolicy, Surplus
+from scoring.model.policy import QueuePolicy, Surplus
 from scoring.scaling.options import Condition, Options
 from simulator.policies import POLICIES
 from simulator.scenarios.jobs import Count, Name, NotNegative, Part, Positive, Quantity, Share, Workload

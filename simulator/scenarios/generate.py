@@ -11,8 +11,8 @@ from random import Random
 
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
-from scoring.network import Measurement, Metric, NetworkMatrix
-from scoring.resources import CPU, Resources
+from scoring.model.resources import CPU, Resources
+from scoring.network.matrix import Measurement, Metric, NetworkMatrix
 from simulator.model import Scenario, SimJob, Sync, Work
 from simulator.scenarios.document import Mesh, NodeGroup, ScenarioFile
 from simulator.scenarios.jobs import Job, Periodic, Pods, Trace, TraceClass, Written

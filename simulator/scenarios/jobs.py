@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from scoring.resources import parse_quantity
+from scoring.model.resources import parse_quantity
 from simulator.model import Sync
 from simulator.speed.table import profile_of
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scoring.ids import ResourceName
-from scoring.resources import CPU
+from scoring.model.resources import CPU
 from simulator.model import SimJob, Sync
 from simulator.speed.table import Profile, profile_of
 from simulator.speed.traffic import Wires
@@ -82,8 +82,8 @@ def talks(placement: Placement) -> tuple[int, ...]:
 def speed_of(job: SimJob, placement: Placement, wires: Wires, crowd: Crowd) -> Speed:
     """How the job trains at this placement, which has all its ps and at least one worker. Cost: O(ps · workers).
 
-    >>> from scoring.network import NetworkMatrix
-    >>> from scoring.resources import Resources
+    >>> from scoring.network.matrix import NetworkMatrix
+    >>> from scoring.model.resources import Resources
     >>> from simulator.model import Work
     >>> core = Resources.parse({"cpu": "2"})
     >>> job = SimJob("a", 0.0, Work("vgg16", 8, 1e5), worker=core, workers=4, min_workers=1, ps=core, ps_count=1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import isnan, sqrt
 
 from scoring.ids import NodeName
-from scoring.network import NetworkMatrix
+from scoring.network.matrix import NetworkMatrix
 
 _MSS_BITS = 1460 * 8
 _LEAST_RTT_S = 0.0002

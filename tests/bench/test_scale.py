@@ -10,8 +10,8 @@ from bench.scale_objects import Shape
 from bench.scale_replay import Replay
 from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
+from extender.convert.wire import decode_filter
 from extender.kube.calls import NODES, PODS
-from extender.wire import decode_filter
 
 SMALL = Shape(nodes=400, pods=1000, waiting=12, size=8, preferred=4)
 

@@ -9,13 +9,13 @@ from bench.apistore import ApiStore
 from bench.soak_jobs import SIZE, STARVE_LIMIT_S, Job, overtaken
 from bench.soak_load import Load
 from extender.cache import ClusterCache
-from extender.clock import SystemClock
 from extender.convert import node_from_json, pod_from_json
 from extender.convert.podgroups import pod_group_from_json
 from extender.kube.calls import NODES, POD_GROUPS, PODS
+from extender.runtime.clock import SystemClock
+from scoring.explain.queue_report import report
+from scoring.model.policy import Policy
 from scoring.plan import plan
-from scoring.policy import Policy
-from scoring.queue.report import report
 
 NOW_S = 10_000.0
 GOOD = {

@@ -11,10 +11,10 @@ from bench.testbed.choosing import chosen
 from bench.testbed.maddash_view import documents, served
 from bench.testbed.nodes import NODES
 from bench.testbed.probes import Link, Measured
-from extender.network.maddash import MaddashSource
-from extender.network.maddash_client import MaddashServer
+from extender.network.maddash.client import MaddashServer
+from extender.network.maddash.source import MaddashSource
 from extender.ports import Batch
-from scoring.network import MeasurementTable, Metric
+from scoring.network.matrix import MeasurementTable, Metric
 
 NOW_S = 1_800_000_000.0
 CLEAN = Link(loss_ratio=0.0, delay_ms=0.014, throughput_bps=95.6e6)

@@ -61,7 +61,7 @@ def free_port() -> int:
 def served(*arguments: str, port: int | None = None) -> Iterator[str]:
     """`netgang …` on a port of the loopback, a free one unless it is given; its address."""
     port = free_port() if port is None else port
-    program = [sys.executable, "-m", "extender.cli", *arguments, "--port", str(port)]
+    program = [sys.executable, "-m", "cli.main", *arguments, "--port", str(port)]
     process = subprocess.Popen(program, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         url = f"http://127.0.0.1:{port}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from extender.settings import Settings
+from extender.settings.settings import Settings
 
 FILE = Path(__file__).parents[2] / "charts/netgang/values.schema.json"
 _LEFT_OUT = ("title", "description", "default", "format", "discriminator")

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from extender.api.doors import PROBES
 from extender.api.reports import create_reports_app
-from extender.elastic import report_body
-from extender.elastic.reports import Reports
-from extender.settings import Settings
+from extender.controllers.elastic.reports import body as report_body
+from extender.controllers.elastic.reports.reports import Reports
+from extender.settings.settings import Settings
 from tests.contract.reference_documents import served
 from tests.contract.reference_text import code, first_paragraph, table
 from tests.contract.reference_verbs import verbs_part

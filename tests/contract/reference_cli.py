@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from extender.cli import app
+from cli.main import app
 from tests.contract.reference_text import code, first_paragraph, table
 
 _COMMANDS = """# Commands

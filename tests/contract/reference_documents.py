@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import looptime
 
-from scoring.network import METRICS
+from scoring.network.matrix import METRICS
 from tests.contract.reference_text import code, table
 from tests.contract.test_demonstration import _demonstration
-from tests.extender.elastic.cluster import site
-from tests.extender.elastic.test_jobs_view import REPORTS, SECRET, get, tell
+from tests.extender.controllers.elastic.cluster import site
+from tests.extender.controllers.elastic.test_jobs_view import REPORTS, SECRET, get, tell
 
 _DOCUMENTS = """# Documents without a model
 

@@ -3,23 +3,23 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from extender.settings import FileSource, MaddashSource, Settings
-from extender.settings_mapping import EndpointRule, NodeEndpoints
-from extender.settings_sources import (
+from extender.settings.mapping import EndpointRule, NodeEndpoints
+from extender.settings.settings import FileSource, MaddashSource, Settings
+from extender.settings.sources import (
     EsmondSource,
     OpenSearchSource,
     PrometheusAliases,
     PrometheusQuery,
     PrometheusSource,
 )
-from scoring.policy import Ratios
+from scoring.model.policy import Ratios
 from tests.contract.reference_text import first_paragraph
 
 _SETTINGS_HEAD = """# Settings
 
-Every setting with its default; `extender/settings.py` says the same with the reasons. File names as here, nested ones
-as YAML or JSON mappings; environment `NETGANG_` + the name in capitals, with `__` for each dot. Those of one network
-source, endpoint or rule are in [settings-sources.md](settings-sources.md).
+Every setting with its default; `extender/settings/settings.py` says the same with the reasons. File names as here,
+nested ones as YAML or JSON mappings; environment `NETGANG_` + the name in capitals, with `__` for each dot. Those of
+one network source, endpoint or rule are in [settings-sources.md](settings-sources.md).
 
 """
 _SOURCES_HEAD = """# Settings of network sources

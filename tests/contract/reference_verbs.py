@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator
 
-from extender import wire
+from extender.convert import wire
 from scoring.ids import Namespace, NodeName, PodName, PodUid
-from scoring.reasons import Reason
+from scoring.model.reasons import Reason
 from tests.contract.reference_text import json_block
 
 _VERBS = """

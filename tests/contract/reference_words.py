@@ -2,19 +2,19 @@
 
 from enum import Enum
 
-from extender.controller.disruptions import MOST_TOLD
-from extender.controller.events import _ACTIONS, _NORMAL, ANNOUNCE_S, REPEAT_S, REPORTER, Happening
-from extender.controller.owners import Refusal
-from extender.dispatch import DEBUG_BINDS_NOTHING
-from extender.elastic.kinds.seen import State, Unsafe
-from extender.elastic.records import Stage
-from extender.elastic.views import NotNow
-from extender.telemetry import Telemetry
-from extender.wire import INTERNAL_ERROR
-from scoring.podgroup_status import GroupPhase
-from scoring.reasons import Reason
+from extender.controllers.elastic.jobs.views import NotNow
+from extender.controllers.elastic.kinds.seen import State, Unsafe
+from extender.controllers.elastic.records import Stage
+from extender.controllers.events.recorder import _ACTIONS, _NORMAL, ANNOUNCE_S, REPEAT_S, REPORTER, Happening
+from extender.controllers.owners.failure_budget import Refusal
+from extender.controllers.removal.disruptions import MOST_TOLD
+from extender.convert.wire import INTERNAL_ERROR
+from extender.runtime.telemetry import Telemetry
+from extender.server.dispatch import DEBUG_BINDS_NOTHING
+from scoring.explain.podgroup_status import GroupPhase
+from scoring.model.reasons import Reason
+from scoring.queue.states import JobState
 from scoring.scaling.reasons import No
-from scoring.waits import JobState
 from tests.contract.reference_text import code, members, table, told
 from tests.contract.vocabulary import VOCABULARY, Use
 
@@ -28,10 +28,11 @@ several is in [concepts](../start/concepts.md).
 """
 _REASONS = """# Reasons
 
-The closed set of sentences for which netgang says no (`scoring/reasons.py`). Each is constant, so that kube-scheduler
-does not try again for a text that has changed: names and numbers are in `netgang explain`, Events and the log. They
-stand in kube-scheduler's words about the pod (`kubectl describe pod`: "0/36 nodes are available: 36 netgang: …"), in
-`/v1/plan`, `/v1/queue` and `/v1/explain` (`reason`, and the name as `code`), as metric label `reason`, in the log.
+The closed set of sentences for which netgang says no (`scoring/model/reasons.py`). Each is constant, so that
+kube-scheduler does not try again for a text that has changed: names and numbers are in `netgang explain`, Events and
+the log. They stand in kube-scheduler's words about the pod (`kubectl describe pod`: "0/36 nodes are available: 36
+netgang: …"), in `/v1/plan`, `/v1/queue` and `/v1/explain` (`reason`, and the name as `code`), as metric label `reason`,
+in the log.
 """
 _STATES = """# States
 

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.doctor import Facts, examine
-from extender.doctor.facts import Policies, ServiceAddress
-from extender.doctor.installed import environment_of, mounted, settings_of
-from extender.settings import Settings
+from cli.doctor import Facts, examine
+from cli.doctor.facts import Policies, ServiceAddress
+from cli.doctor.installed import environment_of, mounted, settings_of
+from extender.settings.settings import Settings
 from testbed.errors import ControlPlaneError
 from testbed.helm import CHART, HOOK, Helm, find_helm, hooks
 from tests.contract import chart_schema

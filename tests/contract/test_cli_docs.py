@@ -9,8 +9,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from extender.cli import app
-from extender.remote.target import DEFAULT, target
+from cli.main import app
+from client.connect.target import DEFAULT, target
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/how-to/cli.md").read_text()

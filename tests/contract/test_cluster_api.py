@@ -11,7 +11,6 @@ import pytest
 
 from bench.apiserver import serve
 from bench.apistore import ApiStore
-from extender.clock import SystemClock
 from extender.convert import admission_patch, narrowed_terms
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
 from extender.kube.calls import EVENTS, MADE, NODES, OWNERS, POD_GROUPS, PODS, PROVISIONING_REQUESTS
@@ -19,9 +18,10 @@ from extender.kube.client import KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.notes import Bearer, NoteKind
 from extender.ports import Binding, ClusterApi, WatchEvent
-from scoring.admit import Listing
+from extender.runtime.clock import SystemClock
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import GATE
+from scoring.verbs.ungate import Listing
 from tests.builders import pod
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.key_store import notes_of_a_former_process

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.controller.suspensions import MARK
+from extender.controllers.restart.suspensions import MARK
 from extender.convert import NUDGE_ANNOTATION
 from extender.convert.provisioning import MANAGED_BY
 from extender.kube import calls

@@ -14,9 +14,9 @@ import yaml
 
 from extender.kube import calls
 from extender.kube.leases import ROLE_LABEL
-from extender.service.role import LEADER
-from extender.settings import Settings
-from extender.settings_leadership import LeaderElection
+from extender.leadership.role import LEADER
+from extender.settings.leadership import LeaderElection
+from extender.settings.settings import Settings
 from testbed.schedulers import load_configuration
 from tests.contract.test_manifests import ROOT, _allowed, _kubectl
 from tests.liveness import LIVENESS_S

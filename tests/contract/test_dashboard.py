@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.telemetry import Telemetry
+from extender.runtime.telemetry import Telemetry
 from tests.contract.test_manifests import ROOT
 from tests.contract.test_monitoring import COMPONENT, _promtool
 from tests.liveness import LIVENESS_S

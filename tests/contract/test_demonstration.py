@@ -13,8 +13,8 @@ import pytest
 
 from extender import bootstrap
 from extender.bootstrap import Service
-from extender.server import running
-from extender.settings import Settings
+from extender.bootstrap.serve import running
+from extender.settings.settings import Settings
 from scoring.ids import NodeName, gang_key
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

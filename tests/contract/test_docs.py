@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extender.settings import Settings
-from extender.telemetry import Telemetry
+from extender.runtime.telemetry import Telemetry
+from extender.settings.settings import Settings
 from tests.contract import reference
 from tests.contract.vocabulary import VOCABULARY
 
@@ -57,7 +57,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def test_paths_in_the_text_exist(document: Path) -> None:
-    """`extender/wire.py` or `manifests/base` in backquotes is there."""
+    """`extender/convert/wire.py` or `manifests/base` in backquotes is there."""
     for code in CODE.findall(document.read_text()):
         if re.fullmatch(rf"(?:{'|'.join(OURS)})/[\w./-]*", code) and not code.startswith("bench/out"):
             assert (ROOT / code).exists(), f"{document.name}: {code}"

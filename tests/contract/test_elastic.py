@@ -9,10 +9,10 @@ import yaml
 from pydantic import ValidationError
 
 from extender.bootstrap.elastic import named_kinds
-from extender.elastic.kinds import KINDS
+from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls
-from extender.settings import Settings
-from extender.settings_layers import ENV_PREFIX
+from extender.settings.layers import ENV_PREFIX
+from extender.settings.settings import Settings
 
 COMPONENT = Path(__file__).parents[2] / "manifests" / "components" / "elastic"
 

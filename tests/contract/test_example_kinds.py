@@ -16,14 +16,14 @@ import pytest
 import yaml
 
 from extender.bootstrap import empty_cache, fill
-from extender.clusterfile import parse_cluster
-from extender.elastic.kinds import TRAIN_JOB, Kind, kinds_with, read
-from extender.settings import Settings
+from extender.controllers.elastic.kinds import TRAIN_JOB, Kind, kinds_with, read
+from extender.convert.clusterfile import parse_cluster
+from extender.settings.settings import Settings
 from scoring.ids import GangKey
 from scoring.model import Gang, GangSource
+from scoring.model.policy import Policy, gang_options
+from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, plan
-from scoring.policy import Policy, gang_options
-from scoring.snapshot import Snapshot
 from testbed.definitions import DEFINITIONS
 from testbed.programs import TRAINING_CRDS
 from tests.contract.job_pods import made

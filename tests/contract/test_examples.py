@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from extender import wire
+from extender.convert import wire
 from extender.convert.nodes import node_from_json
+from extender.convert.pod.pod import pod_from_json
 from extender.convert.podgroups import pod_group_from_json
-from extender.convert.pods import pod_from_json
 from scoring.ids import ResourceName
 from scoring.model import GangSource, Node, Pod, Role
-from scoring.policy import Policy, gang_options
+from scoring.model.policy import Policy, gang_options
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GPU = ResourceName("nvidia.com/gpu")

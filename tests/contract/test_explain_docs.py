@@ -13,12 +13,12 @@ import httpx
 import uvicorn
 from typer.testing import CliRunner, Result
 
+from cli.commands.demo import demo_settings
+from cli.main import app
 from extender import bootstrap
-from extender.api.what_if_body import WhatIfBody, typed_changes
-from extender.cli import app
-from extender.demo import demo_settings
-from extender.server import running
-from extender.settings import Settings
+from extender.api.what_if.body import WhatIfBody, typed_changes
+from extender.bootstrap.serve import running
+from extender.settings.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/how-to/explain.md").read_text()

@@ -22,11 +22,11 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from cli.main import app
 from extender.bootstrap import empty_cache, fill
-from extender.cli import app
-from extender.clusterfile import parse_cluster
-from extender.settings import Settings
-from scoring.policy import Policy, gang_options
+from extender.convert.clusterfile import parse_cluster
+from extender.settings.settings import Settings
+from scoring.model.policy import Policy, gang_options
 from testbed.schedulers import load_configuration
 from tests.contract import chart_schema
 from tests.contract.job_pods import made

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from extender.doctor.running import check_versions
+from cli.doctor.running import check_versions
 from testbed.programs import E2E, KUBERNETES, PROGRAMS, SCHEDULERS
 from tests.contract.chart_schema import document
 

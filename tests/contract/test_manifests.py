@@ -17,9 +17,9 @@ import yaml
 from extender.kube import calls
 from extender.kube.key_store import NAME
 from extender.kube.leases import ROLE_LABEL
-from extender.service.role import LEADER
-from extender.settings import Settings
-from extender.settings_leadership import LeaderElection
+from extender.leadership.role import LEADER
+from extender.settings.leadership import LeaderElection
+from extender.settings.settings import Settings
 from testbed.build import program_path
 from testbed.schedulers import load_configuration
 from tests.liveness import LIVENESS_S

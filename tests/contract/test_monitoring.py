@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.settings import Settings
-from extender.telemetry import Telemetry
+from extender.runtime.telemetry import Telemetry
+from extender.settings.settings import Settings
 from testbed import archives
 from tests.contract.test_manifests import OVERLAYS, ROOT, _kubectl
 from tests.liveness import LIVENESS_S

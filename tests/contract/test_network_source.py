@@ -10,12 +10,12 @@ from typing import Protocol
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.file import MeshFileSource
-from extender.network.maddash import MaddashSource
-from extender.network.maddash_client import MaddashServer as Address
+from extender.network.file.source import MeshFileSource
+from extender.network.maddash.client import MaddashServer as Address
+from extender.network.maddash.source import MaddashSource
 from extender.ports import Batch, NetworkSource
 from scoring.ids import EndpointId
-from scoring.network import Metric
+from scoring.network.matrix import Metric
 from tests.fakes.maddash_server import Fault, MaddashServer
 from tests.fakes.mesh import Mesh, full_mesh, mesh_file, paper_mesh
 from tests.fakes.network_source import FakeNetworkSource, measurements

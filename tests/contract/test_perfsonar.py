@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
+from tests.cli.mesh.psconfig_rules import problems
 from tests.contract.test_manifests import OVERLAYS, _kubectl, _rendered
-from tests.extender.sitemesh.psconfig_rules import problems
 from tests.liveness import LIVENESS_S
 
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.convert import groups
-from extender.kube.transport import TransportLimits
-from extender.settings import Settings
+from extender.convert.pod import gang_labels as groups
+from extender.kube.http.transport import TransportLimits
+from extender.settings.settings import Settings
 from scoring.model import GATE
 from tests.contract.test_manifests import OVERLAYS, _kubectl
 from tests.liveness import LIVENESS_S

@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from extender.api.doors import PROBES
-from extender.controller.events import _ACTIONS, Happening
-from extender.telemetry import Telemetry
+from extender.controllers.events.recorder import _ACTIONS, Happening
+from extender.runtime.telemetry import Telemetry
+from scoring.explain.podgroup_status import GroupPhase
 from scoring.ids import Namespace
-from scoring.podgroup_status import GroupPhase
-from scoring.policy import KNOWN_OPTIONS, Policy, QueuePolicy, gang_options
-from scoring.reasons import Reason
-from scoring.waits import JobState
+from scoring.model.policy import KNOWN_OPTIONS, Policy, QueuePolicy, gang_options
+from scoring.model.reasons import Reason
+from scoring.queue.states import JobState
 from tests.contract import reference, reference_cli
 from tests.contract.reference_api import reports_openapi
 from tests.contract.reference_documents import served

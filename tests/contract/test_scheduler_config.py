@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from extender.call_bound import longest_bind_s
-from extender.settings import Settings
+from extender.settings.call_bound import longest_bind_s
+from extender.settings.settings import Settings
 from testbed.schedulers import load_configuration
 
 ROOT = Path(__file__).parents[2]

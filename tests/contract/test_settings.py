@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.errors import ConfigError
-from extender.settings import SOURCES, FileSource, MaddashSource, Settings
-from scoring.network import Metric
-from scoring.policy import Policy, Ratios, Selection, Ttl, Variant, ZonePolicy
+from extender.settings.settings import SOURCES, FileSource, MaddashSource, Settings
+from scoring.model.policy import Policy, Ratios, Selection, Ttl, Variant, ZonePolicy
+from scoring.network.matrix import Metric
 
 
 @pytest.fixture(autouse=True)

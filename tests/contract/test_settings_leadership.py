@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from extender import settings_leadership
-from extender.candidacy import candidacy
-from extender.clock import SystemClock
+from extender.bootstrap.candidacy import candidacy
 from extender.errors import ConfigError
 from extender.kube.credentials import ApiServer, Authorization, Token
-from extender.leading import LeaseTimes
-from extender.leading.election import DRIFT_RATIO
-from extender.settings import Settings
-from extender.settings_leadership import LeaderElection, LeaseSettings
+from extender.leadership import LeaseTimes
+from extender.leadership.election import DRIFT_RATIO
+from extender.runtime.clock import SystemClock
+from extender.settings import leadership as settings_leadership
+from extender.settings.leadership import LeaderElection, LeaseSettings
+from extender.settings.settings import Settings
 
 
 @pytest.fixture(autouse=True)

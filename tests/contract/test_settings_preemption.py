@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from extender.errors import ConfigError
-from extender.settings import Settings
-from scoring.policy import Preempting
+from extender.settings.settings import Settings
+from scoring.model.policy import Preempting
 
 WRITTEN = {  # case: (a line of the settings file, what is meant)
     "nothing": ("", Preempting.OFF),

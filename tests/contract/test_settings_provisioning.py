@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from extender.errors import ConfigError
-from extender.settings import Settings
-from extender.settings_layers import ENV_PREFIX
-from extender.settings_provisioning import AutoscalingMode
+from extender.settings.layers import ENV_PREFIX
+from extender.settings.provisioning import AutoscalingMode
+from extender.settings.settings import Settings
 from scoring.provisioning import AskingLimits
 
 COMPONENT = Path(__file__).parents[2] / "manifests/components/provisioning"

@@ -16,14 +16,14 @@ import pytest
 import yaml
 
 from extender.api.doors import PROBES
-from extender.app import create_app
-from extender.clock import SystemClock
 from extender.kube.calls import CALLS, REVIEWS, rules
-from extender.settings import Settings
-from extender.settings_layers import ENV_PREFIX
-from extender.settings_tls import DebugAuth, TlsSettings
-from extender.telemetry import Telemetry
-from extender.tls.files import load
+from extender.runtime.clock import SystemClock
+from extender.runtime.telemetry import Telemetry
+from extender.server.app import create_app
+from extender.server.tls.files import load
+from extender.settings.layers import ENV_PREFIX
+from extender.settings.settings import Settings
+from extender.settings.tls import DebugAuth, TlsSettings
 from testbed.schedulers import load_configuration
 from tests.authority import openssl
 from tests.contract.test_manifests import OVERLAYS, _allowed, _kubectl, _of_kind, _pod_spec

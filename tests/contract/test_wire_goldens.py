@@ -12,11 +12,11 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from extender.app import create_app
-from extender.telemetry import Telemetry
-from extender.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
+from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
+from extender.runtime.telemetry import Telemetry
+from extender.server.app import create_app
 from scoring.ids import NodeName
-from scoring.reasons import Reason
+from scoring.model.reasons import Reason
 from tests.fakes.verbs import FakeVerbs, FakeViews
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "wire"

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from extender.convert.groups import (
+from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL
+from extender.convert.pod.gang_labels import (
     MIN_AVAILABLE_LABEL,
     MIN_MEMBER_ANNOTATIONS,
     NAME_ANNOTATIONS,
     NAME_LABEL,
     POD_GROUP_LABEL,
 )
-from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL
-from extender.convert.pods import NUDGE_ANNOTATION
+from extender.convert.pod.pod import NUDGE_ANNOTATION
+from extender.convert.pod.roles import INDEX_ANNOTATION, OWN_PREFIX, ROLE_ANNOTATION
 from extender.convert.provisioning import CONSUMES, CONSUMES_CLASS
-from extender.convert.roles import INDEX_ANNOTATION, OWN_PREFIX, ROLE_ANNOTATION
 from extender.notes import NoteKind
 from scoring.model import GATE, Role
-from scoring.policy import Repair, Selection, ZonePolicy
+from scoring.model.policy import Repair, Selection, ZonePolicy
 from scoring.scaling.job import Wants
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import aiohttp
 import httpx
 
-from scoring.resources import parse_quantity
+from scoring.model.resources import parse_quantity
 from testbed.api import Api, Object
 from testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL
 from testbed.service import Netgang

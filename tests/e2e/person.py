@@ -45,7 +45,7 @@ class Person:
 
     async def netgang(self, *arguments: str, code: int = 0, token: str = "") -> str:
         """`netgang …`."""
-        return await self.says(sys.executable, "-m", "extender.cli", *arguments, code=code, token=token)
+        return await self.says(sys.executable, "-m", "cli.main", *arguments, code=code, token=token)
 
     async def plugin(self, *arguments: str, code: int = 0, token: str = "") -> str:
         """`kubectl netgang …`."""
@@ -80,5 +80,5 @@ def _written(one: Person, kubeconfig: str) -> None:
     one.kubeconfig.write_text(kubeconfig)
     for name, function in _PLUGINS.items():
         program = one.path / name
-        program.write_text(f"#!{sys.executable}\nfrom extender.cli_kubectl import {function}\n\n{function}()\n")
+        program.write_text(f"#!{sys.executable}\nfrom cli.kubectl import {function}\n\n{function}()\n")
         program.chmod(0o755)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import httpx
 
-from extender.record.entries import read
-from extender.record.replay import Gap, RunAgain, replay
+from extender.decision_log.entries import read
+from extender.decision_log.replay import Gap, RunAgain, replay
 from testbed.service import Netgang
 
 

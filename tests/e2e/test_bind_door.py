@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scoring.reasons import Reason
+from scoring.model.reasons import Reason
 from testbed.objects import pod, zone_nodes
 from testbed.service import Netgang
 from tests.e2e.stage import Stage

@@ -14,16 +14,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.controller.suspensions import HISTORY, MARK, NOTE
+from extender.controllers.elastic.intent import LAST_CHANGE
+from extender.controllers.elastic.kinds import KINDS, read
+from extender.controllers.restart.suspensions import HISTORY, MARK, NOTE
 from extender.convert import pod_from_json
-from extender.convert.admission import admission_patch, narrowed_terms
+from extender.convert.pod.admission_patch import admission_patch, narrowed_terms
 from extender.convert.provisioning import MANAGED_BY
-from extender.elastic.intent import LAST_CHANGE
-from extender.elastic.kinds import KINDS, read
 from extender.kube.leases import ROLE_LABEL
-from scoring.admit import Listing
 from scoring.ids import NodeName
 from scoring.model import GATE
+from scoring.verbs.ungate import Listing
 from testbed.api import Api, Object
 from testbed.cluster import INSTALLED_IN, NETGANG, Cluster
 from testbed.errors import ApiRefused

@@ -20,7 +20,7 @@ from time import monotonic
 import pytest
 import yaml
 
-from extender.clock import SystemClock
+from extender.runtime.clock import SystemClock
 from testbed.api import Api, Object
 from testbed.build import ensure_asset, ensure_program
 from testbed.cluster import INSTALLED_IN, JOB_CONTROLLERS, NETGANG_SCHEDULER, Cluster
@@ -194,7 +194,7 @@ async def _run(cluster: Cluster, api: Api, pod: Object) -> None:
     (container,) = pod["spec"]["containers"]
     access = cluster.kubeconfig(pod["spec"]["serviceAccountName"])
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "extender.cli", *container["args"], f"--kubeconfig={access}"
+        sys.executable, "-m", "cli.main", *container["args"], f"--kubeconfig={access}"
     )
     status = {"phase": "Failed" if await process.wait() else "Succeeded"}
     await api.patch("Pod", pod["metadata"]["name"], {"status": status}, namespace=INSTALLED_IN, subresource="status")

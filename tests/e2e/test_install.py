@@ -189,7 +189,7 @@ async def _until_gated(admin: Api) -> None:
 
 async def _doctor(cluster: Cluster) -> list[dict[str, str]]:
     """What `netgang doctor` finds."""
-    argv = ("-m", "extender.cli", "doctor", "--json", f"--kubeconfig={cluster.kubeconfig()}")
+    argv = ("-m", "cli.main", "doctor", "--json", f"--kubeconfig={cluster.kubeconfig()}")
     pipe = asyncio.subprocess.PIPE
     done = await asyncio.create_subprocess_exec(sys.executable, *argv, stdout=pipe, stderr=pipe, env=dict(os.environ))
     out, err = await done.communicate()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from extender.clock import SystemClock
+from extender.runtime.clock import SystemClock
 from scoring.model import GATE
 from testbed.objects import gang_pods, zone_nodes
 from tests.e2e.stage import Stage, document

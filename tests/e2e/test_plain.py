@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scoring.model import GATE
-from scoring.reasons import Reason
+from scoring.model.reasons import Reason
 from testbed.objects import gang_pods, pod, zone_nodes
 from testbed.service import SCHEDULER_CONFIG, Netgang
 from tests.e2e.stage import Stage, document, metric, not_scheduled, say, until_held

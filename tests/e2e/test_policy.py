@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import pytest
 import yaml
 
-from extender.convert.groups import MIN_AVAILABLE_LABEL, NAME_ANNOTATIONS, NAME_LABEL, POD_GROUP_LABEL
+from extender.convert.pod.gang_labels import MIN_AVAILABLE_LABEL, NAME_ANNOTATIONS, NAME_LABEL, POD_GROUP_LABEL
 from scoring.model import GATE
 from testbed.api import Api, Object
 from testbed.cluster import NETGANG, SCHEDULER, Cluster

@@ -141,7 +141,7 @@ async def _start_with_tls(cluster: Cluster, api: Api, directory: Path) -> Child:
     ports = {"port": port, "debug_port": debug_port, "health_port": health_port}
     tls = {"cert_file": str(pair.cert), "key_file": str(pair.key)}
     file = _written(directory / "settings.yaml", _read("settings") | OPENED | ports | {"tls": tls})
-    argv = [sys.executable, "-m", "extender.cli", "serve", f"--config={file}"]
+    argv = [sys.executable, "-m", "cli.main", "serve", f"--config={file}"]
     argv.append(f"--kubeconfig={cluster.kubeconfig(NETGANG)}")
     ready = f"http://{LOOPBACK}:{health_port}/readyz"
     part = await cluster.start_part("netgang", argv, ready_url=ready, env=WHO)

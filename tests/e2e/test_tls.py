@@ -70,7 +70,7 @@ async def _start(stage: Stage, directory: Path, **more: Any) -> Guarded:
     access = stage.cluster.kubeconfig(NETGANG)
     part = await stage.cluster.start_part(
         "netgang",
-        [sys.executable, "-m", "extender.cli", "serve", f"--kubeconfig={access}", f"--config={file}"],
+        [sys.executable, "-m", "cli.main", "serve", f"--kubeconfig={access}", f"--config={file}"],
         ready_url=f"http://{LOOPBACK}:{health_port}/readyz",
     )
     people = f"http://{LOOPBACK}:{debug_port}"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from extender.errors import NetworkSourceError
 from extender.ports import Batch, EndpointInfo
 from scoring.ids import EndpointId
-from scoring.network import Measurement, Metric
+from scoring.network.matrix import Measurement, Metric
 from tests.fakes.mesh import Mesh
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from extender.app import create_app
-from extender.telemetry import Telemetry
-from extender.wire import BindArgs, FilterAnswer, FilterArgs, Passed
-from scoring.reasons import Reason
+from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed
+from extender.runtime.telemetry import Telemetry
+from extender.server.app import create_app
+from scoring.model.reasons import Reason
 
 
 def every_second(args: FilterArgs) -> FilterAnswer:

@@ -14,11 +14,11 @@ from extender.bootstrap import empty_cache, reflectors_of
 from extender.bootstrap.elastic import feeds_of
 from extender.cache.seen_groups import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
-from extender.clock import SystemClock
-from extender.kube.reflector import Reflector
+from extender.kube.watch.reflector import Reflector
 from extender.notes import UncheckedNotes
 from extender.ports import ClusterApi, Page, WatchEvent
-from extender.settings import Settings
+from extender.runtime.clock import SystemClock
+from extender.settings.settings import Settings
 
 
 class _Told:

@@ -10,21 +10,21 @@ from typing import Any, Final
 
 import msgspec
 
-from extender.controller.circumstances import quota_notes
-from extender.controller.owners import OwnerRef, decoded
-from extender.controller.preemption_notes import noted_of
-from extender.controller.suspensions import is_over, is_suspended, note_of, restarts_of
+from extender.controllers.elastic.intent import intent_of
+from extender.controllers.elastic.kinds.seen import own_bounds
+from extender.controllers.elastic.reports.body import read_report
+from extender.controllers.owners.failure_budget import OwnerRef, decoded
+from extender.controllers.owners.obstacles import quota_notes
+from extender.controllers.preemption.notes import noted_of
+from extender.controllers.restart.suspensions import is_over, is_suspended, note_of, restarts_of
 from extender.convert import pod_from_json
+from extender.convert.pod.roles import own_options
 from extender.convert.provisioning import request_from_json, template_json
-from extender.convert.roles import own_options
-from extender.elastic.intent import intent_of
-from extender.elastic.kinds.seen import own_bounds
-from extender.elastic.report_body import read_report
 from extender.errors import BadRequestError
 from extender.notes import Bearer, UncheckedNotes
 from scoring.model import Controller
-from scoring.policy import KNOWN_OPTIONS, Policy, gang_options
-from scoring.resources import NO_RESOURCES
+from scoring.model.policy import KNOWN_OPTIONS, Policy, gang_options
+from scoring.model.resources import NO_RESOURCES
 from tests.builders import gang
 
 _NOTES: Final = UncheckedNotes()

@@ -6,8 +6,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from extender.collecting import resident_bytes
-from extender.heap import give_back
+from extender.runtime.garbage_collection import resident_bytes
+from extender.runtime.heap import give_back
 from tests.fuzz.followed import Followed
 from tests.fuzz.mutate import hostile_text, mutated
 from tests.fuzz.notes import READERS

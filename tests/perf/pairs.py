@@ -16,11 +16,11 @@ from bench.http import Connection, request
 from bench.sync import raw_node, raw_pod
 from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
-from extender.wire import Passed, decode_filter, encode_filter
+from extender.convert.wire import Passed, decode_filter, encode_filter
+from scoring.model.policy import Policy
+from scoring.model.reasons import Reason
+from scoring.model.resources import CPU
 from scoring.plan import Memo, plan
-from scoring.policy import Policy
-from scoring.reasons import Reason
-from scoring.resources import CPU
 
 ROUNDS = 5
 _NODES = 1000

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from scoring.explain import explain, unblock
+from scoring.explain.queue_report import report
+from scoring.model.policy import Policy
+from scoring.model.snapshot import Snapshot
 from scoring.plan import Memo, Plan, plan
-from scoring.policy import Policy
-from scoring.queue.report import report
-from scoring.snapshot import Snapshot
 from scoring.what_if import AddCapacity, Situation, what_if
 from tests.builders import gang, mesh, node, pod, snapshot
 

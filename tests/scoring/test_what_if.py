@@ -8,12 +8,12 @@ import pytest
 
 from scoring.ids import EndpointId, GangKey, Namespace, NodeName, ResourceName, ZoneName
 from scoring.model import Constraints, Gang, HostPort, Phase, Pod, Role
-from scoring.network import Metric
+from scoring.model.policy import Policy, QueuePolicy
+from scoring.model.reasons import Reason
+from scoring.model.resources import Resources
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Metric
 from scoring.plan import Plan, plan
-from scoring.policy import Policy, QueuePolicy
-from scoring.reasons import Reason
-from scoring.resources import Resources
-from scoring.snapshot import Snapshot
 from scoring.what_if import (
     AddCapacity,
     AddNodes,
@@ -41,7 +41,7 @@ from scoring.what_if import (
     what_if,
 )
 from tests.builders import bound, gang, mesh, node, pod, snapshot
-from tests.scoring.planned import dressed
+from tests.scoring.plan.planned import dressed
 
 A, B = ZoneName("a"), ZoneName("b")
 CPU = ResourceName("cpu")

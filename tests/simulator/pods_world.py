@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from extender.kube.calls import NODES, POD_GROUPS, PODS
-from extender.settings import Settings
+from extender.settings.settings import Settings
 from scoring.model import Node
-from scoring.network import NetworkMatrix
-from scoring.resources import NO_RESOURCES, Resources
+from scoring.model.resources import NO_RESOURCES, Resources
+from scoring.network.matrix import NetworkMatrix
 from simulator.model import Scenario, SimJob, Work
 from simulator.pods import SECOND, Options, PodRun, SchedulerProfile, record
 from simulator.pods.jobs import TF_JOBS

@@ -6,8 +6,8 @@ import numpy as np
 
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Node, Role
-from scoring.network import NetworkMatrix
-from scoring.resources import Resources
+from scoring.model.resources import Resources
+from scoring.network.matrix import NetworkMatrix
 from simulator.actions import Advice, Deciding
 from simulator.model import Scenario, SimJob, Sync, Work
 from simulator.scenarios import ScenarioFile, load

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from extender.cli import app
+from cli.main import app
 from scoring.scaling.job import Wants
 from simulator.compare import Report, compare, sweep
 from simulator.elastic import COUNTS, unguarded
@@ -71,7 +71,7 @@ def test_the_record_of_kod2_is_what_it_prints(kod2: Report) -> None:
 def test_the_same_seed_gives_the_same_bytes_in_every_process(policy: str) -> None:
     """Nothing depends on the order of sets or on the process."""
     code = (
-        "import sys; from simulator.cli import simulate; from extender.cli import app; "
+        "import sys; from cli.commands.simulate import simulate; from cli.main import app; "
         f"sys.argv = ['netgang', 'simulate', {str(_small_file())!r}, '--json', '--policy', {policy!r}]; app()"
     )
     found = {

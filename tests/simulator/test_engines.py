@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from extender.cli import app
-from scoring.policy import Surplus
+from cli.main import app
+from scoring.model.policy import Surplus
 from scoring.scaling.options import Condition
 from simulator.compare import Report, compare
 from simulator.engines import for_pods, pods_engine, settings_of

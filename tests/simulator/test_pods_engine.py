@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scoring.model import Node
-from scoring.resources import CPU
+from scoring.model.resources import CPU
 from simulator.model import Fate, SimJob
 from simulator.pods import COSCHEDULING, DEFAULT, SECOND, PodRun, SchedulerProfile, run
 from simulator.pods.latency import Latencies, Latency

@@ -12,7 +12,7 @@ from extender.kube.calls import PODS
 from extender.ports import Binding
 from scoring.ids import NodeName
 from scoring.model import Role
-from scoring.resources import Resources
+from scoring.model.resources import Resources
 from simulator.model import Fate, SimJob
 from simulator.pods.jobs import TF_JOBS, Habits, Jobs
 from simulator.pods.kubelet import Kubelets

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 import pytest
 
+from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
 from extender.kube.calls import NODES, PODS
-from extender.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
 from scoring.model import Node
-from scoring.reasons import Reason
+from scoring.model.reasons import Reason
 from simulator.pods.extender import Extender
 from simulator.pods.latency import Latencies
 from simulator.pods.objects import node_object

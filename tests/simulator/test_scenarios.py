@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scoring.resources import CPU
+from scoring.model.resources import CPU
 from simulator.scenarios import ScenarioError, builtin_names, load, scenarios
 from simulator.scenarios import parse as read
 from simulator.scenarios.jobs import Trace

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.network import NetworkMatrix
+from scoring.network.matrix import NetworkMatrix
 from simulator.model import SimJob, Sync
 from simulator.speed import PROFILES, Crowd, Placement, Wires, repeated_samples, resize_stall_s, speed_of
 from simulator.speed.loss import LossModel

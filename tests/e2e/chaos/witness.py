@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from scoring.resources import parse_quantity
+from scoring.model.resources import parse_quantity
 from testbed.api import Api, Object
 from testbed.cluster import INSTALLED_IN
 from testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL

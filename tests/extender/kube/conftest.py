@@ -7,12 +7,12 @@ import pytest
 
 from bench.apiserver import LoopbackApi, serve
 from bench.apistore import ApiStore
-from extender.clock import SystemClock
-from extender.kube.backoff import Backoff
 from extender.kube.binding import BindLimits
 from extender.kube.client import ClientLimits, KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
-from extender.kube.transport import TransportLimits
+from extender.kube.http.transport import TransportLimits
+from extender.runtime.backoff import Backoff
+from extender.runtime.clock import SystemClock
 
 QUICK = ClientLimits(
     request_s=10.0,

@@ -5,8 +5,11 @@ from types import ModuleType
 
 import pytest
 
-from extender.kube import backoff, calls, deep, faults, heads, portions
+from extender.kube import calls
 from extender.kube.calls import CALLS, NODES, POD_GROUPS, PODS, resource_of, rules
+from extender.kube.http import faults
+from extender.kube.watch import deep, heads, portions
+from extender.runtime import backoff
 
 READABLE = {
     "all pods": ("/api/v1/pods", PODS),

@@ -9,9 +9,9 @@ import pytest
 
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.comeback import Comeback
-from extender.kube.reflector import Reflector
-from tests.extender.kube.collection import Item, RecordingSink, reduce
-from tests.extender.kube.test_reflector import pod, running
+from extender.kube.watch.reflector import Reflector
+from tests.extender.kube.watch.collection import Item, RecordingSink, reduce
+from tests.extender.kube.watch.test_reflector import pod, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 

@@ -9,11 +9,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from extender.clock import SystemClock
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.key_store import NAME, KubeKeyStore
 from extender.ports import KeyStore
+from extender.runtime.clock import SystemClock
 from tests.extender.kube.test_leases import Server
 from tests.fakes.key_store import KEY, FakeKeyStore
 

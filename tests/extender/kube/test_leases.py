@@ -11,11 +11,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from extender.clock import SystemClock
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.leases import KubeLeases, LeasePlace
-from extender.leading import Lease, LeaseApi, LeaseSpec
+from extender.leadership import Lease, LeaseApi, LeaseSpec
+from extender.runtime.clock import SystemClock
 from tests.fakes.leases import FakeLeases, StoredLease
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/team/leases"

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from extender.clock import SystemClock
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.operator import OperatorApi, apart_s
+from extender.runtime.clock import SystemClock
 from tests.fakes.clock import FakeClock
 from tests.fakes.operator_api import FakeOperatorApi
 from tests.fakes.operator_server import OperatorServer

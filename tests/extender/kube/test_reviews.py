@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from extender.clock import SystemClock
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import CALLS, REVIEWS, rules
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.reviews import KubeReviews
 from extender.ports import Identity
+from extender.runtime.clock import SystemClock
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender.network.beside import beside
+from extender.network.sources.beside import beside
 from tests.liveness import LIVENESS_S
 
 

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from extender.bootstrap import live
-from extender.network.configured import http_source
-from extender.network.esmond import EsmondSource
-from extender.network.http import Secret
-from extender.network.opensearch import OpenSearchSource
-from extender.network.opensearch_query import OpenSearchOptions
-from extender.network.prometheus import Aliases, PrometheusOptions, PrometheusSource, Query
-from extender.network.prometheus_presets import PRESETS
-from extender.settings import Settings
-from scoring.network import Metric
+from extender.network.esmond.source import EsmondSource
+from extender.network.opensearch.query import OpenSearchOptions
+from extender.network.opensearch.source import OpenSearchSource
+from extender.network.prometheus.presets import PRESETS
+from extender.network.prometheus.source import Aliases, PrometheusOptions, PrometheusSource, Query
+from extender.network.sources.configured import http_source
+from extender.network.sources.http import Secret
+from extender.settings.settings import Settings
+from scoring.network.matrix import Metric
 
 
 def made(**source: Any) -> Any:

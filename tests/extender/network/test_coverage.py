@@ -12,7 +12,7 @@ from extender.network.mapping import MappingConfig, map_nodes
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId, NodeName
-from scoring.network import METRICS, Measurement, Metric, NetworkMatrix
+from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
 from tests.builders import node
 from tests.fakes.clock import LoopClock
 from tests.fakes.network_source import FakeNetworkSource

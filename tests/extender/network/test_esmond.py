@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.esmond import EsmondOptions, EsmondSource
-from extender.network.http import HttpServer
+from extender.network.esmond.source import EsmondOptions, EsmondSource
+from extender.network.sources.http import HttpServer
 from extender.ports import Batch
 
 NOW_S = 1_800_000_000.0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from extender.errors import ConfigError, NetworkSourceError
-from extender.network.file import MeshFileSource
+from extender.network.file.source import MeshFileSource
 from extender.ports import Batch
 from tests.fakes.mesh import full_mesh, mesh_file, paper_mesh
 

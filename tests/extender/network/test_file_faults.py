@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from extender.network.file import MeshFileSource
+from extender.bootstrap.metrics import Reporting
+from extender.network.file.source import MeshFileSource
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions, SourceStatus
-from extender.service.reporting import Reporting
-from extender.telemetry import Telemetry
+from extender.runtime.telemetry import Telemetry
 from scoring.ids import NodeName
-from scoring.network import Known, Metric, NetworkMatrix
+from scoring.network.matrix import Known, Metric, NetworkMatrix
 from tests.builders import node
 from tests.liveness import LIVENESS_S
 

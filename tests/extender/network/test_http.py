@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from extender.errors import ConfigError, NetworkSourceError
-from extender.network.http import HttpClient, HttpServer, Secret
+from extender.network.sources.http import HttpClient, HttpServer, Secret
 
 URL = "https://archive.example.org/opensearch"
 

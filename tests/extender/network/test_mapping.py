@@ -10,7 +10,7 @@ from extender.network.mapping import MappingConfig, map_nodes
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
-from scoring.network import METRICS, Metric
+from scoring.network.matrix import METRICS, Metric
 from tests.builders import node
 
 

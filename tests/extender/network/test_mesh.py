@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from extender.errors import ConfigError
-from extender.network.mesh import Origin, parse_mesh, read_mesh
-from scoring.network import Metric
+from extender.network.file.mesh import Origin, parse_mesh, read_mesh
+from scoring.network.matrix import Metric
 
 NOW_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 

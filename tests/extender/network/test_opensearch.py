@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network import opensearch
-from extender.network.http import HttpServer
-from extender.network.opensearch import OpenSearchSource
-from extender.network.opensearch_query import OpenSearchOptions, search_body
+from extender.network.opensearch import source as opensearch
+from extender.network.opensearch.query import OpenSearchOptions, search_body
+from extender.network.opensearch.source import OpenSearchSource
+from extender.network.sources.http import HttpServer
 from extender.ports import Batch
 
 NOW_S = 1_800_000_000.0

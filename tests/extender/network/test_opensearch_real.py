@@ -14,11 +14,11 @@ import httpx
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.http import HttpServer
-from extender.network.opensearch import OpenSearchSource
-from extender.network.opensearch_query import OpenSearchOptions
+from extender.network.opensearch.query import OpenSearchOptions
+from extender.network.opensearch.source import OpenSearchSource
+from extender.network.sources.http import HttpServer
 from extender.ports import Batch
-from scoring.network import Metric
+from scoring.network.matrix import Metric
 from tests.real.opensearch_node import START_S, missing, opensearch
 
 pytestmark = [

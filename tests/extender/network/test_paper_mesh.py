@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from extender.network.mesh import read_mesh
-from scoring.network import Metric
+from extender.network.file.mesh import read_mesh
+from scoring.network.matrix import Metric
 from tests.fakes.mesh import Link, Mesh, mesh_file, paper_mesh, paper_zone
 from tests.fakes.network_source import measurements
 

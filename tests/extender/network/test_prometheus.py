@@ -7,11 +7,11 @@ import httpx
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.http import HttpServer
-from extender.network.prometheus import Aliases, PrometheusOptions, PrometheusSource, Query
-from extender.network.prometheus_presets import PRESETS, aliases_for, queries_of
+from extender.network.prometheus.presets import PRESETS, aliases_for, queries_of
+from extender.network.prometheus.source import Aliases, PrometheusOptions, PrometheusSource, Query
+from extender.network.sources.http import HttpServer
 from extender.ports import Batch
-from scoring.network import Metric
+from scoring.network.matrix import Metric
 
 NOW_S = 1_800_000_000.0
 LOSS = Query(Metric.LOSS, "loss", "ratio")

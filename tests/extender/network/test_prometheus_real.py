@@ -14,11 +14,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.http import HttpServer
-from extender.network.prometheus import Aliases, PrometheusOptions, PrometheusSource, Query
-from extender.network.prometheus_presets import PRESETS
+from extender.network.prometheus.presets import PRESETS
+from extender.network.prometheus.source import Aliases, PrometheusOptions, PrometheusSource, Query
+from extender.network.sources.http import HttpServer
 from extender.ports import Batch
-from scoring.network import Metric
+from scoring.network.matrix import Metric
 from tests.real.prometheus_server import START_S, missing, prometheus
 
 pytestmark = [

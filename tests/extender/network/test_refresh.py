@@ -15,8 +15,8 @@ from extender.network.refresh import NetworkRefresh, NetworkStatus, Polled, Refr
 from extender.ports import Batch
 from scoring.ids import EndpointId, NodeName
 from scoring.model import Node
-from scoring.network import Known, Measurement, Metric, NetworkMatrix, PairCounts
-from scoring.policy import Ttl
+from scoring.model.policy import Ttl
+from scoring.network.matrix import Known, Measurement, Metric, NetworkMatrix, PairCounts
 from tests.builders import node
 from tests.fakes.mesh import full_mesh
 from tests.fakes.network_source import FakeNetworkSource

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.errors import ConfigError
-from extender.network.configured import mapping_config
 from extender.network.mapping import MappingConfig, NodeMapping, map_nodes
 from extender.network.rules import Rule, matching, ruled
+from extender.network.sources.configured import mapping_config
 from extender.ports import EndpointInfo
-from extender.settings import Settings
-from extender.settings_mapping import PATTERN_LIMIT, why_not
+from extender.settings.mapping import PATTERN_LIMIT, why_not
+from extender.settings.settings import Settings
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
-from scoring.network import METRICS, Metric
+from scoring.network.matrix import METRICS, Metric
 from tests.builders import node
 
 PS = Rule(r"node(\d+)", r"ps-node\1.example.org")

@@ -21,20 +21,20 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from extender.network.esmond import EsmondSource
-from extender.network.http import HttpServer
-from extender.network.maddash import MaddashSource
-from extender.network.maddash_client import MaddashServer as MaddashAddress
-from extender.network.opensearch import OpenSearchSource
-from extender.network.prometheus import PrometheusOptions, PrometheusSource, Query
+from extender.bootstrap.metrics import Reporting
+from extender.network.esmond.source import EsmondSource
+from extender.network.maddash.client import MaddashServer as MaddashAddress
+from extender.network.maddash.source import MaddashSource
+from extender.network.opensearch.source import OpenSearchSource
+from extender.network.prometheus.source import PrometheusOptions, PrometheusSource, Query
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions, SourceStatus
+from extender.network.sources.http import HttpServer
 from extender.ports import Batch, NetworkSource
-from extender.service.reporting import Reporting
-from extender.telemetry import Telemetry
+from extender.runtime.telemetry import Telemetry
 from scoring.ids import NodeName
-from scoring.network import METRICS, Known, Metric, NetworkMatrix
-from scoring.policy import ScorePolicy
-from scoring.score import pair_scores
+from scoring.model.policy import ScorePolicy
+from scoring.network.matrix import METRICS, Known, Metric, NetworkMatrix
+from scoring.score.pairs import pair_scores
 from tests.builders import node
 from tests.fakes.archive_server import Archive, Certificates, Fault, Served, make_certificates, served
 from tests.fakes.maddash_server import MaddashServer

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from extender.errors import ConfigError
-from extender.network.tls import verification
+from extender.network.sources.tls import verification
 
 OWN = Path(__file__).parents[2] / "fixtures" / "tls" / "loopback.crt"
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from extender.web.mesh import MOST_ENDS, mesh_document
-from scoring.network import Metric, NetworkMatrix
-from scoring.policy import ScorePolicy, Ttl
+from scoring.model.policy import ScorePolicy, Ttl
+from scoring.network.matrix import Metric, NetworkMatrix
 from tests.builders import mesh, node, snapshot
 
 NODES = [node(f"n{i}", zone="ab"[i // 3]) for i in range(6)]

@@ -10,7 +10,7 @@ import pytest
 from extender.web import routes
 from extender.web.moment import MOST_GANGS
 from tests.builders import mesh
-from tests.extender.service.world import World, node_json, running
+from tests.extender.scheduling.world import World, node_json, running
 
 pytestmark = pytest.mark.looptime
 

@@ -1,0 +1,153 @@
+"""`netgang doctor`: what is wrong with an installation, and what to change.
+
+Rule: findings on standard output, everything else on standard error; exit code 0 when there is nothing but notes, 1
+when something is wrong, 2 when it could not be looked at; never a traceback. Nothing is changed anywhere.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from cli.commands.uninstall import Kubeconfig, Namespace, fail
+from extender.errors import ConfigError, NetgangError
+
+if TYPE_CHECKING:
+    from cli.doctor import Facts, Finding
+
+_COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
+
+
+def doctor(
+    kubeconfig: Kubeconfig = None,
+    namespace: Namespace = "netgang-system",
+    scheduler_config: Annotated[
+        Path | None,
+        typer.Option(help="kube-scheduler's configuration file.", show_default="that of netgang-scheduler"),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="netgang's settings file.", show_default="the installed ConfigMap")
+    ] = None,
+    account: Annotated[
+        str, typer.Option(help="User or service account whose rights count.", show_default="netgang's own")
+    ] = "",
+    server: Annotated[
+        str | None, typer.Option(help="Address of a running netgang to ask as well.", show_default="none")
+    ] = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster/--no-cluster", help="Look at the cluster; else at files and --server alone.")
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Look for what is wrong with an installation: rights, scheduler configuration, policies, leader, clocks, zones.
+
+    Each finding says what to change. With --server the running netgang is asked how its sources do; without it they are
+    asked from here. Nothing is changed, and what you may not read is left out, and said.
+
+    Exit code: 0 nothing wrong (notes do not count); 1 something is, which is said; 2 no answer, or wrong use.
+    """
+    from cli.doctor import Severity, examine
+
+    errors = Console(stderr=True)
+    try:
+        if not cluster and server is None and scheduler_config is None:
+            raise ConfigError("--no-cluster leaves nothing to look at: give --server, or --scheduler-config")
+        with (
+            errors.status("looking") if errors.is_terminal else nullcontext(),
+            asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner,
+        ):
+            seen = runner.run(
+                _look(
+                    kubeconfig, namespace, (config, scheduler_config), account=account, server=server, cluster=cluster
+                )
+            )
+    except NetgangError as error:
+        fail(errors, str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    findings = examine(seen)
+    wrong = [one for one in findings if one.severity is not Severity.NOTE]
+    if as_json:
+        json.dump({"ok": not wrong, "findings": [asdict(one) for one in findings]}, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    else:
+        _print(Console(), findings, seen)
+    raise typer.Exit(1 if wrong else 0)
+
+
+async def _look(
+    kubeconfig: Path | None,
+    namespace: str,
+    files: tuple[Path | None, Path | None],
+    *,
+    account: str,
+    server: str | None,
+    cluster: bool,
+) -> "Facts":
+    from importlib.metadata import version
+
+    from cli.doctor.asking import ask_running, ask_sources
+    from cli.doctor.looking import Look, Where
+    from extender.kube.credentials import load
+    from extender.kube.operator import OperatorApi
+    from extender.runtime.clock import SystemClock
+
+    clock = SystemClock()
+    config, scheduler_config = files
+    if cluster:
+        where = Where(namespace, account, config, scheduler_config)
+        async with OperatorApi.opened(load(kubeconfig, clock=clock)) as api:
+            seen = await Look(api, clock, where).facts()
+    else:
+        seen = _from_files(namespace, config, scheduler_config)
+    seen = replace(seen, own_version=version("netgang"))
+    if server is not None:
+        answered, sources, endpoints = await ask_running(server, seen.settings, clock)
+        return replace(seen, answered=answered, sources=sources, endpoints=endpoints)
+    if cluster and seen.settings_seen:
+        sources, endpoints = await ask_sources(seen.settings, seen.nodes or (), clock)
+        return replace(seen, sources=sources, endpoints=endpoints)
+    return seen
+
+
+def _from_files(namespace: str, config: Path | None, scheduler_config: Path | None) -> "Facts":
+    from cli.doctor import Facts
+    from cli.doctor.facts import ServiceAddress
+    from cli.doctor.installed import Read, scheduler_of, settings_of, text_of
+    from extender.settings.settings import Settings
+
+    read = settings_of(text_of(config), {}) if config is not None else Read(Settings())
+    seen = Facts(
+        settings=read.settings,
+        settings_from=f"file {config}" if config is not None else "defaults",
+        settings_problems=read.problems,
+    )
+    if scheduler_config is None:
+        return seen
+    found = scheduler_of(text_of(scheduler_config), where=f"file {scheduler_config}")
+    second = "default-scheduler" not in read.settings.scheduler_names
+    service = ServiceAddress("netgang", namespace, read.settings.port) if second else None
+    return replace(seen, scheduler=found, scheduler_from=f"file {scheduler_config}", service=service)
+
+
+def _print(console: Console, findings: "Sequence[Finding]", seen: "Facts") -> None:
+    for one in findings:
+        colour = _COLOURS[one.severity.value]
+        console.print(
+            Text.assemble((f"{one.severity.value:8}", colour), (one.id, "bold"), f": {one.what}"), soft_wrap=True
+        )
+        console.print(Text(f"        → {one.fix}"), soft_wrap=True)
+    counts = {name: sum(one.severity.value == name for one in findings) for name in _COLOURS}
+    said = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items() if count)
+    looked = [f"Kubernetes {seen.kubernetes}"] if seen.kubernetes else []
+    looked.append("default settings" if seen.settings_from == "defaults" else f"settings of {seen.settings_from}")
+    looked += [seen.scheduler_from] if seen.scheduler is not None else []
+    console.print(Text(f"{said or 'nothing wrong'} ({', '.join(looked)})"), soft_wrap=True)

@@ -1,0 +1,220 @@
+"""`netgang explain` and `netgang what-if`: why a gang waits, what would let it in, and what a change would do.
+
+Rule: as `netgang network`: results on standard output, everything else on standard error; exit code 0 when an answer
+was shown, 1 when nobody answered, 2 for wrong use, such as a gang that is not known; never a traceback. The same
+documents come from a running netgang and from a saved cluster (--cluster).
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from cli.commands.network import run
+from cli.errors import clear_errors
+from cli.reach import Reach, busy, reaching
+from extender.errors import ConfigError
+
+Document = dict[str, Any]
+Cluster = Annotated[
+    Path | None,
+    typer.Option(
+        "--cluster",
+        help="Instead of a running netgang: what `kubectl get nodes,pods,podgroups -A -o json` prints.",
+        show_default="none",
+    ),
+]
+Mesh = Annotated[Path | None, typer.Option("--network", help="The mesh for --cluster.", show_default="none")]
+Config = Annotated[Path | None, typer.Option("--config", help="Settings file for --cluster.", show_default="none")]
+Now = Annotated[
+    str | None,
+    typer.Option("--now", help="Moment for --cluster, such as 2026-01-31T12:00:00Z.", show_default="now"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the document as it is.")]
+Texts = list[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the answer comes from: a running netgang, or files."""
+
+    reach: Reach
+    cluster: Path | None
+    mesh: Path | None
+    config: Path | None
+    now: str | None
+
+    def check(self) -> None:
+        """Errors: ConfigError for options that do not belong together."""
+        if self.cluster is not None and self.reach.given:
+            raise ConfigError(f"{self.reach.given[0]} and --cluster: name one of them")
+        others = {"--network": self.mesh, "--config": self.config, "--now": self.now}
+        given = [name for name, value in others.items() if value is not None]
+        if self.cluster is None and given:
+            raise ConfigError(f"{given[0]} is for --cluster")
+
+    def explanation(self, name: str) -> Document:
+        """The document of a gang. Errors: ConfigError, NetworkSourceError."""
+        if self.cluster is not None:
+            from cli.offline.explain import explain_file
+            from extender.settings.settings import Settings
+
+            return explain_file(self.cluster, self.mesh, Settings.load(self.config), name, now_s=self._now_s())
+        from client.explain import ask_explanation
+
+        url, way = self.reach.way()
+        return run(ask_explanation(url, name, transport=way))[0]
+
+    def supposed(self, changes: list[Document]) -> Document:
+        """What the changes would make of the plan. Errors: ConfigError, NetworkSourceError."""
+        body = {"changes": changes}
+        if self.cluster is not None:
+            from cli.offline.explain import what_if_file
+            from extender.settings.settings import Settings
+
+            return what_if_file(self.cluster, self.mesh, Settings.load(self.config), body, now_s=self._now_s())
+        from client.explain import ask_what_if
+
+        url, way = self.reach.way()
+        return run(ask_what_if(url, body, transport=way))[0]
+
+    def _now_s(self) -> float:
+        from cli.moment import moment_s
+        from extender.runtime.clock import SystemClock
+
+        return SystemClock().now_s() if self.now is None else moment_s(self.now)
+
+
+@reaching
+def explain(
+    reach: Reach,
+    name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="A gang, or one of its pods.")],
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Namespace of NAME.", show_default="none")
+    ] = None,
+    cluster: Cluster = None,
+    network: Mesh = None,
+    config: Config = None,
+    now: Now = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say why a gang is where it is: members, what each zone has for it, whose turn it is, and what would let it in.
+
+    Each of the ways in was tried by the planner on the cluster as it is; `netgang what-if --suggestion NAMESPACE/NAME`
+    shows what else the first of them would change.
+
+    Exit code: 0 shown; 1 no answer; 2 wrong use, such as a gang that is not known.
+    """
+    place = Place(reach, cluster, network, config, now)
+    errors = Console(stderr=True)
+    with clear_errors(errors):
+        place.check()
+        whole = reach.named(name, namespace)
+        with busy(errors, "asking the planner"):
+            document = place.explanation(whole)
+        if not as_json:
+            from cli.rendering.explained import print_explanation
+
+            print_explanation(Console(), document)
+            return
+    _print_json(document)
+
+
+@reaching
+def what_if(
+    reach: Reach,
+    changes: Annotated[
+        Path | None, typer.Option("--changes", help="File with changes as /v1/what-if takes them; -: standard input.")
+    ] = None,
+    suggestion: Annotated[
+        str | None,
+        typer.Option("--suggestion", metavar="NAMESPACE/NAME", help="What would let this gang in first, by explain."),
+    ] = None,
+    add_capacity: Annotated[Texts, typer.Option(metavar="ZONE[/NODE]:RESOURCE=AMOUNT", help="More room.")] = None,
+    add_nodes: Annotated[
+        Texts, typer.Option(metavar="ZONE:COUNT:like=NODE", help="More nodes; or ZONE:COUNT:cpu=8,memory=32Gi.")
+    ] = None,
+    remove_node: Annotated[Texts, typer.Option(metavar="NODE", help="A node that is gone.")] = None,
+    add_pods: Annotated[
+        Texts, typer.Option(metavar="NAMESPACE/GANG:COUNT[:cpu=2]", help="More pods of a gang, or a new gang.")
+    ] = None,
+    remove_pod: Annotated[Texts, typer.Option(metavar="NAMESPACE/POD", help="A pod that is gone.")] = None,
+    end_job: Annotated[Texts, typer.Option(metavar="NAMESPACE/JOB", help="A gang or job that ends.")] = None,
+    shrink_job: Annotated[Texts, typer.Option(metavar="NAMESPACE/JOB:BY", help="A job with fewer workers.")] = None,
+    grow_job: Annotated[Texts, typer.Option(metavar="NAMESPACE/JOB:BY", help="A job with more workers.")] = None,
+    advance: Annotated[Texts, typer.Option(metavar="TIME", help="Time passes: 90s, 10m, 2h, 1d.")] = None,
+    link: Annotated[
+        Texts, typer.Option(metavar="FROM:TO:METRIC=VALUE", help="A link: loss (ratio), delay (ms), throughput.")
+    ] = None,
+    annotate: Annotated[
+        Texts, typer.Option(metavar="NAMESPACE/GANG:NAME=VALUE", help="Annotation netgang.io/NAME of a gang.")
+    ] = None,
+    set_: Annotated[
+        Texts, typer.Option("--set", metavar="NAME=VALUE", help="A setting that decides, such as queue.order=fifo.")
+    ] = None,
+    cluster: Cluster = None,
+    network: Mesh = None,
+    config: Config = None,
+    now: Now = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say who would be let in, refused or moved if something were different. Nothing is changed anywhere.
+
+    Options may be given several times; all changes are supposed together.
+
+    Exit code: 0 shown; 1 no answer; 2 wrong use, such as a node that is not known.
+    """
+    place = Place(reach, cluster, network, config, now)
+    given = {
+        "--set": set_,
+        "--annotate": annotate,
+        "--link": link,
+        "--remove-node": remove_node,
+        "--add-nodes": add_nodes,
+        "--add-capacity": add_capacity,
+        "--end-job": end_job,
+        "--shrink-job": shrink_job,
+        "--grow-job": grow_job,
+        "--remove-pod": remove_pod,
+        "--add-pods": add_pods,
+        "--advance": advance,
+    }
+    from cli.commands.changes import from_file, from_options
+
+    errors = Console(stderr=True)
+    with clear_errors(errors):
+        place.check()
+        listed = [*(from_file(changes) if changes is not None else ())]
+        listed.extend(_suggested(place, suggestion) if suggestion is not None else ())
+        listed.extend(from_options({option: texts or () for option, texts in given.items()}))
+        if not listed:
+            raise ConfigError("say what would be different: --add-nodes, --end-job, --changes FILE; see --help")
+        with busy(errors, "asking the planner"):
+            document = place.supposed(listed)
+        if not as_json:
+            from cli.rendering.explained import print_supposed
+
+            print_supposed(Console(), document)
+            return
+    _print_json(document)
+
+
+def _suggested(place: Place, name: str) -> list[Document]:
+    """The changes that explain offers first. Errors: ConfigError when it offers none."""
+    from client.explain import Explained, read_as
+
+    found = read_as(place.explanation(name), Explained).would_help
+    if found is None:
+        raise ConfigError(f"{name}: nobody had the time to find a way in; ask again")
+    if not found.suggestions:
+        raise ConfigError(f"{name}: {found.text or 'it does not wait'}")
+    return found.suggestions[0].changes
+
+
+def _print_json(document: Document) -> None:
+    json.dump(document, sys.stdout, indent=2)
+    sys.stdout.write("\n")

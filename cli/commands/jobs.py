@@ -1,0 +1,137 @@
+"""`netgang jobs`: workers, places, reports and wishes of the jobs of a running netgang.
+
+Rule: as `netgang network`: results on standard output, everything else on standard error; exit code 0 when jobs were
+shown, 1 when nobody answered, 2 for wrong use, such as a job that is not known; never a traceback.
+"""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cli.commands.network import run
+from cli.errors import clear_errors, safe
+from cli.reach import Reach, busy, reaching
+
+if TYPE_CHECKING:
+    from client.jobs import Change, RunningJob
+
+_COLOURS = {"RUNNING": "green", "WAITING": "yellow", "STARVING": "hot_pink"}
+
+
+@reaching
+def jobs(
+    reach: Reach,
+    job: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAMESPACE/]NAME", help="One job, with the history of its changes.", show_default="all"
+        ),
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Only jobs of this namespace.", show_default="all")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Kind of the job, where several have one name.", show_default="any")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most jobs that are shown.")] = 200,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the document of /v1/jobs as it is.")] = False,
+) -> None:
+    """Show jobs that may be resized: state, weight, workers (least, now, most), nodes, network, report and wish.
+
+    Exit code: 0 shown; 1 no answer; 2 wrong use, such as a job that is not known.
+    """
+    from client.jobs import ask_job, ask_jobs
+
+    console = Console()
+    errors = Console(stderr=True)
+    with clear_errors(errors):
+        name = None if job is None else reach.named(job, namespace)
+        url, way = reach.way()
+        with busy(errors, "asking netgang"):
+            if name is not None:
+                one, document = run(ask_job(url, name, kind=kind, transport=way))
+                listed, of = [one], 1
+            else:
+                found, document = run(ask_jobs(url, namespace=namespace, limit=limit, transport=way))
+                listed, of = found.jobs, found.of
+    if as_json:
+        sys.stdout.write(document.decode() + "\n")
+        return
+    if not listed:
+        console.print("no jobs of kinds that netgang resizes")
+        return
+    _print_jobs(console, listed)
+    if len(listed) < of:
+        console.print(f"{len(listed)} of {of} jobs; see --namespace and --limit")
+    if job is not None:
+        _print_changes(console, listed[0].changes)
+
+
+def _print_jobs(console: Console, listed: "list[RunningJob]") -> None:
+    table = Table("job", "state", "ω", "workers", "nodes", "network", "report", "wish")
+    for one in listed:
+        workers = f"{one.workers.min} ≤ {one.workers.now} ≤ {one.workers.max}"
+        nodes = f"{len(one.placement.nodes)}" + (f" in {', '.join(one.placement.zones)}" if one.placement.nodes else "")
+        cells = (
+            f"{one.job}\n{one.kind}",
+            one.state,
+            "–" if one.weight is None else f"{one.weight.omega:.4f}",
+            workers,
+            nodes,
+            "–" if one.network is None else f"{one.network:.1f}",
+            _report(one),
+            _wish(one),
+        )
+        row = [safe(console, cell) for cell in cells]
+        row[1].stylize(_COLOURS.get(one.state, ""))
+        table.add_row(*row)
+    console.print(table)
+
+
+def _report(one: "RunningJob") -> str:
+    from cli.rendering.heatmap import duration
+
+    last = one.reported
+    if last is None:
+        return "–"
+    speed = "" if last.samples_per_second is None else f"\n{last.samples_per_second:.4g} samples/s"
+    return f"step {last.step}, loss {last.loss:.4g}{speed}\n{duration(last.age_s)} ago"
+
+
+def _wish(one: "RunningJob") -> str:
+    """Why it is left alone, else what its metrics and the queue say; an empty text has nothing to add."""
+    if one.refusal is not None:
+        return f"left alone: {one.refusal}"
+    said = []
+    if one.metrics is not None and one.metrics.reason:
+        wished = "" if one.metrics.workers is None else f"{one.metrics.workers} by {one.metrics.policy}: "
+        said.append(f"{wished}{one.metrics.reason}")
+    if one.wish:
+        said.append(one.wish)
+    return "\n".join(said)
+
+
+def _print_changes(console: Console, changes: "list[Change]") -> None:
+    from datetime import UTC, datetime
+
+    if not changes:
+        console.print("its worker count has not been changed")
+        return
+    table = Table(
+        "decided", "workers", "by", "why", "stage", "took", "lost pod·s", title="changes", title_justify="left"
+    )
+    for one in changes:
+        cells = (
+            f"{datetime.fromtimestamp(one.decided_s, UTC):%Y-%m-%d %H:%M:%S}Z",
+            f"{one.before} → {one.after}",
+            one.who,
+            one.why,
+            one.stage,
+            "–" if one.took_s is None else f"{one.took_s:.1f} s",
+            "–" if one.lost_pod_s is None else f"{one.lost_pod_s:.0f}",
+        )
+        table.add_row(*(safe(console, cell) for cell in cells))
+    console.print(table)

@@ -1,0 +1,188 @@
+"""`netgang network` and `netgang scores`: look at measured links from the command line.
+
+Rule: results on standard output, everything else on standard error; exit code 0 when links were shown, 1 when what was
+asked did not answer or measures nothing, 2 for wrong use; never a traceback.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Column, Table
+
+from cli.errors import clear_errors, fail, safe, say
+from cli.reach import Reach, busy, reaching
+from extender.errors import ConfigError
+
+if TYPE_CHECKING:
+    from client.link import RunningLink, Value
+
+app = typer.Typer(no_args_is_help=True, help="Look at the measured links.")
+
+_T = TypeVar("_T")
+
+
+@app.callback()
+def _group() -> None:
+    """Look at the measured links."""
+
+
+@app.command(
+    epilog="Example: netgang network show --maddash https://maddash.example.org/maddash --json > mesh.json; "
+    "netgang plan cluster.json --network mesh.json"
+)
+@reaching
+def show(
+    reach: Reach,
+    maddash: Annotated[
+        str | None,
+        typer.Option(help="Address of a MaDDash server; needs no cluster and no settings.", show_default="none"),
+    ] = None,
+    zone: Annotated[
+        str | None, typer.Option(help="Only nodes of this zone (running netgang).", show_default="all")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Most nodes (running netgang).", show_default="40")
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Accept any certificate (MaDDash).")] = False,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout-s", min=0.1, help="Longest time for one grid (MaDDash).")
+    ] = 60.0,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print a list of {source, target, loss_ratio, delay_ms, throughput_bps, age_s, grid}, null where "
+            "unknown; `age_s` is that of the oldest value.",
+        ),
+    ] = False,
+) -> None:
+    """Show packet loss, one-way delay and throughput of every measured link, as a coloured matrix or as JSON.
+
+    From a MaDDash server (--maddash), whose grids are found by what their checks say, or from a running netgang.
+    Loss is green up to 0.001 %, yellow above, pink from 0.1 % on.
+
+    Exit code: 0 shown; 1 no answer, or nothing measured; 2 wrong use.
+    """
+    from client.network import survey_running
+    from extender.network.maddash.client import MaddashServer
+    from extender.network.maddash.survey import survey_maddash
+    from extender.runtime.clock import SystemClock
+
+    errors = Console(stderr=True)
+    with clear_errors(errors):
+        _refuse_mixtures(reach, maddash=maddash, others={"--zone": zone, "--limit": limit})
+        if maddash is None:
+            url, way = reach.way()
+            with busy(errors, "asking netgang"):
+                survey = run(survey_running(url, zone=zone, limit=limit or 40, transport=way))
+        else:
+            server = MaddashServer(maddash, ca_file=reach.ca_file, insecure=insecure, timeout_s=timeout_s)
+            with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
+                task = progress.add_task("reading grids", total=None)
+
+                def tell(done: int, due: int) -> None:
+                    progress.update(task, completed=done, total=due)
+
+                survey = run(survey_maddash(server, now_s=SystemClock().now_s(), on_read=tell))
+    for problem in survey.problems:
+        say(errors, "note: ", "yellow", problem)
+    if as_json:
+        lines = ",\n".join(json.dumps(asdict(link)) for link in survey.links)
+        sys.stdout.write(f"[\n{lines}\n]\n" if lines else "[]\n")
+    elif survey.links:
+        from cli.rendering.heatmap import draw
+
+        draw(Console(), survey)
+    if not survey.links:
+        fail(errors, "nothing there measures packet loss, delay or throughput", code=1)
+
+
+@reaching
+def scores(
+    reach: Reach,
+    source: Annotated[str, typer.Option("--from", help="A node.")],
+    target: Annotated[str, typer.Option("--to", help="Another node.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the document /v1/network/FROM/TO as it is.")] = False,
+) -> None:
+    """Show what the link between two nodes is worth and why: values, ages, sources and points of each metric.
+
+    Points are as among the nodes of the zone: throughput is compared with its best rate, and what is unknown has the
+    median of what is known less a penalty.
+
+    Exit code: 0 shown; 1 no answer; 2 wrong use, such as a node that does not exist.
+    """
+    from client.link import ask_link
+
+    errors = Console(stderr=True)
+    with clear_errors(errors):
+        url, way = reach.way()
+        with busy(errors, "asking netgang"):
+            link, document = run(ask_link(url, source, target, transport=way))
+    if as_json:
+        sys.stdout.write(document.decode() + "\n")
+    else:
+        _print_link(Console(), link)
+
+
+def _print_link(console: Console, link: "RunningLink") -> None:
+    heads = (f"{link.source} → {link.target}", f"{link.target} → {link.source}")
+    table = Table("", *(Column(safe(console, head)) for head in heads), "counts", "from", "points")
+    for name, part in link.metrics.items():
+        known = "–" if part.counts is None else _amount(part.counts, part.unit)
+        if part.no_better_than is not None:
+            known += f"\nas {_amount(part.no_better_than, part.unit)} at best"
+        there, back = (_direction(one, part.unit) for one in (part.there, part.back))
+        cells = (name, there, back, known, part.basis, f"{part.points:.2f}")
+        table.add_row(*(safe(console, cell) for cell in cells))
+    table.add_row("sum", "", "", "", "", f"{link.points:.2f}")
+    console.print(table)
+    for name, part in link.metrics.items():
+        ends = " → ".join(end or "no endpoint" for end in part.endpoints)
+        console.print(safe(console, f"{name} is measured at {ends}"), soft_wrap=True)
+    if link.reference_bps is not None:
+        best = _amount(link.reference_bps, "bit/s")
+        console.print(f"compared among {link.compared_with} nodes; full points for {best}", highlight=False)
+    if link.same_endpoint:
+        console.print("both nodes are one, or share their endpoint: the link is perfect by definition")
+    if link.stale:
+        console.print("some value is old: its points fade; too old, it only says what the link is worth at best")
+
+
+def _direction(value: "Value | None", unit: str) -> str:
+    if value is None:
+        return "–"
+    from cli.rendering.heatmap import duration
+
+    source = f", {value.origin}" if value.origin else ""
+    return f"{_amount(value.value, unit)}\n{duration(value.age_s)} old{source}"
+
+
+def _amount(value: float, unit: str) -> str:
+    """A value for people: loss in percent, throughput in Mbit/s."""
+    match unit:
+        case "ratio":
+            return f"{value * 100.0:.4g} %"
+        case "bit/s":
+            return f"{value / 1e6:.4g} Mbit/s"
+        case _:
+            return f"{value:.4g} {unit}"
+
+
+def _refuse_mixtures(reach: Reach, *, maddash: str | None, others: dict[str, object]) -> None:
+    given = [name for name in reach.given if name != "--ca-file"]  # which both may need
+    given += [name for name, value in others.items() if value is not None]
+    if maddash is not None and given:
+        raise ConfigError(f"{given[0]} is for a running netgang and goes not together with --maddash")
+
+
+def run(asking: Coroutine[Any, Any, _T]) -> _T:
+    """Run on an event loop of its own; whoever embeds the command line keeps theirs."""
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        return runner.run(asking)

@@ -1,0 +1,166 @@
+"""`netgang record` and `netgang replay`: fetch the decisions of a running netgang, and run them again.
+
+Rule: as for all commands: results on standard output, the rest on standard error, never a traceback. `replay` ends with
+0 when everything came out as it was, 1 when something did not, 2 for wrong use or a file that is no log.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+from rich.table import Table
+
+from cli.errors import clear_errors
+from cli.reach import Reach, reaching
+from extender.errors import ConfigError
+
+if TYPE_CHECKING:
+    from extender.decision_log.replay import Again, Difference
+    from scoring.model.policy import Policy
+
+_SHOWN = 20
+
+
+@reaching
+def record(
+    reach: Reach,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path("decisions.log.gz"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    """Fetch the decision log of a running netgang (its settings must have record.enabled).
+
+    Exit code: 0 written; 1 no answer, or nothing is kept there; 2 wrong use.
+    """
+    import asyncio
+
+    from client.record import fetch_record
+
+    errors = Console(stderr=True)
+    with clear_errors():
+        url, way = reach.way()
+        with _reading(errors) as told, asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            content = runner.run(fetch_record(url, told=told, transport=way))
+        out.write_bytes(content)
+    if as_json:
+        json.dump({"file": str(out), "bytes": len(content)}, sys.stdout)
+        sys.stdout.write("\n")
+    else:
+        errors.print(f"{out}: {len(content):,} bytes; netgang replay {out}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _reading(errors: Console) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar of bytes on a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
+        task = progress.add_task("record", total=None)
+        yield lambda done, due: progress.update(task, completed=done, total=due)
+
+
+def replay(
+    log: Annotated[Path, typer.Argument(help="A decision log, as `netgang record` writes it.")],
+    instead: Annotated[
+        Path | None,
+        typer.Option("--with", help="Settings to compare with: what would have been decided.", show_default="none"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Run recorded decisions again: the same must come out; with other settings, show what would be different.
+
+    Exit code: 0 all as recorded; 1 some are not; 2 wrong use, or this is no decision log.
+    """
+    from extender.decision_log.entries import BadLogError, read
+    from extender.decision_log.replay import replay as run_again
+
+    found = _Found()
+    with clear_errors():
+        policy = _policy(instead)
+        content = log.read_bytes()
+        try:
+            errors = Console(stderr=True)
+            with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
+                task = progress.add_task("replay", total=None)
+                for again in run_again(read(content), instead=policy):
+                    found.add(again)
+                    progress.update(task, advance=1)
+        except BadLogError as error:
+            raise ConfigError(f"{log}: {error}") from error
+    if as_json:
+        import msgspec
+
+        sys.stdout.write(msgspec.json.encode(asdict(found)).decode() + "\n")
+    else:
+        _print(found, compared=policy is not None)
+    if found.different:
+        raise typer.Exit(1)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a replay came to."""
+
+    runs: int = 0
+    steps: int = 0
+    missing: int = 0
+    """Entries that were not written when it was recorded"""
+    different: list[int] = field(default_factory=list)
+    """Numbers of entries that did not come out as recorded"""
+    would_differ: int = 0
+    """Planner runs that other settings would have decided differently"""
+    examples: list[dict[str, object]] = field(default_factory=list)
+
+    def add(self, again: "Again") -> None:
+        """Count one."""
+        from extender.decision_log.replay import Gap, RunAgain
+
+        if isinstance(again, Gap):
+            self.missing += again.entries
+            return
+        if not again.same:
+            self.different.append(again.number)
+        if not isinstance(again, RunAgain):
+            self.steps += 1
+            return
+        self.runs += 1
+        self.would_differ += bool(again.differences)
+        self._keep(again.number, again.at_s, again.differences)
+
+    def _keep(self, number: int, at_s: float, differences: "tuple[Difference, ...]") -> None:
+        for one in differences:
+            if len(self.examples) < _SHOWN and all(kept["gang"] != one.gang for kept in self.examples):
+                self.examples.append({"entry": number, "at_s": at_s, **asdict(one)})
+
+
+def _policy(settings: Path | None) -> "Policy | None":
+    if settings is None:
+        return None
+    from extender.settings.settings import Settings
+
+    return Settings.load(settings, {}).policy()
+
+
+def _print(found: _Found, *, compared: bool) -> None:
+    console = Console()
+    console.print(f"{found.runs} planner runs and {found.steps} steps of gangs at bind were run again", highlight=False)
+    if found.missing:
+        console.print(f"{found.missing} entries had not been written: the recorder did not keep up", style="yellow")
+    if found.different:
+        shown = ", ".join(map(str, found.different[:_SHOWN]))
+        console.print(f"{len(found.different)} came out differently (entries {shown})", style="red", highlight=False)
+    else:
+        console.print("all came out as recorded", style="green")
+    if compared:
+        console.print(f"{found.would_differ} runs would have been decided differently", highlight=False)
+    if found.examples:
+        table = Table("entry", "gang", "was", "would be")
+        for one in found.examples:
+            table.add_row(*(escape(str(one[name])) for name in ("entry", "gang", "was", "would_be")))
+        console.print(table)

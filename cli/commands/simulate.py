@@ -1,0 +1,130 @@
+"""`netgang simulate`: run a scenario and show who does how well.
+
+Rule: as all commands: errors are sentences with exit code 2 and no traceback, `--json` prints for machines, and what
+takes time shows how far it is. Nothing heavy is imported before it is needed.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from cli.errors import clear_errors
+
+if TYPE_CHECKING:
+    from simulator.compare import Report, Told
+
+
+class EngineName(StrEnum):
+    """What is simulated."""
+
+    JOBS = "jobs"
+    PODS = "pods"
+
+
+def simulate(
+    scenario: Annotated[
+        str | None, typer.Argument(help="A built-in scenario (see --list), or a YAML file.", show_default="none")
+    ] = None,
+    list_them: Annotated[bool, typer.Option("--list", help="Say which scenarios are built in.")] = False,
+    policy: Annotated[
+        list[str] | None, typer.Option("--policy", help="Only this policy; may be repeated.", show_default="the file's")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Draw another workload.", show_default="the file's")] = None,
+    sweep: Annotated[bool, typer.Option("--sweep", help="Vary the file's assumptions one by one.")] = False,
+    engine: Annotated[
+        EngineName, typer.Option(help="Whole jobs, or every pod through the service and a model of kube-scheduler.")
+    ] = EngineName.JOBS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON; the same seed prints the same bytes.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Folder for plots, PNG and SVG.", show_default="none")] = None,
+) -> None:
+    """Simulate training jobs under several policies in virtual time: no cluster is needed.
+
+    Exit code: 0 it ran; 2 the scenario cannot be used, or plots are wanted and matplotlib is not there.
+    """
+    with clear_errors(Console(stderr=True)):
+        if list_them or scenario is None:
+            _list(as_json=as_json)
+            return
+        if plot is not None:
+            from simulator.plots import need_matplotlib
+
+            need_matplotlib()
+        report = _run(scenario, policy, seed, engine, sweeping=sweep)
+        if plot is not None:
+            from simulator.plots import draw
+
+            for path in draw(report, plot):
+                Console(stderr=True).print(f"written: {escape(str(path))}", highlight=False, soft_wrap=True)
+    if as_json:
+        json.dump(report.document(), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        from simulator.tables import show
+
+        show(report, Console())
+
+
+def _run(name: str, policies: list[str] | None, seed: int | None, engine: EngineName, *, sweeping: bool) -> "Report":
+    from simulator.compare import compare, sweep
+    from simulator.elastic import run_elastic
+    from simulator.scenarios import ScenarioError, load
+
+    changes = {"policies": policies} if policies else {}
+    if name == "elastic":
+        if changes or sweeping or engine is EngineName.PODS:
+            raise ScenarioError("elastic compares scaling policies of one job: only --seed, --json and --plot apply")
+        with _progress() as told:
+            return run_elastic(seed=1 if seed is None else seed, told=told)
+    file = load(name, changes={**changes, **({"seed": seed} if seed is not None else {})})
+    if sweeping:
+        if engine is EngineName.PODS:
+            raise ScenarioError("--sweep varies assumptions of --engine jobs: leave --engine pods away")
+        if not file.sweep:
+            raise ScenarioError(f"{name}: it has no field sweep, which names the assumptions to vary")
+        with _progress() as told:
+            return sweep(file, told=told)
+    if engine is EngineName.PODS:
+        from simulator.engines import for_pods, pods_engine
+
+        with _progress() as told:
+            return compare(for_pods(file, asked=policies or ()), engine=pods_engine(), told=told)
+    with _progress() as told:
+        return compare(file, told=told)
+
+
+def _list(*, as_json: bool) -> None:
+    from simulator.elastic import ABOUT
+    from simulator.scenarios import builtin_names, load
+
+    found = {name: load(name).about for name in builtin_names()} | {"elastic": ABOUT}
+    if as_json:
+        json.dump(dict(sorted(found.items())), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        return
+    console = Console()
+    for name, about in sorted(found.items()):
+        console.print(f"[bold]{name}[/bold]  {escape(about)}", highlight=False)
+
+
+@contextmanager
+def _progress() -> Iterator["Told"]:
+    """A bar on standard error of a terminal, once there is something to wait for."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def told(done: int, total: int, label: str) -> None:
+            bar.update(task, completed=done, total=total, description=label)
+
+        yield told

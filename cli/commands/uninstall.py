@@ -1,0 +1,118 @@
+"""`netgang uninstall`: take the policies away and let pods go that wait at the gate, before netgang itself goes.
+
+Rule: results on standard output, everything else on standard error; exit code 0 when all was done, 1 when something is
+left, 2 when it could not be tried; never a traceback.
+"""
+
+import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress
+
+from extender.errors import NetgangError
+
+if TYPE_CHECKING:
+    from cli.removal import Removed
+
+Kubeconfig = Annotated[Path | None, typer.Option(help="Credentials of the cluster.", show_default="as kubectl")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Where netgang is installed.")]
+
+
+def uninstall(
+    kubeconfig: Kubeconfig = None,
+    namespace: Namespace = "netgang-system",
+    leave_gates: Annotated[
+        bool, typer.Option("--leave-gates", help="Delete the policies only: pods wait until netgang comes back.")
+    ] = False,
+    leases: Annotated[
+        bool, typer.Option("--leases", help="Delete the Leases instead: for after netgang's pods are gone.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Delete netgang's admission policies, then let every pod go that waits at its gate; netgang's pods stay.
+
+    Run it before `kubectl delete -k` or `helm uninstall` (whose hook does), with an administrator's credentials. Pods
+    are let go one by one: from here on nobody sees to whole gangs. Doing it again does no harm.
+
+    Exit code: 0 done; 1 something is left, which is said; 2 not tried: no answer, no rights, wrong use.
+    """
+    errors = Console(stderr=True)
+    if leases and leave_gates:
+        fail(errors, "--leases and --leave-gates exclude each other: the first is for after netgang is gone")
+    try:
+        with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
+            task = progress.add_task("pods let go", total=None)
+
+            def tell(count: int) -> None:
+                progress.update(task, completed=count)
+
+            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+                done = runner.run(
+                    _run(kubeconfig, namespace, gates=not leave_gates, leases=leases, dry_run=dry_run, tell=tell)
+                )
+    except NetgangError as error:
+        fail(errors, str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    if as_json:
+        json.dump({"dry_run": dry_run, **asdict(done)}, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    else:
+        _print(Console(), done, would=dry_run)
+    raise typer.Exit(1 if done.left else 0)
+
+
+async def _run(
+    kubeconfig: Path | None, namespace: str, *, gates: bool, leases: bool, dry_run: bool, tell: Callable[[int], None]
+) -> "Removed":
+    from cli.removal import Removal
+    from extender.kube.credentials import load
+    from extender.kube.operator import OperatorApi
+    from extender.runtime.clock import SystemClock
+
+    clock = SystemClock()
+    async with OperatorApi.opened(load(kubeconfig, clock=clock)) as api:
+        removal = Removal(api, clock, dry_run=dry_run, progress=tell)
+        if leases:
+            await removal.leases(namespace)
+        else:
+            await removal.policies()
+            if gates:
+                await removal.gates()
+        return removal.done
+
+
+def _print(console: Console, done: "Removed", *, would: bool) -> None:
+    deleted = "would delete" if would else "deleted"
+    for name in (*done.policies, *(f"leases/{name}" for name in done.leases)):
+        console.print(f"{deleted} {name}", highlight=False, markup=False, soft_wrap=True)
+    if done.released:
+        let_go = "would let go" if would else "let go"
+        pods = "1 pod that waits" if len(done.released) == 1 else f"{len(done.released)} pods that wait"
+        console.print(f"{let_go} {pods} at the gate", highlight=False)
+        for scheduler, count in sorted(Counter(done.released.values()).items()):
+            if scheduler != "default-scheduler":
+                said = (
+                    f"{count} of them name schedulerName {scheduler}: once its kube-scheduler is gone they wait for it"
+                )
+                console.print(said, highlight=False, markup=False, soft_wrap=True)
+    for what, why in sorted(done.left.items()):
+        console.print(f"left: {what}: {why}", highlight=False, markup=False, soft_wrap=True)
+    if not (done.policies or done.leases or done.released or done.left):
+        console.print("nothing of it is there")
+
+
+def fail(errors: Console, text: str) -> NoReturn:
+    """Say why it could not be done, and end with exit code 2."""
+    errors.print(f"[red]error:[/red] {escape(text)}", highlight=False, soft_wrap=True)
+    raise typer.Exit(2)

@@ -1,0 +1,152 @@
+"""What was seen of an installation: plain values, from which the checks conclude. `None`: it was not looked at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from extender.settings.settings import Settings
+from scoring.model import Node, Pod
+
+Json: TypeAlias = Mapping[str, Any]
+Right: TypeAlias = tuple[str, str, str]
+"""(verb, API group, resource[/subresource]), as RBAC has it"""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAddress:
+    """Where kube-scheduler finds netgang by its Service."""
+
+    name: str
+    namespace: str
+    port: int
+    cluster_ip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """Admission policies as they are in the cluster: name → object."""
+
+    served: bool = True
+    """Whether the API server knows MutatingAdmissionPolicies at all"""
+    policies: Mapping[str, Json] | None = None
+    bindings: Mapping[str, Json] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A pod of netgang's."""
+
+    name: str
+    image: str
+    ready: bool
+    role: str = ""
+    """Its label netgang.io/role"""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSeen:
+    """The Lease of the replicas, looked at twice, at least its duration apart."""
+
+    holder: str
+    renewed: bool
+    """Whether it changed between the two looks"""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A PodDisruptionBudget."""
+
+    namespace: str
+    name: str
+    min_available: int | str | None
+    max_unavailable: int | str | None
+    allowed: int
+    expected: int
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What the cluster says of netgang's own pods."""
+
+    wanted: int
+    """Replicas that its Deployment asks for; 0: there is none, it runs by other means"""
+    replicas: tuple[Replica, ...]
+    lease: LeaseSeen | None
+    budget: Budget | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSeen:
+    """A source of measurements: how it does, by a fetch of our own or as a running netgang says."""
+
+    name: str
+    error: str | None
+    age_s: float | None
+    """Since its last good answer; `None`: never"""
+    soft_ttl_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Which nodes are measured: metric → how many of each state."""
+
+    counts: Mapping[str, Mapping[str, int]]
+    unmapped: tuple[str, ...] = ()
+    """Some of the nodes that no metric has an endpoint for"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A running netgang, asked by its address."""
+
+    url: str
+    problem: str | None
+    """Why it gave no answer; `None`: it did"""
+    ready: bool = False
+    reasons: tuple[str, ...] = ()
+    internal_errors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that was seen."""
+
+    settings: Settings
+    settings_from: str = "defaults"
+    """Where the settings were read, in words"""
+    settings_problems: tuple[str, ...] = ()
+    settings_seen: bool = True
+    """Whether these are netgang's settings; else the defaults, by which nothing can be judged"""
+    own_version: str = ""
+    """Of the doctor"""
+    account: str = ""
+    """Whose rights were asked for"""
+    kubernetes: str | None = None
+    """Version of the API server, such as 1.36.3"""
+    skew_s: float | None = None
+    """By how much our clock is ahead of the API server's"""
+    denied: tuple[Right, ...] | None = None
+    scheduler: Json | None = None
+    scheduler_from: str = ""
+    scheduler_version: str | None = None
+    """Of the second kube-scheduler's image"""
+    service: ServiceAddress | None = None
+    policies: Policies | None = None
+    confined: frozenset[str] | None = None
+    """Names of the policies that confine the account"""
+    running: Running | None = None
+    nodes: tuple[Node, ...] | None = None
+    pods: tuple[Pod, ...] | None = None
+    """Members of gangs, and pods at our gate"""
+    strangers: int = 0
+    """Bound pods of other schedulers, without those of DaemonSets and of the system's namespaces"""
+    pod_groups: frozenset[str] | None = None
+    """namespace/name of PodGroups"""
+    pod_groups_served: bool | None = None
+    budgets: tuple[Budget, ...] | None = None
+    """All others than netgang's own"""
+    sources: tuple[SourceSeen, ...] | None = None
+    endpoints: Endpoints | None = None
+    answered: Answered | None = None
+    unseen: tuple[str, ...] = ()
+    """What could not be looked at, and why"""

@@ -1,0 +1,239 @@
+"""Look at a cluster with an operator's rights, and change nothing: the facts that the checks need.
+
+Rule: what the operator may not read is said and left out; an API server that does not answer ends it
+(ApiUnavailableError). Pods are read page by page, and only those of gangs or at our gate are kept.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from cli.doctor.confinement import confining
+from cli.doctor.facts import Facts, LeaseSeen, Policies, Running, ServiceAddress
+from cli.doctor.installed import (
+    Json,
+    Read,
+    container_of,
+    environment_of,
+    mounted,
+    scheduler_of,
+    settings_of,
+    text_of,
+)
+from cli.doctor.objects import budget_of, of_daemon_set, replica_of, version_of
+from cli.doctor.rights import Asked, denied
+from extender.convert import node_from_json, pod_from_json, pod_group_from_json
+from extender.errors import ApiError
+from extender.ports import Clock
+from extender.settings.settings import Settings
+from scoring.model import Node, Pod
+
+_T = TypeVar("_T")
+NAME: Final = "netgang"
+SCHEDULER: Final = "netgang-scheduler"
+_POLICIES: Final = "/apis/admissionregistration.k8s.io"
+_UNSEEN: Final = "nowhere"
+_VERSIONS: Final = ("v1", "v1beta1")
+_POD_GROUPS: Final = "/apis/scheduling.x-k8s.io/v1alpha1"
+
+
+class Api(Protocol):
+    """The calls that are made; `extender.kube.operator.OperatorApi` has them, with its errors."""
+
+    async def get(self, path: str) -> dict[str, Any] | None:
+        """One object or document; `None`: there is none."""
+
+    def items(self, path: str, query: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
+        """The objects of a collection, as raw JSON."""
+
+    async def listed(self, path: str, query: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+        """The objects of a small collection."""
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """POST a review; as answered."""
+
+    async def skew_s(self, clock: Clock) -> float:
+        """By how much our clock is ahead of the API server's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What to look at: the namespace netgang is installed in, and files that take the place of what is installed."""
+
+    namespace: str = "netgang-system"
+    account: str = ""
+    """Whose rights count; "": the service account `netgang` of the namespace"""
+    config: Path | None = None
+    scheduler_config: Path | None = None
+
+
+@dataclass(slots=True)
+class Look:
+    """One look; `facts` fills in what it saw."""
+
+    api: Api
+    clock: Clock
+    where: Where
+    unseen: list[str] = field(default_factory=list)
+
+    async def facts(self) -> Facts:
+        """Everything of the cluster. Takes as long as a leader may take to renew its Lease, or a little more."""
+        version = await self.api.get("/version") or {}
+        deployment = await self._tried(
+            "its Deployment", self._installed("deployments", NAME, group="/apis/apps/v1"), None
+        )
+        read, origin = await self._settings(deployment)
+        beside, scheduler, origin_of_scheduler = await self._scheduler()
+        asked = Asked(
+            self.where.account or f"system:serviceaccount:{self.where.namespace}:{NAME}", self.where.namespace
+        )
+        lost, running, policies, confined, nodes, pods = await asyncio.gather(
+            self._tried("rights", denied(self.api, read.settings, asked), None),
+            self._tried("its pods", self._running(deployment, read.settings), None),
+            self._tried("admission policies", self._policies(), None),
+            self._tried("the policies of its account", self._confined(asked.account), None),
+            self._tried("nodes", self._nodes(read.settings), None),
+            self._tried("pods", self._pods(read.settings), (None, 0)),
+        )
+        seen = Facts(
+            settings=read.settings,
+            settings_from=origin,
+            settings_problems=read.problems,
+            settings_seen=origin != _UNSEEN,
+            account=asked.account,
+            kubernetes=str(version.get("gitVersion", "")).removeprefix("v"),
+            skew_s=await self.api.skew_s(self.clock),
+            denied=lost,
+            scheduler=scheduler,
+            scheduler_from=origin_of_scheduler,
+            scheduler_version=version_of(str(container_of(beside).get("image", ""))) if beside is not None else None,
+            service=await self._tried("its Service", self._service(), None),
+            policies=policies,
+            confined=confined,
+            running=running,
+            nodes=nodes,
+            pods=pods[0],
+            strangers=pods[1],
+        )
+        return replace(await self._groups(seen), unseen=tuple(self.unseen))
+
+    async def _tried(self, what: str, looking: Awaitable[_T], otherwise: _T) -> _T:
+        """What it gives, or `otherwise` where the operator may not look."""
+        try:
+            return await looking
+        except ApiError as error:
+            self.unseen.append(f"{what}: {error.message}")
+            return otherwise
+
+    async def _installed(self, plural: str, name: str, *, group: str = "/api/v1") -> Json | None:
+        return await self.api.get(f"{group}/namespaces/{self.where.namespace}/{plural}/{name}")
+
+    async def _mounted(self, workload: Json, key: str) -> tuple[str, str] | None:
+        """(text, ConfigMap) of the file that a Deployment mounts."""
+        for name in mounted(workload):
+            data = (await self._installed("configmaps", name) or {}).get("data") or {}
+            if key in data:
+                return str(data[key]), f"ConfigMap {self.where.namespace}/{name}"
+        return None
+
+    async def _settings(self, deployment: Json | None) -> tuple[Read, str]:
+        if self.where.config is not None:
+            return settings_of(text_of(self.where.config), {}), f"file {self.where.config}"
+        if deployment is None:
+            self.unseen.append(f"settings: no Deployment {self.where.namespace}/{NAME} can be read")
+            return Read(Settings()), _UNSEEN
+        found = await self._tried("settings", self._mounted(deployment, "netgang.yaml"), None)
+        if found is None:
+            self.unseen.append(f"settings: no ConfigMap of Deployment {self.where.namespace}/{NAME} can be read")
+            return Read(Settings()), _UNSEEN
+        return settings_of(found[0], environment_of(deployment)), found[1]
+
+    async def _scheduler(self) -> tuple[Json | None, Json | None, str]:
+        """Deployment of the second kube-scheduler, its configuration, and where that is from."""
+        looking = self._installed("deployments", SCHEDULER, group="/apis/apps/v1")
+        beside = await self._tried("its kube-scheduler", looking, None)
+        if self.where.scheduler_config is not None:
+            where = f"file {self.where.scheduler_config}"
+            return beside, scheduler_of(text_of(self.where.scheduler_config), where=where), where
+        if beside is None:
+            return None, None, ""
+        found = await self._tried("kube-scheduler's configuration", self._mounted(beside, "scheduler.yaml"), None)
+        return (beside, None, "") if found is None else (beside, scheduler_of(found[0], where=found[1]), found[1])
+
+    async def _service(self) -> ServiceAddress | None:
+        found = await self._installed("services", NAME)
+        if found is None:
+            return None
+        spec = found["spec"]
+        (port, *_) = [one["port"] for one in spec["ports"] if one.get("name") in ("http", None)] or [0]
+        return ServiceAddress(NAME, self.where.namespace, port, str(spec.get("clusterIP", "")))
+
+    async def _running(self, deployment: Json | None, settings: Settings) -> Running:
+        base = f"/api/v1/namespaces/{self.where.namespace}/pods"
+        pods = await self.api.listed(base, {"labelSelector": f"app.kubernetes.io/name={NAME}"})
+        lease = await self._lease(settings)
+        budget = await self._installed("poddisruptionbudgets", NAME, group="/apis/policy/v1")
+        wanted = int(deployment["spec"].get("replicas", 1)) if deployment is not None else 0
+        return Running(wanted, tuple(map(replica_of, pods)), lease, budget_of(budget) if budget is not None else None)
+
+    async def _lease(self, settings: Settings) -> LeaseSeen | None:
+        """Looked at twice: a Lease's times are somebody else's clock."""
+        first = await self._installed("leases", settings.lease.name, group="/apis/coordination.k8s.io/v1")
+        if first is None:
+            return None
+        await asyncio.sleep(settings.lease.renew_deadline_s)
+        again = await self._installed("leases", settings.lease.name, group="/apis/coordination.k8s.io/v1") or {}
+        holder = str((again.get("spec") or {}).get("holderIdentity") or "")
+        renewed = [(one.get("spec") or {}).get("renewTime") for one in (first, again)]
+        return LeaseSeen(holder, renewed=renewed[0] != renewed[1])
+
+    async def _policies(self) -> Policies:
+        for version in _VERSIONS:
+            served = await self.api.get(f"{_POLICIES}/{version}") or {}
+            if any(one["name"] == "mutatingadmissionpolicies" for one in served.get("resources", ())):
+                both = [
+                    {one["metadata"]["name"]: one for one in await self.api.listed(f"{_POLICIES}/{version}/{plural}")}
+                    for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
+                ]
+                return Policies(policies=both[0], bindings=both[1])
+        return Policies(served=False)
+
+    async def _confined(self, account: str) -> frozenset[str]:
+        policies, bindings = [
+            {one["metadata"]["name"]: one for one in await self.api.listed(f"{_POLICIES}/v1/{plural}")}
+            for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+        ]
+        return confining(policies, bindings, account=account)
+
+    async def _nodes(self, settings: Settings) -> tuple[Node, ...]:
+        label = settings.zone_label
+        return tuple([node_from_json(item, zone_label=label) async for item in self.api.items("/api/v1/nodes")])
+
+    async def _pods(self, settings: Settings) -> tuple[tuple[Pod, ...], int]:
+        """Members of gangs and gated pods, and how many bound pods are other schedulers'."""
+        kept: list[Pod] = []
+        strangers = 0
+        system = ("kube-system", self.where.namespace)
+        async for item in self.api.items("/api/v1/pods"):
+            pod = pod_from_json(item)
+            if pod.group is not None or pod.gated:
+                kept.append(pod)
+            elif pod.node is not None and not pod.terminal and pod.namespace not in system:
+                foreign = settings.managed_resource is not None or pod.scheduler_name not in settings.scheduler_names
+                strangers += foreign and not of_daemon_set(item)
+        return tuple(kept), strangers
+
+    async def _groups(self, seen: Facts) -> Facts:
+        """PodGroups and budgets, for the gangs that were seen."""
+        served = await self.api.get(_POD_GROUPS) or {}
+        known = any(one["name"] == "podgroups" for one in served.get("resources", ()))
+        keys = (
+            [pod_group_from_json(item).key async for item in self.api.items(f"{_POD_GROUPS}/podgroups")]
+            if known
+            else []
+        )
+        listed = await self._tried("budgets", self.api.listed("/apis/policy/v1/poddisruptionbudgets"), [])
+        budgets = tuple(budget_of(one) for one in listed if one["metadata"]["namespace"] != self.where.namespace)
+        return replace(seen, pod_groups=frozenset(map(str, keys)), pod_groups_served=known, budgets=budgets)

@@ -1,0 +1,169 @@
+"""Check netgang's own pods: who leads, budgets, versions, clocks, rights, and what a running one says of itself."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from cli.doctor.facts import Answered, Right, Running
+from cli.doctor.findings import Finding, error, some, warning
+from extender.kube import calls
+from extender.leadership.role import LEADER
+from extender.settings.leadership import LeaderElection
+from extender.settings.provisioning import AutoscalingMode
+from extender.settings.settings import Settings
+from extender.settings.tls import DebugAuth
+from scoring.model.policy import Preempting, Repair
+
+NOTES: Final = "base (its Secret)"
+"""Part of manifests/ with the right to the keys for notes."""
+_MINOR: Final = re.compile(r"^v?(\d+)\.(\d+)")
+_VERSION: Final = re.compile(r":v?(\d+\.\d+\.\d+\S*)$")
+_OLDEST: Final = (1, 34)
+_SKEW_S: Final = 2.0
+_NEVER: Final = (0, "0", "0%")
+
+
+def minor(version: str) -> tuple[int, int] | None:
+    """Major and minor of a version.
+
+    >>> minor("v1.36.3-eks"), minor("latest")
+    ((1, 36), None)
+    """
+    found = _MINOR.match(version)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def file_of(part: str) -> str:
+    """The file in the part's folder of manifests/ that has its rights."""
+    return "notes.yaml" if part == NOTES else "rbac.yaml"
+
+
+def needed(settings: Settings) -> dict[str, frozenset[Right]]:
+    """Part of manifests/ → the rights that netgang needs with these settings."""
+    parts = {"base": calls.rules(), NOTES: calls.rules(calls.NOTES)}
+    if settings.leader_election is LeaderElection.ON:
+        parts["base (its Role)"] = calls.rules(calls.LEADING)
+    if settings.repair.policy is Repair.RESTART or settings.preemption is Preempting.GANGS:
+        parts["components/restart"] = calls.rules(calls.RESTARTS)
+    if settings.elastic.enabled:
+        parts["components/elastic"] = calls.rules(calls.ELASTIC)
+    if settings.autoscaling.mode is AutoscalingMode.PROVISIONING_REQUEST:
+        parts["components/provisioning"] = calls.rules(calls.PROVISIONING)
+    if settings.reports.port is not None and settings.reports.service_accounts:
+        parts["components/reports"] = calls.rules((calls.TOKEN_REVIEW,))
+    if settings.debug_auth is DebugAuth.TOKEN:
+        parts["components/debug-auth"] = calls.rules(calls.REVIEWS)
+    return parts
+
+
+def check_rights(denied: Iterable[Right], settings: Settings, *, account: str) -> Iterator[Finding]:
+    """What netgang would be refused; one finding for each part of manifests/ that grants it."""
+    missing = set(denied)
+    for part, rights in needed(settings).items():
+        if lost := sorted(rights & missing):
+            said = some(f"{verb} {resource}{'.' + group if group else ''}" for verb, group, resource in lost)
+            place = part.partition(" ")[0]
+            file = f"manifests/base/{file_of(part)}"
+            how = f"kubectl apply -k manifests/{place}" if place != "base" else f"apply {file} again"
+            yield error("rights-missing", f"{account} may not: {said}", f"{how}; with the chart, helm upgrade")
+
+
+def check_running(seen: Running, settings: Settings) -> Iterator[Finding]:
+    """Replicas, their leader and their budget."""
+    elects = settings.leader_election is LeaderElection.ON
+    if not elects and max(seen.wanted, len(seen.replicas)) > 1:
+        what = "several replicas without leader election: each counts the same gang for itself"
+        yield error("leader-election-off", what, 'set leader_election: "on", or replicas: 1')
+    if (seen.wanted or seen.replicas) and not any(one.ready for one in seen.replicas):
+        what = "no pod of netgang's is ready: gangs do not start, and gated pods stay where they are"
+        yield error(
+            "not-running", what, "kubectl -n NAMESPACE describe deployment netgang; kubectl logs deploy/netgang"
+        )
+    if elects:
+        yield from _leader(seen, settings)
+    yield from _budget(seen)
+
+
+def acts(seen: Running, settings: Settings) -> bool:
+    """Whether some netgang is ready, and leads where one has to."""
+    if settings.leader_election is LeaderElection.ON:
+        led = seen.lease is not None and seen.lease.holder != "" and seen.lease.renewed
+    else:
+        led = True
+    return led and any(one.ready for one in seen.replicas)
+
+
+def _leader(seen: Running, settings: Settings) -> Iterator[Finding]:
+    look = f"look at the logs of netgang's pods and at the Lease {settings.lease.name}"
+    if seen.lease is None:
+        yield error("leader-missing", f"there is no Lease {settings.lease.name}: nobody has ever led", look)
+        return
+    if not seen.lease.holder:
+        yield error("leader-missing", f"nobody holds the Lease {settings.lease.name}", look)
+    elif not seen.lease.renewed:
+        what = f"{seen.lease.holder} holds the Lease {settings.lease.name} and does not renew it: nobody acts"
+        yield error("leader-missing", what, look)
+    labelled = [one.name for one in seen.replicas if one.role == LEADER]
+    if seen.replicas and len(labelled) != 1:
+        what = f"{len(labelled)} pods have the label netgang.io/role=leader: kube-scheduler reaches " + (
+            "nobody" if not labelled else "one that does not lead"
+        )
+        yield error(
+            "leader-label", what, f"it is set by the leader, which needs POD_NAME and the right to patch pods; {look}"
+        )
+
+
+def _budget(seen: Running) -> Iterator[Finding]:
+    if seen.wanted < 2:
+        return
+    fix = "apply manifests/base/disruption.yaml: maxUnavailable: 1"
+    if seen.budget is None:
+        yield warning("budget-missing", "netgang's replicas have no PodDisruptionBudget: a drain may take all", fix)
+    elif seen.budget.max_unavailable in _NEVER or seen.budget.min_available in (seen.wanted, "100%"):
+        yield warning("budget-blocks-drain", "netgang's PodDisruptionBudget lets no node be drained", fix)
+
+
+def check_versions(seen: Running | None, *, kubernetes: str, scheduler: str | None, own: str) -> Iterator[Finding]:
+    """Kubernetes against what is supported, kube-scheduler against the API server, netgang against this program."""
+    server = minor(kubernetes)
+    if server is not None and server < _OLDEST:
+        what = f"Kubernetes {kubernetes} is older than 1.34, the oldest that netgang is tested with"
+        yield warning("kubernetes-old", what, "update the cluster, or expect surprises")
+    theirs = minor(scheduler or "")
+    if server is not None and theirs is not None and theirs != server:
+        what = f"the second kube-scheduler is {scheduler}, the API server {kubernetes}"
+        fix = f"set its image to v{server[0]}.{server[1]}: it must not be newer, and filters as its own version does"
+        yield (error if theirs > server else warning)("scheduler-version", what, fix)
+    images: defaultdict[str, list[str]] = defaultdict(list)  # version of netgang → its pods
+    for one in seen.replicas if seen is not None else ():
+        if found := _VERSION.search(one.image):
+            images[found[1]].append(one.name)
+    if len(images) > 1:
+        what = f"netgang's pods are of different versions: {some(images)}"
+        yield warning("replicas-differ", what, "wait for the rollout to end: kubectl rollout status deploy/netgang")
+    elif images and own and own not in images:
+        what = f"netgang in the cluster is {next(iter(images))}, this program {own}: its checks are those of {own}"
+        yield warning("version-skew", what, "use the doctor of the same version")
+
+
+def check_clock(skew_s: float) -> Iterator[Finding]:
+    """Our clock against the API server's."""
+    if abs(skew_s) > _SKEW_S:
+        side = "ahead of" if skew_s > 0 else "behind"
+        what = f"this machine's clock is {abs(skew_s):.0f} s {side} the API server's: so far are ages wrong"
+        yield warning("clock-skew", what, "synchronise the clocks (chrony, NTP) of control plane and nodes")
+
+
+def check_answered(seen: Answered) -> Iterator[Finding]:
+    """What a running netgang said when asked by its address."""
+    if seen.problem is not None:
+        fix = "kubectl -n netgang-system port-forward deploy/netgang 8889, then --server http://127.0.0.1:8889"
+        yield error("service-unreachable", seen.problem, fix)
+        return
+    if not seen.ready:
+        what = f"{seen.url} is not ready: {'; '.join(seen.reasons) or 'it does not say why'}"
+        yield error("service-not-ready", what, "wait, or look at its log: it must read the whole cluster first")
+    if seen.internal_errors:
+        what = f"{seen.url} caught {seen.internal_errors} bugs of its own"
+        yield warning("internal-errors", what, "report them with the log of the time")

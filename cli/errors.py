@@ -1,0 +1,51 @@
+"""What commands say on standard error, and their exit codes: a sentence and never a traceback."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from extender.errors import ConfigError, NetgangError
+
+
+@contextmanager
+def clear_errors(errors: Console | None = None) -> Iterator[None]:
+    """Show what went wrong as a sentence: exit code 2 for wrong use and files, 1 for what others answered."""
+    errors = errors if errors is not None else Console(stderr=True)
+    try:
+        yield
+    except (ConfigError, OSError) as error:
+        fail(errors, str(error), code=2)
+    except NetgangError as error:
+        fail(errors, str(error), code=1)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def fail(errors: Console, text: str, *, code: int) -> NoReturn:
+    """Say why, and end with `code`."""
+    say(errors, "error: ", "red", text)
+    raise typer.Exit(code)
+
+
+def say(errors: Console, kind: str, style: str, text: str) -> None:
+    """One sentence after a coloured word."""
+    errors.print(Text.assemble((kind, style), plain(text, errors.encoding)), soft_wrap=True)
+
+
+def safe(console: Console, text: str) -> Text:
+    """What a server said, without control characters; the lines stay."""
+    return Text("\n".join(plain(line, console.encoding) for line in text.split("\n")))
+
+
+def plain(text: str, encoding: str) -> str:
+    r"""Make a text from a server safe to print: no control characters, nothing that the terminal cannot encode.
+
+    >>> plain("s5 Zürich\x1b[2J\n", "utf-8"), plain("Zürich", "ascii")
+    ('s5 Zürich�[2J�', 'Z?rich')
+    """
+    shown = "".join(letter if letter.isprintable() else "�" for letter in text)
+    return shown.encode(encoding, "replace").decode(encoding, "replace")

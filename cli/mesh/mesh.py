@@ -1,0 +1,227 @@
+"""Which ends measure each other: all of a zone, and the gateways of different zones.
+
+Why: jobs run in one zone, so links inside zones are measured in full; links between zones are needed for the order of
+zones only, and one or two nodes stand for each. Rule: an end is an address at which tests run. One host measures both
+loss and delay; throughput may have another. What is stated for a node goes before its InternalIP, in the order in
+which netgang later looks for the endpoint of a node: table, annotation, label, rule, zone.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from cli.mesh.nodes import Selector, SiteNode
+from extender.convert.nodes import ENDPOINT_ANNOTATIONS
+from extender.errors import ConfigError
+from scoring.ids import NodeName, ZoneName
+from scoring.network.matrix import Metric
+
+_HOST: Final = re.compile(
+    r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.I
+)
+
+
+class Kind(StrEnum):
+    """What is measured by one test."""
+
+    LATENCY = "latency"
+    """Packet loss and delay."""
+    THROUGHPUT = "throughput"
+
+
+_METRICS: Final = {  # kind → the metrics that it measures, the one whose endpoint counts first
+    Kind.LATENCY: (Metric.DELAY, Metric.LOSS),
+    Kind.THROUGHPUT: (Metric.THROUGHPUT,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A place where tests run."""
+
+    key: str
+    """Its name in pSConfig: the node's, or the address where that is not enough to tell ends apart."""
+    label: str
+    """For people."""
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class KindMesh:
+    """The ends of one kind of test. Zones and ends are in the order of their names."""
+
+    zones: Mapping[ZoneName, tuple[End, ...]]
+    """zone → its ends; all measure each other."""
+    gateways: Mapping[ZoneName, tuple[End, ...]]
+    """zone → those of its ends that measure the gateways of all other zones."""
+
+    def directions(self, zone: ZoneName, end: End) -> int:
+        """In how many measured directions an end of `zone` takes part, as source or target."""
+        count = 2 * (len(self.zones[zone]) - 1)
+        if end in self.gateways[zone]:
+            count += 2 * sum(len(ends) for other, ends in self.gateways.items() if other != zone)
+        return count
+
+    @property
+    def pairs(self) -> int:
+        """All measured directions."""
+        return sum(self.directions(zone, end) for zone, ends in self.zones.items() for end in ends) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What an operator says about endpoints in netgang's settings."""
+
+    key: str = ENDPOINT_ANNOTATIONS
+    """Annotation and label that name a node's endpoint; KEY-loss, KEY-delay, KEY-throughput for one metric."""
+    table: Mapping[NodeName, Mapping[Metric, str]] = field(default_factory=dict)
+    rules: Mapping[NodeName, Mapping[Metric, str]] = field(default_factory=dict)
+    """What the rules over node names make of each node."""
+    zones: Mapping[ZoneName, Mapping[Metric, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The mesh of each kind, and sentences about what was left out."""
+
+    meshes: Mapping[Kind, KindMesh]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ends(self) -> tuple[End, ...]:
+        """All ends, each once, by key."""
+        every = {end for mesh in self.meshes.values() for ends in mesh.zones.values() for end in ends}
+        return tuple(sorted(every, key=lambda end: end.key))
+
+
+def site_of(
+    nodes: Sequence[SiteNode],
+    *,
+    selector: Selector = Selector(),
+    gateways: int = 1,
+    gateway_selector: Selector | None = None,
+    stated: Stated = Stated(),
+) -> Site:
+    """Plan the mesh of the nodes that `selector` takes. The order of `nodes` is irrelevant. Cost: O(nodes).
+
+    Each zone's gateways are its first `gateways` ends by name, of those whose node `gateway_selector` takes if any is.
+    Nodes whose endpoint is the same are one end. Errors: ConfigError for endpoints that cannot be one end each, and
+    where no two ends would measure each other.
+    """
+    taken = sorted((node for node in nodes if selector.takes(node)), key=lambda node: node.name)
+    if not taken:
+        raise ConfigError(
+            f"none of {len(nodes)} nodes has the labels {selector.text}" if nodes else "there are no nodes"
+        )
+    notes: dict[str, None] = {}
+    addresses = {kind: _addresses(kind, taken, stated, notes) for kind in Kind}
+    ends = _ends(addresses)
+    meshes = {}
+    for kind, address_of in addresses.items():
+        zones = _zones(taken, address_of)
+        preferred = {
+            address_of[node.name]
+            for node in taken
+            if node.name in address_of and gateway_selector is not None and gateway_selector.takes(node)
+        }
+        by_zone = {zone: tuple(sorted((ends[a] for a in found), key=_key)) for zone, found in sorted(zones.items())}
+        chosen = {
+            zone: sorted(found, key=lambda end: (end.address not in preferred, end.key))[:gateways]
+            for zone, found in by_zone.items()
+        }
+        alone = len(by_zone) == 1
+        meshes[kind] = KindMesh(
+            by_zone, {zone: () if alone else tuple(sorted(ends, key=_key)) for zone, ends in chosen.items()}
+        )
+        if not meshes[kind].pairs:
+            raise ConfigError(f"{kind}: there are no two nodes to measure between")
+    if unzoned := [node.name for node in taken if not node.zone]:
+        notes[f"without a zone label, taken for one zone: {_some(unzoned)}"] = None
+    return Site(meshes, tuple(notes))
+
+
+def _key(end: End) -> str:
+    return end.key
+
+
+def _addresses(kind: Kind, nodes: Iterable[SiteNode], stated: Stated, notes: dict[str, None]) -> dict[NodeName, str]:
+    """Where each node is measured; nodes without any address are noted and left out."""
+    found: dict[NodeName, str] = {}
+    without: list[str] = []
+    for node in nodes:
+        said = {text for metric in _METRICS[kind] if (text := _said(node, metric, stated))}
+        if len(said) > 1:
+            both = " and ".join(sorted(said))
+            raise ConfigError(f"node {node.name}: one test measures loss and delay, but their endpoints are {both}")
+        address = said.pop() if said else next(iter(node.addresses), "")
+        if not address:
+            without.append(node.name)
+        elif not _is_host(address):
+            raise ConfigError(f"node {node.name}: endpoint {address!r} is neither an address nor a host name")
+        else:
+            found[node.name] = address
+    if without:
+        notes[f"left out, with neither InternalIP nor endpoint: {_some(without)}"] = None
+    return found
+
+
+def _said(node: SiteNode, metric: Metric, stated: Stated) -> str:
+    """What is stated for this metric, "" if nothing is."""
+    keys = (f"{stated.key}-{metric}", stated.key)
+    texts = [stated.table.get(node.name, {}).get(metric)]
+    texts += [place.get(key) for place in (node.annotations, node.labels) for key in keys]
+    texts.append(stated.rules.get(node.name, {}).get(metric))
+    texts.append(stated.zones.get(node.zone, {}).get(metric))
+    return next((text.strip() for text in texts if text and text.strip()), "")
+
+
+def _ends(addresses: Mapping[Kind, Mapping[NodeName, str]]) -> dict[str, End]:
+    """Address → end. The key is the node's name where node and address belong to each other alone."""
+    nodes_of: dict[str, set[NodeName]] = {}
+    addresses_of: dict[NodeName, set[str]] = {}
+    for found in addresses.values():
+        for node, address in found.items():
+            nodes_of.setdefault(address, set()).add(node)
+            addresses_of.setdefault(node, set()).add(address)
+    ends: dict[str, End] = {}
+    used: dict[str, str] = {}
+    for address, nodes in sorted(nodes_of.items()):
+        only = next(iter(nodes)) if len(nodes) == 1 else None
+        key = only if only is not None and len(addresses_of[only]) == 1 else address
+        ends[address] = End(key, label=only or address, address=address)
+        if used.setdefault(key.casefold(), address) != address:
+            raise ConfigError(f"{key} is the name of a node and of another node's endpoint")
+    return ends
+
+
+def _zones(nodes: Iterable[SiteNode], address_of: Mapping[NodeName, str]) -> dict[ZoneName, set[str]]:
+    """Zone → its addresses."""
+    zones: dict[ZoneName, set[str]] = {}
+    zone_of: dict[str, ZoneName] = {}
+    for node in nodes:
+        if (address := address_of.get(node.name)) is None:
+            continue
+        if (other := zone_of.setdefault(address, node.zone)) != node.zone:
+            raise ConfigError(f"node {node.name}: endpoint {address} is one of zone {other} and of zone {node.zone}")
+        zones.setdefault(node.zone, set()).add(address)
+    return zones
+
+
+def _is_host(text: str) -> bool:
+    """Tell whether pSConfig takes `text` as an address.
+
+    >>> [_is_host(text) for text in ("192.0.2.1", "2001:db8::1", "ps-1.example.org", "ps 1", "a..b", "[::1]")]
+    [True, True, True, False, False, False]
+    """
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return _HOST.fullmatch(text) is not None
+    return "%" not in text
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

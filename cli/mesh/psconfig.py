@@ -1,0 +1,139 @@
+"""The mesh as a pSConfig template: what perfSONAR's agents on the nodes test.
+
+Why: pSConfig is how perfSONAR is told who tests whom; each agent picks the tests of its own addresses. Rule: one group
+and one task per zone and kind of test, and one mesh of all zones' gateways in which pairs of the same zone are
+excluded; names are those of zones, so that a new node changes its zone's group only.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from cli.mesh.mesh import End, Kind, KindMesh, Site
+from cli.mesh.plan import SAMPLE_S, LatencyTest, MeshPlan
+from extender.errors import ConfigError
+from scoring.ids import ZoneName
+
+_ARCHIVE: Final = "archive"
+_PACKETS_PER_S: Final = 10
+_TOOLS: Final = {LatencyTest.LATENCYBG: "powstream", LatencyTest.LATENCY: "owping", LatencyTest.RTT: "ping"}
+_ENDS: Final = {"source": "{% address[0] %}", "dest": "{% address[1] %}"}
+
+
+def psconfig_template(
+    site: Site, plan: MeshPlan, *, archive: str | None = None, verify_tls: bool = True
+) -> dict[str, Any]:
+    """The template as JSON values; results go to `archive` (scheme and host), or wherever each testpoint sends them.
+
+    Cost: O(ends). Errors: ConfigError where a zone's name cannot be one in pSConfig.
+    """
+    groups: dict[str, Any] = {}
+    tasks: dict[str, Any] = {}
+    for kind, mesh in site.meshes.items():
+        for zone, ends in mesh.zones.items():
+            if len(ends) > 1:
+                group = f"{kind}-zone-{_name(zone)}"
+                groups[group] = {"type": "mesh", "addresses": _named(ends)}
+                tasks[group] = _task(kind, group, plan, f"zone {zone}" if zone else "no zone", archive=archive)
+        if any(mesh.gateways.values()):
+            group = f"{kind}-gateways"
+            groups[group] = _gateways(mesh)
+            tasks[group] = _task(kind, group, plan, "between zones", archive=archive)
+    document = {
+        "_meta": {"display-name": plan.name},
+        "addresses": {end.key: {"address": end.address, "_meta": {"display-name": end.label}} for end in site.ends},
+        "groups": groups,
+        "tests": {Kind.LATENCY.value: _latency_test(plan), Kind.THROUGHPUT.value: _throughput_test(plan)},
+        "schedules": _schedules(plan),
+        "tasks": tasks,
+    }
+    if archive is not None:
+        document["archives"] = {_ARCHIVE: _archive(archive, verify_tls=verify_tls)}
+    return document
+
+
+def _name(zone: ZoneName) -> str:
+    if not all(char.isascii() and (char.isalnum() or char in ":._-") for char in zone):
+        raise ConfigError(f"zone {zone!r}: pSConfig names have letters, digits and : . _ - only")
+    return zone
+
+
+def _named(ends: Sequence[End]) -> list[dict[str, str]]:
+    return [{"name": end.key} for end in ends]
+
+
+def _gateways(mesh: KindMesh) -> dict[str, Any]:
+    group: dict[str, Any] = {
+        "type": "mesh",
+        "addresses": _named([end for ends in mesh.gateways.values() for end in ends]),
+    }
+    excludes = [
+        {"local-address": {"name": end.key}, "target-addresses": _named([other for other in ends if other != end])}
+        for ends in mesh.gateways.values()
+        if len(ends) > 1
+        for end in ends
+    ]
+    return group | ({"excludes": excludes} if excludes else {})
+
+
+def _task(kind: Kind, group: str, plan: MeshPlan, where: str, *, archive: str | None) -> dict[str, Any]:
+    name = f"{where} - {kind}"
+    tool = _TOOLS[plan.latency] if kind is Kind.LATENCY else "iperf3"
+    task: dict[str, Any] = {
+        "group": group,
+        "test": kind.value,
+        "tools": [tool],
+        "reference": {"display-task-name": f"{plan.name} - {name}", "display-task-group": [plan.name]},
+        "_meta": {"display-name": name},
+    }
+    if kind.value in _schedules(plan):
+        task["schedule"] = kind.value
+    if archive is not None:
+        task["archives"] = [_ARCHIVE]
+    return task
+
+
+def _latency_test(plan: MeshPlan) -> dict[str, Any]:
+    spec: dict[str, Any] = dict(_ENDS)
+    match plan.latency:
+        case LatencyTest.RTT:
+            spec |= {"count": SAMPLE_S, "interval": "PT1S"}
+        case LatencyTest.LATENCY:
+            spec |= {"packet-count": SAMPLE_S * _PACKETS_PER_S, "packet-interval": 1 / _PACKETS_PER_S}
+        case LatencyTest.LATENCYBG:
+            packets = plan.latency_interval_s * _PACKETS_PER_S
+            spec |= {"packet-count": packets, "packet-interval": 1 / _PACKETS_PER_S}
+    if plan.latency is not LatencyTest.RTT:
+        spec["bucket-width"] = round(plan.bucket_width_ms / 1000, 9)
+    return {"type": plan.latency.value, "spec": spec}
+
+
+def _throughput_test(plan: MeshPlan) -> dict[str, Any]:
+    return {"type": "throughput", "spec": {**_ENDS, "duration": f"PT{plan.throughput_duration_s}S"}}
+
+
+def _schedules(plan: MeshPlan) -> Mapping[str, Any]:
+    """Kind → its schedule; a background test has none."""
+    schedules = {Kind.THROUGHPUT.value: _schedule(plan.throughput_interval_s)}
+    if plan.latency is not LatencyTest.LATENCYBG:
+        schedules[Kind.LATENCY.value] = _schedule(plan.latency_interval_s)
+    return schedules
+
+
+def _schedule(interval_s: int) -> dict[str, Any]:
+    """Once every interval at a random moment of it, so that hosts do not all begin at once."""
+    return {"repeat": f"PT{interval_s}S", "slip": f"PT{interval_s}S", "sliprand": True}
+
+
+def _archive(base: str, *, verify_tls: bool) -> dict[str, Any]:
+    """A perfSONAR 5 archive that lets the nodes write by their addresses; passwords are never printed."""
+    return {
+        "archiver": "http",
+        "data": {
+            "schema": 3,
+            "_url": f"{base}/logstash",
+            "verify-ssl": verify_tls,
+            "op": "put",
+            "_headers": {"x-ps-observer": "{% scheduled_by_address %}", "content-type": "application/json"},
+        },
+        "_meta": {"esmond_url": f"{base}/esmond/perfsonar/archive/"},
+    }

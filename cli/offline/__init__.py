@@ -1,0 +1,1 @@
+"""The planner's answers from files, without a cluster."""

@@ -1,0 +1,84 @@
+"""Explain a gang, or suppose changes, from files and without a cluster: `netgang explain`, `netgang what-if`.
+
+The same functions as behind /v1/explain and /v1/what-if; only where the cluster comes from differs.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from cli.offline.plan import filled_cache
+from extender.api.documents.changes import supposed_document
+from extender.api.documents.explain import explain_document, unblocking_document
+from extender.api.documents.plan import Document, preemption_document
+from extender.api.what_if.address import misfit_text
+from extender.api.what_if.body import WhatIfBody, typed_changes
+from extender.api.what_if.other_policy import policy_with
+from extender.cache import ClusterCache
+from extender.errors import ConfigError
+from extender.settings.settings import Settings
+from scoring.explain import explain, unblock
+from scoring.ids import gang_key
+from scoring.model import Gang
+from scoring.plan import Memo, plan
+from scoring.what_if import Misfit, RemovePods, Situation, what_if
+
+
+def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str, *, now_s: float) -> Document:
+    """Why the gang or pod `name` (NAMESPACE/NAME) is where it is, and what would let it in.
+
+    Errors: ConfigError for a bad file, and for a name that is not there.
+    """
+    _, cache = filled_cache(cluster, mesh, settings, now_s=now_s)
+    gang = _gang(cache, name)
+    snapshot, policy, memo = cache.snapshot(), settings.policy(), Memo()
+    made = plan(snapshot, policy, now_s=now_s, memo=memo)
+    document = explain_document(explain(snapshot, made, gang, policy, now_s=now_s, memo=memo))
+    document["preemption"] = preemption_document(snapshot, gang.key, blocked=None)
+    found = unblock(Situation(snapshot, policy, now_s), made, gang, memo=memo)
+    document["would_help"] = unblocking_document(found)
+    return document
+
+
+def what_if_file(
+    cluster: Path, mesh: Path | None, settings: Settings, body: Mapping[str, Any], *, now_s: float
+) -> Document:
+    """What changes, written as for /v1/what-if, would make of the plan. Errors: ConfigError names the field."""
+    _, cache = filled_cache(cluster, mesh, settings, now_s=now_s)
+    try:
+        changes = typed_changes(read_body(body), now_s=now_s, policy_of=partial(policy_with, settings))
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    named = {key for change in changes if isinstance(change, RemovePods) for key in change.pods}
+    others = {pod.key: pod for pod in cache.all_pods() if pod.key in named and cache.gang_of(pod.uid) is None}
+    base = Situation(cache.snapshot(), settings.policy(), now_s, others)
+    found = what_if(base, plan(base.snapshot, base.policy, now_s=now_s), changes)
+    if isinstance(found, Misfit):
+        raise ConfigError(misfit_text(found))
+    return supposed_document(found, changes, now_s=now_s)
+
+
+def read_body(body: Mapping[str, Any]) -> WhatIfBody:
+    """The body as models. Errors: ConfigError names the field."""
+    try:
+        return WhatIfBody.model_validate(body)
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False)]
+        raise ConfigError("\n".join(wrong)) from error
+
+
+def _gang(cache: ClusterCache, name: str) -> Gang:
+    namespace, slash, rest = name.partition("/")
+    if not (namespace and slash and rest):
+        raise ConfigError(f"{name!r} is no NAMESPACE/NAME")
+    gang = cache.gang(gang_key(namespace, rest))
+    pod = cache.pod_by_name(namespace, rest)
+    if gang is None and pod is not None:
+        gang = cache.gang_of(pod.uid)
+    if gang is None:
+        known = ", ".join(sorted(cache.snapshot().gangs)[:5]) or "none"
+        raise ConfigError(f"no gang, and no pod of a gang, is {name}; gangs of the file: {known}")
+    return gang

@@ -1,0 +1,109 @@
+"""Plan, or find nodes' endpoints, from files and without a cluster: `netgang plan`, `netgang check-config`.
+
+The same conversion, cache, mapping and planner as the service; only the sources differ.
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from cli.offline.scaling import Method, kinds_to_keep, scaling_document
+from extender.api.documents.plan import Document, plan_document
+from extender.api.documents.queue import weight_document
+from extender.bootstrap import empty_cache, fill
+from extender.cache import ClusterCache
+from extender.convert.clusterfile import ClusterFile, read_cluster
+from extender.network.coverage import node_counts
+from extender.network.file.mesh import read_mesh
+from extender.network.mapping import NodeMapping, map_nodes
+from extender.network.sources.configured import mapping_config
+from extender.ports import Batch
+from extender.settings.settings import Settings
+from scoring.explain.queue_report import QueueReport, report
+from scoring.model import Node
+from scoring.network.matrix import METRICS, MeasurementTable, NetworkMatrix, Zones
+from scoring.plan import plan
+
+
+def plan_files(
+    cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float, scaling: Method | None = None
+) -> Document:
+    """The plan for a saved cluster and mesh at `now_s`; with `scaling` also what would become of its elastic jobs.
+
+    Errors: ConfigError names file, entry and field.
+    """
+    keep = kinds_to_keep(settings) if scaling is not None else ()
+    saved, cache = filled_cache(cluster, mesh, settings, now_s=now_s, keep=keep)
+    snapshot, policy = cache.snapshot(), settings.policy()
+    made = plan(snapshot, policy, now_s=now_s)
+    document = _with_queue(plan_document(made, snapshot), report(snapshot, made, policy, now_s=now_s))
+    if scaling is not None:
+        name = str(cluster)
+        document["scaling"] = scaling_document(name, saved, cache, made, settings, method=scaling, now_s=now_s)
+    return document
+
+
+def filled_cache(
+    cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float, keep: Collection[str] = ()
+) -> tuple[ClusterFile, ClusterCache]:
+    """A saved cluster, and the cache that the service would have of it and of the mesh. Errors: ConfigError."""
+    saved = read_cluster(cluster, zone_label=settings.zone_label, keep=keep)
+    cache = empty_cache(settings)
+    fill(cache, saved, now_s=now_s)
+    if mesh is not None:
+        batch = read_mesh(mesh, now_s=now_s)
+        mapping = _mapped(saved.nodes, batch, settings)
+        hard = settings.network.hard_ttl()
+        zones = Zones({n.name: n.zone for n in saved.nodes if n.zone}, {m: hard.of(m.value) for m in METRICS})
+        matrix = NetworkMatrix.merged(
+            {"file": MeasurementTable.of(batch.measurements)},
+            endpoint_of=mapping.endpoint_of,
+            now_s=now_s,
+            zones=zones if settings.network.zone_fallback else None,
+        )
+        cache.set_network(matrix)
+    return saved, cache
+
+
+def _with_queue(document: Document, queue: QueueReport) -> Document:
+    """The plan's document, each gang with its state and weight; what waits for a STARVING gang under `held`."""
+    entries = {one.gang: one for one in queue.entries}
+    for gang in (*document["admitted"], *document["waiting"]):
+        one = entries.get(gang["gang"])
+        if one is not None:
+            gang["state"] = one.state.value
+            gang["weight"] = weight_document(one.weight)
+    document["order"] = queue.order.value
+    document["held"] = {one.gang: list(one.held_nodes) for one in queue.entries if one.held_nodes}
+    return document
+
+
+def map_files(cluster: Path, mesh: Path, settings: Settings, *, now_s: float) -> dict[str, Any]:
+    """Which node of a saved cluster would be measured where, per metric. Errors: ConfigError, as `plan_files`.
+
+    An endpoint of `None` is none; `problems` are sentences: doubts, and names that no endpoint has.
+    """
+    saved = read_cluster(cluster, zone_label=settings.zone_label)
+    mapping = _mapped(saved.nodes, read_mesh(mesh, now_s=now_s), settings)
+    doubts = [
+        f"node {m.node}, {m.metric}: {m.reason}: {', '.join(m.candidates)}"
+        + (f" and {m.more_candidates} more" if m.more_candidates else "")
+        for m in mapping.ambiguous
+    ]
+    return {
+        "nodes": {
+            node: {metric.value: mapping.endpoint_of[metric].get(node) for metric in METRICS}
+            for node in sorted(node.name for node in saved.nodes)
+        },
+        "counts": node_counts(mapping),
+        "problems": [*doubts, *mapping.unknown],
+        "unused": list(mapping.unused),
+    }
+
+
+def _mapped(nodes: list[Node] | tuple[Node, ...], batch: Batch, settings: Settings) -> NodeMapping:
+    measured = {
+        metric: {end for m in batch.measurements if m.metric is metric for end in (m.source, m.target)}
+        for metric in METRICS
+    }
+    return map_nodes(nodes, batch.endpoints, mapping_config(settings), measured=measured)

@@ -1,0 +1,234 @@
+"""What would become of the elastic jobs in a saved cluster: `netgang plan FILE --scaling ours|literal`.
+
+Why: whoever sets a minimum wants to know beforehand what it costs, and results can be compared with the paper only if
+its own algorithms can be run on the same cluster. Rules: jobs are read as the service reads them, and decided on by the
+same functions; one pass, as if elastic jobs were switched on; what jobs report is in no file, so nobody wishes more.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Literal, TypeAlias
+
+from extender.api.documents.plan import Document
+from extender.cache import ClusterCache
+from extender.controllers.elastic.jobs.objects import target_from_json
+from extender.controllers.elastic.jobs.views import Surroundings, gang_key_of, view_of
+from extender.controllers.elastic.kinds import Kind, Seen, kinds_with, read
+from extender.controllers.elastic.parts import pods_job
+from extender.convert.clusterfile import ClusterFile, Other
+from extender.errors import ConfigError
+from extender.notes import UncheckedNotes
+from extender.settings.settings import Settings
+from scoring.ids import NodeName, PodUid
+from scoring.model.policy import Policy
+from scoring.model.snapshot import Snapshot
+from scoring.plan import Memo, Plan
+from scoring.scaling import literal
+from scoring.scaling.adjust import adjust
+from scoring.scaling.change import Change, Refusal
+from scoring.scaling.job import ElasticJob, JobKey
+from scoring.scaling.options import Condition, Options
+from scoring.scaling.reasons import No
+from scoring.scaling.shrink.scale_in import first_waiting, scale_in
+from scoring.scaling.shrink.trial import in_turn
+
+Method: TypeAlias = Literal["ours", "literal"]
+"""`ours`: whole gang, fewest workers, highest index; `literal`: as published, node by node (PAPERS K4, K5)."""
+_AUTOSCALER: Final = "HorizontalPodAutoscaler"
+_ONE_NODE: Final = "no node has room for the whole minimum, whatever workers go"
+
+
+def kinds_to_keep(settings: Settings) -> frozenset[str]:
+    """Kinds of objects that must be read with the cluster, besides pods and nodes."""
+    return frozenset({_AUTOSCALER, *(kind.where.kind for kind in _kinds(settings).values())})
+
+
+def scaling_document(
+    name: str,
+    saved: ClusterFile,
+    cache: ClusterCache,
+    made: Plan,
+    settings: Settings,
+    *,
+    method: Method,
+    now_s: float,
+) -> Document:
+    """Who would give up workers for whom, and who would grow; `made` is the plan of the cache's snapshot.
+
+    Cost: as one pass of `scoring.scaling.adjust`. Errors: ConfigError for a job that cannot be read.
+    """
+    listed, unknown = _seen(name, saved, _kinds(settings))
+    jobs, refused = _jobs(name, saved, listed, cache, settings)
+    snapshot, policy = cache.snapshot(), settings.policy()
+    options = replace(settings.elastic.options(), enabled=True)
+    decide = _ours if method == "ours" else _literal
+    decided = decide(snapshot, made, [job for job, _ in jobs], policy, options, now_s=now_s)
+    names = {pod.uid: str(pod.name) for gang in snapshot.gangs.values() for pod in gang.members}
+    for change in (*decided["scale_in"]["changes"], *decided["scale_out"]["changes"]):
+        change["pods"] = [names.get(uid, uid) for uid in change["pods"]]
+    told = {refusal["job"]: refusal for refusal in decided.pop("refused")}
+    shown = [
+        {
+            "job": f"{job.key.namespace}/{job.key.name}",
+            "kind": job.key.kind,
+            "workers": {"min": job.min_workers, "now": job.workers, "max": job.max_workers},
+            "min_from": source,
+            "reason": told[job.key]["reason"] if job.key in told else "",
+            "detail": told[job.key]["detail"] if job.key in told else "",
+        }
+        for job, source in jobs
+    ]
+    return {"method": method, **decided, "jobs": shown, "left_alone": refused, "problems": unknown}
+
+
+def _kinds(settings: Settings) -> Mapping[str, Kind]:
+    return kinds_with(settings.elastic.scale_kinds)
+
+
+def _seen(name: str, saved: ClusterFile, kinds: Mapping[str, Kind]) -> tuple[list[Seen], list[str]]:
+    """All jobs of the file, and a sentence for each version that is not the one we know."""
+    found: list[Seen] = []
+    unknown: set[str] = set()
+    for other in saved.others:
+        kind = kinds.get(f"{other.kind}.{other.api_version.rpartition('/')[0]}")
+        if kind is None:
+            continue
+        if kind.where.api_version != other.api_version:
+            unknown.add(f"{other.kind} of {other.api_version} is not read: {kind.where.api_version} is")
+            continue
+        try:
+            found.append(read(kind, other.raw, notes=UncheckedNotes()))
+        except ValueError as error:
+            raise ConfigError(f"{name}: items[{other.number}]: {error}") from error
+    return found, sorted(unknown)
+
+
+def _jobs(
+    name: str, saved: ClusterFile, listed: Sequence[Seen], cache: ClusterCache, settings: Settings
+) -> tuple[list[tuple[ElasticJob, str]], list[Document]]:
+    """Jobs as decisions see them with where their minimum is from, and those that no decision hears of, with why."""
+    scaled = {_target(name, other) for other in saved.others if other.kind == _AUTOSCALER}
+    namesakes = Counter(pods_job(seen) for seen in listed)
+    jobs: list[tuple[ElasticJob, str]] = []
+    refused: list[Document] = []
+    for seen in sorted(listed, key=lambda one: one.key):
+        pods = cache.job_pods(pods_job(seen))
+        gang = gang_key_of(pods)
+        around = Surroundings(
+            pods=pods,
+            gang=cache.gang(gang) if gang is not None else None,
+            autoscaled=seen.key in scaled,
+            namesake=namesakes[pods_job(seen)] > 1,
+            default_wants=settings.elastic.metrics.default,
+        )
+        view = view_of(seen, around)
+        if view.job is not None:
+            jobs.append((view.job, view.min_source))
+        elif seen.claims:
+            job = f"{seen.key.namespace}/{seen.key.name}"
+            refused.append({"job": job, "kind": seen.key.kind, "reason": view.refusal or "it has ended"})
+    return jobs, refused
+
+
+def _target(name: str, other: Other) -> JobKey:
+    try:
+        return target_from_json(other.raw).job
+    except ValueError as error:
+        raise ConfigError(f"{name}: items[{other.number}]: {error}") from error
+
+
+def _ours(
+    snapshot: Snapshot, made: Plan, jobs: Sequence[ElasticJob], policy: Policy, options: Options, *, now_s: float
+) -> Document:
+    found = adjust(snapshot, made, jobs, {}, policy, options, now_s=now_s)
+    given, grown = found.scale_in, found.scale_out
+    refusals = {one.job: one for one in (*grown.refusals, *given.refusals)}
+    return {
+        "scale_in": {
+            "for": given.beneficiary,
+            "changes": [_change(change) for change in given.changes],
+            "reason": _words(given.reason),
+            "detail": given.detail,
+        },
+        "scale_out": {"changes": [_change(change) for change in grown.changes], "reason": _words(grown.reason)},
+        "refused": [_refusal(one) for one in refusals.values()],
+    }
+
+
+def _literal(
+    snapshot: Snapshot, made: Plan, jobs: Sequence[ElasticJob], policy: Policy, options: Options, *, now_s: float
+) -> Document:
+    """The published algorithms; whether scale-in is tried at all is up to `options.condition`, as it is with ours."""
+    by_key = {job.key: job for job in jobs}
+    key = first_waiting(made)
+    removed: dict[JobKey, list[tuple[PodUid, NodeName]]] = {}
+    reason, detail = (No.NOBODY_WAITS.value, "") if key is None else ("", "")
+    if key is not None and _tried(snapshot, made, jobs, policy, options, now_s=now_s):
+        ahead = in_turn(made, before=made.waiting[key].rank)
+        found = literal.scale_in(snapshot, jobs, key, policy, decrement=options.decrement, ahead=ahead)
+        if found.possible:
+            detail = f"its whole minimum fits on node {found.node} then"
+            for one in found.plan:
+                removed.setdefault(one.job, []).append((one.pod, one.node))
+        else:
+            reason, detail = _ONE_NODE, f"{len(found.plan)} workers could go"
+    elif key is not None:
+        reason = No.NOT_HEAVIEST.value
+    added: dict[JobKey, list[NodeName]] = {}
+    if not removed:
+        growth = literal.scale_out(snapshot, jobs, policy, increment=options.increment, ahead=in_turn(made))
+        for job, node in growth:
+            added.setdefault(job, []).append(node)
+    return {
+        "scale_in": {
+            "for": key,
+            "changes": [_less(by_key[job], gone) for job, gone in removed.items()],
+            "reason": reason,
+            "detail": detail,
+        },
+        "scale_out": {
+            "changes": [_more(by_key[job], nodes) for job, nodes in added.items()],
+            "reason": No.ROOM_IS_WANTED.value if removed else "",
+        },
+        "refused": [_refusal(Refusal(job.key, No.UNSAFE, job.refusal)) for job in jobs if job.refusal is not None],
+    }
+
+
+def _tried(
+    snapshot: Snapshot, made: Plan, jobs: Sequence[ElasticJob], policy: Policy, options: Options, *, now_s: float
+) -> bool:
+    """Whether the published condition for scale-in, if it is asked for, holds."""
+    if options.condition is not Condition.HEAVIEST:
+        return True
+    found = scale_in(snapshot, made, jobs, policy, options, now_s=now_s, memo=Memo())
+    return found.reason is not No.NOT_HEAVIEST
+
+
+def _less(job: ElasticJob, gone: Sequence[tuple[PodUid, NodeName]]) -> Document:
+    uids, nodes = tuple(uid for uid, _ in gone), tuple(node for _, node in gone)
+    return _change(Change(job.key, job.uid, job.workers, job.workers - len(gone), uids, nodes))
+
+
+def _more(job: ElasticJob, nodes: Sequence[NodeName]) -> Document:
+    return _change(Change(job.key, job.uid, job.workers, job.workers + len(nodes), nodes=tuple(nodes)))
+
+
+def _change(change: Change) -> Document:
+    """`pods` are those that leave, by uid; `nodes` theirs, or those on which added workers have room."""
+    return {
+        "job": f"{change.job.namespace}/{change.job.name}",
+        "kind": change.job.kind,
+        "before": change.before,
+        "after": change.after,
+        "pods": list(change.leaving),
+        "nodes": list(change.nodes),
+    }
+
+
+def _refusal(one: Refusal) -> Document:
+    return {"job": one.job, "reason": one.reason.value, "detail": one.detail}
+
+
+def _words(reason: No | None) -> str:
+    return "" if reason is None else reason.value

@@ -1,0 +1,155 @@
+"""The options by which every command that asks a service finds it, once for all of them.
+
+How: a command takes one parameter `reach: Reach`; the decorator `reaching` puts the options in its place, which typer
+then shows and reads. Rule: options come before the environment (NETGANG_URL, NETGANG_TOKEN); as `kubectl netgang` the
+way is through the API server unless an address is given.
+"""
+
+import inspect
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+
+from extender.errors import ConfigError
+
+if TYPE_CHECKING:
+    import httpx
+
+    from client.connect import Door, Said
+
+KUBECTL: Final = "kubectl netgang"
+"""The program's name when kubectl runs it"""
+_PANEL: Final = "Where netgang is"
+
+
+def _option(kind: Any, text: str, default: str, *names: str, metavar: str | None = None) -> Any:
+    """An option's annotation, as typer reads it."""
+    found = typer.Option(*names, help=text, show_default=default, metavar=metavar, rich_help_panel=_PANEL)
+    return Annotated[kind, found]
+
+
+_TEXT: Final = str | None
+_FILE: Final = Path | None
+_OPTIONS: Final[dict[str, Any]] = {
+    "url": _option(
+        _TEXT, "Address of a running netgang; else NETGANG_URL.", "http://127.0.0.1:8888", "--url", "--server"
+    ),
+    "token_file": _option(
+        _FILE, "File with a token for netgang, where it asks for one; else NETGANG_TOKEN.", "none", "--token-file"
+    ),
+    "ca_file": _option(_FILE, "Certificates to trust besides the system's.", "none", "--ca-file"),
+    "kubeconfig": _option(_FILE, "Ask through the API server, as whom this file says.", "as kubectl", "--kubeconfig"),
+    "context": _option(_TEXT, "Ask through the API server of this context.", "the current", "--context"),
+    "service": _option(
+        _TEXT,
+        "Ask through the API server: where netgang is installed.",
+        "netgang-system/netgang:8889",
+        "--service",
+        metavar="NAMESPACE/[https:]NAME[:PORT]",
+    ),
+    "through": _option(
+        _TEXT,
+        "Ask through the API server this way.",
+        "port-forward",
+        "--through",
+        metavar="port-forward|service-proxy",
+    ),
+}
+"""Field of `Reach` → its option"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where netgang is, as it was said; nothing is read before it is needed."""
+
+    url: str | None = None
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    kubeconfig: Path | None = None
+    context: str | None = None
+    service: str | None = None
+    through: str | None = None
+    by_kubectl: bool = False
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Names of the options that were given."""
+        names = (one.name for one in fields(self) if one.name != "by_kubectl" and getattr(self, one.name) is not None)
+        return tuple(f"--{name.replace('_', '-')}" for name in names)
+
+    def door(self) -> "Door":
+        """The way there; blocks. Errors: ConfigError."""
+        from client.connect import door
+
+        return door(self._said(), prefers_cluster=self.by_kubectl)
+
+    def way(self) -> "tuple[str, httpx.AsyncBaseTransport]":
+        """Address and transport for one client; blocks. Errors: ConfigError."""
+        found = self.door()
+        return found.url, found.way()
+
+    def named(self, name: str, namespace: str | None) -> str:
+        """NAMESPACE/NAME of what is asked about; `namespace` is -n, and kubectl's context has one too.
+
+        Errors: ConfigError when there is none, or two that differ.
+        """
+        first, slash, _ = name.partition("/")
+        if slash:
+            if namespace is not None and namespace != first:
+                raise ConfigError(f"{name!r} and --namespace {namespace}: name one namespace")
+            return name
+        if namespace is None and self.by_kubectl and self.url is None:
+            from client.connect import chosen
+
+            namespace = chosen(self.kubeconfig, self.context).namespace or "default"
+        if namespace is None:
+            raise ConfigError(f"{name!r} is no NAMESPACE/NAME")
+        return f"{namespace}/{name}"
+
+    def _said(self) -> "Said":
+        from client.connect import Said, Through
+
+        known = [one.value for one in Through]
+        if self.through is not None and self.through not in known:
+            raise ConfigError(f"--through {self.through!r}: accepted: {', '.join(known)}")
+        said = Said(
+            token=os.environ.get("NETGANG_TOKEN", ""),
+            through=None if self.through is None else Through(self.through),
+            **{name: getattr(self, name) for name in _OPTIONS if name != "through"},
+        )
+        address = os.environ.get("NETGANG_URL")
+        if said.url is None and not said.in_cluster and address:
+            return Said(url=address, token=said.token, token_file=said.token_file, ca_file=said.ca_file)
+        return said
+
+
+def reaching(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of `Reach` behind its own."""
+    own = [one for name, one in inspect.signature(command).parameters.items() if name != "reach"]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    added = [
+        inspect.Parameter(name, kind, default=None, annotation=annotation) for name, annotation in _OPTIONS.items()
+    ]
+    first = inspect.Parameter("ctx", kind, annotation=typer.Context)
+
+    @wraps(command)
+    def run(*, ctx: typer.Context, **given: Any) -> None:
+        reach = Reach(**{name: given.pop(name) for name in _OPTIONS}, by_kubectl=ctx.find_root().info_name == KUBECTL)
+        command(**given, reach=reach)
+
+    parameters = [first, *(one.replace(kind=kind) for one in own), *added]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+def busy(errors: Console, text: str) -> AbstractContextManager[object]:
+    """Shows on a terminal that something is going on; nothing elsewhere."""
+    return errors.status(text) if errors.is_terminal else nullcontext()

@@ -1,0 +1,178 @@
+"""Explanations and suppositions as tables and sentences for people."""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from cli.errors import safe
+from client.explain import Explained, Fate, Short, Supposed, Turn, Turned, WouldHelp, Zone, read_as
+from scoring.explain.words import counted, duration_text, some
+
+Document = dict[str, Any]
+
+_MEMBERS: Final = 20
+_DECISIONS: Final = 5
+_COLOURS: Final = {"admitted": "green", "running": "green", "waiting": "yellow"}
+
+
+def print_explanation(console: Console, document: Document) -> None:
+    """A gang's document. Errors: NetworkSourceError when it has another form."""
+    if "gang" not in document and "pod" in document:
+        pod = document["pod"]
+        _say(console, f"{pod.get('name')} is a pod of no gang; node: {pod.get('node') or 'none yet'}")
+        return
+    found = read_as(document, Explained)
+    where = f" in zone {found.zone}" if found.zone else ""
+    _say(console, f"{found.gang}: {found.state}{where}{_score(found.score)}", style=_COLOURS.get(found.state, ""))
+    if found.reason:
+        _say(console, f"{found.reason}{f' ({found.detail})' if found.detail else ''}")
+    _say(console, _counts(found.counts))
+    for line in _turn(found.turn):
+        _say(console, line)
+    if found.admission_lapses_in_s is not None:
+        _say(console, f"it is admitted, and has {duration_text(found.admission_lapses_in_s)} to come to bind")
+    if found.admission_refused is not None:
+        _say(console, f"the API server refused to let it in: {found.admission_refused}", style="red")
+    _members(console, found)
+    _zones(console, found.zones)
+    for note in found.notes:
+        _say(console, f"{note.about}: {note.text}")
+    for problem in found.problems:
+        _say(console, f"note: {problem}", style="yellow")
+    for one in found.decisions[:_DECISIONS]:
+        what = " · ".join(part for part in (one.what, one.reason or "yes", one.detail) if part)
+        _say(console, f"{datetime.fromtimestamp(one.at_s, UTC):%Y-%m-%d %H:%M:%S}Z {what}")
+    _help(console, found)
+
+
+def print_supposed(console: Console, document: Document) -> None:
+    """What would differ. Errors: NetworkSourceError when it has another form."""
+    found = read_as(document, Supposed)
+    _say(console, f"Supposed: {found.said}")
+    lists = {
+        "would be let in": found.admitted,
+        "would be refused": found.refused,
+        "would move": found.moved,
+        "other changes": found.other,
+    }
+    for title, turned in lists.items():
+        if turned:
+            console.print(_difference(console, title, turned))
+    if not any(lists.values()):
+        _say(console, "nothing would be different for any gang")
+    admitted, waiting = found.gangs.get("admitted", 0), found.gangs.get("waiting", 0)
+    _say(console, f"then {counted(admitted, 'gang')} admitted, {waiting} waiting")
+
+
+def _help(console: Console, found: Explained) -> None:
+    would = found.would_help
+    if would is None:
+        if found.state == "waiting":
+            _say(console, "others ask what would help at this moment; ask again for the ways in")
+        return
+    if not would.text:
+        return
+    if would.impossible:
+        _say(console, "Waiting will not help: it would not fit into the empty cluster as it is.", style="red")
+    if not would.suggestions:
+        _say(console, would.text)
+        return
+    _say(console, "What would let it in, as the planner tried it:")
+    for number, one in enumerate(would.suggestions, start=1):
+        _say(console, f"  {number}. {one.text}{_beside(would, number - 1)}", style="green" if number == 1 else "")
+
+
+def _beside(would: WouldHelp, number: int) -> str:
+    one = would.suggestions[number]
+    also = f"; {some(one.also_admitted)} too" if one.also_admitted else ""
+    return also + (f"; {some(one.refused_instead)} would wait instead" if one.refused_instead else "")
+
+
+def _counts(counts: dict[str, int]) -> str:
+    shown = ("on_nodes", "held", "planned", "waiting", "ended", "missing")
+    parts = [f"{counts[name]} {name.replace('_', ' ')}" for name in shown if counts.get(name)]
+    return f"members: {counts.get('exist', 0)} exist, {counts.get('needed', 0)} needed; {', '.join(parts)}"
+
+
+def _turn(turn: Turn) -> list[str]:
+    weight = f"{turn.weight.omega_prime:.4g}"
+    rank = f"rank {turn.rank} of {turn.of}, " if turn.rank is not None else ""
+    times = [f"waited {duration_text(turn.waited_s)}" if turn.waited_s else ""]
+    times.append(f"STARVING in {duration_text(turn.starves_in_s)}" if turn.starves_in_s else "")
+    lines = [", ".join([f"{turn.state}: {rank}priority {turn.priority}, weight ω′ {weight}", *filter(None, times)])]
+    ahead = turn.ahead
+    if ahead.waiting_count:
+        named = some([*ahead.waiting[:3], *([""] * (ahead.waiting_count - 3))])
+        lines.append(f"ahead of it wait {named}")
+    if ahead.admitted_count or ahead.starting:
+        lines.append(f"ahead of it were given room: {some([*ahead.admitted, *ahead.starting])}")
+    kept = turn.reservation
+    if kept is not None:
+        what = f"nodes {some(kept.held_nodes)}" if kept.held_nodes else f"{len(kept.nodes)} places"
+        until = f" until {datetime.fromtimestamp(kept.until_s, UTC):%H:%M:%S}Z" if kept.until_s is not None else ""
+        lines.append(f"{kept.kind} for it: {what}{f' in zone {kept.zone}' if kept.zone else ''}{until}")
+    return lines
+
+
+def _members(console: Console, found: Explained) -> None:
+    table = Table("pod", "role", "state", "node", "why")
+    for one in found.members[:_MEMBERS]:
+        table.add_row(*(safe(console, cell) for cell in (one.pod, one.role, one.state, one.node or "–", one.why)))
+    if found.members:
+        console.print(table)
+    if len(found.members) > _MEMBERS:
+        _say(console, f"{len(found.members) - _MEMBERS} more members; see --json")
+
+
+def _zones(console: Console, zones: list[Zone]) -> None:
+    if not any(zone.wanted for zone in zones):
+        return
+    table = Table("zone", "nodes", "room", "when empty", "short of", "network", "distance")
+    for one in sorted(zones, key=lambda zone: (not zone.allowed, -zone.room, zone.zone)):
+        cells = (
+            (one.zone or "(none)") + ("" if one.allowed else "\nnot allowed"),
+            str(one.nodes),
+            f"{min(one.room, one.wanted)} of {one.wanted}",
+            f"{min(one.room_when_empty, one.wanted)} of {one.wanted}",
+            _short(one),
+            "–" if one.score is None else f"{one.score:.1f}",
+            "–" if one.distance_ms is None else f"{one.distance_ms:.3g} ms",
+        )
+        table.add_row(*(safe(console, cell) for cell in cells))
+    console.print(table)
+
+
+def _short(zone: Zone) -> str:
+    lines = [_lacking(one) for one in zone.short]
+    if zone.homeless:
+        closed = ", ".join(f"{count} × {why}" for why, count in sorted(zone.closed.items()))
+        lines.append(f"nodes for {zone.homeless} members" + (f" ({closed})" if closed else ""))
+    return "\n".join(lines) or "–"
+
+
+def _lacking(short: Short) -> str:
+    return f"{short.amount} {short.resource} on {some(short.nodes)}"
+
+
+def _difference(console: Console, title: str, turned: list[Turned]) -> Table:
+    table = Table("gang", "now", "then", title=title, title_justify="left")
+    for one in turned:
+        table.add_row(*(safe(console, cell) for cell in (one.gang, _fate(one.before), _fate(one.after))))
+    return table
+
+
+def _fate(one: Fate) -> str:
+    if one.members:
+        places = some([f"{pod} → {node}" for pod, node in one.members.items()])
+        return f"{one.state} in {one.zone or 'no zone'}\n{places}"
+    return f"{one.state}\n{one.reason}" if one.reason else one.state
+
+
+def _score(score: float | None) -> str:
+    return "" if score is None else f", network score {score:.1f}"
+
+
+def _say(console: Console, text: str, *, style: str = "") -> None:
+    console.print(safe(console, text), style=style, soft_wrap=True, highlight=False)

@@ -1,0 +1,1 @@
+"""Ask a running netgang for its documents."""

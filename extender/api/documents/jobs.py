@@ -1,0 +1,224 @@
+"""What people are told about jobs: the documents behind /v1/jobs.
+
+Rule: plain JSON values of one moment, put together from what the controller recorded, the queue, the plan's snapshot
+and the reports; nothing here decides or changes anything. Times are Unix seconds.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from extender.api.documents.plan import links_document
+from extender.api.documents.queue import weight_document
+from extender.cache import ClusterCache
+from extender.controllers.elastic.jobs.views import rough_state
+from extender.controllers.elastic.records import Change, JobView, Records
+from extender.controllers.elastic.reports.reports import find_jobs
+from extender.controllers.elastic.reports.series import SeriesBook
+from extender.controllers.elastic.reports.wishes import MetricWishes
+from extender.ports import Clock
+from extender.scheduling.planning.loop import Planner
+from scoring.explain import explain
+from scoring.explain.queue_report import Entry, report_in_steps
+from scoring.ids import GangKey
+from scoring.model import Gang
+from scoring.model.snapshot import Snapshot
+from scoring.plan import take_commitments
+from scoring.plan.run import Run
+from scoring.plan.steps import Steps
+from scoring.queue.states import JobState
+from scoring.scaling.metrics.policies import Wish
+from scoring.scaling.metrics.series import Point
+from scoring.scaling.shrink.worth import link_points
+
+Document = dict[str, Any]
+
+MOST_JOBS: Final = 1000
+USUAL_JOBS: Final = 200
+_LAST_POINTS: Final = 20
+_JOBS_A_STEP: Final = 4
+"""Jobs shown between two moments to pause: the links of each are looked up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """One look: everything in a document is of this snapshot."""
+
+    now_s: float
+    snapshot: Snapshot
+    run: Run
+    entries: Mapping[GangKey, Entry]
+
+
+class JobsView:
+    """The jobs of a running service."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        planner: Planner,
+        records: Records,
+        book: SeriesBook,
+        clock: Clock,
+        *,
+        wishes: MetricWishes | None = None,
+    ) -> None:
+        self._cache = cache
+        self._planner = planner
+        self._records = records
+        self._book = book
+        self._clock = clock
+        self._wishes = wishes
+
+    def steps(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> Steps[Document]:
+        """All jobs by name, the first `limit` of them in short. Cost: as the queue, and O(nodes) a job shown.
+
+        In steps (docs/safety.md S15); what it says is of the moment of the first one.
+        """
+        moment = yield from self._moment()
+        found = sorted(
+            (view for view in self._records.views.values() if namespace in (None, view.key.namespace)),
+            key=lambda view: view.key,
+        )
+        verdict = self._records.verdict
+        shown: list[Document] = []
+        for number, view in enumerate(found[:limit], start=1):
+            shown.append(self._short(view, moment))
+            if number % _JOBS_A_STEP == 0:
+                yield from moment.run.pause()
+        return {
+            "at_s": moment.now_s,
+            "counts": dict(sorted(Counter(_state(view, moment).value for view in found).items())),
+            "first_waiting": {
+                "gang": verdict.beneficiary,
+                "reason": verdict.reason or None,
+                "detail": verdict.detail,
+            },
+            "jobs": shown,
+            "of": len(found),
+        }
+
+    def job(self, namespace: str, name: str, *, kind: str | None = None) -> Steps[Sequence[Document]]:
+        """Everything about the jobs of this name, nearly always one; empty: none is known. In steps."""
+        views = find_jobs(self._records.views, namespace, name, kind=kind)
+        moment = yield from self._moment()
+        return [self._long(view, moment) for view in views]
+
+    def _moment(self) -> Steps[_Moment]:
+        planner, now_s = self._planner, self._clock.now_s()
+        snapshot = planner.snapshot or self._cache.snapshot()
+        queue = yield from report_in_steps(snapshot, planner.current, planner.policy, now_s=now_s, memo=planner.memo)
+        run = Run(snapshot, planner.policy, planner.memo)
+        take_commitments(run)
+        return _Moment(now_s, snapshot, run, {one.gang: one for one in queue.entries})
+
+    def _short(self, view: JobView, moment: _Moment) -> Document:
+        key, entry = view.key, moment.entries.get(view.gang) if view.gang is not None else None
+        gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
+        changes = self._records.changes_of(view.uid)
+        wish = self._wishes.of(key) if self._wishes is not None else None
+        return {
+            "job": f"{key.namespace}/{key.name}",
+            "kind": key.kind,
+            "state": _state(view, moment).value,
+            "gang": view.gang,
+            "weight": weight_document(entry.weight) if entry is not None else None,
+            "workers": {
+                "now": view.workers,
+                "min": view.min_workers,
+                "max": view.max_workers,
+                "min_from": view.min_source or None,
+            },
+            "placement": _placement(gang, moment),
+            "network": _network(gang, moment),
+            "refusal": view.refusal,
+            "wish": view.wish,
+            "metrics": _metrics(view, wish),
+            "reported": _reported(self._book.last(key, view.uid), moment.now_s),
+            "last_change": _change(changes[-1]) if changes else None,
+        }
+
+    def _long(self, view: JobView, moment: _Moment) -> Document:
+        gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
+        planner, points = self._planner, self._book.of(view.key, view.uid)
+        links = None
+        if gang is not None:
+            found = explain(
+                moment.snapshot,
+                planner.current,
+                gang,
+                planner.policy,
+                now_s=moment.now_s,
+                memo=planner.memo,
+                closest=0,
+            )
+            links = None if found.links is None else links_document(found.links)
+        return self._short(view, moment) | {
+            "uid": view.uid,
+            "pods": {str(pod.name): pod.node for pod in gang.members} if gang is not None else {},
+            "links": links,
+            "changes": [_change(one) for one in self._records.changes_of(view.uid)],
+            "points": {"kept": len(points), "last": [_point(one) for one in points[-_LAST_POINTS:]]},
+        }
+
+
+def _state(view: JobView, moment: _Moment) -> JobState:
+    """As the queue has it, which knows STARVING; jobs that netgang does not queue by their pods."""
+    entry = moment.entries.get(view.gang) if view.gang is not None else None
+    return entry.state if entry is not None and not view.finished else rough_state(view)
+
+
+def _placement(gang: Gang | None, moment: _Moment) -> Document:
+    """Node → how many of its pods are there, and the zones."""
+    index, nodes = moment.snapshot.table.index, moment.snapshot.table.nodes
+    placed = Counter(pod.node for pod in gang.placed if pod.node is not None) if gang is not None else Counter[Any]()
+    zones = sorted({str(nodes[index[node]].zone) for node in placed if node in index})
+    return {"zones": zones, "nodes": dict(sorted(placed.items()))}
+
+
+def _network(gang: Gang | None, moment: _Moment) -> float | None:
+    """Mean points of the links between the job's nodes, as scale-in values them; `None`: there are none."""
+    if gang is None:
+        return None
+    points = link_points(moment.run, gang, sorted({pod.node for pod in gang.placed if pod.node is not None}))
+    return round(sum(points.values()) / len(points), 3) if points else None
+
+
+def _metrics(view: JobView, wish: Wish | None) -> Document | None:
+    """What the job's own metrics ask for; `None`: it is not elastic."""
+    if view.job is None:
+        return None
+    said = {"workers": wish.workers, "reason": str(wish.reason), "detail": wish.detail} if wish is not None else {}
+    return {"policy": view.job.wants.value, **said}
+
+
+def _reported(last: Point | None, now_s: float) -> Document | None:
+    return None if last is None else _point(last) | {"age_s": round(max(now_s - last.time_s, 0.0), 3)}
+
+
+def _point(one: Point) -> Document:
+    return {
+        "step": one.step,
+        "time": one.time_s,
+        "loss": one.loss,
+        "samples_per_second": one.samples_per_second,
+        "accuracy": one.accuracy,
+        "workers": one.workers,
+    }
+
+
+def _change(change: Change) -> Document:
+    return {
+        "before": change.before,
+        "after": change.after,
+        "who": change.who.value,
+        "why": change.why,
+        "for": change.beneficiary,
+        "stage": change.stage.value,
+        "decided_s": change.decided_s,
+        "gone_s": change.gone_s,
+        "ended_s": change.ended_s,
+        "took_s": change.took_s,
+        "lost_pod_s": change.lost_pod_s,
+    }

@@ -1,0 +1,98 @@
+"""One link in full, for people: what each source's value is worth, and what counts of it.
+
+Rule: shows what the scores use and where it is from, and leaves out nothing that was measured, however old. Points are
+as among the nodes of the zone (bandwidth is compared with its best rate, what is unknown with its median), of at most
+`MOST_NODES` of them: a zone of thousands would hold everybody else up.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from itertools import islice
+from typing import Any
+
+from extender.api.documents.pairs import MOST_NODES
+from scoring.explain import PartVerdict, counted, hard_ttl_of, part_of
+from scoring.ids import NodeName
+from scoring.model.policy import ScorePolicy
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import METRICS, Known, Metric
+from scoring.score.pairs import pair_scores
+
+UNITS = {Metric.LOSS: "ratio", Metric.DELAY: "ms", Metric.THROUGHPUT: "bit/s"}
+
+
+def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy: ScorePolicy) -> dict[str, Any] | None:
+    """Both directions of a link between two nodes, by metric, with source, value, age and points; `None`: no such node.
+
+    `from` says what `counts` rests on: both directions, one of them, the median between the nodes' zones, or nothing.
+    Cost: O(nodes of the zone²), at most those of 10,000 pairs.
+    """
+    if not {source, target} <= set(snapshot.table.names):
+        return None
+    network = snapshot.network
+    names = _neighbours(snapshot, source, target)
+    scores = pair_scores(network.block(names, names), None, policy)
+    at = names.index(source), names.index(target)
+    earned = {
+        Metric.LOSS: scores.loss_points,
+        Metric.DELAY: scores.delay_points,
+        Metric.THROUGHPUT: scores.bandwidth_points,
+    }
+    values = counted(scores)
+    metrics = {}
+    for metric, limit in zip(METRICS, scores.limits, strict=True):
+        part = part_of(
+            network,
+            (source, target),
+            metric,
+            counts=float(values[metric][at]),
+            limit=float(limit[at]),
+            hard_s=hard_ttl_of(policy, metric),
+        )
+        metrics[metric.value] = {
+            "unit": UNITS[metric],
+            "endpoints": [network.endpoint(source, metric), network.endpoint(target, metric)],
+            **part_document(part),
+            "points": round(float(earned[metric][at]), 3),
+        }
+    return {
+        "source": source,
+        "target": target,
+        "version": network.version,
+        "same_endpoint": bool(scores.same[at]),
+        "stale": bool(scores.stale[at]),
+        "points": round(float(scores.points[at]), 3),
+        "reference_bps": scores.reference_bps,
+        "compared_with": len(names),
+        "metrics": metrics,
+    }
+
+
+def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
+    """The two nodes, and others of their zones in the order of their names, `MOST_NODES` in all."""
+    table = snapshot.table
+    found = dict.fromkeys(ends)
+    zones = sorted({table.nodes[table.index[end]].zone for end in ends})
+    for number, zone in enumerate(zones):
+        others: Iterable[NodeName] = (table.names[row] for row in table.zones[zone])
+        most = MOST_NODES * (number + 1) // len(zones)
+        found.update(dict.fromkeys(islice((name for name in others if name not in found), most - len(found))))
+    return list(found)
+
+
+def part_document(part: PartVerdict) -> dict[str, Any]:
+    """Value, age and source (`origin`) of both directions, and what counts of them; `from`: what that rests on.
+
+    `no_better_than`: what both say, where one is too old to count; the link has no more points than for this.
+    """
+    return {
+        "there": _shown(part.there),
+        "back": _shown(part.back),
+        "counts": part.counts,
+        "from": part.basis,
+        "no_better_than": part.no_better_than,
+    }
+
+
+def _shown(one: Known | None) -> dict[str, Any] | None:
+    return None if one is None else asdict(one)

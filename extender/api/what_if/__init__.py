@@ -1,0 +1,1 @@
+"""POST /v1/what-if: suppositions about the running cluster."""

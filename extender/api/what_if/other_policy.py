@@ -1,0 +1,44 @@
+"""The policy that other settings would make: what `what-if` supposes when it is asked about weights and order."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from extender.settings.layers import merge
+from extender.settings.settings import Settings
+from scoring.model.policy import Policy
+
+DECIDING: Final = (
+    *("score", "queue", "selection", "zone_policy", "spill_wait_s", "zone_distance_ms", "exact_zone_size"),
+)
+"""Settings that a plan depends on, by name."""
+
+
+def policy_with(settings: Settings, given: Mapping[str, Any]) -> Policy:
+    """The policy of `settings` with those of `given` instead, sections merged. ValueError names what is wrong.
+
+    >>> policy_with(Settings(), {"queue": {"order": "fifo"}}).queue.order
+    <Order.FIFO: 'fifo'>
+    >>> policy_with(Settings(), {"port": 1})
+    Traceback (most recent call last):
+    ...
+    ValueError: settings.port: decides nothing in a plan; accepted: score, queue, selection, zone_policy, ...
+    """
+    changed: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in DECIDING:
+            raise ValueError(f"settings.{name}: decides nothing in a plan; accepted: {', '.join(DECIDING)}")
+        known, field = getattr(settings, name), Settings.model_fields[name]
+        try:
+            if isinstance(known, BaseModel):
+                merged = merge(known.model_dump(), value) if isinstance(value, Mapping) else value
+                changed[name] = type(known).model_validate(merged)
+            else:
+                kind: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+                changed[name] = TypeAdapter(kind).validate_python(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(("settings", name, *map(str, first["loc"])))
+            raise ValueError(f"{where}: {first['msg']}") from error
+    return settings.model_copy(update=changed).policy()

@@ -1,0 +1,130 @@
+"""Suppositions about the running cluster: one at a time, a few that wait, and nobody else waits for them.
+
+Why a turnstile and a thread: each supposition costs one plan or several, up to a second with a thousand waiting gangs,
+and people who click must not slow down those who schedule. Rules: nothing of the service is changed: snapshots and
+plans are immutable, and trial plans have a memo of their own, so that the one thread may read them (docs/safety.md
+S15). It is kept for the next question, and forgotten when nobody asked for a minute. Whoever comes when
+`most_waiting` wait already is told to come again.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from extender.cache import ClusterCache
+from extender.ports import Clock
+from extender.scheduling.planning.loop import Planner
+from scoring.explain import Unblocking, unblock_in_steps
+from scoring.explain.trial import Aside, borrowed
+from scoring.model import Gang, Pod
+from scoring.model.policy import Policy
+from scoring.plan import Memo, Plan
+from scoring.plan.steps import finish
+from scoring.plan.warm import warmed
+from scoring.what_if import Change, Misfit, RemovePods, Situation, Supposed, apply, supposed_in_steps
+
+_T = TypeVar("_T")
+MOST_WAITING: Final = 4
+KEPT_S: Final = 60.0
+"""So long after the last question what was found out is kept for the next one."""
+
+
+class BusyError(Exception):
+    """Nobody can answer now: too many wait for their turn, or the first plan is not made yet."""
+
+
+class WhatIfs:
+    """Trial plans on the state of now."""
+
+    def __init__(
+        self, cache: ClusterCache, planner: Planner, clock: Clock, *, most_waiting: int = MOST_WAITING
+    ) -> None:
+        self._cache = cache
+        self._planner = planner
+        self._clock = clock
+        self._most_waiting = most_waiting
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="what-if")
+        """One: whoever hung up meanwhile is still worked for, and the next waits."""
+        self._aside = Aside()
+        """The worker's alone"""
+        self._forgets: asyncio.TimerHandle | None = None
+
+    @property
+    def policy(self) -> Policy:
+        """By what the service decides."""
+        return self._planner.policy
+
+    def now(self, changes: Iterable[Change] = ()) -> tuple[Situation, Plan]:
+        """The cluster as it was planned last, with the plain pods that the changes name."""
+        planner = self._planner
+        snapshot = planner.snapshot if planner.snapshot is not None else self._cache.snapshot()
+        named = {key for change in changes if isinstance(change, RemovePods) for key in change.pods}
+        found = {key: self._plain(key) for key in named}
+        others = {key: pod for key, pod in found.items() if pod is not None}
+        return Situation(snapshot, planner.policy, self._clock.now_s(), others), planner.current
+
+    async def suppose(self, changes: Sequence[Change]) -> Supposed | Misfit:
+        """What the changes would make of the plan. Errors: BusyError."""
+        async with _Turn(self):
+            base, plan = self.now(changes)
+            return await self._beside(lambda memo: _supposed(base, plan, changes, memo))
+
+    async def unblock(self, gang: Gang) -> Unblocking:
+        """What would let the gang in. Errors: BusyError."""
+        async with _Turn(self):
+            base, plan = self.now()
+            return await self._beside(lambda memo: finish(unblock_in_steps(base, plan, gang, memo=memo)))
+
+    async def _beside(self, work: Callable[[Memo], _T]) -> _T:
+        loop, latest = asyncio.get_running_loop(), borrowed(self._planner.memo)
+        if self._forgets is not None:
+            self._forgets.cancel()
+        self._forgets = loop.call_later(KEPT_S, self._worker.submit, self._aside.forget)
+        return await loop.run_in_executor(self._worker, self._aside.ask, latest, work)
+
+    def _plain(self, key: str) -> Pod | None:
+        """A pod of no gang of ours, where its room is counted; `None`: there is none, or it is a member."""
+        namespace, _, name = key.partition("/")
+        pod = self._cache.pod_by_name(namespace, name)
+        if pod is None or self._cache.gang_of(pod.uid) is not None:
+            return None
+        return replace(pod, node=self._cache.counted_on(pod))
+
+
+def _supposed(base: Situation, plan: Plan, changes: Sequence[Change], memo: Memo) -> Supposed | Misfit:
+    made = apply(base, changes, version=memo.supposition())
+    if isinstance(made, Misfit):
+        return made
+    before, after = base.snapshot, made.snapshot
+    anew = after.network is not before.network or after.table.names != before.table.names
+    if anew or made.policy is not base.policy:
+        memo.take_over(warmed(after, after.network, made.policy))
+    return finish(supposed_in_steps(base, plan, made, memo=memo))
+
+
+class _Turn:
+    """One place in the queue; `async with` waits for the turn."""
+
+    def __init__(self, owner: WhatIfs) -> None:
+        self._owner = owner
+
+    async def __aenter__(self) -> None:
+        owner = self._owner
+        if owner._planner.snapshot is None:
+            raise BusyError("the first plan is not made yet")
+        if owner._waiting > owner._most_waiting:
+            raise BusyError("others are being answered")
+        owner._waiting += 1
+        try:
+            await owner._turn.acquire()
+        except BaseException:
+            owner._waiting -= 1
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._owner._turn.release()
+        self._owner._waiting -= 1

@@ -1,0 +1,301 @@
+"""Run the service behind uvicorn: one worker, one event loop, one to three ports, a graceful end.
+
+Why servers of our own: uvicorn waits at its end for open connections, and ours are held binds that wait for quorum; so
+they are answered first, within the time a pod is given to terminate. Rule: the ports begin and end together. Half a
+service would look alive, so the end of one, or its not getting its port, is the end of both.
+"""
+
+import asyncio
+import gc
+import logging
+import resource
+import signal
+import ssl
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from socket import socket
+from types import FrameType
+from typing import Any, cast
+
+import uvicorn
+import uvloop
+from starlette.types import ASGIApp
+
+from extender import bootstrap
+from extender.bootstrap import Service
+from extender.runtime.garbage_collection import can_watch_memory
+from extender.runtime.heap import keep_one_heap
+from extender.server.connections import Connections, PortLimits
+from extender.server.verb_protocol import VerbProtocol, bound
+from extender.settings.settings import Settings
+from extender.settings.tls import is_loopback
+
+_KEPT_S = 120.0
+"""Above the 90 s after which kube-scheduler's client drops an idle connection: it must never meet a closed one. Go's
+client repeats no POST of which something was written, and a /filter that fails costs its pod a second."""
+_BESIDE_HELD = PortLimits(connections=1024, per_peer=512, kept_s=_KEPT_S)
+"""Of `port`, besides the calls that are being answered; bytes: `_kept_of`."""
+_PEOPLE = PortLimits(connections=512, per_peer=256, kept_bytes=32 * 2**20, peer_bytes=16 * 2**20)
+"""Of `debug_port`, where all come from the loopback, and of `health_port`."""
+_REPORTING = PortLimits(connections=1024, per_peer=64, kept_bytes=64 * 2**20, peer_bytes=4 * 2**20)
+"""Of `reports.port`: each pod has an address of its own, and one or two jobs' reports to send."""
+_HANDSHAKE_S = 5.0
+_FILES = 65536
+_DRAIN_S = 10
+_DEBUG_DRAIN_S = 1
+"""Nothing is held for people: what they ask is answered from memory, and their connections must not delay the end."""
+_CANNOT_LISTEN = 3
+"""Exit code; the log says which address and why."""
+
+_log = logging.getLogger("netgang.server")
+
+
+def run(settings: Settings) -> None:
+    """Serve until SIGTERM or Ctrl-C, then return. Errors: ConfigError before the first request could come.
+
+    A port that cannot be listened on is logged and ends the process with exit code 3.
+    """
+    favour_the_loop()
+    allow_open_files()
+    with asyncio.Runner(loop_factory=_Loop) as runner:
+        listened = runner.run(_serve(settings))
+    if not listened:
+        sys.exit(_CANNOT_LISTEN)
+
+
+class _Loop(uvloop.Loop):
+    """The event loop; a TLS handshake at our ports takes no longer than a first head may (docs/safety.md S28)."""
+
+    async def create_server(self, *arguments: Any, **more: Any) -> asyncio.Server:
+        """Listen; uvicorn has no setting for this, and the default is a minute."""
+        if more.get("ssl") is not None:
+            more.setdefault("ssl_handshake_timeout", _HANDSHAKE_S)
+        return cast("asyncio.Server", await super().create_server(*arguments, **more))
+
+
+def favour_the_loop() -> None:
+    """Set the interpreter so that it stops the event loop for little at a time (docs/safety.md S15).
+
+    - Garbage is collected when memory grows, and not in the midst of planning (`extender.runtime.garbage_collection`).
+    - Memory that arrays come and go in is kept (`extender.runtime.heap`).
+    - Threads that read network data hand the interpreter over after 1 ms instead of 5: the loop waits for it at each of
+      its system calls, which added up to 0.4 s while new data of 15,000 nodes was read (measured).
+    """
+    keep_one_heap()
+    if can_watch_memory():
+        gc.disable()
+    sys.setswitchinterval(0.001)
+
+
+def allow_open_files() -> None:
+    """Have as many open files as the system allows, up to `_FILES`: each connection is one, and 1,024 is usual.
+
+    Without that, held binds and strangers' connections leave none for the connections on which Bindings are posted.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+async def _serve(settings: Settings) -> bool:
+    """Serve until told to end; False if a port could not be had."""
+    make = bootstrap.live if settings.snapshot is None else bootstrap.embedded
+    async with running(make(settings)) as service:
+        servers = [_Server(setting, config) for setting, config in configs(settings, service)]
+        end = _End(servers, service)
+        if service.leadership is not None:
+            service.leadership.duties.turn_away = servers[0].turn_away
+        with end.on_signals():
+            async with asyncio.TaskGroup() as group:
+                for server in servers:
+                    group.create_task(_serve_until(end, server), name=f"serve port {server.config.port}")
+            await end.over()
+        return all(server.started for server in servers)
+
+
+def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn.Config]]:
+    """Each port by its setting's name: the verbs', and if they are set the one for people and the one for probes."""
+    tls = service.tls
+    verbs_tls = tls.for_verbs if tls is not None else None
+    counted = service.telemetry.connection_ended
+    kept_bytes = 4 * settings.max_body_bytes
+    limits = replace(_BESIDE_HELD, kept_bytes=kept_bytes, peer_bytes=kept_bytes // 2)
+    yield (
+        "port",
+        _config(
+            service.app, settings.host, settings.port, drain_s=_DRAIN_S, tls=verbs_tls,
+            connections=Connections(limits, counted=partial(counted, "verbs")),
+        ),
+    )  # fmt: skip
+    if settings.debug_port is not None:
+        host, port = settings.debug_host, settings.debug_port
+        # On the loopback nobody listens in, and `kubectl port-forward` with curl needs no authority there.
+        people_tls = tls.for_people if tls is not None and not is_loopback(host) else None
+        people = Connections(_PEOPLE, counted=partial(counted, "people"))
+        yield (
+            "debug_port",
+            _config(service.debug_app, host, port, drain_s=_DEBUG_DRAIN_S, tls=people_tls, connections=people),
+        )
+    if settings.health_port is not None:
+        host = settings.host if settings.health_host is None else settings.health_host
+        probes = Connections(_PEOPLE, counted=partial(counted, "probes"))
+        yield (
+            "health_port",
+            _config(service.health_app, host, settings.health_port, drain_s=_DEBUG_DRAIN_S, connections=probes),
+        )
+    if settings.reports.port is not None and service.reports_app is not None:
+        host = settings.host if settings.reports.host is None else settings.reports.host
+        jobs_tls = tls.for_people if tls is not None else None  # no client certificate: pods have none
+        yield (
+            "reports.port",
+            _config(
+                service.reports_app,
+                host,
+                settings.reports.port,
+                drain_s=_DEBUG_DRAIN_S,
+                tls=jobs_tls,
+                connections=Connections(_REPORTING, counted=partial(counted, "reports")),
+            ),
+        )
+
+
+def _config(
+    app: ASGIApp,
+    host: str,
+    port: int,
+    *,
+    drain_s: int,
+    tls: ssl.SSLContext | None = None,
+    connections: Connections | None = None,
+) -> uvicorn.Config:
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=VerbProtocol,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_keep_alive=int(_KEPT_S),  # `connections` is stricter
+        timeout_graceful_shutdown=drain_s,
+        server_header=False,
+        proxy_headers=False,
+        ssl_context_factory=(lambda _config, _make: tls) if tls is not None else None,
+    )
+    if connections is not None:
+        bound(config, connections)
+    return config
+
+
+@asynccontextmanager
+async def running(made: AbstractAsyncContextManager[Service]) -> AsyncIterator[Service]:
+    """The service with its tasks running; a task that fails ends the process, so that it is started anew."""
+    async with made as service:
+        work = asyncio.create_task(service.run(), name="service")
+        caller = asyncio.current_task()
+        assert caller is not None
+
+        def failed(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and task.exception() is not None:
+                caller.cancel()
+
+        work.add_done_callback(failed)
+        try:
+            yield service
+        except asyncio.CancelledError:
+            if work.done() and not work.cancelled():
+                work.result()
+            raise
+        finally:
+            work.remove_done_callback(failed)
+            work.cancel()
+            with suppress(asyncio.CancelledError):
+                await work
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server as one of several: signals are its owner's, and one that cannot listen just ends."""
+
+    def __init__(self, setting: str, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._setting = setting
+        self._there_before: set[Any] = set()
+        """Connections at the last `turn_away`"""
+
+    def turn_away(self) -> None:
+        """Close idle connections, and the others with their answer: a standby's callers belong to the leader.
+
+        Why: a Service chooses when a connection is made, and kube-scheduler keeps its connections. One that is new
+        since the last call has not had the time to ask, as a probe does.
+        """
+        there = set(self.server_state.connections)
+        for connection in there & self._there_before:
+            connection.shutdown()
+        self._there_before = there
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to `_End`: two servers would take them from each other."""
+        yield
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Listen. uvicorn logs why it cannot and ends the process, which would tear down the others half way."""
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            self.should_exit = True
+            _log.error("%s: cannot listen on %s:%d", self._setting, self.config.host, self.config.port)
+        else:
+            scheme = "https" if self.config.is_ssl else "http"
+            _log.info("%s: %s://%s:%d", self._setting, scheme, *self.servers[0].sockets[0].getsockname()[:2])
+
+
+class _End:
+    """The end of all ports at once: stop accepting, and answer what is held."""
+
+    def __init__(self, servers: Sequence[_Server], service: Service) -> None:
+        self._servers = servers
+        self._service = service
+        self._answering: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Let the end begin, once."""
+        for server in self._servers:
+            server.should_exit = True
+        if self._answering is None:
+            loop = asyncio.get_event_loop()
+            self._answering = loop.create_task(self._service.shut_down(), name="answer held calls")
+
+    async def over(self) -> None:
+        """Wait until what is held is answered and, where there is one, the lease is given back."""
+        if self._answering is not None:
+            await self._answering
+
+    @contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """First SIGTERM or SIGINT: begin; second: wait for nothing.
+
+        uvicorn's own handler would raise the signal again at the end, and the process would die of it half way out.
+        """
+
+        def told(_number: int, _frame: FrameType | None) -> None:
+            for server in self._servers:
+                server.force_exit = server.should_exit
+            self.begin()
+
+        before = {number: signal.signal(number, told) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+async def _serve_until(end: _End, server: _Server) -> None:
+    """Serve until the end; a server that ends by itself, for want of its port, is the end of all."""
+    await server.serve()
+    end.begin()

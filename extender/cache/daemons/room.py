@@ -1,0 +1,256 @@
+"""Room that nodes keep for pods of DaemonSets which are still to come (docs/safety.md S12, S26).
+
+Why: a node that has just joined is empty until its DaemonSets' pods are bound, and a gang that takes it whole leaves
+no room for them. Counting pods that are pinned to a node is no answer: whoever may create pods can pin one to each
+node, for a scheduler that does not exist. So a pending pod takes nothing, whoever owns it, and what is kept free is
+what the DaemonSet itself says: the request of its template, once, on each node that it selects and has no pod on.
+
+Rules, because tenants write DaemonSets as well, and their pods may be impossible or forbidden by a quota:
+
+- Kept for `settle_s` at most, counted from when the pod became missing: the node came, or began to suit; the DaemonSet
+  came or was changed; its pod went. A pod that is bound there ends it at once.
+- DaemonSets of one namespace have a budget on each node (`daemon_budgets`): whoever makes new ones all the time has it
+  closed for a tenth of the time, not for ever.
+- Nothing is kept where a gang's place is committed: a promise comes before a guess (docs/safety.md S4).
+- Work is bounded: of one namespace at most `MOST_SETS` are looked at; for new ones `PAIRS_A_ROUND` nodes a round, and
+  young nodes, on which it matters most, at once while they are few; what is over ends `ENDS_A_ROUND` at a time.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import islice
+from typing import Final
+
+from extender.cache.daemons.budgets import DaemonBudgets
+from extender.cache.daemons.pods import DaemonPods
+from extender.cache.usage import Usage
+from scoring.feasibility.filters import node_allows
+from scoring.ids import NodeName, PodUid
+from scoring.model import DaemonSet, MemberClass, Node, Pod
+
+MOST_SETS: Final = 64
+PAIRS_A_ROUND: Final = 5_000
+ENDS_A_ROUND: Final = 2_000
+_PAIRS_A_STEP: Final = 500
+_FEW: Final = 500
+"""Young nodes that are looked at in one go, and ends that may be out of date"""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRoom:
+    """What is kept free for one DaemonSet, for people."""
+
+    daemon_set: str
+    """namespace/name"""
+    nodes: tuple[NodeName, ...]
+    """On which its request is kept free, sorted."""
+    until_s: float
+    """When that ends on the last of them, Unix seconds; 0: it is kept on none."""
+    overdue: int
+    """Nodes on which its pod was missing for longer than that: nothing is kept there any more."""
+
+
+class Daemons:
+    """DaemonSets, the nodes that have their pods, and what is kept in `usage` for those that have not."""
+
+    def __init__(
+        self, usage: Usage, nodes: Mapping[NodeName, Node], *, promised: Callable[[NodeName], bool], settle_s: float
+    ) -> None:
+        self._usage = usage
+        self._nodes = nodes
+        self._promised = promised
+        """Whether a place on the node is committed"""
+        self._settle_s = settle_s
+        self._now_s = float("inf")
+        """Of the last `expire`: before it nothing is young"""
+        self._sets: dict[str, DaemonSet] = {}
+        """uid → DaemonSet"""
+        self._uid_of: dict[str, str] = {}
+        """namespace/name → uid"""
+        self._pods = DaemonPods()
+        self._kept: dict[str, dict[NodeName, float]] = {}
+        """uid → node → until when its request is kept free there"""
+        self._overdue: dict[str, set[NodeName]] = {}
+        """uid → nodes on which its pod did not come in time"""
+        self._budgets = DaemonBudgets(settle_s=settle_s)
+        self._young: dict[NodeName, float] = {}
+        """node → until when it is young, the oldest nodes first, about"""
+        self._ends: list[tuple[float, str, NodeName]] = []
+        """A heap: when what is kept ends, of which DaemonSet and where; some of it has ended before"""
+        self._new: dict[str, float] = {}
+        """uid of a DaemonSet that came or was changed → when, until all nodes were looked at for it"""
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """`namespace/name` → uid."""
+        return self._uid_of
+
+    def kept(self) -> list[KeptRoom]:
+        """What is kept and for how long, and what is not any more. Cost: O(pairs)."""
+        found: list[KeptRoom] = []
+        for uid, one in self._sets.items():
+            nodes, overdue = self._kept.get(uid, {}), self._overdue.get(uid, ())
+            if nodes or overdue:
+                until_s = max(nodes.values(), default=0.0)
+                found.append(KeptRoom(one.key, tuple(sorted(nodes)), until_s, len(overdue)))
+        return sorted(found, key=lambda room: room.daemon_set)
+
+    def claims(self) -> Iterator[tuple[NodeName, PodUid, MemberClass]]:
+        """What is kept in `usage` now."""
+        for uid, nodes in self._kept.items():
+            for node in nodes:
+                yield node, _stand_in(uid), self._sets[uid].member_class
+
+    def keeps_for(self, pod: Pod, node: NodeName | None) -> bool:
+        """Whether `node` keeps room free that is this pod's."""
+        return node is not None and node in self._kept.get(pod.daemon, ())
+
+    # -- what happens; each says whether room changed ----------------------------------------------------------------
+
+    def put(self, one: DaemonSet) -> bool:
+        """Take over a DaemonSet."""
+        known = self._sets.get(one.identity)
+        if known == one:
+            return False
+        same_name = self._uid_of.get(one.key, one.identity)
+        changed = self._forget(same_name)
+        if known is None and sum(other.namespace == one.namespace for other in self._sets.values()) >= MOST_SETS:
+            return changed
+        self._sets[one.identity], self._uid_of[one.key] = one, one.identity
+        since_s = one.created_s if known is None else self._now_s
+        few = list(self._young) if len(self._young) <= _FEW else []
+        if since_s + self._settle_s > self._now_s or len(self._young) > _FEW:
+            self._new[one.identity] = since_s
+        return sum(self._begin(one, self._nodes[name], since_s) for name in few) > 0 or changed
+
+    def drop(self, key: str) -> bool:
+        """Forget a DaemonSet."""
+        uid = self._uid_of.get(key)
+        return uid is not None and self._forget(uid)
+
+    def node_changed(self, before: Node | None, after: Node | None) -> bool:
+        """A node came, is another than it was, or went. Cost: O(DaemonSets)."""
+        if after is None:
+            name = before.name if before is not None else NodeName("")
+            self._young.pop(name, None)
+            return sum(self._end(uid, name) for uid in self._sets) > 0
+        young_until_s = after.created_s + self._settle_s
+        if young_until_s > self._now_s:
+            self._young[after.name] = young_until_s
+        changed = False
+        for uid, one in self._sets.items():
+            if after.name in self._kept.get(uid, ()):
+                if not _selects(one, after):
+                    changed = self._end(uid, after.name) or changed
+            elif before is None:
+                changed = self._begin(one, after, one.created_s) or changed
+            elif not _selects(one, before):
+                changed = self._begin(one, after, self._now_s) or changed
+        return changed
+
+    def pod_changed(self, before: Pod | None, after: Pod | None) -> bool:
+        """A pod of a DaemonSet came, moved on or went."""
+        went, came = self._pods.moved(before, after)
+        ended = came is not None and self._end(*came)
+        one = self._sets.get(went[0]) if went is not None else None
+        node = self._nodes.get(went[1]) if went is not None else None
+        return (one is not None and node is not None and self._begin(one, node, self._now_s)) or ended
+
+    def expire(self, now_s: float) -> bool:
+        """Time has passed: keep nothing longer than it may be. Cost: O(what ends)."""
+        self._now_s = now_s
+        for name in list(islice(self._young, ENDS_A_ROUND)):
+            if self._young[name] > now_s:
+                break
+            del self._young[name]
+        ended = 0
+        while self._ends and self._ends[0][0] <= now_s and ended < ENDS_A_ROUND:
+            end_s, identity, node = heappop(self._ends)
+            if self._kept.get(identity, {}).get(node) == end_s:
+                ended += self._end(identity, node)
+                self._overdue.setdefault(identity, set()).add(node)
+        if len(self._ends) > 2 * sum(map(len, self._kept.values())) + _FEW:  # most of it has ended before
+            self._ends = [(end_s, uid, node) for uid, nodes in self._kept.items() for node, end_s in nodes.items()]
+            heapify(self._ends)
+        self._budgets.expire(now_s)
+        return ended > 0
+
+    def look(self) -> Iterator[bool]:
+        """Look at nodes for DaemonSets that came or were changed, in steps; each says whether room changed."""
+        left = PAIRS_A_ROUND
+        while self._new and left > 0:
+            uid, since_s = next(iter(self._new.items()))
+            del self._new[uid]
+            names = list(self._nodes)
+            for start in range(0, len(names), _PAIRS_A_STEP):
+                one = self._sets.get(uid)
+                some = [self._nodes[name] for name in names[start : start + _PAIRS_A_STEP] if name in self._nodes]
+                left -= len(some)
+                yield one is not None and sum(self._begin(one, node, since_s) for node in some) > 0
+
+    def faults(self, pods: Iterable[Pod]) -> list[str]:
+        """How the books differ from ones built from scratch, and what is kept for nothing (for tests)."""
+        kept = [(self._sets[uid], self._nodes[node]) for uid, nodes in self._kept.items() for node in nodes]
+        opened = Counter((str(one.namespace), node.name) for one, node in kept)
+        found = [] if self._budgets.agree(opened) else ["the budgets of DaemonSets differ from what is kept"]
+        if any(self._pods.has(one.identity, node.name) or not _selects(one, node) for one, node in kept):
+            found.append("room is kept for pods of DaemonSets that will not come")
+        return [*found, *self._pods.faults(pods)]
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _begin(self, one: DaemonSet, node: Node, since_s: float) -> bool:
+        """Keep the request free from now on, if a pod is missing there, and not for too long already."""
+        end_s = max(since_s, node.created_s) + self._settle_s
+        if end_s <= self._now_s or node.name in self._kept.get(one.identity, ()):
+            return False
+        if self._pods.has(one.identity, node.name) or not _selects(one, node):
+            return False
+        if self._promised(node.name):
+            return False
+        key = (one.namespace, node.name)
+        end_s = min(end_s, self._now_s + self._budgets.left_s(key, self._now_s))
+        if end_s <= self._now_s:
+            return False
+        self._budgets.open(key, self._now_s)
+        self._kept.setdefault(one.identity, {})[node.name] = end_s
+        heappush(self._ends, (end_s, one.identity, node.name))
+        self._overdue.get(one.identity, set()).discard(node.name)
+        self._usage.add(node.name, _stand_in(one.identity), one.member_class)
+        return True
+
+    def _end(self, uid: str, node: NodeName) -> bool:
+        """Keep nothing for it there any more; whether something was."""
+        self._overdue.get(uid, set()).discard(node)
+        nodes = self._kept.get(uid, {})
+        if node not in nodes:
+            return False
+        one = self._sets[uid]
+        del nodes[node]
+        if not nodes:
+            del self._kept[uid]
+        self._budgets.close((one.namespace, node), self._now_s)
+        self._usage.remove(node, _stand_in(uid), one.member_class)
+        return True
+
+    def _forget(self, uid: str) -> bool:
+        one = self._sets.get(uid)
+        if one is None:
+            return False
+        changed = sum(self._end(uid, node) for node in list(self._kept.get(uid, ()))) > 0
+        for book in (self._sets, self._new, self._overdue):
+            book.pop(uid, None)
+        del self._uid_of[one.key]
+        return changed
+
+
+def _selects(one: DaemonSet, node: Node) -> bool:
+    """Whether the DaemonSet's controller makes a pod for the node that can run there now."""
+    return not one.deleting and node_allows(node, one.member_class.constraints)
+
+
+def _stand_in(uid: str) -> PodUid:
+    """What stands for the missing pod in the books of room."""
+    return PodUid(f"DaemonSet {uid}")

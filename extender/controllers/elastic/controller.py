@@ -1,0 +1,306 @@
+"""Carry out what `scoring.scaling` decides about running jobs: the only place from which jobs are resized.
+
+Rounds, each from what is true then (K7: level-triggered; nothing is remembered that the cluster does not show):
+
+1. Look at every job (`look`).
+2. Take up changes of a former process that are still under way, from the notes on the jobs (`under_way`).
+3. Follow the changes under way (`follow`), and keep room for their beneficiaries (`rooms`).
+4. Unless workers are being removed for somebody: one pass of `scoring.scaling.adjust`, whose changes are made. If what
+   was removed turns out too little for the gang, it is decided on once more.
+
+Rules: nothing is changed in the quiet time after start, take-over or new lists (docs/safety.md S11), nor while another
+replica leads; one job has one change at a time; at most one gang at a time has workers removed for it; a gang whose
+room was freed in vain, or taken back by somebody, is not served again before its pods change.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from extender.controllers.elastic.follow import Limits, by_others, followed, steps_on
+from extender.controllers.elastic.jobs.look import Looks
+from extender.controllers.elastic.jobs.strangers import Strangers
+from extender.controllers.elastic.jobs.views import gang_key_of
+from extender.controllers.elastic.parts import Parts, pods_job, runs
+from extender.controllers.elastic.records import Change, Stage, Verdict, Who
+from extender.controllers.elastic.reservations import Rooms
+from extender.controllers.elastic.resizes import Cause, Resizes
+from extender.controllers.elastic.retries import Retries
+from extender.controllers.elastic.under_way import facts_of, from_notes
+from extender.controllers.elastic.words import cause_of_growth, remember, tell_why_nobody
+from extender.runtime.slices import in_slices, in_timed_slices
+from scoring.ids import GangKey, PodUid
+from scoring.model import Gang
+from scoring.plan.holds import WANTS_ROOM
+from scoring.plan.steps import Steps
+from scoring.scaling.adjust import adjust_in_steps
+from scoring.scaling.change import ScaleIn
+from scoring.scaling.job import ElasticJob, JobKey
+from scoring.scaling.options import Options
+
+EVERY_S = 1.0
+_PAUSE_S = 0.1
+"""Changes of jobs and pods come in bursts; a round looks at all of them together."""
+
+_AGAIN_S = 5.0
+"""Time alone ends cool-downs, and reports come in without anybody being told."""
+_SETTLES_S = 3.0
+"""After the last removed pod is gone, a gang that fits has places in the plan by then."""
+_STRETCH = 5.0
+"""Pause after a look at the jobs, or a decision, in its own lengths (docs/safety.md S15)."""
+
+_log = logging.getLogger(__name__)
+
+Wishes = Callable[[Sequence[ElasticJob]], Steps[Mapping[JobKey, int]]]
+"""What the jobs' own metrics ask for now: job → workers."""
+
+
+def nobody_wishes(_: Sequence[ElasticJob]) -> Steps[Mapping[JobKey, int]]:
+    """`Wishes` where nothing is reported."""
+    yield
+    return {}
+
+
+class Feed(Protocol):
+    """Whoever reads the jobs."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether all of them have been read once."""
+
+    async def synced(self) -> None:
+        """Wait until they have been."""
+
+
+class Elastic:
+    """Resizes jobs. `run` it; `forget` when a term begins or ends."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        options: Options,
+        limits: Limits = Limits(),
+        *,
+        acting: Callable[[], bool] = lambda: True,
+        feed: Feed,
+        wishes: Wishes = nobody_wishes,
+    ) -> None:
+        self._parts = parts
+        self._options = options
+        self._limits = limits
+        self._acting = acting
+        self._feed = feed
+        """Waits until all jobs have been read once"""
+        self._wishes = wishes
+        self._records = parts.records
+        self._rooms = Rooms(parts.cache, parts.planner, parts.clock)
+        self._retries = Retries(parts.rng)
+        self._resizes = Resizes(parts, self._retries, may=self._may_change, dry_run=options.dry_run)
+        self._looks = Looks(parts, options, self._retries)
+        self._strangers = Strangers(parts)
+        self._recovered = False
+        self._decided_for: object = None
+        """What the last pass was made from, if it came to nothing"""
+        self._pause_s = _PAUSE_S
+        self._not_before_s = -math.inf
+        self._again_s = -math.inf
+        self._in_vain: dict[GangKey, frozenset[PodUid]] = {}
+        """gang → its pods when room for it was freed in vain"""
+        self._due = asyncio.Event()
+        parts.jobs.on_change = self._due.set
+
+    async def run(self) -> None:
+        """Once all jobs are known, one round after each change of a job, and each `EVERY_S`, until cancelled."""
+        await self._feed.synced()
+        while True:
+            try:
+                async with asyncio.timeout(EVERY_S):
+                    await self._due.wait()
+            except TimeoutError:
+                pass  # pods, gangs and the clock tell nobody
+            self._due.clear()
+            try:
+                await self.round()
+            except Exception:  # noqa: BLE001 - supervisor: the next round starts from the facts again
+                _log.exception("internal error in a round of the elastic controller")
+                self._parts.telemetry.internal_error("elastic")
+            await asyncio.sleep(self._pause_s)
+
+    def recover(self) -> None:
+        """Take up what a former process, or leader, has begun; before the first plan of a term is made.
+
+        Why so early: that plan would give the room, which the removed pods are just leaving, to anybody.
+        """
+        if not self._feed.ready:  # the first round will do it
+            return
+        for change in from_notes(self._parts, self._limits):
+            self._records.put(change)
+        self._recovered = True
+        self._keep_rooms()
+
+    def forget(self) -> None:
+        """Know nothing of changes under way, as after a restart; the next round takes them up again."""
+        self._rooms.forget()
+        self._retries.clear()
+        self._in_vain.clear()
+        for change in self._records.open_changes():
+            self._records.end(change, Stage.OVERRULED, now_s=self._parts.clock.now_s())
+        self._recovered = False
+
+    async def round(self) -> None:
+        """One round; see the module."""
+        if self._parts.planner.snapshot is None:
+            return
+        _, took_s = await in_timed_slices(self._looks.look())
+        self._pause_s = max(_PAUSE_S, _STRETCH * took_s)
+        if not self._acting():
+            return
+        self._strangers.look()
+        if not self._recovered:
+            self.recover()
+        for change in self._follow():
+            await self._resizes.step(change)
+        served, ready = self._served()
+        if self._may_change() and ready and self._is_due():
+            await self._adjust(served)
+
+    def _may_change(self) -> bool:
+        """Whether anything may be changed now."""
+        return self._acting() and self._parts.quiet.over
+
+    # -- changes under way --------------------------------------------------------------------------------------------
+
+    def _follow(self) -> Sequence[Change]:
+        """Bring each change under way up to date, and keep room for those that wait for it.
+
+        Gives those whose next worker is to leave.
+        """
+        parts, now_s = self._parts, self._parts.clock.now_s()
+        next_ones: list[Change] = []
+        for change in self._records.open_changes():
+            gang = parts.cache.gang(change.beneficiary) if change.beneficiary is not None else None
+            facts = facts_of(parts, change, gang)
+            now = followed(change, facts, self._limits, now_s=now_s)
+            if now is not change:
+                parts.record(now)
+                in_vain = now.stage is Stage.GIVEN_BACK or (now.stage is Stage.OVERRULED and by_others(change, facts))
+                if in_vain and gang is not None:
+                    self._in_vain[gang.key] = _uids(gang)
+            elif steps_on(change, facts):
+                next_ones.append(change)
+        self._keep_rooms()
+        for key in [key for key, uids in self._in_vain.items() if _uids(parts.cache.gang(key)) != uids]:
+            del self._in_vain[key]
+        return next_ones
+
+    def _keep_rooms(self) -> None:
+        """Keep room for the gangs that wait for changes under way, and for nobody else."""
+        cache = self._parts.cache
+        changes = [one for one in self._records.open_changes() if self._waits(one.beneficiary)]
+        givers: dict[str, GangKey] = {}
+        for change in changes:
+            seen = self._parts.jobs.get(change.job)
+            gang = gang_key_of(cache.job_pods(pods_job(seen))) if seen is not None else None
+            if gang is not None:
+                givers[change.uid] = gang
+        self._rooms.agree_with(changes, givers)
+
+    def _waits(self, key: GangKey | None) -> bool:
+        """Whether the gang exists and does not run yet."""
+        gang = self._parts.cache.gang(key) if key is not None else None
+        return gang is not None and not runs(gang)
+
+    def _served(self) -> tuple[GangKey | None, bool]:
+        """The gang for which room is being made, and whether anything may be decided beside.
+
+        Only if all removed pods are gone and the gang still waits for room is it decided on once more, and on nobody
+        else: a former process may have died, or been refused, in the middle of a plan.
+        """
+        changes = [one for one in self._records.open_changes() if one.shrinks and one.beneficiary is not None]
+        if not changes:
+            return None, True
+        key = changes[0].beneficiary
+        late_s = self._parts.clock.now_s() - _SETTLES_S
+        waiting = self._parts.planner.current.waiting.get(key) if key is not None else None
+        gone = all(one.stage is Stage.FREED and (one.gone_s or late_s) <= late_s for one in changes)
+        return key, gone and waiting is not None and waiting.reason in WANTS_ROOM
+
+    # -- new changes --------------------------------------------------------------------------------------------------
+
+    def _is_due(self) -> bool:
+        """Whether another pass could come to something: not right after a long one, nor from the same facts again."""
+        now_s = self._parts.clock.monotonic_s()
+        return now_s >= self._not_before_s and (now_s >= self._again_s or self._facts_now() != self._decided_for)
+
+    def _facts_now(self) -> object:
+        """What decisions are made from, but for the time and what the jobs' metrics say."""
+        return self._parts.planner.current.version, [view.job for view in self._records.views.values()]
+
+    async def _adjust(self, served: GangKey | None) -> None:
+        """One pass over all jobs, from the newest plan and its snapshot; for `served` alone, if that is a gang."""
+        parts = self._parts
+        began_s = parts.clock.monotonic_s()
+        wishes = await in_slices(self._wishes(self._jobs()))
+        jobs, snapshot = (
+            self._jobs(),
+            parts.planner.snapshot,
+        )  # and the plan of this snapshot: nothing waits from here on
+        if not jobs or snapshot is None:
+            self._records.verdict = Verdict()
+            return
+        if served is not None:  # with its claim it would count as helped
+            claims = {key: claim for key, claim in snapshot.claims.items() if key != served}
+            snapshot = replace(snapshot, claims=claims)
+        facts = self._facts_now()
+        steps = adjust_in_steps(
+            snapshot,
+            parts.planner.current,
+            jobs,
+            wishes,
+            parts.planner.policy,
+            self._options,
+            now_s=parts.clock.now_s(),
+            memo=parts.planner.memo,
+        )
+        decided = await in_slices(steps)
+        now_s = parts.clock.monotonic_s()
+        self._not_before_s = now_s + _STRETCH * (now_s - began_s)
+        self._again_s = now_s + _AGAIN_S
+        self._decided_for = facts if not decided.changes else None
+        remember(self._records, decided)
+        tell_why_nobody(parts, decided.scale_in)
+        if served in (None, decided.scale_in.beneficiary):
+            await self._give_way(decided.scale_in)
+        if served is not None:
+            return
+        for one in decided.fewer:
+            await self._resizes.apply((one,), Cause(Who.METRICS, f"it wishes {wishes[one.job]} workers"))
+        by_key = {job.key: job for job in jobs}
+        for one in decided.scale_out.changes:
+            await self._resizes.apply((one,), cause_of_growth(one, by_key[one.job], wishes))
+
+    def _jobs(self) -> list[ElasticJob]:
+        """The jobs as decisions see them."""
+        return [view.job for view in self._records.views.values() if view.job is not None]
+
+    async def _give_way(self, decided: ScaleIn) -> None:
+        """Take workers away for the first waiting gang, whose room is kept from before the first of them goes."""
+        key = decided.beneficiary
+        if not decided.changes or key is None or key in self._in_vain:
+            return
+        views = [self._records.views.get(one.job) for one in decided.changes]
+        givers = [view.gang for view in views if view is not None and view.gang is not None]
+        await self._resizes.apply(
+            decided.changes,
+            Cause(Who.QUEUE, f"room for {key}", key),
+            about_to=lambda: self._rooms.keep(key, decided.places, givers),
+        )
+        if self._served()[0] != key:
+            self._rooms.let_go(key)
+
+
+def _uids(gang: Gang | None) -> frozenset[PodUid]:
+    return frozenset(pod.uid for pod in gang.members) if gang is not None else frozenset()

@@ -1,0 +1,117 @@
+"""How far a change has come, from what can be seen now: each look starts from the facts and not from the last event.
+
+Rule: level-triggered, so a missed event, a restart in the middle and a slow kubelet all come to the same end; every
+stage has an end of its own, so nothing is kept for ever. Pure.
+"""
+
+from dataclasses import dataclass, replace
+
+from extender.controllers.elastic.kinds import Seen, State
+from extender.controllers.elastic.records import Change, Stage
+
+ARRIVES_S = 30.0
+"""A patch that the watch does not show after this long never took effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long the stages of a change may take, seconds."""
+
+    removal_s: float = 600.0
+    reserve_s: float = 120.0
+    growth_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What can be seen now of one change."""
+
+    seen: Seen | None
+    """The job; `None`: it is gone."""
+    left: int
+    """Removed pods that still take room"""
+    ending: int
+    """Of them those that the job has been told to remove by now"""
+    bound: int
+    """Workers on nodes"""
+    waits: bool
+    """The beneficiary exists and does not run yet"""
+    runs: bool
+    """The beneficiary runs"""
+
+
+def followed(change: Change, facts: Facts, limits: Limits, *, now_s: float) -> Change:
+    """The change as it is now; the same object if nothing is new.
+
+    >>> from scoring.ids import GangKey, Namespace
+    >>> from scoring.scaling.job import JobKey
+    >>> from extender.controllers.elastic.records import Who
+    >>> job = JobKey(Namespace("a"), "Job.batch", "l")
+    >>> one = Change(job, "u", 6, 2, Who.QUEUE, "", GangKey("a/h"), 0.0, Stage.REMOVING)
+    >>> followed(one, Facts(None, 4, 4, 6, waits=True, runs=False), Limits(), now_s=1.0).stage
+    <Stage.OVERRULED: 'overruled'>
+    """
+    stage = _stage(change, facts, limits, now_s=now_s)
+    if stage is change.stage:
+        return change
+    if stage is Stage.FREED:
+        return replace(change, stage=stage, gone_s=now_s)
+    gone_s = now_s if change.shrinks and facts.left == 0 and change.gone_s is None else change.gone_s
+    return replace(change, stage=stage, after=change.wanted, step=None, gone_s=gone_s, ended_s=now_s)
+
+
+def by_others(change: Change, facts: Facts) -> bool:
+    """Whether somebody else gave the job another worker count meanwhile."""
+    seen = facts.seen
+    if seen is None or seen.uid != change.uid or seen.workers == change.wanted:
+        return False
+    return _arrived(change, seen) or seen.workers != _former(change)
+
+
+def steps_on(change: Change, facts: Facts) -> bool:
+    """Whether it is time to remove the next worker, where they leave one by one."""
+    seen = facts.seen
+    due = change.stage is Stage.REMOVING and change.step is not None and facts.ending == 0
+    return due and seen is not None and seen.workers == change.step
+
+
+def _arrived(change: Change, seen: Seen) -> bool:
+    """Whether the last patch took effect and is seen: our note says so, whatever the worker count is by now."""
+    intent = seen.intent
+    return intent is not None and (intent.at_s, intent.after) == (change.decided_s, change.wanted)
+
+
+def _former(change: Change) -> int:
+    """Workers before the last patch."""
+    return change.before if change.stepped_s is None else change.wanted + 1
+
+
+def _stage(change: Change, facts: Facts, limits: Limits, *, now_s: float) -> Stage:
+    seen = facts.seen
+    if seen is None or seen.uid != change.uid or seen.state in (State.ENDED, State.DELETED):
+        return Stage.OVERRULED
+    asked_s = change.stepped_s if change.stepped_s is not None else change.decided_s
+    age_s = now_s - asked_s
+    if seen.workers != change.wanted:
+        on_the_way = not by_others(change, facts) and age_s <= ARRIVES_S
+        return change.stage if on_the_way else Stage.OVERRULED
+    if not change.shrinks:
+        if facts.bound >= change.after:
+            return Stage.DONE
+        return Stage.GIVEN_BACK if age_s > limits.growth_s else change.stage
+    gone = facts.left == 0 and change.step is None
+    in_time = _within(limits.removal_s, change, age_s=age_s)
+    if change.beneficiary is None:
+        return Stage.DONE if gone else in_time
+    if facts.runs:
+        return Stage.DONE
+    if not facts.waits:
+        return Stage.GIVEN_BACK
+    if change.stage is Stage.REMOVING:
+        return Stage.FREED if gone else in_time
+    return _within(limits.reserve_s, change, age_s=now_s - (change.gone_s or change.decided_s))
+
+
+def _within(limit_s: float, change: Change, *, age_s: float) -> Stage:
+    """The stage as it is, unless it has taken too long."""
+    return change.stage if age_s <= limit_s else Stage.GIVEN_BACK

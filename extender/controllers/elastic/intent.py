@@ -1,0 +1,170 @@
+"""The last change of a job, as an annotation on the job itself: what survives us (docs/safety.md S11, K7).
+
+Why on the job and in the same patch as the worker count: whoever finds the one finds the other, so a change is never
+half known, and no database of ours can disagree with the cluster. Rules: an intent counts only with our signature for
+this very job (docs/safety.md S22), and while the job still has the worker count that it names; after anybody else's
+change it is history, and that change stands.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from extender.controllers.elastic.records import Who
+from extender.convert.bounded import note_from_json
+from extender.notes import Bearer, NoteKind, NoteReader, Notes
+from scoring.ids import GangKey
+
+LAST_CHANGE = NoteKind.LAST_CHANGE.value
+_HOUR_S = 3600.0
+_MOST_TIMES = 32
+_WHY_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What we last made of a job's worker count. Times are Unix seconds."""
+
+    before: int
+    after: int
+    at_s: float
+    who: Who
+    why: str
+    beneficiary: GangKey | None = None
+    """For whom workers were taken away"""
+    grow_back_to: int | None = None
+    """Workers before the first were taken away for others; `None`: it has them all again"""
+    most: int | None = None
+    """Workers with which the job was submitted, as far as we saw: its maximum where it names none"""
+    changes_s: tuple[float, ...] = ()
+    """Our changes within the hour before `at_s` and at it, oldest first"""
+    target: int | None = None
+    """Where `after` is a step on the way: to how many; `None`: it is the end"""
+
+    @property
+    def goal(self) -> int:
+        """Workers when all is done."""
+        return self.after if self.target is None else self.target
+
+    def one_further(self) -> "Intent":
+        """The next step of the same change.
+
+        >>> first = Intent(6, 5, 9.0, Who.QUEUE, "", target=3)
+        >>> (first.one_further().after, first.one_further().one_further().target)
+        (4, None)
+        """
+        after = self.after - 1
+        return replace(self, after=after, target=self.target if self.target != after else None)
+
+    def stands(self, workers: int) -> bool:
+        """Whether nobody changed the worker count since."""
+        return self.after == workers
+
+
+def next_intent(
+    last: Intent | None,
+    *,
+    before: int,
+    after: int,
+    at_s: float,
+    who: Who,
+    why: str,
+    beneficiary: GangKey | None,
+    one_by_one: bool = False,
+) -> Intent:
+    """The intent of one more change. `last` is the job's own; it is left out of account unless it stood at `before`.
+
+    `one_by_one`: workers leave one after the other, so this is the first step to `after`.
+
+    >>> shrink = next_intent(None, before=6, after=2, at_s=9.0, who=Who.QUEUE, why="", beneficiary=GangKey("a/h"))
+    >>> shrink.grow_back_to, shrink.most, shrink.changes_s
+    (6, 6, (9.0,))
+    >>> grown = next_intent(shrink, before=2, after=6, at_s=11.0, who=Who.QUEUE, why="", beneficiary=None)
+    >>> grown.grow_back_to, grown.most, grown.changes_s
+    (None, 6, (9.0, 11.0))
+    """
+    known = last if last is not None and last.stands(before) else None
+    back = known.grow_back_to if known is not None else None
+    if after < before and beneficiary is not None:
+        back = max(before, back or 0)
+    if back is not None and after >= back:
+        back = None
+    most = max(before, known.most or 0) if known is not None else before
+    times = tuple(at for at in (known.changes_s if known is not None else ()) if at > at_s - _HOUR_S)
+    first = before - 1 if one_by_one and after < before else after
+    target = after if first != after else None
+    return Intent(before, first, at_s, who, why, beneficiary, back, most, (*times, at_s)[-_MOST_TIMES:], target)
+
+
+def encoded(intent: Intent, bearer: Bearer, notes: Notes) -> str:
+    """The annotation's value: JSON with words that people understand, and our signature.
+
+    >>> notes, job = Notes.in_memory(lambda count: b"k" * count), Bearer("batch/v1", "Job", "a", "j", "u")
+    >>> encoded(Intent(6, 2, 9.5, Who.QUEUE, "room for a/h", GangKey("a/h"), 6, 6, (9.5,)), job, notes)[:60]
+    '{"from":6,"to":2,"at":9.5,"who":"queue","why":"room for a/h"'
+    """
+    content = msgspec.json.encode(
+        {
+            "from": intent.before,
+            "to": intent.after,
+            "at": intent.at_s,
+            "who": intent.who.value,
+            "why": intent.why[:_WHY_CHARS],
+            "for": intent.beneficiary,
+            "growBackTo": intent.grow_back_to,
+            "most": intent.most,
+            "changes": list(intent.changes_s),
+            "target": intent.target,
+        }
+    ).decode()
+    return notes.write(NoteKind.LAST_CHANGE, bearer, content)
+
+
+class _Written(msgspec.Struct):
+    after: int = msgspec.field(name="to")
+    before: int = msgspec.field(name="from")
+    at: float
+    who: Who
+    why: str = ""
+    beneficiary: str | None = msgspec.field(name="for", default=None)
+    grow_back_to: int | None = msgspec.field(name="growBackTo", default=None)
+    most: int | None = None
+    changes: list[float] = []
+    target: int | None = None
+
+
+_WRITTEN = msgspec.json.Decoder(_Written)
+
+
+def intent_of(annotations: Mapping[str, Any], bearer: Bearer, notes: NoteReader) -> Intent | None:
+    """Read a job's annotation; `None`: it has none, or one that is not ours (people may edit it, or write one).
+
+    >>> notes, job = Notes.in_memory(lambda count: b"k" * count), Bearer("batch/v1", "Job", "a", "j", "u")
+    >>> one = Intent(6, 2, 9.5, Who.QUEUE, "why", GangKey("a/h"), 6, 6, (1.0, 9.5))
+    >>> intent_of({LAST_CHANGE: encoded(one, job, notes)}, job, notes) == one
+    True
+    >>> intent_of({LAST_CHANGE: "by hand"}, job, notes) is None
+    True
+    """
+    text = annotations.get(LAST_CHANGE)
+    content = notes.read(NoteKind.LAST_CHANGE, bearer, text) if isinstance(text, str) else None
+    if content is None:
+        return None
+    try:
+        found = note_from_json(_WRITTEN, content, what=LAST_CHANGE)
+    except ValueError:
+        return None  # ours by its signature, and of another release's making
+    return Intent(
+        before=found.before,
+        after=found.after,
+        at_s=found.at,
+        who=found.who,
+        why=found.why,
+        beneficiary=GangKey(found.beneficiary) if found.beneficiary else None,
+        grow_back_to=found.grow_back_to,
+        most=found.most,
+        changes_s=tuple(found.changes[-_MOST_TIMES:]),
+        target=found.target,
+    )

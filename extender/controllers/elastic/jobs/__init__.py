@@ -1,0 +1,1 @@
+"""Elastic jobs as their objects, pods and gangs show them."""

@@ -1,0 +1,331 @@
+"""What every kind of job tells in its own way: counts, bounds, state, and whether its size may be changed.
+
+Why one record: who decides and who patches must not know a TFJob from an Indexed Job. Rules: what is not said is never
+guessed, so a job without a minimum is not elastic; whatever makes a change unsafe is one of a closed set of texts; own
+annotations on the job win over the same on the pod template, and both over what the framework says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from extender.controllers.elastic.intent import LAST_CHANGE, Intent, encoded, intent_of
+from extender.notes import NO_NOTES, Bearer, NoteReader, Notes
+from scoring.ids import Namespace
+from scoring.scaling.job import JobKey, Wants
+
+Json: TypeAlias = Mapping[str, Any]
+
+MIN_WORKERS = "netgang.io/min-workers"
+MAX_WORKERS = "netgang.io/max-workers"
+SCALING = "netgang.io/scaling"
+_KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+_KUEUE_MINIMUM = "kueue.x-k8s.io/job-min-parallelism"
+
+
+class Unsafe(StrEnum):
+    """Why a job's worker count must be left alone; the value completes "it is not resized, because …"."""
+
+    BAD_BOUNDS = "its minimum and maximum are not whole numbers with 1 <= minimum <= maximum"
+    STATIC_WORKERS = "spec.enableDynamicWorker is not true, so the operator would fail the job"
+    CHIEF = "it has a chief, which is told of no workers that come later"
+    NEVER_RESTARTS = "the restartPolicy of its workers is Never"
+    NO_ELASTIC_POLICY = "spec.elasticPolicy is missing, so torchrun would wait for the removed workers"
+    MASTER = "it has a Master, with which elastic training miscounts its nodes"
+    FAILS_WHEN_SHRUNK = "the operator fails a job of this kind when a running worker is removed"
+    LAUNCHER_WORKS = "spec.runLauncherAsWorker is true, so the operator would also remove a worker that stays"
+    NOT_INDEXED = "its completionMode is not Indexed"
+    UNEQUAL = "its parallelism and completions differ"
+    SEVERAL_WORKER_JOBS = "it has not exactly one replicated Job of workers with one replica"
+    NO_REPLICAS = "its worker count is not in spec.replicas"
+    MANAGED = "another controller manages it (managedBy)"
+    QUEUED = "Kueue manages it, and would stop it"
+    AUTOSCALED = "a HorizontalPodAutoscaler changes its worker count"
+    FIXED_TRAINER = "the trainer of a TrainJob cannot be changed once it exists"
+    CONTROLLED = "it belongs to another controller, which would undo the change"
+
+
+class State(StrEnum):
+    """What becomes of a job just now."""
+
+    ACTIVE = "active"
+    """It runs, or is about to."""
+    SUSPENDED = "suspended"
+    """Its owner, Kueue or we have suspended it: it has no pods."""
+    RESTARTING = "restarting"
+    """Its operator is making pods anew."""
+    ENDED = "ended"
+    """It has finished or failed."""
+    DELETED = "deleted"
+    """It is being deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a kind is served."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+
+    @property
+    def api_version(self) -> str:
+        """As objects name it."""
+        return f"{self.group}/{self.version}"
+
+    @property
+    def collection(self) -> str:
+        """URL path of all of them.
+
+        >>> Where("batch", "v1", "Job", "jobs").collection
+        '/apis/batch/v1/jobs'
+        """
+        return f"/apis/{self.group}/{self.version}/{self.plural}"
+
+    @property
+    def name(self) -> str:
+        """Kind and group, as `JobKey` has it."""
+        return f"{self.kind}.{self.group}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Least and most workers; `source` says where the minimum is from. `None`: not said."""
+
+    least: int | None = None
+    most: int | None = None
+    source: str = ""
+    bad: bool = False
+    """What is said cannot be understood, or contradicts itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One job as its API object says it is."""
+
+    key: JobKey
+    uid: str
+    resource_version: str
+    api_version: str
+    workers: int
+    others: int
+    """Pods of other roles: ps, chief, launcher."""
+    bounds: Bounds
+    gang_minimum: int | None
+    """Pods that its gang needs, where the job says so."""
+    steers_gang: bool
+    """Whether our patches set the gang's minimum; else the gang's minimum limits ours."""
+    unsafe: Unsafe | None
+    state: State
+    created_s: float
+    intent: Intent | None = None
+    """What we last made of it; `read` fills it in."""
+    wants: Wants | None = None
+    """`None`: it does not say."""
+    bad_wants: bool = False
+    """What it says is not one of the words."""
+    owned: bool = False
+    """Whether another controller made it."""
+    trainer_status: Json | None = None
+    """What a TrainJob tells of its training, as it is."""
+
+    @property
+    def claims(self) -> bool:
+        """Whether it says, or our note on it, that it could have fewer or more workers than now."""
+        least, most = self.bounds.least, self.bounds.most
+        changed = self.intent is not None and self.intent.stands(self.workers)
+        return self.bounds.bad or (least is not None and least < self.workers) or (most or 0) > self.workers or changed
+
+
+class Kind(Protocol):
+    """How one kind of job is read and resized. Both are pure."""
+
+    @property
+    def where(self) -> Where:
+        """Where it is served."""
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether workers must leave one after the other, each gone before the next is told to go."""
+
+    def read(self, job: Json) -> Seen:
+        """What the object says. ValueError: it cannot be read."""
+
+    def resized(self, job: Json, seen: Seen, workers: int) -> Json:
+        """The part of a merge patch that gives it so many workers: `spec` and no metadata."""
+
+
+_COUNT_DIGITS = 6
+_MOST = 2**31 - 1  # the API's counts are int32
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+    creation_timestamp: datetime | None = msgspec.field(name="creationTimestamp", default=None)
+
+
+def decoded(raw: bytes) -> Json:
+    """A job's JSON. ValueError: it is none."""
+    try:
+        found: Json = msgspec.json.decode(raw, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"not an API object: {error}") from error
+    return found
+
+
+def read(kind: Kind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
+    """Read a job of this kind, and with `notes` what we noted on it. ValueError: it cannot be read."""
+    try:
+        job = decoded(raw)
+        found = kind.read(job)
+        return replace(found, intent=intent_of(annotations_of(job), _bearer(kind, found), notes))
+    except (TypeError, AttributeError, KeyError) as error:
+        raise ValueError(f"not a {kind.where.kind}: {error!r}") from error
+
+
+def _bearer(kind: Kind, job: Seen) -> Bearer:
+    return Bearer(kind.where.api_version, kind.where.kind, job.key.namespace, job.key.name, job.uid)
+
+
+def resize_patch(kind: Kind, raw: bytes, intent: Intent, *, notes: Notes) -> bytes:
+    """A merge patch that makes the very job `raw`, at this version, have `intent.after` workers, and notes it.
+
+    ValueError: it cannot be read, or no note can be written on it.
+    """
+    job = decoded(raw)
+    seen = kind.read(job)
+    metadata = {
+        "uid": seen.uid,
+        "resourceVersion": seen.resource_version,
+        "annotations": {LAST_CHANGE: encoded(intent, _bearer(kind, seen), notes)},
+    }
+    return msgspec.json.encode({"metadata": metadata, **kind.resized(job, seen, intent.after)})
+
+
+def annotations_of(thing: Json) -> Json:
+    """Annotations of an object or of a pod template."""
+    return (thing.get("metadata") or {}).get("annotations") or {}
+
+
+def labels_of(thing: Json) -> Json:
+    """Labels of an object or of a pod template."""
+    return (thing.get("metadata") or {}).get("labels") or {}
+
+
+def own_bounds(job: Json, template: Json) -> Bounds:
+    """What our annotations say, and Kueue's for the minimum, on the job or else on its workers' template.
+
+    >>> own_bounds({"metadata": {"annotations": {MIN_WORKERS: "2"}}}, {})
+    Bounds(least=2, most=None, source='annotation netgang.io/min-workers', bad=False)
+    >>> own_bounds({"metadata": {"annotations": {MIN_WORKERS: "5", MAX_WORKERS: "4"}}}, {}).bad
+    True
+    """
+    said = {**annotations_of(template), **annotations_of(job)}
+    name = MIN_WORKERS if MIN_WORKERS in said else _KUEUE_MINIMUM
+    least, most = said.get(name), said.get(MAX_WORKERS)
+    least_n, most_n = _count(least), _count(most)
+    bad = (least is not None and least_n is None) or (most is not None and most_n is None)
+    bad = bad or (least_n is not None and most_n is not None and least_n > most_n)
+    return Bounds(least_n, most_n, f"annotation {name}" if least is not None else "", bad)
+
+
+def _said_wants(job: Json, template: Json) -> str | None:
+    """By what it wishes another worker count, as written."""
+    said = annotations_of(job).get(SCALING, annotations_of(template).get(SCALING))
+    return None if said is None else str(said)
+
+
+def outside_rule(job: Json, managed_by: Any, *ours: str) -> Unsafe | None:
+    """What forbids a change whatever the kind: other managers of the job."""
+    if managed_by and managed_by not in ours:
+        return Unsafe.MANAGED
+    if labels_of(job).get(_KUEUE_QUEUE):
+        return Unsafe.QUEUED
+    return Unsafe.CONTROLLED if _owned(job) else None
+
+
+def _owned(job: Json) -> bool:
+    """Whether another controller made it."""
+    return any(one.get("controller") for one in (job.get("metadata") or {}).get("ownerReferences") or ())
+
+
+def conditions_of(job: Json) -> frozenset[str]:
+    """Types of the conditions that are True."""
+    held = (job.get("status") or {}).get("conditions") or ()
+    return frozenset(one["type"] for one in held if one.get("status") == "True")
+
+
+def state_of(job: Json, *, ended: bool, suspended: bool, restarting: bool = False) -> State:
+    """The first that applies of deleted, ended, suspended, restarting."""
+    if (job.get("metadata") or {}).get("deletionTimestamp"):
+        return State.DELETED
+    if ended:
+        return State.ENDED
+    if suspended:
+        return State.SUSPENDED
+    return State.RESTARTING if restarting else State.ACTIVE
+
+
+def seen(
+    where: Where,
+    job: Json,
+    template: Json,
+    *,
+    workers: int,
+    bounds: Bounds,
+    unsafe: Unsafe | None,
+    state: State,
+    others: int = 0,
+    gang_minimum: int | None = None,
+    steers_gang: bool = False,
+) -> Seen:
+    """Put a kind's findings together with what all objects have. ValueError: metadata are missing.
+
+    By default all pods are workers, and the gang's minimum is nothing that the job says or that we may change.
+    """
+    try:
+        metadata = msgspec.convert(job.get("metadata"), _Metadata)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{where.kind}: metadata: {error}") from error
+    created = metadata.creation_timestamp
+    said = _said_wants(job, template)
+    return Seen(
+        key=JobKey(Namespace(metadata.namespace), where.name, metadata.name),
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        api_version=where.api_version,
+        workers=workers,
+        others=others,
+        bounds=bounds,
+        gang_minimum=gang_minimum,
+        steers_gang=steers_gang,
+        unsafe=Unsafe.BAD_BOUNDS if bounds.bad else unsafe,
+        state=state,
+        created_s=created.timestamp() if created is not None else 0.0,
+        wants=Wants(said) if said in list(Wants) else None,
+        bad_wants=said is not None and said not in list(Wants),
+        owned=_owned(job),
+    )
+
+
+def count(value: Any, default: int) -> int:
+    """A count of the spec; missing: the API's default. ValueError: it is no whole number."""
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
+        raise ValueError(f"not a count: {value if isinstance(value, int) else type(value).__name__}")
+    return value
+
+
+def _count(text: Any) -> int | None:
+    if not isinstance(text, str) or not (text.isascii() and text.isdigit() and len(text) <= _COUNT_DIGITS):
+        return None
+    return int(text) or None

@@ -1,0 +1,200 @@
+"""What was changed about elastic jobs, for whom and why, and how each job stands: what people and metrics read.
+
+Why apart from the controller: the HTTP face, the command line and the metrics need the words, not the workings.
+Rule: records are values; `Records` holds a bounded number of them in memory, and only the controller adds to it. The
+last change of each job is also an annotation on the job (`extender.controllers.elastic.intent`), which is what a
+restart goes by.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from scoring.ids import GangKey, PodUid
+from scoring.scaling.job import ElasticJob, JobKey
+
+MOST_CHANGES = 1000
+"""Changes kept of all jobs together."""
+MOST_CHANGES_A_JOB = 20
+
+
+class Who(StrEnum):
+    """Who asked for a change."""
+
+    QUEUE = "queue"
+    """The queue: room for a heavier gang, or growth into idle room."""
+    METRICS = "metrics"
+    """The job's own policy, by what it reports."""
+
+
+class Stage(StrEnum):
+    """How far a change has come."""
+
+    DRY_RUN = "dry-run"
+    """It would have been made."""
+    REMOVING = "removing"
+    """The job is patched; the removed pods are not all gone."""
+    FREED = "freed"
+    """They are gone; their room is kept for the beneficiary."""
+    GROWING = "growing"
+    """The job is patched; the new workers are not all bound."""
+    DONE = "done"
+    """The beneficiary runs, or the new workers do."""
+    GIVEN_BACK = "given back"
+    """The beneficiary did not start in time, or is gone: nothing is kept for it any more."""
+    OVERRULED = "overruled"
+    """Somebody else changed the worker count, or the job ended, meanwhile."""
+
+
+OPEN = frozenset({Stage.REMOVING, Stage.FREED, Stage.GROWING})
+"""Stages after which another follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one job's worker count. Times are Unix seconds; `None`: not yet, or never."""
+
+    job: JobKey
+    uid: str
+    """Of the job."""
+    before: int
+    after: int
+    who: Who
+    why: str
+    """A sentence for people."""
+    beneficiary: GangKey | None
+    """The gang for which workers were taken away; `None`: they were not, or for nobody."""
+    decided_s: float
+    stage: Stage
+    removed: tuple[PodUid, ...] = ()
+    """Pods that the change removes."""
+    step: int | None = None
+    """Workers that the job is to have now, on the way to `after`; `None`: `after`."""
+    stepped_s: float | None = None
+    """When that was asked for; `None`: with the decision."""
+    gone_s: float | None = None
+    """When the last removed pod was gone."""
+    ended_s: float | None = None
+    """When the stage became one after which nothing follows."""
+
+    @property
+    def wanted(self) -> int:
+        """Workers that the job's spec should ask for now."""
+        return self.after if self.step is None else self.step
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether workers were taken away."""
+        return self.after < self.before
+
+    @property
+    def lost_pod_s(self) -> float | None:
+        """Removed workers times the seconds from decision to start: room that worked for neither job.
+
+        `None`: nothing was removed, or the change has not ended.
+        """
+        if not self.shrinks or self.ended_s is None:
+            return None
+        return (self.before - self.wanted) * max(self.ended_s - self.decided_s, 0.0)
+
+    @property
+    def took_s(self) -> float | None:
+        """Seconds from decision to start; `None`: it has not come to that."""
+        if self.stage is not Stage.DONE or self.ended_s is None:
+            return None
+        return max(self.ended_s - self.decided_s, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """How one job of a kind that we know stands now; jobs that are not elastic are here too, with the reason."""
+
+    key: JobKey
+    uid: str
+    api_version: str
+    """As a job of this kind is read, such as `kubeflow.org/v1`."""
+    gang: GangKey | None
+    workers: int
+    min_workers: int
+    max_workers: int
+    min_source: str
+    """Where the minimum comes from, such as `annotation netgang.io/min-workers`; empty: there is none."""
+    refusal: str | None
+    """Why its worker count is left alone, a constant text; `None`: it may be changed."""
+    job: ElasticJob | None
+    """The same as decisions see it; `None`: it is not elastic, finished, or has no gang of ours."""
+    running: bool
+    finished: bool
+    owned: bool = False
+    """Whether another controller made it, and stands for it."""
+    wish: str = ""
+    """What it was last wished, or refused, and why, for people."""
+
+    def wishing(self, wish: str) -> "JobView":
+        """The same with another wish."""
+        return replace(self, wish=wish)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the last look at the first waiting gang came to: for whom, and why nobody gave up workers for it."""
+
+    beneficiary: GangKey | None = None
+    reason: str = ""
+    """A constant text; empty: workers were given up."""
+    detail: str = ""
+
+
+class Records:
+    """Changes and views; only the controller writes. Bounded: see MOST_CHANGES; views by the jobs there are."""
+
+    def __init__(self, *, most: int = MOST_CHANGES, most_a_job: int = MOST_CHANGES_A_JOB) -> None:
+        self._most = most
+        self._most_a_job = most_a_job
+        self._changes: OrderedDict[tuple[str, float], Change] = OrderedDict()
+        """(uid of the job, decided_s) → its change, the oldest first"""
+        self._of_job: dict[str, deque[tuple[str, float]]] = {}
+        self.views: Mapping[JobKey, JobView] = {}
+        """Every job of a kind that we know."""
+        self.verdict = Verdict()
+
+    def put(self, change: Change) -> None:
+        """Add a change, or replace it: a change is known by its job and the moment of its decision."""
+        key = (change.uid, change.decided_s)
+        if key not in self._changes:
+            of_job = self._of_job.setdefault(change.uid, deque())
+            of_job.append(key)
+            if len(of_job) > self._most_a_job:
+                self._changes.pop(of_job.popleft(), None)
+        self._changes[key] = change
+        while len(self._changes) > self._most:
+            (uid, _), _ = self._changes.popitem(last=False)
+            of_job = self._of_job[uid]
+            of_job.popleft()
+            if not of_job:
+                del self._of_job[uid]
+
+    def end(self, change: Change, stage: Stage, *, now_s: float) -> Change:
+        """The change at its end; it is recorded so."""
+        ended = replace(change, stage=stage, ended_s=now_s)
+        self.put(ended)
+        return ended
+
+    def wish(self, job: JobKey, words: str) -> None:
+        """Note what a job was last wished or refused; one that is not known is nobody's."""
+        view = self.views.get(job)
+        if view is not None and view.wish != words:
+            self.views = {**self.views, job: view.wishing(words)}
+
+    def changes(self) -> Sequence[Change]:
+        """All that are kept, in the order in which they were first recorded. Cost: O(n)."""
+        return tuple(self._changes.values())
+
+    def changes_of(self, uid: str) -> Sequence[Change]:
+        """Those of one job, the oldest first."""
+        return tuple(self._changes[key] for key in self._of_job.get(uid, ()))
+
+    def open_changes(self) -> Sequence[Change]:
+        """Those that something still follows after. Cost: O(n)."""
+        return tuple(change for change in self._changes.values() if change.stage in OPEN)

@@ -1,0 +1,196 @@
+"""Read the body of a report: one point, several, or the `trainerStatus` of a TrainJob.
+
+Why so strict: reports come from other people's programs and end in decisions about worker counts; a NaN, a step that
+goes back or a clock in milliseconds would be a wrong curve that nobody sees. Rules: a report is taken whole or not at
+all; a mistake is a BadRequestError that begins with the field. Pure: the time of now is an argument.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Final
+
+from extender.errors import BadRequestError
+from scoring.scaling.metrics.series import Point
+
+MOST_POINTS: Final = 256
+"""Points of one report."""
+AHEAD_S: Final = 60.0
+"""How much a job's clock may be ahead of ours."""
+BEHIND_S: Final = 7 * 86400.0
+"""How old a point may be."""
+_LIMITS: Final[Mapping[str, tuple[float, float]]] = {
+    # field of a point → the smallest and the largest number it may be
+    "step": (0, 2**53),
+    "loss": (-1e30, 1e30),
+    "samples_per_second": (0, 1e15),
+    "accuracy": (0, 1),
+    "workers": (0, 100_000),
+}
+_FIELDS: Final = (*_LIMITS, "time")
+_METRICS: Final[Mapping[str, tuple[str, ...]]] = {
+    # field of a point → names under which training programs report it, the first that is there counts
+    "step": ("step", "global_step", "current_step"),
+    "loss": ("loss", "train_loss", "training_loss"),
+    "samples_per_second": ("samples_per_second", "train_samples_per_second", "throughput"),
+    "accuracy": ("accuracy", "train_accuracy", "eval_accuracy"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Points by ascending step, and whether the process began anew: what was reported from their step on is undone."""
+
+    points: tuple[Point, ...]
+    restarted: bool = False
+
+
+def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> Report:
+    """Read a point, a list of points, `{"points": […], "restarted": true}`, or `{"trainerStatus": {…}}`.
+
+    `workers` counts where a point says none. Errors: BadRequestError, whose text begins with the field.
+
+    >>> read_report(b'{"step": 7, "loss": 0.5}', now_s=100.0).points[0].time_s
+    100.0
+    >>> read_report(b'[{"step": 7, "loss": NaN}]', now_s=100.0)
+    Traceback (most recent call last):
+    extender.errors.BadRequestError: points[0].loss: must be a number from -1e+30 to 1e+30, not nan
+    """
+    given, restarted = _parts(_decoded(body), now_s=now_s)
+    if not isinstance(restarted, bool):
+        raise BadRequestError("restarted: must be true or false")
+    if not isinstance(given, list) or not 0 < len(given) <= MOST_POINTS:
+        count = len(given) if isinstance(given, list) else "something else"
+        raise BadRequestError(f"points: must be a list of 1 to {MOST_POINTS} points, not {count}")
+    points = tuple(read_point(one, f"points[{i}]", now_s=now_s, workers=workers) for i, one in enumerate(given))
+    for i, (one, other) in enumerate(pairwise(points), start=1):
+        if other.step <= one.step:
+            raise BadRequestError(f"points[{i}].step: {other.step} is not above {one.step}, the one before")
+        if "time" not in given[i]:
+            raise BadRequestError(f"points[{i}].time: must be given where there are several points")
+    return Report(points, restarted)
+
+
+def trainer_point(status: Mapping[str, Any], *, now_s: float) -> dict[str, float] | None:
+    """What the `trainerStatus` of a TrainJob says of step, loss, throughput and accuracy, as fields of a point.
+
+    Its values are texts, and progress in percent is no step. `None`: it has no step and loss that are numbers.
+
+    >>> metrics = [{"name": "global_step", "value": "120"}, {"name": "loss", "value": "0.75"}]
+    >>> trainer_point({"metrics": metrics, "lastUpdatedTime": "1970-01-01T00:01:40Z"}, now_s=130.0)
+    {'step': 120, 'loss': 0.75, 'time': 100.0}
+    >>> trainer_point({"progressPercentage": 40}, now_s=130.0) is None
+    True
+    """
+    metrics = status.get("metrics")
+    listed = [one for one in metrics if isinstance(one, dict)] if isinstance(metrics, list) else []
+    told = {one.get("name"): _text_number(one.get("value")) for one in listed if isinstance(one.get("name"), str)}
+    found: dict[str, float] = {}
+    for field, names in _METRICS.items():
+        known = (told[name] for name in names if told.get(name) is not None)
+        if (value := next(known, None)) is not None:
+            found[field] = value
+    if not {"step", "loss"} <= found.keys():
+        return None
+    if found["step"].is_integer():
+        found["step"] = int(found["step"])
+    found["time"] = _text_time(status.get("lastUpdatedTime"), now_s)
+    return found
+
+
+def _decoded(body: bytes) -> Any:
+    """The document; NaN and infinities, which are no JSON and which many programs write, become numbers to refuse."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError(f"body: no JSON: {error}") from error
+
+
+def _parts(document: Any, *, now_s: float) -> tuple[Any, Any]:
+    """The list of points, and `restarted`, neither checked."""
+    match document:
+        case {"trainerStatus": dict() as status}:
+            point = trainer_point(status, now_s=now_s)
+            if point is None:
+                raise BadRequestError("trainerStatus.metrics: no step and loss that are numbers among them")
+            return [point], False
+        case {"points": points}:
+            if unknown := document.keys() - {"points", "restarted"}:
+                raise BadRequestError(f"{min(unknown)}: no such field beside points; there is restarted")
+            return points, document.get("restarted", False)
+        case dict():
+            return [{key: value for key, value in document.items() if key != "restarted"}], document.get(
+                "restarted", False
+            )
+        case _:
+            return document, False
+
+
+def read_point(given: Any, where: str, *, now_s: float, workers: int | None) -> Point:
+    """One point, of which people would speak as `where`. Errors: BadRequestError, whose text begins with the field."""
+    if not isinstance(given, dict):
+        raise BadRequestError(f"{where}: must be an object with step, time and loss")
+    if unknown := given.keys() - set(_FIELDS):
+        raise BadRequestError(f"{where}.{min(unknown)}: no such field; there are {', '.join(_FIELDS)}")
+    step = _number(given, "step", where)
+    loss = _number(given, "loss", where)
+    if step is None or loss is None:
+        raise BadRequestError(f"{where}.{'step' if step is None else 'loss'}: must be given")
+    told = _number(given, "workers", where)
+    return Point(
+        step=int(step),
+        time_s=_time_s(given.get("time"), where, now_s=now_s),
+        loss=float(loss),
+        samples_per_second=_float(_number(given, "samples_per_second", where)),
+        accuracy=_float(_number(given, "accuracy", where)),
+        workers=workers if told is None else int(told),
+    )
+
+
+def _number(given: Mapping[str, Any], field: str, where: str) -> float | None:
+    """A field within its limits; `None`: it is not there, or null."""
+    value = given.get(field)
+    if value is None:
+        return None
+    low, high = _LIMITS[field]
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    whole = field not in ("step", "workers") or isinstance(value, int) or (number and value.is_integer())
+    if not number or not low <= value <= high or not whole:
+        kind = "whole number" if field in ("step", "workers") else "number"
+        shown = repr(value)[:40]
+        raise BadRequestError(f"{where}.{field}: must be a {kind} from {low:g} to {high:g}, not {shown}")
+    return value  # type: ignore[no-any-return]
+
+
+def _time_s(value: Any, where: str, *, now_s: float) -> float:
+    """Unix seconds near now; those of now if nothing is said."""
+    if value is None:
+        return now_s
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not now_s - BEHIND_S <= value <= now_s + AHEAD_S:
+        shown = repr(value)[:40]
+        raise BadRequestError(
+            f"{where}.time: must be Unix seconds, at most {BEHIND_S / 86400.0:g} days ago and {AHEAD_S:g} s ahead of "
+            f"netgang's clock ({now_s:.0f}), not {shown}"
+        )
+    return float(value)
+
+
+def _float(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _text_number(value: object) -> float | None:
+    try:
+        return float(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _text_time(value: object, now_s: float) -> float:
+    try:
+        return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else now_s
+    except (ValueError, OverflowError):
+        return now_s

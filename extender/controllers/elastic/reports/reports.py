@@ -1,0 +1,192 @@
+"""Take what jobs report, if it can be true, is not too much, and is of a job that there is.
+
+Rules:
+- Steps ascend. Only a report that says `restarted` (its process began anew, perhaps at an older checkpoint) may go
+  back; the points from its first step on were undone, and are forgotten.
+- The number of reports has a bound per job, per namespace and for all, so that reports never keep the scheduler from
+  its work, nor one namespace the jobs of others from being heard.
+- A report changes nothing but its own job's series; whether anything follows is up to the job's annotations, minimum
+  and maximum, and the queue.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from extender.controllers.elastic.kinds import Seen
+from extender.controllers.elastic.records import JobView
+from extender.controllers.elastic.reports.body import read_point, read_report, trainer_point
+from extender.controllers.elastic.reports.series import SeriesBook
+from extender.errors import BadRequestError
+from extender.ports import Clock
+from scoring.scaling.job import JobKey
+
+
+class Outcome(StrEnum):
+    """What became of a report whose sender may send it."""
+
+    ACCEPTED = "accepted"
+    UNKNOWN_JOB = "unknown job"
+    SEVERAL_JOBS = "several jobs of this name"
+    STEP_BACK = "step goes back"
+    TOO_MANY = "too many reports"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a report; `detail` is a sentence for people, `step` the job's newest."""
+
+    outcome: Outcome
+    detail: str = ""
+    points: int = 0
+    step: int | None = None
+    retry_after_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Reports a second in the long run; at once `burst` times as many."""
+
+    per_job: float = 2.0
+    in_all: float = 100.0
+    namespace_share: float = 0.5
+    """Of `in_all`, for the jobs of one namespace: nobody can use up what others need."""
+    burst: float = 10.0
+
+
+class Reports:
+    """Takes reports for the jobs that there are; the one writer of `book`."""
+
+    def __init__(
+        self, jobs: Callable[[], Mapping[JobKey, JobView]], book: SeriesBook, clock: Clock, *, rates: Rates = Rates()
+    ) -> None:
+        self._jobs = jobs
+        self._book = book
+        self._clock = clock
+        self._rates = rates
+        self._all = self._bucket(rates.in_all)
+        self._of: dict[JobKey, _Bucket] = {}
+        """job that reported → how much more it may"""
+        self._in: dict[str, _Bucket] = {}
+        """namespace → the same of all its jobs"""
+
+    def take(self, namespace: str, name: str, body: bytes, *, kind: str | None = None) -> Answer:
+        """Keep a report of the job `name`. Errors: BadRequestError for a body that is none, naming the field.
+
+        Cost: O(jobs) to find it, and O(points).
+        """
+        views = find_jobs(self._jobs(), namespace, name, kind=kind)
+        if not views:
+            return Answer(Outcome.UNKNOWN_JOB, f"no job {namespace}/{name} of a kind that netgang resizes is known")
+        if len(views) > 1:
+            kinds = ", ".join(view.key.kind for view in views)
+            return Answer(Outcome.SEVERAL_JOBS, f"several jobs are named {namespace}/{name}: add ?kind= one of {kinds}")
+        [view] = views
+        wait_s = self._wait_s(view.key)
+        if wait_s > 0.0:
+            detail = f"at most {self._rates.per_job:g} reports a second of one job: put several points into one"
+            return Answer(Outcome.TOO_MANY, detail, retry_after_s=wait_s)
+        report = read_report(body, now_s=self._clock.now_s(), workers=view.workers)
+        last = self._book.last(view.key, view.uid)
+        first = report.points[0].step
+        if last is not None and first <= last.step and not report.restarted:
+            detail = (
+                f"points[0].step: {first} is not above {last.step}, the last one reported; a process that began again "
+                'at an older checkpoint says "restarted": true in its first report'
+            )
+            return Answer(Outcome.STEP_BACK, detail, step=last.step)
+        self._book.add(view.key, view.uid, report.points, undo=report.restarted)
+        return Answer(Outcome.ACCEPTED, points=len(report.points), step=report.points[-1].step)
+
+    def knows(self, job: JobKey) -> bool:
+        """Whether there is such a job: what others reported would be forgotten at once."""
+        return job in self._jobs()
+
+    def take_status(self, seen: Seen) -> None:
+        """Keep what the job's own `trainerStatus` says, if it is news, and can be true.
+
+        It is the newest that its trainer knows, so a step below the last one is training begun anew.
+        """
+        now_s, status = self._clock.now_s(), seen.trainer_status or {}
+        found = trainer_point(status, now_s=now_s)
+        if found is None or "lastUpdatedTime" not in status:
+            return
+        try:
+            point = read_point(found, "trainerStatus", now_s=now_s, workers=seen.workers)
+        except BadRequestError:
+            return
+        last = self._book.last(seen.key, seen.uid)
+        if last is None or (point.time_s > last.time_s and point.step != last.step):
+            self._book.add(seen.key, seen.uid, [point], undo=True)
+
+    def tidy(self) -> None:
+        """Forget jobs that are gone; due now and then. Cost: O(jobs that reported)."""
+        jobs = self._jobs()
+        self._book.keep_only(jobs.keys())
+        for job in [job for job in self._of if job not in jobs]:
+            del self._of[job]
+        there = {job.namespace for job in self._of}
+        for namespace in [namespace for namespace in self._in if namespace not in there]:
+            del self._in[namespace]
+
+    def forget(self) -> None:
+        """Forget everything: another replica decides now, or we begin to."""
+        self._book.forget()
+        self._of.clear()
+        self._in.clear()
+
+    def _wait_s(self, job: JobKey) -> float:
+        """How long the job must wait before its next report; 0: it need not, and this one is counted."""
+        now_s = self._clock.monotonic_s()
+        rates = self._rates
+        mine = self._of.get(job)
+        if mine is None:
+            mine = self._of[job] = self._bucket(rates.per_job)
+        ours = self._in.get(job.namespace)
+        if ours is None:
+            ours = self._in[job.namespace] = self._bucket(rates.in_all * rates.namespace_share)
+        buckets = (mine, ours, self._all)
+        wait_s = max(one.wait_s(now_s) for one in buckets)
+        if wait_s == 0.0:
+            for one in buckets:
+                one.tokens -= 1.0
+        return wait_s
+
+    def _bucket(self, per_s: float) -> "_Bucket":
+        most = max(per_s * self._rates.burst, 1.0)
+        return _Bucket(per_s, most, most, self._clock.monotonic_s())
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """A token bucket: one token a report."""
+
+    per_s: float
+    most: float
+    tokens: float
+    at_s: float
+
+    def wait_s(self, now_s: float) -> float:
+        """Time until there is a token; 0: there is one."""
+        self.tokens = min(self.most, self.tokens + (now_s - self.at_s) * self.per_s)
+        self.at_s = now_s
+        return 0.0 if self.tokens >= 1.0 else (1.0 - self.tokens) / self.per_s
+
+
+def find_jobs(
+    jobs: Mapping[JobKey, JobView], namespace: str, name: str, *, kind: str | None = None
+) -> Sequence[JobView]:
+    """The jobs of this name, by kind; `kind` in any case, with or without its API group. Cost: O(jobs).
+
+    Of several the ones that another controller made do not count: a TrainJob stands for its JobSet.
+    """
+    wanted = None if kind is None else kind.lower()
+    found = [
+        view
+        for key, view in jobs.items()
+        if key.name == name
+        and key.namespace == namespace
+        and wanted in (None, key.kind.lower(), key.kind.lower().partition(".")[0])
+    ]
+    found = [view for view in found if not view.owned] or found
+    return sorted(found, key=lambda view: view.key)

@@ -1,0 +1,85 @@
+"""What jobs ask for by what they report (`scoring.scaling.metrics.policies`), with the memory between two looks.
+
+Rule: a job is looked at anew when it reported, when it changed, or ten seconds after the last look; in between its wish
+stands. A new leader knows no wish and no report: jobs then have what the queue gives them until enough was reported.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from extender.controllers.elastic.reports.series import SeriesBook
+from extender.ports import Clock
+from scoring.plan.steps import Steps, finish
+from scoring.scaling.job import ElasticJob, JobKey
+from scoring.scaling.metrics.policies import Wish, wish
+from scoring.scaling.metrics.series import Series
+from scoring.scaling.options import MetricOptions
+
+_AGAIN_S: Final = 10.0
+_JOBS_A_STEP: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """The last look at a job: what was seen, and what it wished."""
+
+    job: ElasticJob
+    series: Series
+    at_s: float
+    wish: Wish
+
+
+class MetricWishes:
+    """The jobs' wishes; an `extender.controllers.elastic.controller.Wishes`."""
+
+    def __init__(self, book: SeriesBook, options: MetricOptions, clock: Clock) -> None:
+        self._book = book
+        self._options = options
+        self._clock = clock
+        self._looked: dict[JobKey, _Looked] = {}
+
+    def __call__(self, jobs: Sequence[ElasticJob]) -> Mapping[JobKey, int]:
+        """Job → workers that its metrics ask for now; jobs that say nothing of it are not there.
+
+        Cost: O(jobs); for those that reported as `scoring.scaling.metrics.policies.wish`.
+        """
+        return finish(self.in_steps(jobs))
+
+    def in_steps(self, jobs: Sequence[ElasticJob]) -> Steps[Mapping[JobKey, int]]:
+        """The same with a moment for others after each job that was looked at anew, and now and then.
+
+        docs/safety.md S15.
+        """
+        now_s, known = self._clock.now_s(), self._looked
+        looked: dict[JobKey, _Looked] = {}
+        for number, job in enumerate(jobs, start=1):
+            before = known.get(job.key)
+            looked[job.key] = self._look(job, now_s)
+            if (looked[job.key] is not before and len(looked[job.key].series)) or number % _JOBS_A_STEP == 0:
+                yield
+        # who is missing for a moment, while its pods come and go, is remembered for as long as its reports are
+        kept = {key: one for key, one in known.items() if self._book.last(key, one.job.uid) is not None}
+        if self._looked is known:  # else a term ended meanwhile
+            self._looked = kept | looked
+        return {key: one.wish.workers for key, one in looked.items() if one.wish.workers is not None}
+
+    def of(self, job: JobKey) -> Wish | None:
+        """The job's last wish; `None`: it has not been looked at."""
+        looked = self._looked.get(job)
+        return looked.wish if looked is not None else None
+
+    def forget(self) -> None:
+        """Know no wish, as after a restart."""
+        self._looked = {}
+
+    def _look(self, job: ElasticJob, now_s: float) -> _Looked:
+        series = self._book.series(job.key, job.uid)
+        last = self._looked.get(job.key)
+        if last is not None and last.job.uid != job.uid:
+            last = None
+        if last is not None and last.series is series and last.job == job and 0.0 <= now_s - last.at_s < _AGAIN_S:
+            return last
+        memory = last.wish.memory if last is not None else None
+        found = wish(job, series, memory, self._options, now_s=now_s)
+        return _Looked(job, series, now_s, found)

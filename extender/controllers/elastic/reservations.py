@@ -1,0 +1,78 @@
+"""Keep freed room for whom it was freed, and for nobody any longer than that (docs/safety.md S13).
+
+Rule: what is kept follows from the changes under way alone: a beneficiary with one has a claim, another has none. Where
+its members would go is found by placing them as if the removed pods were gone, again whenever its members change.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from extender.cache import ClusterCache
+from extender.controllers.elastic.records import Change
+from extender.ports import Clock, CurrentPlan
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import Pod
+from scoring.model.snapshot import Claim
+from scoring.scaling.shrink.trial import Trial, in_turn
+
+
+class Rooms:
+    """The claims that we have set."""
+
+    def __init__(self, cache: ClusterCache, planner: CurrentPlan, clock: Clock) -> None:
+        self._cache = cache
+        self._planner = planner
+        self._clock = clock
+        self._mine: dict[GangKey, Claim] = {}
+
+    @property
+    def kept_for(self) -> frozenset[GangKey]:
+        """Gangs for which room is kept."""
+        return frozenset(self._mine)
+
+    def keep(self, gang: GangKey, places: Mapping[PodUid, NodeName], givers: Iterable[GangKey]) -> None:
+        """Keep room for the gang from now on."""
+        self._mine[gang] = Claim(gang, dict(places), tuple(sorted(set(givers))))
+        self._cache.set_claim(self._mine[gang])
+
+    def let_go(self, gang: GangKey) -> None:
+        """Keep none for it any more."""
+        if self._mine.pop(gang, None) is not None:
+            self._cache.clear_claim(gang)
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        for gang in list(self._mine):
+            self.let_go(gang)
+
+    def agree_with(self, changes: Sequence[Change], givers: Mapping[str, GangKey]) -> None:
+        """Keep room for the beneficiaries of the open `changes`, for nobody else. `givers`: job's uid → its gang."""
+        wanted: dict[GangKey, list[Change]] = {}
+        for change in changes:
+            if change.beneficiary is not None and change.shrinks:
+                wanted.setdefault(change.beneficiary, []).append(change)
+        for gang in self._mine.keys() - wanted.keys():
+            self.let_go(gang)
+        for gang, theirs in wanted.items():
+            known = self._mine.get(gang)
+            if known is None or not self._names_all(known):
+                going = [pod for one in theirs for uid in one.removed if (pod := self._cache.pod(uid)) is not None]
+                places = self._places(gang, going)
+                if places is not None:
+                    self.keep(gang, places, (givers[one.uid] for one in theirs if one.uid in givers))
+
+    def _names_all(self, claim: Claim) -> bool:
+        """Whether the members that have places are still those of the gang."""
+        gang = self._cache.gang(claim.gang)
+        return gang is None or {pod.uid for pod in gang.members}.issuperset(claim.assignment)
+
+    def _places(self, key: GangKey, going: Sequence[Pod]) -> Mapping[PodUid, NodeName] | None:
+        """Where the gang's minimum goes once these pods are gone; `None`: nowhere. Cost: one placement."""
+        snapshot, plan, policy = self._cache.snapshot(), self._planner.current, self._planner.policy
+        gang, waiting = snapshot.gangs.get(key), plan.waiting.get(key)
+        if gang is None or (waiting is None and self._planner.snapshot is not None):
+            return None
+        ask = self._planner.memo.wishes.of(gang, policy, snapshot.table.index)
+        ahead = in_turn(plan, before=waiting.rank) if waiting is not None else ()
+        trial = Trial(snapshot, ahead, ask, policy, now_s=self._clock.now_s(), memo=self._planner.memo)
+        placed = trial.place([pod for pod in going if pod.node is not None])
+        return placed.nodes if placed is not None else None

@@ -1,0 +1,182 @@
+"""Send decided changes to the API server, record and tell them; or, in a dry run, only tell.
+
+Rule: the changes of one decision are all prepared before the first is sent, so what can be known to fail is known
+before anybody loses a worker; who could not be changed is left alone for a while.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from extender.controllers.elastic.carry import NotSent, Prepared, next_step, prepare, send
+from extender.controllers.elastic.parts import Parts
+from extender.controllers.elastic.records import Change, Stage, Who
+from extender.controllers.elastic.retries import Retries
+from extender.controllers.events.recorder import Happening
+from extender.runtime.decision_lines import Decision
+from scoring.ids import GangKey
+from scoring.scaling.change import Change as Decided
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Who wants a change, why, and for whom."""
+
+    who: Who
+    why: str
+    """A sentence for people"""
+    beneficiary: GangKey | None = None
+
+
+class Resizes:
+    """Carries out changes, one after the other."""
+
+    def __init__(self, parts: Parts, retries: Retries, *, may: Callable[[], bool], dry_run: bool = False) -> None:
+        self._parts = parts
+        self._retries = retries
+        self._may = may
+        """Whether anything may be changed now: asked before each patch"""
+        self._dry_run = dry_run
+
+    async def apply(
+        self, changes: Sequence[Decided], cause: Cause, *, about_to: Callable[[], None] = lambda: None
+    ) -> None:
+        """All changes, or as few as it takes to find that not all can be made. `about_to` is called before the first.
+
+        A patch that is refused after others took effect ends it: further jobs would give up workers for nothing.
+        """
+        if self._dry_run:
+            for one in changes:
+                self._would(one, cause)
+            return
+        prepared: list[Prepared] = []
+        for one in changes:
+            made = await self._prepared(one, cause)
+            if made is None:
+                return
+            prepared.append(made)
+        if not self._may():
+            return
+        about_to()
+        for ready in prepared:
+            if not self._may() or not await self._sent(ready, cause):
+                return
+
+    async def _prepared(self, decided: Decided, cause: Cause) -> Prepared | None:
+        parts = self._parts
+        view = parts.records.views.get(decided.job)
+        gang = parts.cache.gang(view.gang) if view is not None and view.gang is not None else None
+        if view is None or gang is None:
+            return None
+        made = await prepare(
+            parts.api,
+            parts.disruptions,
+            decided,
+            parts.kinds[decided.job.kind],
+            gang,
+            notes=parts.notes,
+            now_s=parts.clock.now_s(),
+            who=cause.who,
+            why=cause.why,
+            beneficiary=cause.beneficiary,
+        )
+        if isinstance(made, NotSent):
+            self._failed(decided, made)
+            return None
+        return made
+
+    async def _sent(self, one: Prepared, cause: Cause) -> bool:
+        """Patch one job, and record it; whether it took effect, as far as is known."""
+        parts, decided = self._parts, one.decided
+        note = f"From {decided.before} to {decided.after} workers: {cause.why}"
+        sent = await send(parts.disruptions, one, note=note, notes=parts.notes)
+        if isinstance(sent, NotSent):
+            self._failed(decided, sent)
+            return False
+        self._retries.succeeded(decided.job)
+        change = self._change(decided, cause, Stage.REMOVING if decided.removed > 0 else Stage.GROWING)
+        step = one.intent.after if one.intent.target is not None else None
+        parts.record(replace(change(one.intent.at_s), step=step))
+        if decided.removed <= 0:  # that it shrinks was announced before
+            parts.tell(
+                one.seen, Happening.JOB_GROWN, f"{note}{' (no answer of the API server)' if sent.unsure else ''}"
+            )
+        return True
+
+    async def step(self, change: Change) -> None:
+        """Remove the next worker of a change whose workers leave one by one."""
+        parts = self._parts
+        if self._retries.waits(change.job, now_s=parts.clock.monotonic_s()) or not self._may():
+            return
+        view = parts.records.views.get(change.job)
+        gang = parts.cache.gang(view.gang) if view is not None and view.gang is not None else None
+        if gang is None:
+            return
+        kind = parts.kinds[change.job.kind]
+        ready = await next_step(parts.api, parts.disruptions, change, kind, gang, notes=parts.notes)
+        if isinstance(ready, NotSent):
+            self._failed(Decided(change.job, change.uid, change.wanted, change.wanted - 1), ready)
+            return
+        if not self._may():
+            return
+        decided = ready.decided
+        note = f"From {decided.before} to {decided.after} workers, on the way to {change.after}: {change.why}"
+        sent = await send(parts.disruptions, ready, note=note, notes=parts.notes)
+        if isinstance(sent, NotSent):
+            self._failed(ready.decided, sent)
+            return
+        self._retries.succeeded(change.job)
+        step = sent.intent.after if sent.intent.target is not None else None
+        parts.record(replace(change, step=step, stepped_s=parts.clock.now_s()))
+
+    def _failed(self, decided: Decided, result: NotSent) -> None:
+        parts, now_s = self._parts, self._parts.clock.monotonic_s()
+        if result.refused:
+            self._retries.failed(decided.job, now_s=now_s)
+        decision = Decision("resize", str(decided.job), reason=f"not sent: {result.why}")
+        parts.log.log_decision(decision, now_s=now_s)
+        note = f"{decided.before} to {decided.after} workers not done: {result.why}"
+        parts.records.wish(decided.job, note)
+        seen = parts.jobs.get(decided.job)
+        if seen is not None and result.refused:
+            parts.tell(seen, Happening.JOB_NOT_RESIZED, f"The change from {note}")
+
+    def _would(self, decided: Decided, cause: Cause) -> None:
+        """Dry run: record and tell what would be done, once for each outcome."""
+        parts = self._parts
+        change = self._change(decided, cause, Stage.DRY_RUN)(parts.clock.now_s())
+        last = next(iter(reversed(parts.records.changes_of(decided.uid))), None)
+        if last is not None and (last.before, last.after, last.beneficiary) == (
+            change.before,
+            change.after,
+            change.beneficiary,
+        ):
+            return
+        parts.record(change)
+        seen = parts.jobs.get(decided.job)
+        if seen is not None:
+            note = f"Dry run: from {decided.before} to {decided.after} workers: {cause.why}"
+            parts.tell(seen, _happening(decided), note)
+
+    def _change(self, decided: Decided, cause: Cause, stage: Stage) -> Callable[[float], Change]:
+        """The record of a change, but for the moment of its decision."""
+        seen = self._parts.jobs.get(decided.job)
+
+        def at(now_s: float) -> Change:
+            return Change(
+                job=decided.job,
+                uid=decided.uid,
+                before=decided.before,
+                after=decided.after,
+                who=cause.who,
+                why=cause.why,
+                beneficiary=cause.beneficiary,
+                decided_s=now_s,
+                stage=stage,
+                removed=self._parts.surplus(seen, decided.after) if seen is not None else (),
+            )
+
+        return at
+
+
+def _happening(decided: Decided) -> Happening:
+    return Happening.JOB_SHRUNK if decided.removed > 0 else Happening.JOB_GROWN

@@ -1,0 +1,77 @@
+"""What a pass over the jobs came to, in words for people: verdicts, refusals, causes."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from extender.controllers.elastic.jobs.views import NotNow
+from extender.controllers.elastic.parts import Parts, pods_job
+from extender.controllers.elastic.records import Records, Verdict, Who
+from extender.controllers.elastic.resizes import Cause
+from extender.controllers.events.recorder import Happening, pod_subject
+from scoring.scaling.adjust import Adjustment
+from scoring.scaling.change import Change, Refusal, ScaleIn
+from scoring.scaling.job import ElasticJob, JobKey
+from scoring.scaling.reasons import No
+
+_IN_VAIN: Final = frozenset({No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.NOT_HEAVIEST})
+"""Reasons for which a gang waits on although there are elastic jobs"""
+
+
+def remember(records: Records, decided: Adjustment) -> None:
+    """Note of each job why it keeps its size, and of the first waiting gang why nobody gives way. O(jobs)."""
+    given = decided.scale_in
+    reason = given.reason.value if given.reason is not None else ""
+    records.verdict = Verdict(given.beneficiary, reason, given.detail)
+    words = {one.job: f"keeps its size: {_words(one)}" for one in decided.scale_out.refusals}
+    words |= {one.job: f"keeps its size: {_words(one)}" for one in decided.fewer_refused}
+    if given.beneficiary is not None:
+        words |= {one.job: f"gives up nothing for {given.beneficiary}: {_words(one)}" for one in given.refusals}
+    records.views = {
+        # what the API server said to a failed attempt tells more than that it failed
+        key: view if view.refusal == NotNow.ATTEMPT_FAILED else view.wishing(words.get(key, ""))
+        for key, view in records.views.items()
+    }
+
+
+def tell_why_nobody(parts: Parts, given: ScaleIn) -> None:
+    """An Event on the waiting gang's job (on one of its pods, if that is no job we know) when nobody gives way to it.
+
+    Once for each reason in a while; nothing while room is on its way to it. Cost: O(jobs).
+    """
+    gang = parts.cache.gang(given.beneficiary) if given.beneficiary is not None else None
+    if gang is None or given.reason not in _IN_VAIN:
+        return
+    first = gang.members[0]
+    about = pod_subject(first)
+    for seen in parts.jobs.all() if first.job is not None else ():
+        if pods_job(seen) == first.job:
+            about = parts.subject(seen)
+    parts.tell_of(about, Happening.GANG_WAITING, why_nobody(given), f"elastic: {given.reason}")
+
+
+def why_nobody(given: ScaleIn) -> str:
+    """Why no running job gives up workers for the first waiting gang, with how many jobs keep theirs for which reason.
+
+    >>> from scoring.ids import GangKey, Namespace
+    >>> heavy = Refusal(JobKey(Namespace("a"), "Job.batch", "j"), No.NOT_LIGHTER, "ω′ 2, the gang's 1")
+    >>> why_nobody(ScaleIn(GangKey("a/g"), reason=No.NO_JOB, refusals=(heavy,))).partition("; ")[2]
+    '1 job: the job is heavier than the gang, or as heavy and earlier'
+    """
+    counts = Counter(one.reason.value for one in given.refusals)
+    reasons = [f"{count} job{'s' if count > 1 else ''}: {reason}" for reason, count in sorted(counts.items())]
+    detail = f" ({given.detail})" if given.detail else ""
+    return "; ".join([f"No running job gives up workers for it: {given.reason}{detail}", *reasons])
+
+
+def cause_of_growth(one: Change, job: ElasticJob, wishes: Mapping[JobKey, int]) -> Cause:
+    """Why a job gets workers."""
+    if job.grow_back_to is not None:
+        return Cause(Who.QUEUE, "it gets back what it gave up")
+    if one.job in wishes:
+        return Cause(Who.METRICS, f"it wishes {wishes[one.job]} workers")
+    return Cause(Who.QUEUE, "there is idle room")
+
+
+def _words(refusal: Refusal) -> str:
+    return f"{refusal.reason} ({refusal.detail})" if refusal.detail else refusal.reason.value

@@ -1,0 +1,1 @@
+"""What netgang says on objects of the cluster: Events, and the status of PodGroups."""

@@ -1,0 +1,111 @@
+"""Notes on tenants' objects that are not ours: counted, logged, told on the object, and said in /v1/explain.
+
+Why told: a gang that seems forgotten may have been suspended by an earlier netgang, or by one whose keys are lost, and
+only a person can put that right. Rules: every reading is counted; of one object each kind of note is told once in an
+hour; logs are a few lines an hour, however many write notes; the book is bounded, and the oldest leave it first.
+"""
+
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from extender.controllers.events.recorder import Happening, Subject, TellOf
+from extender.notes import Bearer, Flaw, NoteKind
+from extender.ports import Clock
+from extender.runtime.telemetry import Telemetry
+from scoring.explain import Note, Topic
+from scoring.model import Gang
+
+MOST_KEPT: Final = 4096
+TOLD_AGAIN_S: Final = 3600.0
+LINES_AN_HOUR: Final = 20
+_MOST_EXPLAINED: Final = 5
+_A_STEP: Final = 100
+"""Told at one look: each is an Event, and those are paced anyway."""
+_PREFIX: Final = "netgang.io/"
+
+_FOLLOWS: Final[Mapping[NoteKind, str]] = {
+    # kind of note → what that means
+    NoteKind.ADMITTED: "after a restart the pod's place is planned again",
+    NoteKind.STARTED: "it proves no start of the pod's gang",
+    NoteKind.PREEMPTS: "no room is kept for the gang because of it",
+    NoteKind.RESUME: "netgang does not resume this owner; if netgang has suspended it, set its suspend field to false",
+    NoteKind.RESTARTS: "restarts that it names are not counted",
+    NoteKind.LAST_CHANGE: "the job's present worker count is taken for its owner's wish",
+}
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Ignored:
+    bearer: Bearer
+    kind: NoteKind
+    flaw: Flaw
+    told_s: float | None = None
+
+    @property
+    def words(self) -> str:
+        """A sentence for people."""
+        return f"Annotation {self.kind} is ignored, because it {self.flaw}: {_FOLLOWS[self.kind]}"
+
+
+class IgnoredNotes:
+    """The book. `heard` is `extender.notes.OnIgnored`."""
+
+    def __init__(self, clock: Clock, telemetry: Telemetry, tell: TellOf) -> None:
+        self._clock = clock
+        self._telemetry = telemetry
+        self._tell = tell
+        self._book: OrderedDict[tuple[str, NoteKind], _Ignored] = OrderedDict()
+        """(uid, kind) → what is wrong with it; the one read last at the end"""
+        self._untold: OrderedDict[tuple[str, NoteKind], None] = OrderedDict()
+        self._logged_s: deque[float] = deque(maxlen=LINES_AN_HOUR)
+
+    def heard(self, kind: NoteKind, bearer: Bearer, flaw: Flaw) -> None:
+        """A note was read and ignored."""
+        self._telemetry.note_ignored(kind.removeprefix(_PREFIX))
+        key, now_s = (bearer.uid, kind), self._clock.monotonic_s()
+        known = self._book.get(key)
+        if known is None or known.flaw is not flaw:
+            known = self._book[key] = _Ignored(bearer, kind, flaw, known.told_s if known is not None else None)
+        self._book.move_to_end(key)
+        if known.told_s is None or now_s - known.told_s >= TOLD_AGAIN_S:
+            self._untold[key] = None
+        if len(self._book) > MOST_KEPT:
+            gone, _ = self._book.popitem(last=False)
+            self._untold.pop(gone, None)
+
+    def look(self) -> None:
+        """Once a second, by the one that acts: tell of what has not been told."""
+        for _ in range(min(_A_STEP, len(self._untold))):
+            key, _ = self._untold.popitem(last=False)
+            one = self._book[key]
+            one.told_s = self._clock.monotonic_s()
+            about = one.bearer
+            self._tell(
+                Subject(about.api_version, about.kind, about.namespace, about.name, about.uid),
+                Happening.NOTE_IGNORED,
+                one.words,
+                one.kind,
+            )
+            self._log_line(one, one.told_s)
+
+    def of(self, gang: Gang) -> tuple[Note, ...]:
+        """What is ignored on the gang's pods and on their owners. Cost: O(members)."""
+        uids: Iterable[str] = {
+            *(pod.uid for pod in gang.members),
+            *(pod.owner.uid for pod in gang.members if pod.owner),
+        }
+        found = [self._book[key] for uid in sorted(uids) for kind in NoteKind if (key := (uid, kind)) in self._book]
+        return tuple(Note(Topic.NOTE, f"{one.bearer.kind} {one.bearer.name}: {one.words}") for one in found)[
+            :_MOST_EXPLAINED
+        ]
+
+    def _log_line(self, one: _Ignored, now_s: float) -> None:
+        if len(self._logged_s) == LINES_AN_HOUR and now_s - self._logged_s[0] < TOLD_AGAIN_S:
+            return
+        self._logged_s.append(now_s)
+        _log.warning("%s %s/%s: %s", one.bearer.kind, one.bearer.namespace, one.bearer.name, one.words)

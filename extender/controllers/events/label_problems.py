@@ -1,0 +1,120 @@
+"""Tell gangs' owners what is wrong with their labels and annotations: one Event, on one pod.
+
+Why on a pod: that is what people describe when a job does not start; a PodGroup, if there is one, gets it too. Where
+members name different schedulers, one pod of each is told, running ones too, because each may have another owner.
+Rule: a fault is told once, and only after it has stood for a while, because pods and their PodGroup arrive one after
+the other.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from extender.cache import ClusterCache
+from extender.cache.seen_groups import SeenGroups
+from extender.controllers.events.recorder import Happening, Tell, TellOf, group_subject
+from extender.ports import Clock
+from scoring.explain import two_runs
+from scoring.explain.podgroup_status import POD_GROUPED
+from scoring.ids import GangKey
+from scoring.model import Gang, Pod
+from scoring.model.policy import Policy, gang_options
+from scoring.model.reasons import Reason
+
+PATIENCE_S = 5.0
+_KINDS_TOLD = 8
+"""Schedulers of one gang of which a pod is told."""
+
+
+_Told: TypeAlias = tuple[Happening, str]
+
+
+@dataclass(slots=True)
+class _Fault:
+    gang: Gang
+    told: _Told | None
+    """What there is to tell; `None`: nothing is wrong"""
+    since_s: float
+    open: bool = True
+    """It has not been told yet."""
+
+
+class Complaints:
+    """Each gang's fault, if it has one. Bounded by the gangs that exist."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        clock: Clock,
+        policy: Policy,
+        tell: Tell,
+        *,
+        groups: SeenGroups | None = None,
+        tell_of: TellOf | None = None,
+    ) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._policy = policy
+        self._tell = tell
+        self._groups = groups
+        self._tell_of = tell_of
+        self._faults: dict[GangKey, _Fault] = {}
+
+    def look(self) -> None:
+        """Once a second: tell of what has stood long enough. Cost: O(gangs), and O(members) for those that changed."""
+        now_s = self._clock.monotonic_s()
+        faults = self._faults
+        self._faults = {}
+        for key, gang in self._cache.snapshot().gangs.items():
+            fault = faults.get(key)
+            if fault is None or fault.gang is not gang:
+                found = _fault_of(gang, self._policy)
+                if fault is None or fault.told != found:
+                    fault = _Fault(gang, found, now_s)
+                fault.gang = gang
+            self._faults[key] = fault
+            if fault.told is not None and fault.open and now_s - fault.since_s >= PATIENCE_S:
+                pods = _whom(gang, fault.told[0], self._cache.is_own)
+                if pods:
+                    fault.open = False
+                    self._tell_group(gang, *fault.told)
+                for pod in pods:
+                    self._tell(pod, *fault.told)
+
+    def _tell_group(self, gang: Gang, what: Happening, note: str) -> None:
+        seen = self._groups.get(gang.key) if self._groups is not None and gang.source in POD_GROUPED else None
+        if seen is not None and self._tell_of is not None:
+            self._tell_of(group_subject(gang.key, seen.uid), what, note, "")
+
+
+def _fault_of(gang: Gang, policy: Policy) -> _Told | None:
+    if gang.problem is not None:
+        return Happening.GANG_INVALID, gang.problem_detail or gang.problem.value
+    if gang.later:
+        return Happening.RUN_WAITS, two_runs(gang)
+    problems = gang_options(dict(gang.options), policy, namespace=gang.key.partition("/")[0]).problems
+    return (Happening.OPTION_IGNORED, "; ".join(problems)) if problems else None
+
+
+def _whom(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
+    """The member whose own labels are at fault, else the first that waits; nobody if none waits."""
+    if _is_mixed(gang):
+        return _one_of_each_kind(gang, is_own)
+    if what is Happening.RUN_WAITS:
+        return [pod for pod in gang.later if pod.node is None and not pod.terminal][:1]
+    pending = gang.pending
+    guilty = (pod for pod in pending if pod.group is not None and pod.group.problem is not None)
+    return [one] if (one := next(guilty, pending[0] if pending else None)) is not None else []
+
+
+def _is_mixed(gang: Gang) -> bool:
+    return gang.problem is Reason.MIXED_SCHEDULERS
+
+
+def _one_of_each_kind(gang: Gang, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
+    """The first live member of each scheduler; of one, those that are ours and those that are not."""
+    found: dict[tuple[str, bool], Pod] = {}
+    for pod in gang.members:
+        if not pod.deleting and not pod.terminal:
+            found.setdefault((pod.scheduler_name, is_own(pod)), pod)
+    return list(found.values())[:_KINDS_TOLD]

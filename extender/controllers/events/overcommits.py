@@ -1,0 +1,101 @@
+"""Count and tell of nodes that two schedulers have filled beyond what they have (docs/how-to/which-scheduler.md).
+
+Why: no scheduler can see the Binding that another one sends in the same second, so this cannot be kept from happening
+where netgang's scheduler and another share nodes; what can be done is to see it, and to say how it is avoided. Rules:
+only nodes on which a pod of ours is bound; looked at after each plan, because a kubelet rejects one of the pods within
+a second or two; one Event on a node in ten minutes, and few at once. Nothing is moved: a pod that the kubelet rejects
+is a lost member, which repair replaces.
+"""
+
+from collections.abc import Callable, Sequence
+
+from extender.cache import ClusterCache
+from extender.controllers.events.recorder import Happening, Subject, TellOf
+from extender.ports import Clock
+from extender.runtime.telemetry import Telemetry
+from scoring.explain.words import quantity
+from scoring.feasibility.overcommit import Overcommit, overcommits, suspects
+from scoring.ids import NodeName
+from scoring.model import Pod
+
+SCAN_S = 0.25
+"""Least time between two looks at all pods: claims of pods that are not bound make nodes suspect, too."""
+TOLD_AT_ONCE = 10
+"""Nodes of which is told after one look; all are counted."""
+_NAMED = 3
+
+
+class Overcommits:
+    """Nodes that are over-committed now. Bounded by the nodes that exist."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        clock: Clock,
+        telemetry: Telemetry,
+        tell_of: TellOf,
+        *,
+        acting: Callable[[], bool],
+    ) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._telemetry = telemetry
+        self._tell_of = tell_of
+        self._acting = acting
+        self._now: frozenset[NodeName] = frozenset()
+        """Nodes found over-committed at the last scan"""
+        self._scanned: tuple[object, ...] = ()
+        """The suspects, and all that is counted on them, as they were at the last scan"""
+        self._not_before_s = 0.0
+
+    def look(self) -> None:
+        """After each plan, and once a second. Cost: O(nodes × resources), and O(pods) when a suspect node changed."""
+        snapshot = self._cache.snapshot()
+        found = suspects(snapshot)
+        if not found:
+            self._note(())
+            self._scanned = ()
+            return
+        rows = sorted(snapshot.table.index[name] for name in found)
+        seen = (found, snapshot.used[rows].tobytes(), snapshot.table.allocatable[rows].tobytes())
+        now_s = self._clock.monotonic_s()
+        if seen == self._scanned or now_s < self._not_before_s:
+            return
+        # A pod that is bound by our word alone may stand where another has gone, of which the watch is about to tell.
+        pods = [pod for pod in self._cache.all_pods() if pod.node in found]
+        shown = [pod for pod in pods if not self._cache.is_assumed(pod.uid)]
+        self._scanned, self._not_before_s = seen if len(shown) == len(pods) else (), now_s + SCAN_S
+        over = overcommits([snapshot.table.nodes[row] for row in rows], shown)
+        self._note([one for one in over if any(self._cache.is_own(pod) for pod in one.pods)])
+
+    def _note(self, over: Sequence[Overcommit]) -> None:
+        before, self._now = self._now, frozenset(one.node for one in over)
+        new = [one for one in over if one.node not in before]
+        if self._now or before:
+            self._telemetry.overcommitted(len(self._now), new=len(new))
+        for one in new[:TOLD_AT_ONCE] if self._acting() else ():
+            self._tell_of(_node_subject(one.node), Happening.NODE_OVERCOMMITTED, self._words(one), "")
+
+    def _words(self, one: Overcommit) -> str:
+        much = ", ".join(
+            f"{quantity(each.resource, each.requested)} {each.resource} of {quantity(each.resource, each.allocatable)}"
+            for each in one.excess
+        )
+        ours = [pod for pod in one.pods if self._cache.is_own(pod)]
+        others = [pod for pod in one.pods if not self._cache.is_own(pod)]
+        return (
+            f"Its bound pods request {much}. Of netgang: {_names(ours)}; of other schedulers: {_names(others)}. Two "
+            f"schedulers have bound to it at the same moment, or it has become smaller. Its kubelet may reject a pod; "
+            f"a member that is lost so is replaced. Taint netgang.io/only keeps other schedulers' pods off a node."
+        )
+
+
+def _names(pods: Sequence[Pod]) -> str:
+    names = [pod.key for pod in pods]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}" if names else "none"
+
+
+def _node_subject(name: NodeName) -> Subject:
+    """A node, as kubelets write Events about it: in no namespace, with its name for a uid."""
+    return Subject("v1", "Node", "", name, name)

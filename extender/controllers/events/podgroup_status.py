@@ -1,0 +1,226 @@
+"""Keep the status of our gangs' PodGroups as it should be: one patch per change, none when nothing changed.
+
+Why level-triggered: what a status should say follows from pods and plan (`scoring.explain.podgroup_status`), so each
+look compares that with what the API server shows, and nothing has to be remembered over a restart. Looking once a
+second gathers a gang's changes into one write; our own write changes nothing that is compared, so it wakes nobody.
+
+Rules:
+- Own gangs only (docs/safety.md S1), and PodGroups on which we wrote before.
+- `auto`: nothing is written while any PodGroup's `metadata.managedFields` shows another writer of statuses, and a new
+  PodGroup is given a moment in which such a controller would show itself. A Deployment's or Lease's name would be a
+  guess, and another right to read; who really writes signs with its name.
+- A patch names uid and version; whoever changed the PodGroup meanwhile wins, and the next look decides anew.
+- Writes are paced; what fails is tried again later each time; so is what somebody else keeps overwriting (`on`).
+- What the API server drops of our write (the definition lacks the field) is not wanted any more.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from extender.cache import ClusterCache
+from extender.cache.seen_groups import SeenGroups
+from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, seen_pod_group_from_json, status_patch
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.ports import Clock, ClusterApi
+from extender.settings.status import StatusMode
+from scoring.explain.podgroup_status import POD_GROUPED, GroupStatus, wanted_status
+from scoring.ids import GangKey
+from scoring.model import Gang
+from scoring.plan import Plan
+
+PATIENCE_S = 3.0
+"""`auto`: how long a new PodGroup waits for another controller to write first."""
+MOST_QUEUED = 10_000
+_PER_S = 20.0
+_GROUPS_A_STEP = 64
+_BELIEVE_S = 5.0
+"""The watch shows a write within this time, or it is taken for lost."""
+_RETRY_FIRST_S = 1.0
+_RETRY_LONGEST_S = 600.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Group:
+    """What is known of one PodGroup between two looks."""
+
+    since_s: float
+    at_rest: tuple[Gang | None, SeenPodGroup, bool] | None = None
+    """What was compared last, and found equal"""
+    sent: GroupStatus | None = None
+    echo: str = ""
+    """Version that our last write made; until the watch shows it nothing is compared"""
+    echo_until_s: float = 0.0
+    failures: int = 0
+    """In a row"""
+    overwritten: int = 0
+    """How often somebody else replaced what was `sent`"""
+    contested: bool = False
+    """It was replaced, and the wait for that is running or over"""
+    not_before_s: float = 0.0
+
+
+class GroupStatuses:
+    """The statuses of all PodGroups that are ours. Bounded by the PodGroups that exist."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        groups: SeenGroups,
+        api: ClusterApi,
+        clock: Clock,
+        *,
+        mode: StatusMode,
+        plan: Callable[[], Plan | None],
+        may_write: Callable[[], bool] = lambda: True,
+        per_s: float = _PER_S,
+    ) -> None:
+        self._cache = cache
+        self._seen = groups
+        self._api = api
+        self._clock = clock
+        self._mode = mode
+        self._plan = plan
+        """The current plan; `None`: the cluster is not read yet"""
+        self._may_write = may_write
+        self._pause_s = 1.0 / per_s
+        self._groups: dict[GangKey, _Group] = {}
+        self._queue: asyncio.Queue[GangKey] = asyncio.Queue(MOST_QUEUED)
+        self._queued: set[GangKey] = set()
+        """PodGroups that wait for their patch, or whose patch is under way"""
+        self._kept = STATUS_FIELDS
+        """Fields that the definition keeps"""
+        self._silenced_by: str | None = None
+
+    @property
+    def silenced_by(self) -> str | None:
+        """The other writer for whose sake nothing is written; `None`: nobody."""
+        return self._silenced_by
+
+    def look(self) -> Iterator[None]:
+        """Once a second: queue what is not as it should be. Cost: O(PodGroups), and O(members) for what changed.
+
+        With a moment for others after every few (docs/safety.md S15); PodGroups that come meanwhile are for the next
+        look.
+        """
+        plan = self._plan()
+        if self._mode is StatusMode.OFF or plan is None or not self._may_write() or self._silent():
+            return
+        now_s = self._clock.monotonic_s()
+        there = tuple(self._seen.by_key)
+        for gone in self._groups.keys() - set(there):
+            del self._groups[gone]
+        for number, key in enumerate(there, start=1):
+            self._look_at(key, key in plan.admitted, now_s)
+            if number % _GROUPS_A_STEP == 0:
+                yield
+
+    async def run(self) -> None:
+        """Write what is queued until cancelled."""
+        while True:
+            key = await self._queue.get()
+            try:
+                written = await self._write(key)
+            finally:
+                self._queued.discard(key)
+            if written:
+                await asyncio.sleep(self._pause_s)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _look_at(self, key: GangKey, admitted: bool, now_s: float) -> None:
+        """Queue the PodGroup if it is not as it should be."""
+        gang, seen = self._gang(key), self._seen.get(key)
+        if seen is None or not _ours(gang, seen):
+            self._groups.pop(key, None)
+            return
+        group = self._groups.setdefault(key, _Group(now_s))
+        if key not in self._queued and self._differs(group, gang, seen, admitted, now_s):
+            with suppress(asyncio.QueueFull):  # the next look comes back to it
+                self._queue.put_nowait(key)
+                self._queued.add(key)
+
+    def _silent(self) -> bool:
+        other = self._seen.other_writer if self._mode is StatusMode.AUTO else None
+        if other != self._silenced_by:
+            self._silenced_by = other
+            if other is not None:
+                _log.info("PodGroups' statuses are written by %s; pod_group_status is auto: we write none", other)
+        return other is not None
+
+    def _gang(self, key: GangKey) -> Gang | None:
+        return self._cache.snapshot().gangs.get(key)
+
+    def _differs(self, group: _Group, gang: Gang | None, seen: SeenPodGroup, admitted: bool, now_s: float) -> bool:
+        if now_s < group.not_before_s or (seen.resource_version != group.echo and now_s < group.echo_until_s):
+            return False
+        group.echo_until_s = 0.0
+        if self._mode is StatusMode.AUTO and not seen.ours and now_s - group.since_s < PATIENCE_S:
+            return False
+        rest = group.at_rest
+        if rest is not None and rest[0] is gang and rest[1] is seen and rest[2] == admitted:
+            return False
+        wanted = wanted_status(gang, seen.status, admitted=admitted)
+        if status_patch(seen, wanted, only=self._kept) is None:
+            group.at_rest = (gang, seen, admitted)
+            return False
+        if wanted != group.sent:
+            group.overwritten, group.contested = 0, False
+        elif not group.contested:  # we wrote just that, and somebody else wrote again: no tug of war
+            group.not_before_s = now_s + _wait_s(group.overwritten)
+            group.overwritten, group.contested = group.overwritten + 1, True
+            return False
+        return True
+
+    async def _write(self, key: GangKey) -> bool:
+        """Patch one PodGroup, from what is known now; whether anything was sent."""
+        group, seen, plan = self._groups.get(key), self._seen.get(key), self._plan()
+        gang = self._gang(key)
+        if group is None or seen is None or plan is None or not _ours(gang, seen):
+            return False
+        if not self._may_write() or self._silent():
+            return False
+        wanted = wanted_status(gang, seen.status, admitted=key in plan.admitted)
+        patch = status_patch(seen, wanted, only=self._kept)
+        if patch is None:
+            return False
+        namespace, _, name = key.partition("/")
+        try:
+            answer = seen_pod_group_from_json(await self._api.patch_group_status(namespace, name, patch))
+        except NotFoundError:
+            return True  # the watch will say so
+        except (ApiError, ApiUnavailableError, ValueError) as error:
+            if not isinstance(error, ConflictError):
+                _log.info("the status of PodGroup %s is not written: %s", key, error)
+            group.not_before_s = self._clock.monotonic_s() + _wait_s(group.failures)
+            group.failures += 1
+            return True
+        group.sent, group.failures, group.contested = wanted, 0, False
+        group.echo, group.echo_until_s = answer.resource_version, self._clock.monotonic_s() + _BELIEVE_S
+        self._learn(wanted, answer.status)
+        return True
+
+    def _learn(self, sent: GroupStatus, stored: GroupStatus) -> None:
+        """Fields that are not stored as sent are not sent again."""
+        lost = {name for name in self._kept if getattr(sent, name) != getattr(stored, name)}
+        if lost:
+            self._kept = self._kept - lost
+            _log.info("PodGroups have no status field for: %s", ", ".join(sorted(lost)))
+
+
+def _wait_s(times: int) -> float:
+    """Before the next try, after so many that came to nothing before.
+
+    >>> [_wait_s(times) for times in (0, 1, 9, 99)]
+    [1.0, 2.0, 512.0, 600.0]
+    """
+    return min(_RETRY_FIRST_S * 2.0 ** min(times, 30), _RETRY_LONGEST_S)
+
+
+def _ours(gang: Gang | None, seen: SeenPodGroup) -> bool:
+    """Whether the status is ours to write: a gang of ours is sized by it, or was, and has no pods now."""
+    return seen.ours if gang is None else gang.own and gang.source in POD_GROUPED

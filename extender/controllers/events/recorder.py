@@ -1,0 +1,372 @@
+"""Kubernetes Events about pods and PodGroups: what people have to know and cannot read from the status.
+
+Why so guarded: a cluster full of waiting gangs could produce thousands of Events a minute, and the API server is busy
+enough with Bindings. Rules: the same thing is told of an object once in ten minutes; the queue is bounded and paced,
+and what finds no room, or no ear, is counted and forgotten. Events that announce that pods are taken away do not wait
+in the queue: they are posted, and confirmed, before that is done (`announce`; docs/safety.md S1).
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from extender.errors import ApiError, ApiUnavailableError, NotAnnouncedError
+from extender.ports import Clock, ClusterApi
+from extender.runtime.telemetry import Telemetry
+from scoring.ids import GangKey
+from scoring.model import Pod
+
+REPORTER = "netgang.io/extender"
+REPEAT_S = 600.0
+MOST_QUEUED = 1000
+_PER_S = 10.0
+_MOST_REMEMBERED = 10_000
+ANNOUNCE_S = 2.0
+"""Longest time that an act waits for its Events; not confirmed by then, it is put off."""
+_AT_ONCE = 8
+"""Events of one announcement that are under way at the same time."""
+_TOO_MANY = 429
+_SERVER_ERROR = 500
+"""From here on the API server has not decided: it is asked again."""
+_NOTE_BYTES = 1024
+"""The API server's limit (events.k8s.io/v1)."""
+
+
+_log = logging.getLogger(__name__)
+
+
+class Happening(StrEnum):
+    """What is told; the value is the Event's reason. Below each: on which object, and what it says."""
+
+    NODES_GONE = "NodesGone"
+    """On a pod that was let in.
+
+    All nodes that it may use are gone; it is not removed, for the reason that is said. Delete it for another."""
+    NODES_FULL = "NodesFull"
+    """On a pod that was let in.
+
+    All nodes that it may use have been full for `repin_timeout_s`, or kube-scheduler's other filters refuse them; it is
+    not removed, for the reason that is said."""
+    REPINNED = "Repinned"
+    """On a pod that was let in, and its owner; before it is removed.
+
+    The nodes that it may use are gone, full or refused, so it is removed for its owner to make another."""
+    ADMISSION_LAPSED = "AdmissionLapsed"
+    """On one waiting pod of the gang.
+
+    The gang was let in and did not come to bind in time; says when it is tried again."""
+    ADMISSION_REFUSED = "AdmissionRefused"
+    """On the pod.
+
+    The API server refuses the patch that would let it in, with its words; the gang gives its room back."""
+    GANG_INVALID = "GangInvalid"
+    """On the pod whose labels are at fault, on one pod of each scheduler where they are mixed, and on the PodGroup.
+
+    What the gang's pods say of it cannot be used; says what to change."""
+    RUN_WAITS = "GangRunWaits"
+    """On one pod of the run that waits.
+
+    Another run, which is named, has live pods under the same gang name: this one waits until it has ended."""
+    OPTION_IGNORED = "OptionIgnored"
+    """On a pod of the gang, or on the job.
+
+    An annotation is not understood, so the default is used; says which and what is accepted."""
+    UNREADABLE = "Unreadable"
+    """On any object that netgang follows.
+
+    It cannot be read, so it is left out as if it were not there; says what is wrong with it."""
+    NOTE_IGNORED = "NoteIgnored"
+    """On the pod, or on the owner of pods.
+
+    It carries an annotation that only netgang writes, and netgang has not written it; says what follows."""
+    GANG_WAITING = "GangWaiting"
+    """On the PodGroup and one waiting pod.
+
+    The gang waits: how much room is missing and where, behind whom, or why no job makes room."""
+    GANG_STUCK = "GangCannotStart"
+    """On the PodGroup and one waiting pod.
+
+    It would not start in the empty cluster either; says what it needs and what there is."""
+    GANG_STARTED = "GangStarted"
+    """On the PodGroup.
+
+    The minimum has nodes; says how long it took."""
+    PREEMPTS = "GangPreempts"
+    """On the PodGroup and one pod of the gang that waits.
+
+    Who leaves for it, and which room is kept for it meanwhile."""
+    PREEMPTED = "GangPreempted"
+    """On the PodGroup and one pod of the gang that leaves.
+
+    It leaves for a gang of higher priority, which is named; its owner makes its pods anew."""
+    PREEMPTION_BLOCKED = "GangPreemptionBlocked"
+    """On the PodGroup and one pod of the gang that waits.
+
+    Gangs could make room, but one of them may not; says which and why."""
+    PREEMPTION_LAPSED = "GangPreemptionLapsed"
+    """On the PodGroup and one pod of the gang that waits.
+
+    Others left for it and it did not start in time: the room is everybody's again."""
+    RESTARTED = "GangRestarted"
+    """On the owner and its pods (the first 32 of a suspended one); before it is suspended, or they are evicted.
+
+    The gang is started anew as a whole, and why: a member was lost, or it makes room for another gang."""
+    RESUMED = "GangResumed"
+    """On the suspended owner; before it is resumed.
+
+    All its pods have ended, so it creates new ones."""
+    NOT_RESTARTED = "GangNotRestarted"
+    """On a member, or on the owner that is slow to stop.
+
+    The gang is not started anew as a whole, and what speaks against it."""
+    EVICTED = "GangEvicted"
+    """On the pod and its owner; before it is removed.
+
+    The gang did not become whole within `partial_timeout_s`, and the pod holds room in vain."""
+    NOT_EVICTED = "GangNotEvicted"
+    """On each bound pod of the gang.
+
+    The gang did not become whole, the pod holds room in vain, and is not removed; says why."""
+    DISRUPTION_REFUSED = "DisruptionRefused"
+    """On the pod or the owner of which it was announced.
+
+    An eviction, suspension or scale-in that an Event has announced was not done; says what the API server answered."""
+    BROKEN = "GangBroken"
+    """On the PodGroup and one pod.
+
+    Members that made the gang whole are lost; says who and what it waits for."""
+    NODE_OVERCOMMITTED = "NodeOvercommitted"
+    """On the node (in namespace `default`).
+
+    Its bound pods, ours among them, request more than it has; says how much, and which pods."""
+    JOB_SHRUNK = "JobShrunk"
+    """On the job and the pods that go (the first 32); before it is changed.
+
+    It gives up workers: from how many to how many, for whom or why."""
+    JOB_GROWN = "JobGrown"
+    """On the job.
+
+    It has got workers: from how many to how many, and why."""
+    JOB_NOT_RESIZED = "JobNotResized"
+    """On the job, or on a pod of it.
+
+    It is not resized, or a change was given up; says why."""
+
+
+_ACTIONS: Mapping[Happening, str] = {
+    # what happened → what we were doing
+    Happening.NODES_GONE: "Repin",
+    Happening.NODES_FULL: "Repin",
+    Happening.REPINNED: "Repin",
+    Happening.ADMISSION_LAPSED: "Admit",
+    Happening.ADMISSION_REFUSED: "Admit",
+    Happening.GANG_INVALID: "Plan",
+    Happening.RUN_WAITS: "Plan",
+    Happening.OPTION_IGNORED: "Plan",
+    Happening.UNREADABLE: "Read",
+    Happening.NOTE_IGNORED: "Read",
+    Happening.GANG_WAITING: "Plan",
+    Happening.GANG_STUCK: "Plan",
+    Happening.GANG_STARTED: "Bind",
+    Happening.PREEMPTS: "Preempt",
+    Happening.PREEMPTED: "Preempt",
+    Happening.PREEMPTION_BLOCKED: "Preempt",
+    Happening.PREEMPTION_LAPSED: "Preempt",
+    Happening.RESTARTED: "Restart",
+    Happening.RESUMED: "Restart",
+    Happening.NOT_RESTARTED: "Restart",
+    Happening.EVICTED: "Evict",
+    Happening.NOT_EVICTED: "Evict",
+    Happening.DISRUPTION_REFUSED: "Evict",
+    Happening.BROKEN: "Repair",
+    Happening.NODE_OVERCOMMITTED: "Bind",
+    Happening.JOB_SHRUNK: "Resize",
+    Happening.JOB_GROWN: "Resize",
+    Happening.JOB_NOT_RESIZED: "Resize",
+}
+_NORMAL = frozenset(
+    {
+        *(Happening.REPINNED, Happening.GANG_WAITING, Happening.GANG_STARTED, Happening.RESTARTED),
+        *(Happening.RESUMED, Happening.PREEMPTS, Happening.JOB_SHRUNK, Happening.JOB_GROWN),
+    }
+)
+"""Nobody has to do anything"""
+
+Tell: TypeAlias = Callable[[Pod, Happening, str], None]
+"""Tell of a pod what happened, with a sentence for people. Must not raise and not wait."""
+
+
+def tell_nobody(_pod: Pod, _what: Happening, _note: str) -> None:
+    """A `Tell` for where nobody listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an Event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    """Empty for what is in none, such as nodes"""
+    name: str
+    uid: str
+
+    @property
+    def events_namespace(self) -> str:
+        """Where Events about it are: its own namespace, else the one that the API server asks for."""
+        return self.namespace or "default"
+
+
+TellOf: TypeAlias = Callable[[Subject, Happening, str, str], None]
+"""Tell of any object what happened: a sentence for people, and the topic that makes it the same or another thing."""
+
+
+def pod_subject(pod: Pod) -> Subject:
+    """The pod."""
+    return Subject("v1", "Pod", pod.namespace, pod.name, pod.uid)
+
+
+def group_subject(key: GangKey, uid: str) -> Subject:
+    """The coscheduling PodGroup of a gang.
+
+    >>> group_subject(GangKey("team-a/resnet"), "u1").name
+    'resnet'
+    """
+    namespace, _, name = key.partition("/")
+    return Subject("scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, name, uid)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    about: Subject
+    what: Happening
+    note: str
+    at_s: float
+    """Unix seconds"""
+
+
+class Events:
+    """A queue of Events, and the task that posts them."""
+
+    def __init__(
+        self, api: ClusterApi, clock: Clock, telemetry: Telemetry, *, instance: str, per_s: float = _PER_S
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._telemetry = telemetry
+        self._instance = instance
+        self._pause_s = 1.0 / per_s
+        self._queue: asyncio.Queue[_Told] = asyncio.Queue(MOST_QUEUED)
+        self._told: OrderedDict[tuple[str, Happening, str], float] = OrderedDict()
+        """(uid, what, topic) → when it was told last, the oldest first"""
+
+    def tell(self, pod: Pod, what: Happening, note: str) -> None:
+        """Post an Event soon, unless the same was told of this pod less than `REPEAT_S` ago; see `Tell`."""
+        self.tell_of(pod_subject(pod), what, note, "")
+
+    def tell_of(self, about: Subject, what: Happening, note: str, topic: str) -> None:
+        """Post an Event soon, unless `what` with this topic was told of it less than `REPEAT_S` ago; see `TellOf`."""
+        if self._was_told(about, what, topic):
+            return
+        self._told[about.uid, what, topic] = self._clock.monotonic_s()
+        try:
+            self._queue.put_nowait(_Told(about, what, note, self._clock.now_s()))
+        except asyncio.QueueFull:
+            self._telemetry.event_dropped()
+
+    async def announce(self, about: Sequence[Subject], what: Happening, note: str, topic: str) -> None:
+        """Post an Event about each of these objects now, and return when the API server has them all.
+
+        What was told of an object less than `REPEAT_S` ago is known already. What the API server refuses for good is
+        counted and passed over. Errors: NotAnnouncedError without an answer within `ANNOUNCE_S`.
+        """
+        news = [one for one in about if not self._was_told(one, what, topic)]
+        try:
+            async with asyncio.timeout(ANNOUNCE_S):
+                for first in range(0, len(news), _AT_ONCE):
+                    batch = news[first : first + _AT_ONCE]
+                    await asyncio.gather(*(self._announce_one(one, what, note, topic) for one in batch))
+        except (ApiError, ApiUnavailableError, TimeoutError) as error:
+            self._telemetry.announced("put_off")
+            raise NotAnnouncedError(f"put off, because its Event {what} was not confirmed: {error}") from error
+
+    def _was_told(self, about: Subject, what: Happening, topic: str) -> bool:
+        """Whether the same was told of the object a short time ago."""
+        now_s = self._clock.monotonic_s()
+        while self._told and (
+            len(self._told) > _MOST_REMEMBERED or now_s - next(iter(self._told.values())) >= REPEAT_S
+        ):
+            self._told.popitem(last=False)
+        return (about.uid, what, topic) in self._told
+
+    async def _announce_one(self, about: Subject, what: Happening, note: str, topic: str) -> None:
+        outcome = "posted"
+        try:
+            await self._api.create_event(
+                about.events_namespace, self._event(_Told(about, what, note, self._clock.now_s()))
+            )
+        except ApiError as error:
+            if error.status == _TOO_MANY or error.status >= _SERVER_ERROR:
+                raise
+            outcome = "refused"
+            _log.warning("Event %s about %s/%s is refused: %s", what, about.namespace, about.name, error)
+        self._telemetry.announced(outcome)
+        self._told[about.uid, what, topic] = self._clock.monotonic_s()
+
+    async def run(self) -> None:
+        """Post what is queued until cancelled."""
+        while True:
+            told = await self._queue.get()
+            try:
+                await self._api.create_event(told.about.events_namespace, self._event(told))
+            except (ApiError, ApiUnavailableError) as error:
+                self._telemetry.event_dropped()
+                about = told.about
+                _log.info("Event %s about %s/%s not posted: %s", told.what, about.namespace, about.name, error)
+            await asyncio.sleep(self._pause_s)
+
+    def _event(self, told: _Told) -> dict[str, Any]:
+        about = told.about
+        return {
+            # A dash, because what is before it must be a name in itself; cut, because all of it must be one.
+            "metadata": {"generateName": f"{about.name[:200]}-", "namespace": about.events_namespace},
+            "eventTime": _micro_time(told.at_s),
+            "regarding": {
+                "apiVersion": about.api_version,
+                "kind": about.kind,
+                "namespace": about.namespace,
+                "name": about.name,
+                "uid": about.uid,
+            },
+            "reason": told.what.value,
+            "action": _ACTIONS[told.what],
+            "type": "Normal" if told.what in _NORMAL else "Warning",
+            "note": clipped(told.note),
+            "reportingController": REPORTER,
+            "reportingInstance": self._instance,
+        }
+
+
+def clipped(note: str) -> str:
+    """At most as many bytes as an Event's note may have, cut between characters.
+
+    >>> clipped("é" * 600) == "é" * 510 + "…"
+    True
+    """
+    if len(note.encode()) <= _NOTE_BYTES:
+        return note
+    return note.encode()[: _NOTE_BYTES - len("…".encode())].decode(errors="ignore") + "…"
+
+
+def _micro_time(at_s: float) -> str:
+    """RFC 3339 with microseconds, which is what the API wants of eventTime.
+
+    >>> _micro_time(0.25)
+    '1970-01-01T00:00:00.250000Z'
+    """
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,144 @@
+"""Tell people why a gang waits, on its PodGroup and on one of its pods: once per reason, not once per attempt.
+
+Why beside kube-scheduler's own FailedScheduling: that carries one constant sentence, and a pod at its gate gets none.
+Rules: a reason is told after it has stood for a while, again when it is another one, and again after a long time, with
+the numbers of then; a gang that was told of is also told of when it has started. Explaining costs as much as planning
+that gang, so a few are explained per look, in steps, and the rest has its turn later.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from extender.cache import ClusterCache
+from extender.cache.seen_groups import SeenGroups
+from extender.controllers.events.recorder import Happening, TellOf, group_subject, pod_subject
+from extender.ports import Clock
+from scoring.explain import Explanation
+from scoring.explain.podgroup_status import POD_GROUPED
+from scoring.explain.waiting import NEVER, why_it_waits
+from scoring.ids import GangKey
+from scoring.model import Gang
+from scoring.model.reasons import Reason
+from scoring.plan import Plan
+from scoring.plan.steps import Steps
+
+PATIENCE_S = 5.0
+AGAIN_S = 1800.0
+_MOST_A_LOOK = 2
+_SILENT = frozenset(
+    {Reason.SURPLUS, Reason.NOT_PLANNED, Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES}
+)
+"""Reasons of gangs that run, or that are told of as complaints"""
+
+
+@dataclass(slots=True)
+class _Wait:
+    reason: Reason
+    since_s: float
+    """When it began to wait for this reason"""
+    began_s: float
+    """When it began to wait"""
+    told_s: float | None = None
+
+
+class Waits:
+    """Each waiting gang's reason, and when it was told. Bounded by the gangs that exist."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        groups: SeenGroups,
+        clock: Clock,
+        tell: TellOf,
+        *,
+        plan: Callable[[], Plan | None],
+        explain: Callable[[Gang], Steps[Explanation]],
+        may_tell: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._cache = cache
+        self._groups = groups
+        self._clock = clock
+        self._tell = tell
+        self._plan = plan
+        """The current plan; `None`: the cluster is not read yet"""
+        self._explain = explain
+        self._may_tell = may_tell
+        self._waits: dict[GangKey, _Wait] = {}
+
+    def look(self) -> Steps[None]:
+        """Once a second: tell what has stood long enough, with moments for others in between.
+
+        Cost: O(gangs), and the planning of a few.
+        """
+        plan = self._plan()
+        if plan is None or not self._may_tell():
+            return
+        now_s = self._clock.monotonic_s()
+        gangs = self._cache.snapshot().gangs
+        known, self._waits = self._waits, {}
+        for key, waiting in plan.waiting.items():
+            gang = gangs.get(key)
+            if gang is None or not gang.own or waiting.reason in _SILENT:
+                continue
+            wait = known.pop(key, None)
+            if wait is None:
+                wait = _Wait(waiting.reason, now_s, now_s)
+            elif wait.reason is not waiting.reason:
+                wait.reason, wait.since_s = waiting.reason, now_s
+            self._waits[key] = wait
+        for key, wait in known.items():
+            gang = gangs.get(key)
+            if gang is not None and len(gang.placed) < gang.min_member:
+                self._waits[key] = wait  # let in, and not there yet
+            elif gang is not None and wait.told_s is not None:
+                self._tell_started(gang, now_s - wait.began_s)
+        yield
+        yield from self._tell_waiting(now_s)
+
+    def _tell_waiting(self, now_s: float) -> Steps[None]:
+        left = _MOST_A_LOOK
+        for key, wait in self._waits.items():
+            due = wait.told_s is None or wait.told_s < wait.since_s or now_s - wait.told_s >= AGAIN_S
+            if not due or now_s - wait.since_s < PATIENCE_S:
+                continue
+            if not left or not self._may_tell():
+                return
+            snapshot, plan = self._cache.snapshot(), self._plan()
+            gang, waiting = snapshot.gangs.get(key), plan.waiting.get(key) if plan is not None else None
+            if gang is None or plan is None or waiting is None or waiting.reason is not wait.reason:
+                continue  # it is otherwise by now: others had their turn
+            left -= 1
+            wait.told_s = now_s
+            explanation = yield from self._explain(gang)
+            note = why_it_waits(explanation, gang, plan, snapshot)
+            if note:
+                what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING
+                self._tell_group(gang, what, note, topic=wait.reason.name)
+                for pod in gang.pending[:1]:
+                    self._tell(pod_subject(pod), what, note, wait.reason.name)
+
+    def _tell_started(self, gang: Gang, waited_s: float) -> None:
+        table = self._cache.snapshot().table
+        nodes = {pod.node for pod in gang.placed if pod.node is not None and pod.node in table.index}
+        zones = sorted({table.nodes[table.index[node]].zone for node in nodes})
+        where = f" in zone {', '.join(zones)}" if any(zones) else ""
+        note = f"{len(gang.placed)} pods have nodes{where} after {_duration(waited_s)} of waiting."
+        self._tell_group(gang, Happening.GANG_STARTED, note)
+
+    def _tell_group(self, gang: Gang, what: Happening, note: str, *, topic: str = "") -> None:
+        """On the gang's PodGroup, if it has one."""
+        seen = self._groups.get(gang.key) if gang.source in POD_GROUPED else None
+        if seen is not None:
+            self._tell(group_subject(gang.key, seen.uid), what, note, topic)
+
+
+def _duration(time_s: float) -> str:
+    """A time for people.
+
+    >>> _duration(5.4), _duration(119.0), _duration(7300.0)
+    ('5 s', '119 s', '2 h 1 min')
+    """
+    if time_s < 120.0:
+        return f"{time_s:.0f} s"
+    minutes = int(time_s // 60.0)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,336 @@
+"""Remove pods whose admitted nodes cannot take them any more, so that their owner makes new ones.
+
+docs/safety.md S6, S10.
+
+Why: a gate cannot be put back and an affinity cannot be made wider; a pod that was let in to nodes which are gone waits
+for ever. Another in its place has the gate again and is let in elsewhere. Rules:
+
+- When: all listed nodes are gone for `GONE_GRACE_S`, or the pod finds no place on them for the repin timeout
+  (`scoring.repair.stranded_pods`); sooner where filters that we do not model refuse them and there is room elsewhere. A
+  place that lasted less than `_KEPT_S` does not begin the time anew. Never in the quiet time after start or new lists
+  (docs/safety.md S11).
+- Who: pods whose controller recreates them within its failure budget (`owners`); bare pods and all others get an Event.
+  Where one of a gang that never started must stay, all stay: removing the others would cost their owner failures for a
+  gang that still cannot start.
+- How: a gang that never started is suspended and resumed where its owner would count removed pods as failed: that costs
+  it nothing (`restarts`). Else pods and owners are read afresh; whatever looks different ends the attempt. One gang at
+  a time, one pod after the other, by the Eviction API with uid and resourceVersion. What it costs the owner is taken
+  from its failure budget where nodes went or filled up; where we had named nodes that refuse the pod it must cost
+  nothing (docs/safety.md S27).
+- Afterwards no nodes are named for the gang any more, only its zone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from extender.cache import ClusterCache
+from extender.controllers.events.recorder import Happening, Tell
+from extender.controllers.owners.failure_budget import (
+    KINDS,
+    OVER,
+    Allowed,
+    NotAllowed,
+    OwnerRef,
+    Refusal,
+    budget,
+    controller_of,
+    uid_of,
+)
+from extender.controllers.removal.disruptions import Cause, Disruptions
+from extender.controllers.removal.fresh_gang import Fresh
+from extender.controllers.removal.quiet_period import Quiet
+from extender.controllers.restart.controller import Outcome, Restarts
+from extender.controllers.restart.suspensions import can_suspend
+from extender.convert import pod_from_json
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.notes import NoteReader
+from extender.ports import Clock, ClusterApi
+from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.runtime.telemetry import Telemetry
+from scoring.feasibility.quorum import quorum_of
+from scoring.ids import GangKey, PodUid
+from scoring.model import Phase, Pod
+from scoring.repair.stranded_pods import Loss, is_pinned
+
+GONE_GRACE_S = 5.0
+"""A node that is replaced by one of the same name, or a watch that brings two changes apart, is not a loss."""
+_KEPT_S = 30.0
+_AGAIN_S = 5.0
+"""After an attempt that something unexpected ended."""
+_REFUSED_S = 10.0
+"""What kube-scheduler refuses for this long it does not refuse for a moment's lag."""
+_REFUSED_AGAIN_S = 60.0
+"""After an owner's budget said no: it costs a read of pods and owner each time."""
+
+_MOST_TRIES = 2
+"""Attempts in a row to suspend an owner, before its pods are removed one by one if it can afford that."""
+_BY_SUSPENDING = frozenset({Refusal.BACKOFF_LIMIT, Refusal.INDEX_LIMIT, Refusal.FAILURE_POLICY})
+"""Why an owner cannot afford removals, though to be suspended would cost it nothing."""
+
+Stranded = Callable[[], Mapping[GangKey, Mapping[PodUid, Loss]]]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Wait:
+    """How long a pod has been stranded, on the monotonic clock."""
+
+    since_s: float
+    gone_since_s: float | None
+    """Since when all its nodes are gone; `None`: some exist, or it has a place just now"""
+    seen_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A stranded pod as the API server has it now."""
+
+    pod: Pod
+    raw: bytes
+    loss: Loss
+
+    @property
+    def fresh(self) -> Fresh:
+        """The pod alone."""
+        return Fresh(self.pod, self.raw)
+
+
+class Repins:
+    """Stranded pods, and the one attempt that is under way. Bounded by the pods that are stranded."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        api: ClusterApi,
+        clock: Clock,
+        telemetry: Telemetry,
+        log: DecisionLog,
+        *,
+        disruptions: Disruptions,
+        stranded: Stranded,
+        notes: NoteReader,
+        quiet: Quiet,
+        tell: Tell,
+        removed: Callable[[GangKey], None],
+        timeout_s: float,
+    ) -> None:
+        self._cache = cache
+        self._api = api
+        self._clock = clock
+        self._telemetry = telemetry
+        self._log = log
+        self._disruptions = disruptions
+        self._stranded = stranded
+        self._notes = notes
+        self._quiet = quiet
+        self._tell = tell
+        self._removed = removed
+        """Told of each gang whose pods are removed: nodes are not to be named for it again"""
+        self._timeout_s = timeout_s
+        self.restarts: Restarts | None = None
+        """Suspends and resumes owners; set when it is made"""
+        self._tries: dict[GangKey, tuple[int, str]] = {}
+        """gang → attempts to suspend its owners that failed, and why the last one did"""
+        self._waits: dict[PodUid, _Wait] = {}
+        self._not_before_s: dict[GangKey, float] = {}
+        """gang → when to try again after an attempt"""
+        self._task: asyncio.Task[None] | None = None
+
+    def look(self) -> None:
+        """Once a second: note who is stranded, and begin with the gang that has been longest, if one is due."""
+        found = self._stranded()
+        now_s = self._clock.monotonic_s()
+        self._note(found, now_s)
+        self._not_before_s = {key: at_s for key, at_s in self._not_before_s.items() if at_s > now_s}
+        self._tries = {key: tried for key, tried in self._tries.items() if key in found}
+        if self._task is not None or not self._quiet.over:
+            return
+        due = {
+            key: [uid for uid, loss in losses.items() if self._is_due(uid, loss, now_s)]
+            for key, losses in found.items()
+            if key not in self._not_before_s and (self.restarts is None or key not in self.restarts.under_way)
+        }
+        order = sorted((min(self._waits[uid].since_s for uid in uids), key) for key, uids in due.items() if uids)
+        if order:
+            key = order[0][1]
+            self._task = asyncio.create_task(self._repin(key, due[key]), name=f"repin {key}")
+            self._task.add_done_callback(self._ended)
+
+    def forget(self) -> None:
+        """Know nothing, as after a restart; an attempt under way comes to its end."""
+        self._waits.clear()
+        self._not_before_s.clear()
+        self._tries.clear()
+
+    def _note(self, found: Mapping[GangKey, Mapping[PodUid, Loss]], now_s: float) -> None:
+        losses = {uid: loss for one in found.values() for uid, loss in one.items()}
+        for uid, wait in list(self._waits.items()):
+            if uid not in losses:
+                wait.gone_since_s = None
+                if now_s - wait.seen_s > _KEPT_S:
+                    del self._waits[uid]
+        for uid, loss in losses.items():
+            wait = self._waits.setdefault(uid, _Wait(now_s, None, now_s))
+            wait.seen_s = now_s
+            if loss is not Loss.GONE:
+                wait.gone_since_s = None
+            elif wait.gone_since_s is None:
+                wait.gone_since_s = now_s
+
+    def _is_due(self, uid: PodUid, loss: Loss, now_s: float) -> bool:
+        wait = self._waits[uid]
+        if loss is Loss.GONE and wait.gone_since_s is not None and now_s - wait.gone_since_s >= GONE_GRACE_S:
+            return True
+        return now_s - wait.since_s >= (self._timeout_s if loss is not Loss.REFUSED else _REFUSED_S)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("internal error in removing stranded pods", exc_info=error)
+            self._telemetry.internal_error("repin")
+
+    async def _repin(self, key: GangKey, uids: Sequence[PodUid]) -> None:
+        """One attempt for one gang."""
+        again_s = _AGAIN_S
+        try:
+            reads = await self._read_all(key, uids)
+            if reads is None:
+                return
+            by_owner: dict[OwnerRef | None, list[_Read]] = {}
+            for read in reads:
+                by_owner.setdefault(controller_of(read.raw), []).append(read)
+            verdicts: dict[OwnerRef | None, Allowed | NotAllowed] = {}
+            for owner, theirs in by_owner.items():
+                verdict = await self._verdict(owner, theirs)
+                if verdict is None:
+                    return
+                verdicts[owner] = verdict
+            if self._suspend(key, verdicts):
+                return
+            removable: list[tuple[_Read, OwnerRef]] = []
+            for owner, theirs in by_owner.items():
+                verdict = self._unless_our_mistake(key, verdicts[owner], theirs)
+                if isinstance(verdict, NotAllowed):
+                    again_s = _REFUSED_AGAIN_S
+                    self._refuse(key, theirs, verdict)
+                elif owner is not None:
+                    removable.extend((read, owner) for read in theirs)
+            if len(removable) == len(reads) or self._has_started(key):
+                await self._remove(key, removable)
+        finally:
+            self._not_before_s[key] = self._clock.monotonic_s() + again_s
+
+    async def _read_all(self, key: GangKey, uids: Sequence[PodUid]) -> list[_Read] | None:
+        """The pods, read now; `None`: not all are as the cache says, or the last removal is not through yet."""
+        gang = self._cache.gang(key)
+        if gang is None or any(pod.deleting and pod.node is None for pod in gang.members):
+            return None
+        losses = self._stranded().get(key, {})
+        reads: list[_Read] = []
+        for uid in uids:
+            pod = self._cache.pod(uid)
+            read = await self._read(pod, losses[uid]) if pod is not None and uid in losses else None
+            if read is None:
+                return None
+            reads.append(read)
+        return reads
+
+    async def _read(self, known: Pod, loss: Loss) -> _Read | None:
+        try:
+            raw = await self._api.get_pod(known.namespace, known.name)
+            pod = pod_from_json(raw, notes=self._notes)
+        except (ApiError, ApiUnavailableError, ValueError):
+            return None
+        same = pod.uid == known.uid and pod.phase is Phase.PENDING and is_pinned(pod) and self._cache.is_own(pod)
+        listed = known.member_class.constraints.affinity
+        return _Read(pod, raw, loss) if same and pod.member_class.constraints.affinity == listed else None
+
+    async def _verdict(self, owner: OwnerRef | None, reads: Sequence[_Read]) -> Allowed | NotAllowed | None:
+        """Whether the owner can afford to lose the pods; `None`: it cannot be read, or is another one by now."""
+        if owner is None:
+            return NotAllowed(Refusal.BARE)
+        if owner.group_kind not in KINDS:
+            return NotAllowed(Refusal.UNKNOWN_KIND, f"{owner.kind} of {owner.api_version}")
+        namespace = reads[0].pod.namespace
+        try:
+            raw = await self._api.get_object(owner.api_version, owner.kind, namespace, owner.name)
+            return budget(raw, [read.raw for read in reads]) if uid_of(raw) == owner.uid else None
+        except (ApiError, ApiUnavailableError, ValueError):
+            return None
+
+    def _suspend(self, key: GangKey, verdicts: Mapping[OwnerRef | None, Allowed | NotAllowed]) -> bool:
+        """Begin to suspend the gang's owners, if removals would cost them failures and this may spare them that."""
+        tries, _ = self._tries.get(key, (0, ""))
+        costs = any(
+            verdict.reason in _BY_SUSPENDING if isinstance(verdict, NotAllowed) else verdict.cost > 0
+            for verdict in verdicts.values()
+        )
+        able = all(owner is not None and can_suspend(owner) for owner in verdicts)
+        if self.restarts is None or not costs or not able or tries >= _MOST_TRIES or self._has_started(key):
+            return False
+        self.restarts.leave(key, why="no node that its pods were admitted to takes them", ended=self._suspended)
+        return True
+
+    def _suspended(self, key: GangKey, outcome: Outcome) -> None:
+        """The gang's owners are suspended and resumed, or they cannot be."""
+        if outcome.done:
+            self._removed(key)
+            self._log.log_decision(Decision("repin", gang=key), now_s=self._clock.monotonic_s())
+            return
+        tries, _ = self._tries.get(key, (0, ""))
+        self._tries[key] = (tries + 1 if not outcome.final else _MOST_TRIES, outcome.why_not)
+
+    def _unless_our_mistake(
+        self, key: GangKey, verdict: Allowed | NotAllowed, reads: Sequence[_Read]
+    ) -> Allowed | NotAllowed:
+        """The verdict; where we named nodes that refuse the pods, their owner is not to pay for it."""
+        if not isinstance(verdict, Allowed) or not verdict.cost or all(one.loss is not Loss.REFUSED for one in reads):
+            return verdict
+        _, why = self._tries.get(key, (0, ""))
+        return NotAllowed(Refusal.OUR_MISTAKE, why)
+
+    def _refuse(self, key: GangKey, reads: Sequence[_Read], verdict: NotAllowed) -> None:
+        """Say of each pod why it stays, unless its owner is over anyway."""
+        now_s = self._clock.monotonic_s()
+        self._log.log_decision(Decision("repin", reads[0].pod.key, key, reason=verdict.reason), now_s=now_s)
+        if verdict.reason in OVER:
+            return
+        why = f"{verdict.reason} ({verdict.detail})" if verdict.detail else verdict.reason
+        for read in reads:
+            what = Happening.NODES_GONE if read.loss is Loss.GONE else Happening.NODES_FULL
+            note = f"{_LOST[read.loss]}. The pod is not removed, because {why}: delete it for another to be admitted"
+            self._tell(read.pod, what, note)
+
+    def _has_started(self, key: GangKey) -> bool:
+        gang = self._cache.gang(key)
+        return gang is not None and quorum_of(gang).started
+
+    async def _remove(self, key: GangKey, removable: Sequence[tuple[_Read, OwnerRef]]) -> None:
+        """Evict one after the other those that are stranded still; end at the first that the API server refuses."""
+        among = [read.fresh for read, _ in removable]
+        for read, owner in removable:
+            pod = read.pod
+            if pod.uid not in self._stranded().get(key, {}) or not self._quiet.over:
+                return
+            note = f"{_LOST[read.loss]}. Removed for {owner.kind} {owner.name} to create another."
+            try:
+                await self._disruptions.evict(read.fresh, Cause(Happening.REPINNED, note), among=among)
+            except (ConflictError, NotFoundError):
+                continue  # it changed in the last moment: the watch will tell
+            except (ApiError, ApiUnavailableError) as error:
+                refused = Decision("repin", pod.key, key, reason=f"refused: {type(error).__name__}")
+                self._log.log_decision(refused, now_s=self._clock.monotonic_s())
+                return
+            self._telemetry.evicted("repin")
+            self._removed(key)
+            self._log.log_decision(Decision("repin", pod.key, key), now_s=self._clock.monotonic_s())
+
+
+_LOST: Mapping[Loss, str] = {
+    Loss.GONE: "All nodes that the pod was admitted to are gone",
+    Loss.FULL: "No node that the pod was admitted to has had a place for it for too long",
+    Loss.REFUSED: "kube-scheduler's other filters refuse the pod all nodes that it was admitted to",
+}

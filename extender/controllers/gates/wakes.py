@@ -1,0 +1,213 @@
+"""Let pods go: remove the gate of those that wait at it, wake those that kube-scheduler has parked. One patch each.
+
+Why one path for both: they are the same promise (the plan has a place for the pod now) to pods in two states, and need
+the same order, budget and retries. On parked pods see `extender.scheduling.parked_pods`; a changed annotation wakes
+them.
+
+Rules: what to send is derived when its turn comes, so nothing outdated is sent; a pod is queued at most once; gangs
+take turns, so a gang of a thousand delays others by a turn and not by a thousand patches; the patch carries the pod's
+uid, so a replaced pod of the same name is never touched; only own pods are patched (docs/safety.md S1). What fails is
+tried again, later each time, while the pod still needs it.
+"""
+
+import asyncio
+import random
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from extender.cache import ClusterCache
+from extender.convert import NUDGE_ANNOTATION
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.ports import Clock, ClusterApi
+from extender.runtime.telemetry import Telemetry
+from scoring.ids import PodUid
+from scoring.model import Pod
+
+_AT_ONCE = 16
+"""Patches under way at the same time."""
+_TURN = 32
+"""Patches for one gang before the next has its turn."""
+_PLAIN = ""
+"""Plain pods take turns as if they were one gang: thousands may be woken at once, and a gang must not wait for all."""
+_BURST_S = 0.05
+"""After a pause, as many patches as the limit allows in this time go at once."""
+_TICK_S = 1e-4
+"""Closer to its moment a patch is not waited for: clocks are not that exact."""
+_RETRY_FIRST_S = 0.2
+_RETRY_LONGEST_S = 30.0
+_UNPROCESSABLE = 422
+_BELIEVE_S = 5.0
+"""A pod whose gate was removed counts as ungated for this long, although the watch may not show it yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """What the queue asks of those who decide, and tells them."""
+
+    patch_for: Callable[[Pod], bytes | None]
+    """The patch that removes the pod's gate; `None`: not now"""
+    sent: Callable[[Pod], None]
+    refused: Callable[[Pod, str], None]
+    """The API server will never accept this pod's patch"""
+
+
+class Wakes:
+    """A queue of pods to let go, and the tasks that do it. Bounded by the pods that exist."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        api: ClusterApi,
+        clock: Clock,
+        telemetry: Telemetry,
+        gates: Gates,
+        *,
+        per_s: float = 1000.0,
+        rng: random.Random | None = None,
+        acting: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._cache = cache
+        self._api = api
+        self._clock = clock
+        self._telemetry = telemetry
+        self._gates = gates
+        self._acting = acting
+        self._rng = rng or random.Random(0)  # noqa: S311 - jitter, nothing secret
+        self._interval_s = 1.0 / per_s
+        self._next_s = clock.monotonic_s()
+        self._turns: OrderedDict[str, deque[PodUid]] = OrderedDict()
+        """gang (or all plain pods together) → its pods that wait for their patch"""
+        self._left = _TURN
+        """Patches that the first gang may still send in its turn"""
+        self._queued: set[PodUid] = set()
+        """Pods that wait for their patch, or whose patch is under way"""
+        self._failures: dict[PodUid, int] = {}
+        """pod → failures in a row; forgotten when it succeeds or needs nothing"""
+        self._retries: dict[PodUid, asyncio.TimerHandle] = {}
+        """pod → its next try; queueing it for another reason takes its place"""
+        self._ungated: OrderedDict[PodUid, float] = OrderedDict()
+        """pod → when its gate was removed, oldest first; forgotten after `_BELIEVE_S`"""
+        self._ready = asyncio.Event()
+
+    @property
+    def failing(self) -> frozenset[PodUid]:
+        """Pods whose last patch failed and will be tried again."""
+        return frozenset(self._failures)
+
+    def add(self, uids: Iterable[PodUid]) -> None:
+        """Let these pods go soon, gang by gang in this order; nobody while we do not act."""
+        if not self._acting():
+            return
+        for uid in uids:
+            if (retry := self._retries.pop(uid, None)) is not None:
+                retry.cancel()
+            if uid in self._queued:
+                continue
+            pod = self._cache.pod(uid)
+            if pod is None:
+                self._failures.pop(uid, None)
+                continue
+            self._queued.add(uid)
+            self._turns.setdefault(pod.group.key if pod.group is not None else _PLAIN, deque()).append(uid)
+        if self._turns:
+            self._ready.set()
+
+    def forget(self) -> None:
+        """Let nobody go any more who still waits for it; patches under way come to their end."""
+        for retry in self._retries.values():
+            retry.cancel()
+        self._retries.clear()
+        self._failures.clear()
+        self._queued.difference_update(*self._turns.values())
+        self._turns.clear()
+        self._left = _TURN
+
+    async def run(self) -> None:
+        """Work the queue off until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(_AT_ONCE):
+                tasks.create_task(self._work(), name=f"wake-{number}")
+
+    async def _work(self) -> None:
+        while True:
+            await self._ready.wait()
+            if not self._turns:
+                self._ready.clear()
+                continue
+            now_s = self._clock.monotonic_s()
+            early_s = self._next_s - now_s
+            if early_s > _TICK_S:
+                await asyncio.sleep(early_s)
+                continue  # another task may have used the moment
+            uid = self._next()
+            try:
+                pod = self._cache.pod(uid)
+                patch = self._patch(pod) if pod is not None else None
+                if pod is None or patch is None:
+                    self._failures.pop(uid, None)
+                else:
+                    self._next_s = max(self._next_s, now_s - _BURST_S) + self._interval_s
+                    await self._send(pod, patch)
+            finally:
+                self._queued.discard(uid)
+
+    def _next(self) -> PodUid:
+        """The next pod; after `_TURN` of one gang, another gang's."""
+        key, pods = next(iter(self._turns.items()))
+        uid = pods.popleft()
+        self._left -= 1
+        if not pods:
+            del self._turns[key]
+            self._left = _TURN
+        elif self._left <= 0:
+            self._turns.move_to_end(key)
+            self._left = _TURN
+        return uid
+
+    def _patch(self, pod: Pod) -> bytes | str | None:
+        """The patch of a gated pod, the annotation's value for a parked one, `None` for one that needs neither."""
+        if pod.node is not None or pod.deleting or pod.terminal or not self._cache.is_own(pod):
+            return None
+        if pod.gated and not self._is_ungated(pod.uid):
+            return self._gates.patch_for(pod)
+        # Any new value is an update to kube-scheduler; the time also tells people when the last one was.
+        return f"{self._clock.now_s():.3f}"
+
+    async def _send(self, pod: Pod, patch: bytes | str) -> None:
+        action = "nudge" if isinstance(patch, str) else "ungate"
+        try:
+            if isinstance(patch, str):
+                await self._api.annotate_pod(pod.namespace, pod.name, pod.uid, {NUDGE_ANNOTATION: patch})
+            else:
+                await self._api.admit_pod(pod.namespace, pod.name, pod.uid, patch)
+        except (ConflictError, NotFoundError):
+            self._telemetry.nudged(action, "gone")  # replaced or deleted: the watch will tell
+            self._failures.pop(pod.uid, None)
+        except (ApiError, ApiUnavailableError) as error:
+            self._telemetry.nudged(action, "error")
+            if isinstance(error, ApiError) and error.status == _UNPROCESSABLE and action == "ungate":
+                self._gates.refused(pod, str(error))
+            else:
+                self._again_later(pod)
+        else:
+            self._telemetry.nudged(action, "done")
+            self._failures.pop(pod.uid, None)
+            if action == "ungate":
+                self._ungated[pod.uid] = self._clock.monotonic_s()
+                self._ungated.move_to_end(pod.uid)
+                self._gates.sent(pod)
+
+    def _is_ungated(self, uid: PodUid) -> bool:
+        """Whether its gate was removed a moment ago: what is to be said to it now is a nudge."""
+        now_s = self._clock.monotonic_s()
+        while self._ungated and now_s - next(iter(self._ungated.values())) >= _BELIEVE_S:
+            self._ungated.popitem(last=False)
+        return uid in self._ungated
+
+    def _again_later(self, pod: Pod) -> None:
+        failures = self._failures[pod.uid] = self._failures.get(pod.uid, 0) + 1
+        pause_s = min(_RETRY_FIRST_S * 2.0 ** (failures - 1), _RETRY_LONGEST_S) * self._rng.uniform(0.5, 1.0)
+        if (retry := self._retries.pop(pod.uid, None)) is not None:
+            retry.cancel()
+        self._retries[pod.uid] = asyncio.get_running_loop().call_later(pause_s, self.add, (pod.uid,))

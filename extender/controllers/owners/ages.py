@@ -1,0 +1,130 @@
+"""Read when the owners of waiting gangs were created, and how many pods they want: once each, a few at a time.
+
+Why read and not watch: a watch would be one for each kind of job there is, cached for as long as the cluster lives,
+for numbers that seldom change. A gang is planned with its PodGroup's or its oldest pod's creation meanwhile, which
+differs only for jobs that were suspended or whose pods were lost (docs/safety.md S14); two Jobs under one name count as
+two runs until it is known that neither is one by itself (docs/safety.md S23). Rules: only kinds that we may read anyway
+before a pod is removed; what cannot be read is asked for again after minutes, and nobody waits for it.
+"""
+
+import asyncio
+import logging
+from datetime import datetime
+
+from extender.cache import ClusterCache
+from extender.controllers.owners.counts import desired_pods
+from extender.controllers.owners.failure_budget import KINDS, OwnerRef, controller_of, decoded, uid_of
+from extender.convert.decode import seconds
+from extender.errors import ApiError, ApiUnavailableError
+from extender.ports import Clock, ClusterApi
+from extender.runtime.slices import in_slices
+from scoring.ids import GangKey
+from scoring.model import Controller, Gang, GangSource
+from scoring.plan.steps import Steps
+
+_log = logging.getLogger(__name__)
+
+_EVERY_S = 1.0
+_AT_ONCE = 100
+"""Owners read in one round: the first seconds of a full cluster are not a storm."""
+_TOGETHER = 8
+"""Reads under way at the same time."""
+_AGAIN_S = 300.0
+"""After an owner could not be read."""
+_GANGS_A_STEP = 64
+"""Gangs whose pods are looked through between two moments for others (docs/safety.md S15)."""
+
+
+class OwnerAges:
+    """Owners that are to be read. Bounded by the gangs that exist."""
+
+    def __init__(self, cache: ClusterCache, api: ClusterApi, clock: Clock) -> None:
+        self._cache = cache
+        self._api = api
+        self._clock = clock
+        self._not_before_s: dict[str, float] = {}
+        """owner's uid → when it may be asked for again"""
+        self._seen: dict[GangKey, tuple[Gang, dict[str, Controller], bool]] = {}
+        """gang → as it was at the last look, its owners that can be read by uid, whether members wait"""
+
+    async def run(self) -> None:
+        """Look once a second until cancelled."""
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            await self.look()
+
+    async def first_look(self) -> None:
+        """Read all there are, before the first plan: so the order after a restart is the one before it."""
+        while await self.look() == _AT_ONCE:
+            pass
+
+    async def look(self) -> int:
+        """Read owners of gangs that wait and are new, and hand them all to the cache at once; how many were asked."""
+        found: dict[str, float] = {}
+        counts: dict[str, int] = {}
+        wanted = (await in_slices(self._wanted()))[:_AT_ONCE]
+        for begin in range(0, len(wanted), _TOGETHER):
+            some = wanted[begin : begin + _TOGETHER]
+            read = await asyncio.gather(*(self._read(namespace, owner) for namespace, owner in some))
+            for (_, owner), (at_s, count) in zip(some, read, strict=True):
+                if at_s is not None:
+                    found[owner.uid] = at_s
+                if count is not None:
+                    counts[owner.uid] = count
+        if found or counts:
+            self._cache.set_owners(found, counts)
+        return len(wanted)
+
+    def _wanted(self) -> Steps[list[tuple[str, Controller]]]:
+        """Namespace and owner of waiting members, the oldest gang's first. Cost: O(gangs + pods of changed ones)."""
+        now_s = self._clock.monotonic_s()
+        before, self._seen = self._seen, {}
+        for number, gang in enumerate(self._cache.snapshot().gangs.values(), start=1):
+            if gang.own and gang.source is not GangSource.NATIVE:
+                known = before.get(gang.key)
+                self._seen[gang.key] = (
+                    known
+                    if known is not None and known[0] is gang
+                    else (gang, _owners(gang), bool(gang.pending or gang.later))
+                )
+            if number % _GANGS_A_STEP == 0:
+                yield
+        yield
+        there = {uid for _, owners, _ in self._seen.values() for uid in owners}
+        self._cache.owners.keep_only(there)
+        yield
+        self._not_before_s = {uid: at_s for uid, at_s in self._not_before_s.items() if uid in there and at_s > now_s}
+        yield
+        wanted = [
+            (gang, owner)
+            for gang, owners, pending in self._seen.values()
+            for uid, owner in (owners.items() if pending else ())
+            if uid not in self._not_before_s and not self._cache.owners.knows(uid)
+        ]
+        wanted.sort(key=lambda one: (one[0].created_s, one[0].key, one[1].uid))
+        return [(gang.members[0].namespace, owner) for gang, owner in wanted]
+
+    async def _read(self, namespace: str, owner: Controller) -> tuple[float | None, int | None]:
+        """Creation of the owner, if that very object can be read, and its count, unless it is one of a series."""
+        self._not_before_s[owner.uid] = self._clock.monotonic_s() + _AGAIN_S
+        try:
+            raw = await self._api.get_object(owner.api_version, owner.kind, namespace, owner.name)
+            if uid_of(raw) != owner.uid:
+                return None, None  # another of the same name; the pods of this one are about to go
+            text = decoded(raw).get("metadata", {}).get("creationTimestamp")
+            above = controller_of(raw)
+            count = desired_pods(raw) if above is None or above.kind != "CronJob" else None
+            return seconds(datetime.fromisoformat(text)) if text else None, count
+        except (ApiError, ApiUnavailableError, ValueError) as error:
+            _log.info("owner %s %s/%s was not read: %s", owner.kind, namespace, owner.name, error)
+            return None, None
+
+
+def _owners(gang: Gang) -> dict[str, Controller]:
+    """The owners of its pods by uid, of kinds that can be read."""
+    found = {pod.owner.uid: pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None}
+    return {uid: owner for uid, owner in found.items() if _ref(owner).group_kind in KINDS}
+
+
+def _ref(owner: Controller) -> OwnerRef:
+    return OwnerRef(owner.api_version, owner.kind, owner.name, owner.uid)

@@ -1,0 +1,164 @@
+"""What stands in a gang's way outside the planner's view: deadlines that run, quotas that are full, budgets.
+
+docs/safety.md S19.
+
+Why read when asked, and not watched: they decide nothing here, and matter when somebody asks about one gang. Rules:
+only for /v1/explain, a few reads for each gang, a time limit for all together, and no second read within seconds; what
+cannot be read is said to be not known, with the reason, and the explanation goes out without it.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Coroutine, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from extender.cache import ClusterCache
+from extender.cache.unreadable import words
+from extender.controllers.owners.failure_budget import KINDS, OwnerRef, decoded
+from extender.controllers.removal.disruption_budgets import forbidding
+from extender.controllers.removal.fresh_gang import of_this_run, read_members
+from extender.convert.decode import seconds
+from extender.errors import ApiError, ApiUnavailableError
+from extender.ports import Clock, ClusterApi
+from scoring.explain import Note, Topic
+from scoring.explain.words import duration_text, quantity
+from scoring.feasibility.quorum import quorum_of
+from scoring.ids import GangKey
+from scoring.model import Controller, Gang
+from scoring.model.resources import Resources, amount
+
+TIMEOUT_S: Final = 2.0
+_BELIEVED_S: Final = 10.0
+_KEPT: Final = 200
+_OWNERS: Final = 4
+_PAGE: Final = 100
+"""Quotas or budgets of a namespace that are looked at."""
+_PREFIX: Final = "requests."
+
+
+class Circumstances:
+    """Reads what one gang's explanation needs besides the snapshot."""
+
+    def __init__(self, cache: ClusterCache, api: ClusterApi, clock: Clock) -> None:
+        self._cache = cache
+        self._api = api
+        self._clock = clock
+        self._known: OrderedDict[GangKey, tuple[float, Gang, tuple[Note, ...]]] = OrderedDict()
+        """gang → when it was read, the gang as it was, what was found"""
+
+    async def notes(self, gang: Gang) -> tuple[Note, ...]:
+        """What stands in the gang's way. Takes `TIMEOUT_S` at most."""
+        now_s = self._clock.monotonic_s()
+        known = self._known.get(gang.key)
+        if known is not None and known[1] is gang and now_s - known[0] < _BELIEVED_S:
+            return known[2]
+        looks: list[Coroutine[Any, Any, Sequence[Note]]] = [self._deadlines(gang)]
+        topics = [Topic.DEADLINE]
+        if quorum_of(gang).incomplete:
+            looks.append(self._quotas(gang))
+            topics.append(Topic.QUOTA)
+        if gang.placed:
+            looks.append(self._budgets(gang))
+            topics.append(Topic.BUDGET)
+        parts = await asyncio.gather(*(_limited(look, topic) for look, topic in zip(looks, topics, strict=True)))
+        found = tuple(note for part in parts for note in part)
+        self._known[gang.key] = (now_s, gang, found)
+        self._known.move_to_end(gang.key)
+        if len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+        return found
+
+    async def _deadlines(self, gang: Gang) -> Sequence[Note]:
+        """Owners that fail after a time, whether their pods have started or not."""
+        owners = sorted({pod.owner for pod in gang.members if pod.owner is not None}, key=lambda one: one.uid)
+        namespace = gang.key.partition("/")[0]
+        found: list[Note] = []
+        for owner in owners[:_OWNERS]:
+            if OwnerRef(owner.api_version, owner.kind, owner.name, owner.uid).group_kind in KINDS:
+                raw = await self._api.get_object(owner.api_version, owner.kind, namespace, owner.name)
+                found.extend(deadline_notes(owner, decoded(raw), now_s=self._clock.now_s()))
+        return found
+
+    async def _quotas(self, gang: Gang) -> Sequence[Note]:
+        """Quotas that leave no room for another pod like the gang's."""
+        items = await self._listed(gang, "/api/v1", "resourcequotas")
+        like = gang.members[-1].requests if gang.members else Resources()
+        return [note for item in items for note in quota_notes(decoded(item), like)]
+
+    async def _budgets(self, gang: Gang) -> Sequence[Note]:
+        """A budget that keeps the gang's members from being removed."""
+        items = await self._listed(gang, "/apis/policy/v1", "poddisruptionbudgets")
+        if not items:
+            return ()
+        members = await read_members(self._api, gang.key, gang.source)
+        name = forbidding(items, [one.raw for one in of_this_run(gang, members)])
+        if name is None:
+            return ()
+        text = f"PodDisruptionBudget {name} does not let its members be removed, so it is not started anew as a whole"
+        return (Note(Topic.BUDGET, text),)
+
+    async def _listed(self, gang: Gang, root: str, plural: str) -> Sequence[bytes]:
+        namespace = quote(gang.key.partition("/")[0], safe="")
+        page = await self._api.list_page(f"{root}/namespaces/{namespace}/{plural}", limit=_PAGE)
+        return page.items
+
+
+async def _limited(look: Coroutine[Any, Any, Sequence[Note]], topic: Topic) -> Sequence[Note]:
+    """What was found; or that it is not known, and why."""
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            return await look
+    except TimeoutError:
+        return (Note(topic, f"not known: the API server did not answer within {TIMEOUT_S:.0f} s"),)
+    except ApiError as error:
+        no_right = error.status == 403
+        why = "netgang has no right to read it: install manifests/components/explain" if no_right else str(error)
+        return () if error.status == 404 else (Note(topic, f"not known: {why}"),)
+    except ApiUnavailableError as error:
+        return (Note(topic, f"not known: {error}"),)
+    except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
+        return (Note(topic, f"not known: {words(error)}"),)
+
+
+def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: float) -> list[Note]:
+    """That an owner's time runs while its pods wait: a Job's, or that of a Kubeflow job's runPolicy.
+
+    >>> job = {"spec": {"activeDeadlineSeconds": 600}, "status": {"startTime": "1970-01-01T00:00:00Z"}}
+    >>> [note.text for note in deadline_notes(Controller("batch/v1", "Job", "j", "u"), job, now_s=480.0)]
+    ['Job j fails in 2 min whether it has started or not: activeDeadlineSeconds 600']
+    """
+    spec, status = content.get("spec") or {}, content.get("status") or {}
+    limit = spec.get("activeDeadlineSeconds") or (spec.get("runPolicy") or {}).get("activeDeadlineSeconds")
+    started = status.get("startTime")
+    if not isinstance(limit, int) or not isinstance(started, str):
+        return []
+    left_s = seconds(datetime.fromisoformat(started)) + limit - now_s
+    when = f"fails in {duration_text(left_s)}" if left_s > 0.0 else "is past its time"
+    text = f"{owner.kind} {owner.name} {when} whether it has started or not: activeDeadlineSeconds {limit}"
+    return [Note(Topic.DEADLINE, text)]
+
+
+def quota_notes(content: Mapping[str, Any], like: Resources) -> list[Note]:
+    """What of a ResourceQuota does not suffice for one more pod that requests `like`.
+
+    >>> status = {"hard": {"requests.cpu": "4"}, "used": {"requests.cpu": "3500m"}}
+    >>> found = quota_notes({"metadata": {"name": "q"}, "status": status}, Resources.parse({"cpu": 1}))
+    >>> [note.text for note in found]
+    ['ResourceQuota q leaves 500m of requests.cpu, and a member asks for 1']
+    """
+    status = content.get("status") or {}
+    hard, used = status.get("hard") or {}, status.get("used") or {}
+    name = (content.get("metadata") or {}).get("name", "")
+    found: list[Note] = []
+    for key in sorted(hard):
+        resource = str(key).removeprefix(_PREFIX)
+        asked = 1 if resource == "pods" else next((part for what, part in like if what == resource), 0)
+        left = amount(resource, hard[key]) - amount(resource, used.get(key, "0"))
+        if asked > left:
+            text = (
+                f"leaves {quantity(resource, max(left, 0))} of {key}, and a member asks for {quantity(resource, asked)}"
+            )
+            found.append(Note(Topic.QUOTA, f"ResourceQuota {name} {text}"))
+    return found

@@ -1,0 +1,272 @@
+"""Gangs that leave for a waiting one: from the claim to its room until it has its nodes, or its time is over.
+
+Rules:
+
+- The room is claimed, and the claim noted on pods of the gang, before the first one leaves.
+- After a restart the notes keep the room for the gang, and nothing more: that nobody else is planned there undoes
+  nothing. Who has still to leave is decided again (`continued`), by what is true then (docs/safety.md S22).
+- The claim ends when the gang has its nodes, or is gone, or nothing has moved for `timeout_s`; then nobody leaves for
+  it for as long.
+- If one refuses in the end although it was asked, it is asked again until the claim ends; if nobody has left by then,
+  the claim ends at once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from extender.cache import ClusterCache
+from extender.controllers.preemption.notes import NOTE, noted_of, notes_for
+from extender.controllers.preemption.words import PreemptionWords
+from extender.controllers.removal.quiet_period import Quiet
+from extender.controllers.restart.controller import Outcome, Restarts
+from extender.errors import ApiError, ApiUnavailableError
+from extender.notes import Notes
+from extender.ports import Clock, ClusterApi
+from extender.runtime.telemetry import Telemetry
+from scoring.feasibility.quorum import quorum_of
+from scoring.ids import GangKey, PodUid
+from scoring.model import Gang, Pod
+from scoring.model.snapshot import Claim
+from scoring.preempt import Preemption
+
+_AGAIN_S = 5.0
+_FINAL_AGAIN_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Open:
+    """Gangs that leave for one that waits."""
+
+    claim: Claim
+    pods: frozenset[PodUid]
+    """Members of those that leave, on nodes when it began."""
+    carriers: tuple[Pod, ...]
+    """The pods that carry the notes."""
+    left: int
+    """How many of `pods` were there at the last look."""
+    until_s: float
+    """When it lapses; later with each pod that goes."""
+    noted: bool = False
+    """The API server has the notes: they may leave."""
+    recovered: bool = False
+    """Found by its notes: who leaves for it has to be decided again."""
+    again_s: dict[GangKey, float] = field(default_factory=dict)
+    """Gang that would not leave → when it is asked again."""
+
+
+class PreemptionClaims:
+    """Claims that are open. Bounded by the gangs that exist."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        api: ClusterApi,
+        clock: Clock,
+        telemetry: Telemetry,
+        words: PreemptionWords,
+        restarts: Restarts,
+        *,
+        notes: Notes,
+        quiet: Quiet,
+        timeout_s: float,
+    ) -> None:
+        self._cache = cache
+        self._api = api
+        self._clock = clock
+        self._telemetry = telemetry
+        self._words = words
+        self._restarts = restarts
+        self._notes = notes
+        self._quiet = quiet
+        self._timeout_s = timeout_s
+        self._open: dict[GangKey, _Open] = {}
+        self._in_vain: dict[GangKey, float] = {}
+        """Gang for which others left, or were asked to, in vain → until when nobody does."""
+        self._wipes: set[asyncio.Task[None]] = set()
+
+    @property
+    def in_vain(self) -> frozenset[GangKey]:
+        """Gangs for which nobody is to leave for a while."""
+        return frozenset(self._in_vain)
+
+    @property
+    def continued(self) -> frozenset[GangKey]:
+        """Gangs for which a process before us made others leave: who has still to is decided again.
+
+        Not while some are leaving who have not been told to end yet.
+        """
+        return frozenset(key for key in self._recovered if not self._are_about_to_end(key, self._open[key]))
+
+    @property
+    def _recovered(self) -> frozenset[GangKey]:
+        return frozenset(key for key, opened in self._open.items() if opened.recovered)
+
+    async def begin(self, found: Preemption) -> None:
+        """Claim the room, note it, and let them leave; nothing happens if the notes cannot be written."""
+        gang = self._cache.gang(found.gang)
+        snapshot = self._cache.snapshot()
+        busy = {*snapshot.claims, *snapshot.commitments} - self._recovered
+        if gang is None or not self._quiet.over or not busy.isdisjoint([found.gang, *found.victims]):
+            return
+        claim = Claim(found.gang, found.assignment, found.victims)
+        try:
+            notes = notes_for(gang, claim, at_s=self._clock.now_s(), notes=self._notes)
+        except ValueError as error:  # a name that no API server would take
+            _log.warning("nobody leaves for gang %s: %s", found.gang, error)
+            return
+        if not notes:
+            return
+        until_s = self._clock.monotonic_s() + self._timeout_s
+        carriers = tuple(pod for pod, _ in notes)
+        self._open[found.gang] = _Open(claim, found.pods, carriers, len(found.pods), until_s)
+        self._cache.set_claim(claim)
+        try:
+            for carrier, note in notes:
+                await self._api.annotate_pod(carrier.namespace, carrier.name, carrier.uid, note)
+        except (ApiError, ApiUnavailableError) as error:
+            self._close(found.gang)
+            self._words.not_noted(found, error)
+            return
+        opened = self._open.get(found.gang)
+        if opened is None:
+            return  # the gang is gone, or somebody else decides now
+        opened.noted = True
+        self._words.begun(found, self._timeout_s)
+        self._telemetry.preempted("begun")
+        for victim in found.victims:
+            self._let_leave(victim, found.gang)
+
+    def follow(self) -> None:
+        """Once a second: end claims that are over, and see to those that have not left yet."""
+        now_s = self._clock.monotonic_s()
+        for key, opened in sorted(self._open.items()):
+            self._follow(key, opened, now_s)
+        self._in_vain = {key: until_s for key, until_s in self._in_vain.items() if until_s > now_s}
+
+    def recover(self) -> None:
+        """After a restart: keep the room again for whom others had begun to leave."""
+        until_s = self._clock.monotonic_s() + self._timeout_s
+        for key, gang in sorted(self._cache.snapshot().gangs.items()):
+            noted = noted_of(gang)
+            if noted is None or not gang.own or gang.problem is not None or _has_nodes(gang):
+                continue
+            if not 0.0 <= self._clock.now_s() - noted.at_s <= self._timeout_s or not noted.assignment:
+                continue
+            claim = Claim(key, noted.assignment)
+            opened = _Open(claim, frozenset(), noted.carriers, 0, until_s, noted=True, recovered=True)
+            self._open[key] = opened
+            self._cache.set_claim(claim)
+            self._see_who_leaves(gang, opened)
+
+    def forget(self) -> None:
+        """Know nothing, as after a restart, and keep room for nobody."""
+        for key in list(self._open):
+            self._close(key)
+        self._in_vain.clear()
+
+    def _see_who_leaves(self, gang: Gang, opened: _Open) -> None:
+        """Who is leaving the room of a recovered claim by what can be seen now: no note names anybody."""
+        leaving = self._leaving(gang, opened.claim)
+        pods = opened.pods | {pod.uid for pod in leaving}
+        if pods != opened.pods:
+            opened.pods, opened.left = pods, len(leaving)
+            givers = {*opened.claim.givers, *(pod.group.key for pod in leaving if pod.group is not None)}
+            opened.claim = replace(opened.claim, givers=tuple(sorted(givers)))
+            self._cache.set_claim(opened.claim)
+
+    def _leaving(self, gang: Gang, claim: Claim) -> list[Pod]:
+        """Members of lower gangs, where the gang is to go, that end or whose owners we have suspended."""
+        nodes, ours = set(claim.assignment.values()), self._restarts.under_way
+        gangs = self._cache.snapshot().gangs.values()
+        return [
+            pod
+            for one in gangs
+            if one.own and one.priority < gang.priority
+            for pod in one.members
+            if pod.node in nodes and not pod.terminal and (pod.deleting or one.key in ours)
+        ]
+
+    def _are_about_to_end(self, key: GangKey, opened: _Open) -> bool:
+        """Whether somebody is leaving who has not been told to end yet: Job controllers take a moment."""
+        gang = self._cache.gang(key)
+        return gang is not None and any(not pod.deleting for pod in self._leaving(gang, opened.claim))
+
+    def _let_leave(self, victim: GangKey, gang: GangKey) -> None:
+        why = f"it makes room for gang {gang}, which has a higher priority"
+        self._restarts.leave(victim, why=why, ended=partial(self._left, gang))
+
+    def _left(self, key: GangKey, victim: GangKey, outcome: Outcome) -> None:
+        """A gang has left, or would not."""
+        opened = self._open.get(key)
+        if outcome.done or opened is None:
+            return
+        now_s = self._clock.monotonic_s()
+        there = self._there(opened)
+        begun = len(there) < len(opened.pods) or any(pod.deleting for pod in there)
+        if begun or not self._restarts.under_way.isdisjoint(opened.claim.givers):
+            opened.again_s[victim] = now_s + (_FINAL_AGAIN_S if outcome.final else _AGAIN_S)
+            return
+        self._words.refused(key, victim, outcome.why_not)
+        self._end(key, "refused")
+        self._in_vain[key] = now_s + _FINAL_AGAIN_S
+
+    def _follow(self, key: GangKey, opened: _Open, now_s: float) -> None:
+        there = self._there(opened)
+        if len(there) < opened.left:
+            opened.left, opened.until_s = len(there), now_s + self._timeout_s
+        gang = self._cache.gang(key)
+        if gang is None:
+            self._end(key, "gone")
+        elif _has_nodes(gang):
+            self._words.started(key, opened.claim)
+            self._end(key, "started")
+        elif now_s >= opened.until_s:
+            self._words.lapsed(gang, opened.claim, [pod for pod in there if not pod.deleting])
+            self._end(key, "lapsed")
+            self._in_vain[key] = now_s + self._timeout_s
+        elif opened.recovered:
+            self._see_who_leaves(gang, opened)
+        elif opened.noted and self._quiet.over:
+            stay = {pod.group.key for pod in there if not pod.deleting and pod.group is not None}
+            for victim in sorted(stay - self._restarts.under_way):
+                if now_s >= opened.again_s.get(victim, 0.0):
+                    opened.again_s[victim] = now_s + _AGAIN_S
+                    self._let_leave(victim, key)
+
+    def _there(self, opened: _Open) -> list[Pod]:
+        """Members of those that leave that still have a node."""
+        pods = (self._cache.pod(uid) for uid in opened.pods)
+        return [pod for pod in pods if pod is not None and pod.node is not None and not pod.terminal]
+
+    def _end(self, key: GangKey, outcome: str) -> None:
+        carriers = self._open[key].carriers
+        self._close(key)
+        self._telemetry.preempted(outcome)
+        waiting = [pod for one in carriers if (pod := self._cache.pod(one.uid)) is not None and pod.node is None]
+        if waiting:
+            task = asyncio.create_task(self._wipe(waiting), name=f"wipe the notes of {key}")
+            self._wipes.add(task)
+            task.add_done_callback(self._wipes.discard)
+
+    def _close(self, key: GangKey) -> None:
+        if self._open.pop(key, None) is not None:
+            self._cache.clear_claim(key)
+
+    async def _wipe(self, pods: Sequence[Pod]) -> None:
+        """Take notes back; those that stay count for nothing as soon as they are old."""
+        for pod in pods:
+            try:
+                await self._api.annotate_pod(pod.namespace, pod.name, pod.uid, {NOTE: ""})
+            except (ApiError, ApiUnavailableError) as error:
+                _log.info("note on pod %s not taken back: %s", pod.key, error)
+
+
+def _has_nodes(gang: Gang) -> bool:
+    """Whether the minimum set has nodes."""
+    quorum = quorum_of(gang)
+    return quorum.reached_by(quorum.placed)

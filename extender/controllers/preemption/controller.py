@@ -1,0 +1,152 @@
+"""Make whole gangs leave for a waiting one of higher priority (docs/explanation/preemption.md).
+
+Who leaves for whom is decided in `scoring.preempt`, how a gang leaves and comes back in `restarts`, how long its room
+is kept in `preemption_claims`; here is who is asked before. Rules:
+
+- All or nothing: owners and disruption budgets of all who would leave are asked first; then it is decided again, and
+  they leave only if that is still the same.
+- A gang for whose sake others would leave has to want that for `PATIENCE_S`: a job that ends frees its room pod by pod.
+- What speaks against a gang has to stand for `PATIENCE_S` before others are looked for in its place: one that has just
+  changed is none to be avoided, and nobody else is to leave because of it.
+- While others leave for a gang, nobody more leaves for it. Nothing at all in the quiet time (docs/safety.md S11).
+- A gang for which others had begun to leave before a restart is decided on again like any other: who is to leave for it
+  is what is true now, and not what somebody noted (docs/safety.md S22).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Set
+from dataclasses import dataclass
+
+from extender.controllers.preemption.claims import PreemptionClaims
+from extender.controllers.preemption.words import PreemptionWords
+from extender.controllers.removal.quiet_period import Quiet
+from extender.controllers.restart.controller import Restarts
+from extender.ports import Clock
+from extender.runtime.telemetry import Telemetry
+from scoring.ids import GangKey
+from scoring.preempt import Preemption
+
+PATIENCE_S = 3.0
+SPARED_S = 60.0
+"""How long a gang that cannot leave is left out; then its owner and the budgets are asked again."""
+
+Decide = Callable[[Set[GangKey], Set[GangKey], Set[GangKey]], Awaitable[Preemption | None]]
+"""(gangs that must stay, gangs for which nobody is to leave, gangs whose claim is no reason) → who leaves for whom"""
+Together = Callable[[Iterable[GangKey]], Awaitable[str | None]]
+"""Why these gangs could not leave together now; `None`: nothing speaks against it"""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Objection:
+    """What speaks against a gang's leaving, and since when."""
+
+    why: str
+    since_s: float
+
+
+class Preemptions:
+    """The one decision that is under way, and who must stay. Bounded by the gangs that exist."""
+
+    def __init__(
+        self,
+        claims: PreemptionClaims,
+        clock: Clock,
+        telemetry: Telemetry,
+        words: PreemptionWords,
+        restarts: Restarts,
+        *,
+        decide: Decide,
+        together: Together,
+        quiet: Quiet,
+    ) -> None:
+        self._claims = claims
+        self._clock = clock
+        self._telemetry = telemetry
+        self._words = words
+        self._restarts = restarts
+        self._decide = decide
+        self._together = together
+        self._quiet = quiet
+        self._objections: dict[GangKey, _Objection] = {}
+        self._spared: dict[GangKey, float] = {}
+        """Gang that cannot leave → until when it is not asked again."""
+        self._wants: GangKey | None = None
+        """The gang for which others would leave, at the last look, and since when"""
+        self._wants_since_s = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def why_blocked(self, gang: GangKey) -> str | None:
+        """Why somebody who would make room for the gang has not left; `None`: nothing is known to be in the way."""
+        return self._words.why_blocked(gang)
+
+    def look(self) -> None:
+        """Once a second: follow what is under way; decide anew if that is allowed."""
+        now_s = self._clock.monotonic_s()
+        self._words.tidy()
+        self._claims.follow()
+        self._spared = {key: until_s for key, until_s in self._spared.items() if until_s > now_s}
+        if self._task is None and self._quiet.over:
+            self._task = asyncio.create_task(self._attempt(), name="decide who leaves for whom")
+            self._task.add_done_callback(self._ended)
+
+    def recover(self) -> None:
+        """After a restart: keep the room again for whom others had begun to leave."""
+        self._claims.recover()
+
+    def forget(self) -> None:
+        """Know nothing, as after a restart; a decision under way is given up."""
+        if self._task is not None:
+            self._task.cancel()
+        self._claims.forget()
+        self._wants = None
+        self._objections.clear()
+        self._spared.clear()
+
+    async def _attempt(self) -> None:
+        """Decide, ask everybody, decide again, and begin if it is still the same."""
+        found = await self._decided()
+        now_s = self._clock.monotonic_s()
+        if found is None or found.gang != self._wants:
+            self._wants, self._wants_since_s = (None if found is None else found.gang), now_s
+            return
+        if now_s - self._wants_since_s < PATIENCE_S or await self._is_refused(found):
+            return
+        again = await self._decided()
+        if again is not None and (again.gang, again.pods) == (found.gang, found.pods):
+            await self._claims.begin(again)
+
+    async def _decided(self) -> Preemption | None:
+        """Who leaves for whom by what is true now."""
+        return await self._decide(self._spared.keys(), self._claims.in_vain, self._claims.continued)
+
+    async def _is_refused(self, found: Preemption) -> bool:
+        """Whether anything speaks against it; what has done so for long enough spares the gang that it is about."""
+        objections: dict[GangKey, str] = {}
+        for victim in found.victims:
+            why = await self._restarts.obstacle(victim)
+            if why is not None:
+                objections[victim] = why
+        if not objections and (why := await self._together(found.victims)) is not None:
+            objections[found.victims[-1]] = why
+        now_s = self._clock.monotonic_s()
+        before, self._objections = self._objections, {}
+        for victim, why in objections.items():
+            known = before.get(victim)
+            if known is None or known.why != why:
+                self._objections[victim] = _Objection(why, now_s)
+            elif now_s - known.since_s < PATIENCE_S:
+                self._objections[victim] = known
+            else:
+                self._spared[victim] = now_s + SPARED_S
+                self._words.blocked(found, victim, why)
+                self._telemetry.preempted("blocked")
+        return bool(objections)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("internal error in deciding who leaves for whom", exc_info=error)
+            self._telemetry.internal_error("preempt")

@@ -1,0 +1,142 @@
+"""What people are told when gangs leave for another one: Events on PodGroups and pods, and a line for each decision.
+
+Rule: on those that leave it says for whom and that they come back; on the one that waits, who leaves, or whom it could
+take the place of and why that stays.
+"""
+
+from collections.abc import Sequence
+
+from extender.cache import ClusterCache
+from extender.cache.seen_groups import SeenGroups
+from extender.controllers.events.recorder import Happening, TellOf, group_subject, pod_subject
+from extender.ports import Clock
+from extender.runtime.decision_lines import Decision, DecisionLog
+from scoring.explain.podgroup_status import POD_GROUPED
+from scoring.ids import GangKey
+from scoring.model import Gang, Pod
+from scoring.model.snapshot import Claim
+from scoring.preempt import Preemption
+
+_NAMED = 3
+
+
+class PreemptionWords:
+    """Tells, and remembers why nobody leaves for whom, for /v1/explain. Bounded by the gangs that exist."""
+
+    def __init__(self, cache: ClusterCache, groups: SeenGroups, clock: Clock, log: DecisionLog, tell: TellOf) -> None:
+        self._cache = cache
+        self._groups = groups
+        self._clock = clock
+        self._log = log
+        self._tell = tell
+        self._blocked: dict[GangKey, str] = {}
+
+    def why_blocked(self, gang: GangKey) -> str | None:
+        """Why the gang that would make room for this one has not left; `None`: nothing is known to be in the way."""
+        return self._blocked.get(gang)
+
+    def tidy(self) -> None:
+        """Forget gangs that do not wait any more."""
+        for key in [key for key in self._blocked if not _waits(self._cache.gang(key))]:
+            del self._blocked[key]
+
+    def begun(self, found: Preemption, timeout_s: float) -> None:
+        """Gangs are about to leave."""
+        self._blocked.pop(found.gang, None)
+        pods = len(found.pods)
+        parts = {"gangs": float(len(found.victims)), "pods": float(pods)}
+        self._note(
+            Decision("preempt", gang=found.gang, node=_names(sorted(set(found.assignment.values()))), parts=parts)
+        )
+        places = f"zone {', '.join(found.zones)}" if any(found.zones) else "its nodes"
+        self._about(
+            found.gang,
+            Happening.PREEMPTS,
+            f"{_gangs(found.victims)} of lower priority {_leave(found.victims)} for this gang: {pods} pods in all. The "
+            f"room in {places} is kept for it until it has its nodes, or nothing has moved for {timeout_s:.0f} s.",
+            ",".join(found.victims),
+        )
+        for victim in found.victims:
+            gang = self._cache.gang(victim)
+            priority = f" (priority {gang.priority})" if gang is not None else ""
+            self._note(Decision("make-room", gang=victim, node=_names([found.gang])))
+            self._about(
+                victim,
+                Happening.PREEMPTED,
+                f"The whole gang{priority} leaves its place to gang {found.gang}, which has priority {found.priority} "
+                f"and had no room. Its owner makes its pods anew; they wait their turn.",
+                found.gang,
+            )
+
+    def blocked(self, found: Preemption, victim: GangKey, why: str) -> None:
+        """A gang that would make room must stay."""
+        self._blocked[found.gang] = f"gang {victim} would make room, but stays: {why}"
+        self._note(Decision("make-room", gang=victim, reason=why))
+        note = f"The gang could have the place of gang {victim}, which has less priority, but that one stays: {why}."
+        self._about(found.gang, Happening.PREEMPTION_BLOCKED, note, f"{victim} {why}")
+
+    def refused(self, key: GangKey, victim: GangKey, why: str) -> None:
+        """A gang would not leave although it had been asked, and nobody else has left."""
+        self._blocked[key] = f"gang {victim} would make room, but stays: {why}"
+        self._note(Decision("preempt", gang=key, reason=f"refused: {why}"))
+        note = f"Gang {victim} did not leave for it after all: {why}. Nobody else has left."
+        self._about(key, Happening.PREEMPTION_BLOCKED, note, f"{victim} {why}")
+
+    def not_noted(self, found: Preemption, error: Exception) -> None:
+        """The API server did not take the note, so nobody leaves."""
+        self._note(Decision("preempt", gang=found.gang, reason=f"not begun: {type(error).__name__}"))
+
+    def started(self, key: GangKey, claim: Claim) -> None:
+        """The gang has its nodes."""
+        self._note(Decision("preempted", gang=key, parts={"gangs": float(len(claim.givers))}))
+
+    def lapsed(self, gang: Gang, claim: Claim, stayed: Sequence[Pod]) -> None:
+        """The gang did not start in time; its room is everybody's again."""
+        why = f"pod {stayed[0].key} and {len(stayed) - 1} others stayed" if stayed else "it did not start in time"
+        self._blocked[gang.key] = f"{_gangs(claim.givers)} left for it, but {why}"
+        self._note(Decision("preempt", gang=gang.key, reason="lapsed"))
+        note = f"{_gangs(claim.givers)} left for this gang, but {why}: the room is not kept any longer."
+        self._about(gang.key, Happening.PREEMPTION_LAPSED, note, "")
+
+    def _about(self, key: GangKey, what: Happening, note: str, topic: str) -> None:
+        """On the gang's PodGroup, if it has one, and on one of its pods."""
+        gang = self._cache.gang(key)
+        if gang is None:
+            return
+        seen = self._groups.get(key) if gang.source in POD_GROUPED else None
+        if seen is not None:
+            self._tell(group_subject(key, seen.uid), what, note, topic)
+        for pod in gang.members[:1]:
+            self._tell(pod_subject(pod), what, note, topic)
+
+    def _note(self, decision: Decision) -> None:
+        self._log.log_decision(decision, now_s=self._clock.monotonic_s())
+
+
+def _waits(gang: Gang | None) -> bool:
+    return gang is not None and bool(gang.pending)
+
+
+def _gangs(keys: Sequence[GangKey]) -> str:
+    """Gangs by name, the first few, for the beginning of a sentence.
+
+    >>> _gangs([GangKey("a/x")]), _gangs([GangKey("a/x"), GangKey("a/y")]), _gangs([])
+    ('Gang a/x', 'Gangs a/x, a/y', 'Other gangs')
+    """
+    if not keys:
+        return "Other gangs"
+    return f"Gang{'' if len(keys) == 1 else 's'} {_names(keys)}"
+
+
+def _leave(keys: Sequence[GangKey]) -> str:
+    return "leaves" if len(keys) == 1 else "leave"
+
+
+def _names(names: Sequence[str]) -> str:
+    """The first names, and how many more.
+
+    >>> _names(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

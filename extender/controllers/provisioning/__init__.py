@@ -1,0 +1,1 @@
+"""Ask an autoscaler for nodes by ProvisioningRequests (docs/how-to/provisioning.md)."""

@@ -1,0 +1,228 @@
+"""Ask an autoscaler for nodes, by ProvisioningRequests, as `scoring.provisioning` decides (docs/safety.md S17).
+
+Why polled and not watched: requests are few and change within minutes, and a watch of a kind that is not installed
+would never begin. Nothing is read while no gang waits for nodes and none of our requests is known.
+
+Rules:
+- What is there is read from the API server before each round, and nothing is remembered over a restart but what
+  stands on the requests. A gang for which something failed is left alone for a while.
+- Whether the kind is served, and whether we may use it, the API server says when it is asked. If not, that is said in
+  the log and in each explanation, and it is asked again now and then.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+from urllib.parse import urlencode
+
+from extender.cache import ClusterCache
+from extender.cache.seen_groups import SeenGroups
+from extender.controllers.provisioning.words import said_of, said_without
+from extender.controllers.provisioning.writes import ProvisioningWrites
+from extender.convert.provisioning import MANAGED_BY, request_from_json
+from extender.errors import ApiError, ApiUnavailableError, NotFoundError
+from extender.ports import Clock, ClusterApi
+from scoring.explain import Note, Topic
+from scoring.ids import GangKey
+from scoring.model.policy import Policy
+from scoring.plan import Memo, Plan
+from scoring.provisioning import (
+    WANTS_NODES,
+    AskingLimits,
+    Create,
+    Delete,
+    Hindrance,
+    Request,
+    hindrance_of,
+    steps_of,
+)
+
+EVERY_S: Final = 5.0
+"""From the end of a round to the next: so often at most there is a new request."""
+UNSERVED_S: Final = 300.0
+"""The same while the API server does not let us read any"""
+_PAGE: Final = 500
+_COLLECTION: Final = "/apis/autoscaling.x-k8s.io/v1/provisioningrequests"
+_OURS: Final = urlencode({"labelSelector": "=".join(MANAGED_BY)})
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Decides:
+    """What a round decides by."""
+
+    policy: Policy
+    limits: AskingLimits
+    class_name: str
+    plan: Callable[[], Plan | None]
+    """The current plan; `None`: the cluster is not read yet"""
+    memo: Callable[[], Memo | None] = lambda: None
+
+
+class Provisioning:
+    """Our requests as they were read last. Bounded by those that there are, and by the gangs that exist."""
+
+    def __init__(
+        self,
+        by: Decides,
+        cache: ClusterCache,
+        groups: SeenGroups,
+        api: ClusterApi,
+        clock: Clock,
+        *,
+        acting: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._by = by
+        self._acting = acting
+        self._cache, self._clock = cache, clock
+        self._api = api
+        self._writes = ProvisioningWrites(groups, api, class_name=by.class_name, zone_label=by.policy.zone_label)
+        self._known: dict[GangKey, Request] | None = None
+        """gang → its request; `None`: not read since we began to act"""
+        self._problem: str | None = None
+        """Why nothing can be asked; `None`: it can"""
+        self._pause_s = EVERY_S
+        self._failed: dict[GangKey, tuple[float, str]] = {}
+        """gang → until when it is left alone, and why"""
+
+    async def run(self) -> None:
+        """A round every few seconds until cancelled."""
+        while True:
+            await asyncio.sleep(self._pause_s)
+            if self._acting():
+                await self.round()
+            else:
+                self.forget()
+
+    def forget(self) -> None:
+        """Know nothing, as a process that just began."""
+        self._known, self._problem, self._pause_s = None, None, EVERY_S
+        self._failed.clear()
+
+    async def round(self) -> None:
+        """Read what there is, decide, and do it. Cost: one list, and O(waiting gangs)."""
+        by, plan = self._by, self._by.plan()
+        if plan is None or (self._known == {} and not any(map(self._wants, plan.waiting))):
+            return
+        requests, plan = await self._read(), by.plan()
+        if requests is None or plan is None:
+            return
+        now_s = self._clock.monotonic_s()
+        self._failed = {key: one for key, one in self._failed.items() if one[0] > now_s}
+        snapshot = self._cache.snapshot()
+        steps = steps_of(
+            snapshot,
+            plan,
+            by.policy,
+            requests,
+            limits=by.limits,
+            now_s=self._clock.now_s(),
+            memo=by.memo(),
+            besides=frozenset(self._failed),
+        )
+        for step in steps:
+            if isinstance(step, Delete) and step.request.gang in self._failed:
+                continue  # left alone, as a gang that could not ask
+            if not await self._done(step):
+                break  # a request that could not be replaced stays
+
+    def note(self, key: GangKey) -> Note | None:
+        """What is to be said of nodes for this gang; `None`: nothing, it does not wait for room."""
+        plan, by = self._by.plan(), self._by
+        request = (self._known or {}).get(key)
+        if request is None and (plan is None or not self._wants(key)):
+            return None
+        failed = self._failed.get(key)
+        if request is not None:
+            text = said_of(request, by.limits, now_s=self._clock.now_s())
+        else:
+            text = said_without(self._problem or (failed[1] if failed is not None else self._hindrance(key)), by.limits)
+        return Note(Topic.AUTOSCALER, text)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _wants(self, key: GangKey) -> bool:
+        plan = self._by.plan()
+        return plan is not None and key in plan.waiting and plan.waiting[key].reason in WANTS_NODES
+
+    def _hindrance(self, key: GangKey) -> Hindrance | None:
+        plan = self._by.plan()
+        return None if plan is None else hindrance_of(self._cache.snapshot(), plan, self._by.policy, key)
+
+    async def _read(self) -> list[Request] | None:
+        """All requests of ours; `None`: they cannot be read, and why is noted."""
+        found: list[Request] = []
+        token = ""
+        try:
+            while True:
+                page = await self._api.list_page(f"{_COLLECTION}?{_OURS}", limit=_PAGE, continue_token=token)
+                found.extend(one for one in map(_readable, page.items) if one is not None)
+                if not (token := page.continue_token):
+                    break
+        except (ApiError, ApiUnavailableError) as error:
+            self._pause_s = UNSERVED_S if isinstance(error, ApiError) and error.status in (403, 404) else EVERY_S
+            self._complain(_why_unread(error))
+            return None
+        self._pause_s = EVERY_S
+        self._complain(None)
+        before, self._known = self._known or {}, {one.gang: one for one in sorted(found, key=lambda one: one.attempt)}
+        for key, one in self._known.items():
+            if key not in before or before[key].outcome is not one.outcome:
+                _log.info("ProvisioningRequest %s of %s: %s %s", one.name, key, one.outcome, one.message)
+        return found
+
+    def _complain(self, problem: str | None) -> None:
+        if problem is not None and problem != self._problem:
+            _log.warning("autoscaling: no nodes can be asked for: %s", problem)
+        self._problem = problem
+
+    async def _done(self, step: Create | Delete) -> bool:
+        """Do it, if nothing speaks against it; whether it was done."""
+        key = step.gang if isinstance(step, Create) else step.request.gang
+        try:
+            match step:
+                case Create():
+                    await self._create(step)
+                case Delete(request, why):
+                    await self._delete(request)
+                    _log.info("ProvisioningRequest %s of %s is taken back: %s", request.name, key, why)
+        except (ApiError, ApiUnavailableError, ValueError) as error:
+            self._failed[key] = (self._clock.monotonic_s() + self._by.limits.backoff_s, str(error))
+            _log.warning("asking for nodes for %s failed: %s", key, error)
+            return False
+        return True
+
+    async def _create(self, step: Create) -> None:
+        gang = self._cache.gang(step.gang)
+        if gang is None:
+            return
+        name = await self._writes.create(step, gang)
+        if self._known is not None:
+            asked = Request(name, step.gang, step.fingerprint, step.attempt, len(step.sets), step.zones)
+            self._known[step.gang] = replace(asked, since_s=self._clock.now_s())
+        await self._writes.mark(step, name)
+
+    async def _delete(self, request: Request) -> None:
+        await self._writes.delete(request)
+        known = (self._known or {}).get(request.gang)
+        if self._known is not None and known is not None and known.name == request.name:
+            del self._known[request.gang]
+
+
+def _readable(raw: bytes) -> Request | None:
+    try:
+        return request_from_json(raw)
+    except ValueError as error:
+        _log.warning("a ProvisioningRequest is left alone: %s", error)
+        return None
+
+
+def _why_unread(error: ApiError | ApiUnavailableError) -> str:
+    if isinstance(error, NotFoundError):
+        return "the cluster serves no ProvisioningRequest of autoscaling.x-k8s.io/v1: no autoscaler has installed it"
+    if isinstance(error, ApiError) and error.status == 403:
+        return "netgang has no right to read ProvisioningRequests: install manifests/components/provisioning"
+    return str(error)

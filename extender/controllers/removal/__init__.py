@@ -1,0 +1,1 @@
+"""What every removal of pods goes through: fresh state, quiet period, disruption budgets, announcement."""

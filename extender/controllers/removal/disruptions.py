@@ -1,0 +1,127 @@
+"""The one way in which netgang takes running or waiting pods away: evict a pod, or change what owns it.
+
+Why one: a decision can be wrong, stale or made from a forged object; whoever loses a pod has to know why, and a pod of
+another scheduler must stay whatever was decided. Rules (docs/safety.md S1, S11):
+
+1. What goes was read from the API server just now (`Fresh`), and every pod of it is ours, judged by that very record;
+   the call names the version that was read, so it cannot hit another.
+2. An Event on the pod and one on its owner, with the reason, are confirmed by the API server before. An owner that is
+   changed has one, and so have the first `MOST_TOLD` of the pods that go with it. What the API server refuses for good
+   (no right, a quota, a namespace that ends) is counted, and the act goes on: a quota on Events makes no pod immune.
+   Without an answer within `ANNOUNCE_S` seconds it is put off: `NotAnnouncedError`, and nothing was done.
+3. What was announced and is then refused (a disruption budget, an edit in the same moment) is told as well.
+
+No other module calls `evict` or `patch_object` (tests/contract/test_disruptions.py).
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from extender.controllers.events.recorder import Happening, Subject, TellOf, pod_subject
+from extender.controllers.removal.fresh_gang import Fresh
+from extender.errors import ApiError, NotFoundError, NotOursError
+from extender.ports import ClusterApi
+from scoring.model import Pod
+
+MOST_TOLD = 32
+"""Pods that have an Event of their own when their owner is changed; the owner's says how many go."""
+_NAMED = 3
+"""Pods that an owner's Event names"""
+
+Announce: TypeAlias = Callable[[Sequence[Subject], Happening, str, str], Awaitable[None]]
+"""Post an Event about each of these objects and wait for it; see `Events.announce`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why pods are taken away: the Event's reason, and a sentence for people."""
+
+    what: Happening
+    note: str
+
+    def topic(self, pods: Iterable[str] = ()) -> str:
+        """What makes an Event the same as one before: the sentence, and the pods (uids) that it is about."""
+        return str(hash((self.note, frozenset(pods))))
+
+
+class Disruptions:
+    """Evicts pods and changes owners, announced. Holds nothing between calls."""
+
+    def __init__(self, api: ClusterApi, announce: Announce, *, is_own: Callable[[Pod], bool], tell_of: TellOf) -> None:
+        self._api = api
+        self._announce = announce
+        self._is_own = is_own
+        """Whether a pod is ours by its record as it was read"""
+        self._tell_of = tell_of
+
+    def stranger_among(self, pods: Iterable[Fresh]) -> Pod | None:
+        """The first pod that is not ours and has not ended: for whoever decides, so that it decides otherwise."""
+        return next((one.pod for one in pods if not one.pod.terminal and not self._is_own(one.pod)), None)
+
+    async def evict(self, one: Fresh, cause: Cause, *, among: Sequence[Fresh]) -> None:
+        """Announce and evict the pod as it was read. `among`: all that go for this cause, of which the owner is told.
+
+        Errors: ApiError, ApiUnavailableError (NotAnnouncedError: nothing was done), NotOursError.
+        """
+        pod = one.pod
+        self._refuse_strangers([one])
+        await self._announce([pod_subject(pod)], cause.what, cause.note, cause.topic())
+        owner = owner_subject(pod)
+        if owner is not None:
+            await self._tell_owner(owner, cause, [other for other in among if other.pod.owner == pod.owner])
+        try:
+            await self._api.evict(pod.namespace, pod.name, pod.uid, resource_version=pod.resource_version)
+        except ApiError as error:
+            self._tell_refusal(pod_subject(pod), cause, error)
+            raise
+
+    async def change_owner(self, owner: Subject, patch: bytes, cause: Cause, *, going: Sequence[Fresh]) -> None:
+        """Announce and send a merge patch that makes the owner remove these pods: suspended, or with fewer workers.
+
+        Errors: as `evict`. The patch names the version that was read.
+        """
+        self._refuse_strangers(going)
+        living = [one for one in going if not one.pod.terminal]
+        await self._tell_owner(owner, cause, living)
+        first = [pod_subject(one.pod) for one in living[:MOST_TOLD]]
+        await self._announce(first, cause.what, cause.note, cause.topic())
+        try:
+            await self._patch(owner, patch)
+        except ApiError as error:
+            self._tell_refusal(owner, cause, error)
+            raise
+
+    async def restore_owner(self, owner: Subject, patch: bytes, cause: Cause | None = None) -> None:
+        """Send a merge patch that removes no pod: resumed, with more workers, or a note of ours taken off.
+
+        Errors: as `evict`; with a `cause` it is announced on the owner.
+        """
+        if cause is not None:
+            await self._announce([owner], cause.what, cause.note, str(hash(patch)))
+        await self._patch(owner, patch)
+
+    def _refuse_strangers(self, pods: Sequence[Fresh]) -> None:
+        if (stranger := self.stranger_among(pods)) is not None:
+            raise NotOursError(f"pod {stranger.key} is not netgang's (schedulerName {stranger.scheduler_name})")
+
+    async def _tell_owner(self, owner: Subject, cause: Cause, pods: Sequence[Fresh]) -> None:
+        """One Event for the same pods, however often it is tried to remove them."""
+        names = sorted(one.pod.name for one in pods)
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        which = f" Pods: {', '.join(names[:_NAMED])}{more}." if names else ""
+        await self._announce([owner], cause.what, f"{cause.note}{which}", cause.topic(one.pod.uid for one in pods))
+
+    def _tell_refusal(self, about: Subject, cause: Cause, error: ApiError) -> None:
+        if not isinstance(error, NotFoundError):  # it is gone, so nothing is left to be told of it
+            note = f"Not done now, although {cause.what} has announced it: {error.message}"
+            self._tell_of(about, Happening.DISRUPTION_REFUSED, note, cause.topic())
+
+    async def _patch(self, owner: Subject, patch: bytes) -> None:
+        await self._api.patch_object(owner.api_version, owner.kind, owner.namespace, owner.name, patch)
+
+
+def owner_subject(pod: Pod) -> Subject | None:
+    """The pod's controller, which Events may be about whatever its kind; `None`: it has none."""
+    owner = pod.owner
+    return None if owner is None else Subject(owner.api_version, owner.kind, pod.namespace, owner.name, owner.uid)

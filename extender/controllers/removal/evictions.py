@@ -1,0 +1,149 @@
+"""Remove the bound members of a gang that was never whole and cannot be completed (docs/safety.md S1, S8, S10, S11).
+
+Why at all: such members hold room and do no work. Rules: a gang with a problem, such as members of another scheduler,
+is never evicted; nothing is removed in the first seconds after start or re-sync, when the cache may be behind; the
+gang is listed from the API server just before, and spared as soon as one member looks different than the cache says; an
+owner that would fail for it keeps its pods, and its user is told; the Eviction API is used, so that disruption budgets
+count, with the pod's uid and the version that was read; never a forced delete.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from extender.cache import ClusterCache
+from extender.controllers.events.recorder import Happening, Tell, tell_nobody
+from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed, OwnerRef, budget, controller_of
+from extender.controllers.removal.disruptions import Cause, Disruptions
+from extender.controllers.removal.fresh_gang import Fresh, read_members, same_as_known
+from extender.controllers.removal.quiet_period import Quiet
+from extender.errors import ApiError, ApiUnavailableError
+from extender.ports import Clock, ClusterApi
+from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.runtime.telemetry import Telemetry
+from scoring.ids import GangKey, PodUid
+from scoring.model import Pod
+
+_CAUSE: Final = Cause(
+    Happening.EVICTED,
+    "The gang did not become whole in time (partial_timeout_s) and there is no room for the rest of its minimum: its "
+    "pods on nodes are evicted, because they hold room in vain.",
+)
+
+Refused = Callable[[GangKey, Sequence[PodUid]], None]
+
+_log = logging.getLogger(__name__)
+
+
+class Evictions:
+    """Carries out the permit machine's evictions, one gang at a time per task."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        api: ClusterApi,
+        clock: Clock,
+        telemetry: Telemetry,
+        log: DecisionLog,
+        *,
+        disruptions: Disruptions,
+        refused: Refused,
+        quiet: Quiet,
+        tell: Tell = tell_nobody,
+    ) -> None:
+        self._cache = cache
+        self._api = api
+        self._clock = clock
+        self._telemetry = telemetry
+        self._log = log
+        self._disruptions = disruptions
+        self._refused = refused
+        self._quiet = quiet
+        self._tell = tell
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add(self, gang: GangKey, uids: Sequence[PodUid]) -> None:
+        """Evict these members of the gang, or report them as refused."""
+        task = asyncio.create_task(self._evict(gang, tuple(uids)), name=f"evict {gang}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    async def _evict(self, gang: GangKey, uids: tuple[PodUid, ...]) -> None:
+        """Evict one after the other; whoever is not, for whatever reason, is reported as refused."""
+        stayed = dict.fromkeys(uids)
+        try:
+            found = await self._as_the_cache_says(gang, uids) if self._quiet.over else None
+            if found is None:
+                return
+            for uid in uids:
+                if uid not in found or await self._evict_one(gang, found[uid], tuple(found.values())):
+                    del stayed[uid]
+        finally:
+            if stayed:
+                self._refused(gang, tuple(stayed))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("internal error in evicting a gang", exc_info=error)
+            self._telemetry.internal_error("evict")
+
+    async def _as_the_cache_says(self, key: GangKey, uids: Sequence[PodUid]) -> Mapping[PodUid, Fresh] | None:
+        """Those of `uids` that are there, read from the API server now; `None`: nobody is to be removed.
+
+        kubelets write into the status of pods that run, so a version may be outdated a moment later; then the eviction
+        is refused, and the gang looked at anew.
+        """
+        gang = self._cache.gang(key)
+        if gang is None or not gang.actionable:
+            return None
+        try:
+            fresh = await read_members(self._api, key, gang.source)
+            if not same_as_known(gang, fresh):
+                return None
+            theirs = [one for one in fresh if one.pod.uid in uids]
+            refusal = await self._refusal(theirs)
+        except (ApiError, ApiUnavailableError, ValueError):
+            return None
+        if refusal is None:
+            return {one.pod.uid: one for one in theirs}
+        if refusal.reason not in OVER:
+            self._tell_refusal(key, [one.pod for one in theirs], refusal)
+        return None
+
+    async def _refusal(self, members: Sequence[Fresh]) -> NotAllowed | None:
+        """What an owner has against it, if its kind is known. Errors: ApiError and its kind."""
+        by_owner: dict[OwnerRef, list[Fresh]] = {}
+        for one in members:
+            ref = controller_of(one.raw)
+            if ref is not None and ref.group_kind in KINDS:
+                by_owner.setdefault(ref, []).append(one)
+        for ref, theirs in sorted(by_owner.items(), key=lambda item: item[0].name):
+            owner = await self._api.get_object(ref.api_version, ref.kind, theirs[0].pod.namespace, ref.name)
+            verdict = budget(owner, [one.raw for one in theirs])
+            if isinstance(verdict, NotAllowed):
+                return verdict
+        return None
+
+    def _tell_refusal(self, key: GangKey, members: Sequence[Pod], refusal: NotAllowed) -> None:
+        why = f"{refusal.reason} ({refusal.detail})" if refusal.detail else refusal.reason
+        refused = Decision("evict", members[0].key, key, reason=refusal.reason)
+        self._log.log_decision(refused, now_s=self._clock.monotonic_s())
+        note = f"The gang did not become whole, and this pod holds room in vain. It is not removed, because {why}"
+        for pod in members:
+            self._tell(pod, Happening.NOT_EVICTED, note)
+
+    async def _evict_one(self, gang: GangKey, one: Fresh, among: Sequence[Fresh]) -> bool:
+        pod = one.pod
+        try:
+            await self._disruptions.evict(one, _CAUSE, among=among)
+        except (ApiError, ApiUnavailableError) as error:
+            self._log.log_decision(
+                Decision("evict", pod.key, gang, reason=f"refused: {type(error).__name__}"),
+                now_s=self._clock.monotonic_s(),
+            )
+            return False
+        self._telemetry.evicted("partial")
+        self._log.log_decision(Decision("evict", pod.key, gang, pod.node or ""), now_s=self._clock.monotonic_s())
+        return True

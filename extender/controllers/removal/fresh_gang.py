@@ -1,0 +1,115 @@
+"""A gang as the API server has it now: read before anything is removed (docs/safety.md S11).
+
+Rule: a consistent list, not the cache; a member is compared by what a decision to remove it rests on. A kubelet writes
+into the status of pods that run, so the version alone says too little, and the version that was read goes into each
+request all the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+from extender.controllers.owners.failure_budget import controller_of, decoded
+from extender.convert import pod_from_json
+from extender.ports import ClusterApi
+from scoring.ids import GangKey, PodUid
+from scoring.model import Gang, GangSource, Pod
+
+_PAGE = 500
+_LABEL = {
+    # where a gang's name comes from → the label that its members have; of others all pods of the namespace are read
+    GangSource.POD_GROUP: "scheduling.x-k8s.io/pod-group",
+    GangSource.LABELS: "pod-group.scheduling.sigs.k8s.io/name",
+}
+
+_JOB_LABELS = ("training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name", "batch.kubernetes.io/job-name")
+"""By which a job's pods are listed, in the order in which a pod's job is recognised (`extender.convert.pod.roles`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """A member as it was read: our record, and the object itself."""
+
+    pod: Pod
+    raw: bytes
+
+    @property
+    def controller_uid(self) -> str:
+        """Its controller's uid, read from the object: our record has it of members only. Empty: it has none."""
+        ref = controller_of(self.raw)
+        return ref.uid if ref is not None else ""
+
+
+async def read_members(api: ClusterApi, key: GangKey, source: GangSource | None) -> tuple[Fresh, ...]:
+    """All pods that name the gang, by name. Errors: ApiError and its kind; ValueError: a pod is not readable.
+
+    Cost: one list of the gang's pods; of the namespace where it is named by an annotation, or by nobody knows what.
+    """
+    namespace, _, name = key.partition("/")
+    label = _LABEL.get(source) if source is not None else None
+    found = await _read(api, namespace, f"{label}={name}" if label is not None else "")
+    return tuple(one for one in found if one.pod.group is not None and one.pod.group.key == key)
+
+
+async def read_job(api: ClusterApi, members: Sequence[Fresh]) -> tuple[Fresh, ...]:
+    """The members and all pods that are of the same job, or have the same controller, by name. Errors: as above.
+
+    What an owner that is changed takes with it. Cost: one list of the job's pods, by the label that names the job; of
+    the namespace where there is no such label.
+    """
+    if not members:
+        return ()
+    jobs = {one.pod.job for one in members if one.pod.job is not None}
+    owners = {owner for one in members if (owner := one.controller_uid)}
+    selectors = {_selector_of_job(one.raw) for one in members}
+    found: dict[PodUid, Fresh] = {one.pod.uid: one for one in members}
+    for selector in sorted(selectors) if "" not in selectors else ("",):
+        for one in await _read(api, members[0].pod.namespace, selector):
+            if one.pod.job in jobs or one.controller_uid in owners:
+                found.setdefault(one.pod.uid, one)
+    return tuple(sorted(found.values(), key=lambda one: one.pod.name))
+
+
+def _selector_of_job(pod: bytes) -> str:
+    """The label selector of the pod's job; empty: no label names it."""
+    labels = decoded(pod).get("metadata", {}).get("labels") or {}
+    return next((f"{label}={labels[label]}" for label in _JOB_LABELS if labels.get(label)), "")
+
+
+def _fresh(raw: bytes) -> Fresh:
+    try:
+        return Fresh(pod_from_json(raw), raw)
+    except Exception as error:
+        raise ValueError(f"a pod cannot be read: {error}") from error
+
+
+async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, ...]:
+    """Pods of a namespace by name."""
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+    if selector:
+        path += f"?{urlencode({'labelSelector': selector})}"
+    found: list[Fresh] = []
+    token = ""
+    while True:
+        page = await api.list_page(path, limit=_PAGE, continue_token=token)
+        found.extend(_fresh(raw) for raw in page.items)
+        token = page.continue_token
+        if not token:
+            return tuple(sorted(found, key=lambda one: one.pod.name))
+
+
+def same_as_known(gang: Gang, fresh: tuple[Fresh, ...]) -> bool:
+    """Whether the pods of all its runs are those of the cache, where the cache has them, in the phase that it knows."""
+    known = (*gang.members, *gang.earlier, *gang.later)
+    return {looks(pod) for pod in known} == {looks(one.pod) for one in fresh}
+
+
+def of_this_run(gang: Gang, fresh: tuple[Fresh, ...]) -> tuple[Fresh, ...]:
+    """Those of `fresh` that are members: pods of other runs have nothing to do with what is decided of this one."""
+    members = {pod.uid for pod in gang.members}
+    return tuple(one for one in fresh if one.pod.uid in members)
+
+
+def looks(pod: Pod) -> tuple[object, ...]:
+    """What must not have changed since the decision."""
+    return pod.uid, pod.node, pod.phase, pod.deleting

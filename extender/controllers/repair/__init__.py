@@ -1,0 +1,1 @@
+"""Gangs that lost members after they had started."""

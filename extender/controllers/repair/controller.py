@@ -1,0 +1,225 @@
+"""Gangs that lost members after they had started: told of, and started anew where that is asked for.
+
+docs/safety.md S8.
+
+The planner itself puts successors first in line and beside the others; here is what it cannot do: see that somebody is
+lost who has no successor yet, say what is waited for, and hand the gang to `restarts`. Rules: a gang that cannot be
+started anew is given successors like any other; a refusal that will last is not asked for again before the gang has
+been whole, any other one after a while.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from extender.cache import ClusterCache
+from extender.cache.seen_groups import SeenGroups
+from extender.controllers.events.recorder import Happening, TellOf, group_subject, pod_subject
+from extender.controllers.restart.controller import Outcome, Restarts
+from extender.ports import Clock
+from scoring.explain.podgroup_status import POD_GROUPED
+from scoring.feasibility.quorum import Quorums
+from scoring.ids import GangKey, NodeName
+from scoring.model import Gang, Pod
+from scoring.model.policy import Policy, Repair, gang_options
+from scoring.repair.lost_members import Crew, due_s, observe, repaired, words_of
+
+PATIENCE_S = 5.0
+"""A loss is told of when it has stood so long."""
+_GANGS_A_STEP = 32
+"""Gangs that are looked at between two moments for others."""
+AGAIN_S = 5.0
+"""After the first refusal that need not last; twice as long after each further one, up to `MOST_S`."""
+MOST_S = 120.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A gang that was whole once."""
+
+    gang: Gang
+    lost: frozenset[NodeName]
+    crew: Crew
+    told: str = ""
+    asked: int = 0
+    """How often it was handed to `restarts` since it broke"""
+    ask_again_s: float = 0.0
+    """When it may be handed to `restarts` again"""
+    given_up: bool = False
+    """It cannot be started anew, and is given successors instead."""
+    refused: str = ""
+    """Why it was not started anew when that was asked last."""
+    owner_over: bool | None = None
+    """Its owner wants no more pods; `None`: it has yet to be asked before the next thing is told."""
+    over: bool = False
+    """It was started anew: who runs next is another crew."""
+
+
+class Repairs:
+    """The crews of all gangs that run. Bounded by the gangs that exist."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        groups: SeenGroups,
+        clock: Clock,
+        policy: Policy,
+        restarts: Restarts,
+        *,
+        lost_of: Callable[[Sequence[Pod]], frozenset[NodeName]],
+        silent: Callable[[], frozenset[NodeName]],
+        wants_no_more: Callable[[GangKey], Awaitable[bool]],
+        tell_of: TellOf,
+    ) -> None:
+        self._cache = cache
+        self._groups = groups
+        self._clock = clock
+        self._policy = policy
+        self._restarts = restarts
+        self._lost_of = lost_of
+        self._silent = silent
+        """Nodes that exist and have not answered for too long"""
+        self._wants_no_more = wants_no_more
+        """Whether a gang's owner is deleted, suspended, finished or failed"""
+        self._tell_of = tell_of
+        self._asking: set[asyncio.Task[None]] = set()
+        self._quorums = Quorums()
+        self._watched: dict[GangKey, _Watched] = {}
+        self._looked_at: dict[GangKey, Gang] = {}
+        """All gangs as they were at the last look"""
+        self._nodes: tuple[int, frozenset[NodeName]] = (0, frozenset())
+        """Which nodes there were then, and which of them were silent"""
+
+    def look(self) -> None:
+        """Once a second: who is lost, who is to be told, who is to be started anew."""
+        for _ in self.look_in_steps():
+            pass
+
+    def look_in_steps(self) -> Iterator[None]:
+        """The same, with moments for others. Cost: O(gangs + members that changed, all when nodes did).
+
+        docs/safety.md S15.
+        """
+        now_s = self._clock.monotonic_s()
+        self._quorums.keep_only(self._cache.gang)
+        snapshot, under_way = self._cache.snapshot(), self._restarts.under_way
+        nodes = snapshot.table.version, self._silent()
+        same_nodes, self._nodes = nodes == self._nodes, nodes
+        before, kept = self._watched, dict[GangKey, _Watched]()
+        looked_at, self._looked_at = self._looked_at, dict(snapshot.gangs)
+        mine = self._looked_at
+        for number, (key, gang) in enumerate(snapshot.gangs.items(), start=1):
+            if number % _GANGS_A_STEP == 0:
+                yield
+                if self._looked_at is not mine:
+                    return  # all was forgotten meanwhile
+            watched = before.get(key)
+            if watched is not None and watched.over:
+                watched = None
+            elif same_nodes and looked_at.get(key) is gang and (watched is None or not watched.crew.broken):
+                if watched is not None:
+                    kept[key] = watched
+                continue
+            if key in under_way:
+                if watched is not None:
+                    kept[key] = watched
+                continue
+            if not gang.actionable:
+                continue
+            watched = self._seen(watched, gang, now_s)
+            if watched is not None:
+                kept[key] = watched
+                if watched.crew.broken:
+                    self._see_to(key, watched, now_s)
+        self._watched = kept
+        self._restarts.look(now_s)
+
+    def words(self, key: GangKey) -> str:
+        """What is wrong with a gang that lost members, and what is waited for; empty: nothing is."""
+        if key in self._restarts.under_way:
+            return "The gang is being started anew as a whole."
+        watched = self._watched.get(key)
+        if watched is None or watched.over or watched.owner_over or not watched.crew.broken:
+            return ""
+        refused = f" It is not started anew as a whole, because {watched.refused}." if watched.refused else ""
+        return words_of(watched.crew) + refused
+
+    def forget(self) -> None:
+        """Know nothing, as after a restart."""
+        self._watched, self._looked_at = {}, {}
+
+    def _seen(self, watched: _Watched | None, gang: Gang, now_s: float) -> _Watched | None:
+        lost = self._lost_of(gang.members)
+        quorum = self._quorums.of(gang, lost_nodes=lost)
+        known = self._cache.snapshot().table.index
+        crew = observe(watched.crew if watched is not None else None, gang, quorum, known=known, now_s=now_s)
+        if crew is None:
+            return None
+        if watched is None:
+            return _Watched(gang, lost, crew)
+        mended = repaired(crew, quorum, gang) if self._is_mended_by_successors(watched, gang) else None
+        if mended is not None or not crew.broken:
+            return _Watched(gang, lost, mended or crew)
+        watched.gang, watched.lost, watched.crew = gang, lost, crew
+        return watched
+
+    def _is_mended_by_successors(self, watched: _Watched, gang: Gang) -> bool:
+        return watched.given_up or self._repair_of(gang) is not Repair.RESTART
+
+    def _repair_of(self, gang: Gang) -> Repair:
+        return gang_options(dict(gang.options), self._policy).repair
+
+    def _see_to(self, key: GangKey, watched: _Watched, now_s: float) -> None:
+        repair = self._repair_of(watched.gang)
+        if repair is Repair.NONE:
+            return
+        since_s = watched.crew.broken_since_s
+        note = words_of(watched.crew)
+        if since_s is not None and now_s - since_s >= PATIENCE_S and note != watched.told:
+            if watched.owner_over is None:
+                self._ask_owner(key, watched)
+            elif not watched.owner_over:
+                watched.told, watched.owner_over = note, None
+                self._tell(watched.gang, note)
+        due = due_s(watched.crew, watched.gang, self._policy.restarts) if repair is Repair.RESTART else None
+        if due is None or watched.given_up or not self._restarts.ready:
+            return
+        if now_s >= due and now_s >= watched.ask_again_s:
+            watched.ask_again_s = now_s + min(AGAIN_S * 2.0**watched.asked, MOST_S)
+            watched.asked += 1
+            first = watched.crew.losses[0]
+            why = f"pod {first.name} was lost, {first.cause_text}"
+            self._restarts.add(key, why=why, ended=self._ended)
+
+    def _ask_owner(self, key: GangKey, watched: _Watched) -> None:
+        """A job that ends loses its members one by one, and nobody is to be told of that."""
+
+        async def ask() -> None:
+            watched.owner_over = await self._wants_no_more(key)
+
+        watched.owner_over = True  # until it has answered
+        task = asyncio.create_task(ask(), name=f"ask the owner of {key}")
+        self._asking.add(task)
+        task.add_done_callback(self._asked)
+
+    def _asked(self, task: asyncio.Task[None]) -> None:
+        self._asking.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("internal error in asking the owner of a gang", exc_info=error)
+
+    def _ended(self, key: GangKey, outcome: Outcome) -> None:
+        """A restart is over: what runs next is another crew; or it was refused, and the gang is kept in mind."""
+        watched = self._watched.get(key)
+        if watched is not None:
+            watched.over, watched.given_up, watched.refused = outcome.done, outcome.final, outcome.why_not
+
+    def _tell(self, gang: Gang, note: str) -> None:
+        """On the gang's PodGroup, and on a member that somebody may look at."""
+        seen = self._groups.get(gang.key) if gang.source in POD_GROUPED else None
+        if seen is not None:
+            self._tell_of(group_subject(gang.key, seen.uid), Happening.BROKEN, note, note)
+        for pod in (*gang.pending, *gang.placed)[:1]:
+            self._tell_of(pod_subject(pod), Happening.BROKEN, note, note)

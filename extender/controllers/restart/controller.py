@@ -1,0 +1,246 @@
+"""Start a gang anew as a whole: its owner is suspended, and resumed when its pods are gone.
+
+docs/safety.md S8, S10, S11.
+
+Two reasons lead here: a gang lost a member and asks for `repair: restart`, or it must leave its place to another one.
+
+    restarts.add(gang, why=…)           it is broken: counts towards the owner's restarts of this hour
+    restarts.leave(gang, why=…)         it works, and is to make room: the same, without that count
+    await restarts.obstacle(gang)       why it could not be done now, in words; None: nothing speaks against it
+    restarts.under_way                  gangs that are being started anew
+    ended=…                             called once for each `add` or `leave` with the gang and an `Outcome`
+
+`add` and `leave` return at once and never raise; one for a gang that is under way joins it. `leave` is done when the
+members are gone and the owner is resumed: they come back, gated, and wait their turn.
+
+Rules: nothing in the quiet time; the gang is read afresh and spared when it looks different, has members that succeeded
+or belongs to an owner that is over; budgets are asked for all members at once; owners without suspend lose their pods
+by eviction if they do not mind (`owners.budget`), else it is told why not. What is suspended is written on the owner
+(`suspensions`), so whoever leads next resumes it; an owner that somebody else suspended, or resumed, is left alone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from extender.controllers.owners.failure_budget import OwnerRef
+from extender.controllers.removal.quiet_period import Quiet
+from extender.controllers.restart.eligibility import Case, Judge, Obstacle
+from extender.controllers.restart.one_gang import Recreation
+from extender.controllers.restart.suspensions import MARK, REMEMBERED_S, gang_of, namespace_of, note_of, ref_of
+from extender.errors import ApiError, ApiUnavailableError
+from extender.notes import Notes
+from extender.ports import Clock, ClusterApi, Labelled
+from extender.runtime.telemetry import Telemetry
+from scoring.ids import GangKey
+from scoring.model.policy import RestartLimits
+from scoring.repair.lost_members import not_before_s
+
+_LOOK_FOR_NOTES_S = 300.0
+"""Notes are looked for at the start, and now and then, in case that a request's answer was lost."""
+_NOTES_AGAIN_S = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class Purpose(Enum):
+    """Why a gang is started anew."""
+
+    REPAIR = "restart"
+    ROOM = "leave"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it ended: `done`, or `why_not` for people; `final`: trying again soon would end the same."""
+
+    done: bool
+    why_not: str = ""
+    final: bool = False
+
+
+Ended = Callable[[GangKey, Outcome], None]
+
+
+@dataclass(slots=True)
+class _Case:
+    """A gang that is being started anew."""
+
+    task: asyncio.Task[None]
+    ended: list[Ended] = field(default_factory=list)
+
+
+def _nobody(_gang: GangKey, _outcome: Outcome) -> None:
+    """Nobody listens."""
+
+
+class Restarts:
+    """Gangs that are being started anew, one task each."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        recreation: Recreation,
+        api: ClusterApi,
+        clock: Clock,
+        telemetry: Telemetry,
+        *,
+        notes: Notes,
+        quiet: Quiet,
+        limits: RestartLimits,
+    ) -> None:
+        self._judge = judge
+        self._recreation = recreation
+        self._api = api
+        self._clock = clock
+        self._telemetry = telemetry
+        self._notes = notes
+        self._quiet = quiet
+        self._limits = limits
+        self._history: dict[GangKey, tuple[float, ...]] = {}
+        """gang → when it was repaired here, Unix seconds; of owners that are suspended they tell it themselves"""
+        self._cases: dict[GangKey, _Case] = {}
+        self._search: asyncio.Task[None] | None = None
+        self._search_at_s: float | None = None
+
+    @property
+    def under_way(self) -> frozenset[GangKey]:
+        """Gangs that are being started anew, those found suspended by us included."""
+        return frozenset(self._cases)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the quiet time is over; before that everything is refused."""
+        return self._quiet.over
+
+    def add(self, gang: GangKey, *, why: str, ended: Ended = _nobody) -> None:
+        """Start a broken gang anew. `why` completes "… is started anew: "."""
+        self._begin(gang, why, Purpose.REPAIR, ended)
+
+    def leave(self, gang: GangKey, *, why: str, ended: Ended = _nobody) -> None:
+        """Let a gang leave its place, as gently as its owner and its pods' grace periods want, and come back later."""
+        self._begin(gang, why, Purpose.ROOM, ended)
+
+    async def obstacle(self, gang: GangKey) -> str | None:
+        """Why this gang cannot be started anew now; `None`: it can. It reads the API server and changes nothing."""
+        if not self._quiet.over:
+            return "netgang has just started or read the cluster anew"
+        found = await self._judge.of(gang)
+        return found.why if isinstance(found, Obstacle) else None
+
+    def look(self, now_s: float) -> None:
+        """Once a second: after a start, and now and then, look for owners that wait to be resumed by us.
+
+        There is no quiet time for that: nothing is removed, and what is asked is asked of the API server.
+        """
+        if self._search is None and (self._search_at_s is None or now_s >= self._search_at_s):
+            self._search_at_s = now_s + _LOOK_FOR_NOTES_S
+            self._search = asyncio.create_task(self._resume_noted(), name="look for suspended owners")
+            self._search.add_done_callback(self._searched)
+
+    def forget(self) -> None:
+        """Know nothing, as after a restart: what is under way is broken off, and found again by its note."""
+        for case in self._cases.values():
+            case.task.cancel()
+        self._cases.clear()
+        self._search_at_s = None
+
+    def _begin(self, gang: GangKey, why: str, purpose: Purpose, ended: Ended) -> None:
+        known = self._cases.get(gang)
+        if known is not None:
+            known.ended.append(ended)
+            return
+        task = asyncio.create_task(self._start_anew(gang, why, purpose), name=f"start {gang} anew")
+        self._take_up(gang, task, [ended])
+
+    def _take_up(self, gang: GangKey, task: asyncio.Task[None], ended: Iterable[Ended]) -> None:
+        case = _Case(task, list(ended))
+        self._cases[gang] = case
+        task.add_done_callback(lambda over: self._over(gang, case, over))
+
+    async def _start_anew(self, gang: GangKey, why: str, purpose: Purpose) -> None:
+        if not self._quiet.over:
+            self._end(gang, Outcome(done=False, why_not="too soon after the start or a new list"))
+            return
+        found = await self._judge.of(gang)
+        if isinstance(found, Case) and purpose is Purpose.REPAIR:
+            found = self._unless_too_often(found)
+        if isinstance(found, Obstacle):
+            self._recreation.tell_obstacle(gang, found)
+            self._end(gang, Outcome(done=False, why_not=found.why, final=found.final))
+            return
+        refused = await self._recreation.carry_out(found, why=why, repair=purpose is Purpose.REPAIR)
+        if refused is None and purpose is Purpose.REPAIR:
+            self._history[gang] = (*self._history.get(gang, ()), self._clock.now_s())
+        self._end(gang, Outcome(done=refused is None, why_not=refused or ""))
+
+    def _unless_too_often(self, case: Case) -> Case | Obstacle:
+        """The case, unless the gang was started anew too often, or its owner wants no more pods than there are."""
+        now_s = self._clock.now_s()
+        recent = {
+            key: tuple(at_s for at_s in past if now_s - at_s < REMEMBERED_S) for key, past in self._history.items()
+        }
+        self._history = {key: past for key, past in recent.items() if past}
+        history = case.history(now_s=now_s, notes=self._notes) or self._history.get(case.gang.key, ())
+        if not_before_s(history, self._limits) > now_s:
+            times = "once" if len(history) == 1 else f"{len(history)} times"
+            return Obstacle(f"it was started anew {times} within the last hour")
+        if case.desired_suffices():
+            return Obstacle("its owner wants no more pods than there are", final=True, silent=True)
+        return case
+
+    async def _resume_noted(self) -> None:
+        """Take up what another process, or a lost answer, left suspended."""
+        try:
+            found = await self._api.labelled_owners(MARK)
+        except (ApiError, ApiUnavailableError) as error:
+            # Who may not list them has never suspended any either: both are rights of the same component.
+            if not (isinstance(error, ApiError) and error.status == 403):
+                self._search_at_s = self._clock.monotonic_s() + _NOTES_AGAIN_S
+            return
+        noted: dict[GangKey, list[tuple[str, OwnerRef]]] = {}
+        unreadable = 0
+        for one in found:
+            try:
+                mine = self._noted(one)
+            except Exception:  # noqa: BLE001 - a tenant's object: all others wait to be resumed (docs/safety.md S21)
+                unreadable += 1
+                continue
+            if mine is not None and mine[0] not in self._cases:
+                noted.setdefault(mine[0], []).append(mine[1:])
+        if unreadable:
+            _log.warning("%d owners with label %s cannot be read, and are left as they are", unreadable, MARK)
+        for gang, owners in sorted(noted.items()):
+            self._take_up(gang, asyncio.create_task(self._finish(gang, owners), name=f"resume {gang}"), ())
+
+    def _noted(self, one: Labelled) -> tuple[GangKey, str, OwnerRef] | None:
+        """The gang that is to come back, and its owner; `None`: it has no note of ours. ValueError: not readable."""
+        ref = ref_of(one.api_version, one.kind, one.object)
+        note = note_of(one.object, ref, self._notes)
+        return None if note is None else (gang_of(one.object, note), namespace_of(one.object), ref)
+
+    async def _finish(self, gang: GangKey, owners: Iterable[tuple[str, OwnerRef]]) -> None:
+        for namespace, ref in owners:
+            await self._recreation.finish(gang, namespace, ref)
+        self._end(gang, Outcome(done=True))
+
+    def _end(self, gang: GangKey, outcome: Outcome) -> None:
+        """The gang's case is over: say so to all who wait for it."""
+        case = self._cases.pop(gang, None)
+        for ended in case.ended if case is not None else ():
+            ended(gang, outcome)
+
+    def _over(self, gang: GangKey, case: _Case, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("internal error in starting a gang anew", exc_info=error)
+            self._telemetry.internal_error("restart")
+            if self._cases.get(gang) is case:
+                self._end(gang, Outcome(done=False, why_not="an internal error"))
+
+    def _searched(self, task: asyncio.Task[None]) -> None:
+        self._search = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("internal error in looking for suspended owners", exc_info=error)
+            self._telemetry.internal_error("restart")

@@ -1,0 +1,237 @@
+"""Whether a gang may be started anew as a whole: asked of the API server, just before it is done.
+
+docs/safety.md S8, S10, S11.
+
+Rule: what is not known speaks against it. Nothing is written here.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from extender.cache import ClusterCache
+from extender.controllers.owners.counts import desired_pods, has_succeeded
+from extender.controllers.owners.failure_budget import (
+    KINDS,
+    OVER,
+    NotAllowed,
+    OwnerRef,
+    Refusal,
+    budget,
+    controller_of,
+    uid_of,
+)
+from extender.controllers.removal.disruption_budgets import forbidding
+from extender.controllers.removal.disruptions import Disruptions
+from extender.controllers.removal.fresh_gang import Fresh, of_this_run, read_job, read_members, same_as_known
+from extender.controllers.restart.suspensions import can_suspend, managed_by_queue, names_return, restarts_of
+from extender.errors import ApiError, ApiUnavailableError, NotFoundError
+from extender.notes import Notes
+from extender.ports import ClusterApi
+from scoring.ids import GangKey, NodeName
+from scoring.model import Gang, Phase, Pod
+
+LostOf = Callable[[Sequence[Pod]], frozenset[NodeName]]
+"""Nodes of these pods that are gone or have not answered for too long"""
+_PATIENT_OWNERS = frozenset({"CronJob"})
+"""Owners of Jobs that do not undo what is done to a Job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a gang is not started anew. `final`: it would be the same in a minute; `silent`: nobody has to be told."""
+
+    why: str
+    final: bool = False
+    silent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An owner as it was read."""
+
+    ref: OwnerRef
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A gang that may be started anew: its members, its owners and all their pods, read now."""
+
+    gang: Gang
+    members: tuple[Fresh, ...]
+    owners: tuple[Owner, ...]
+    job: tuple[Fresh, ...]
+    """The members, and what else goes when the owners are suspended."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of them all."""
+        return self.gang.key.partition("/")[0]
+
+    def pods_of(self, owner: Owner) -> tuple[Fresh, ...]:
+        """What goes when this owner is suspended: of several owners its own, else all."""
+        if len(self.owners) == 1:
+            return self.job
+        return tuple(one for one in self.job if one.controller_uid == owner.ref.uid) or self.job
+
+    def history(self, *, now_s: float, notes: Notes) -> tuple[float, ...]:
+        """When it was repaired so in the last hour, Unix seconds."""
+        told = (restarts_of(owner.raw, owner.ref, now_s=now_s, notes=notes) for owner in self.owners)
+        return tuple(sorted({at_s for moments in told for at_s in moments}))
+
+    def desired_suffices(self) -> bool:
+        """Whether as many members run as the owners want, though they are fewer than the minimum.
+
+        docs/safety.md S8.
+        """
+        wanted = [desired_pods(owner.raw) for owner in self.owners]
+        counts = [count for count in wanted if count is not None]
+        if len(counts) < len(wanted):
+            return False
+        return sum(counts) < self.gang.min_member and len(self.gang.placed) >= sum(counts)
+
+
+_FINISHING = Obstacle("members have succeeded, so the job is finishing", final=True, silent=True)
+
+
+class Judge:
+    """Reads a gang, its owners and its disruption budgets."""
+
+    def __init__(
+        self, cache: ClusterCache, api: ClusterApi, disruptions: Disruptions, notes: Notes, *, lost_of: LostOf
+    ) -> None:
+        self._cache = cache
+        self._api = api
+        self._disruptions = disruptions
+        self._notes = notes
+        self._lost_of = lost_of
+
+    async def of(self, key: GangKey) -> Case | Obstacle:
+        """Whether the gang may be started anew as a whole, by what the API server says now."""
+        gang = self._cache.gang(key)
+        if gang is None:
+            return Obstacle("the gang is gone", silent=True)
+        if not gang.actionable:
+            return Obstacle("the gang cannot be used as it is written", silent=True)
+        try:
+            members = await read_members(self._api, key, gang.source)
+            if not same_as_known(gang, members):
+                return Obstacle("the gang has just changed", silent=True)
+            case = await self._with_owners(gang, of_this_run(gang, members))
+            return case if isinstance(case, Obstacle) else await self._unless_forbidden(case)
+        except NotFoundError:
+            return Obstacle("its owner is gone", silent=True)
+        except (ApiError, ApiUnavailableError, ValueError) as error:
+            return Obstacle(f"not all that matters could be read: {words(error)}")
+
+    async def wants_no_more(self, key: GangKey) -> bool:
+        """Whether an owner of the gang is deleted, suspended, finished or failed: who is lost is no matter then.
+
+        docs/safety.md S8.
+
+        What cannot be read is taken for one that goes on.
+        """
+        gang = self._cache.gang(key)
+        namespace = key.partition("/")[0]
+        owners = {pod.owner for pod in gang.members if pod.owner is not None} if gang is not None else set()
+        for owner in sorted(owners, key=lambda one: one.name):
+            ref = OwnerRef(owner.api_version, owner.kind, owner.name, owner.uid)
+            try:
+                top = await self._top(namespace, ref)
+                verdict = budget(top.raw, ()) if isinstance(top, Owner) else None
+            except NotFoundError:
+                return True
+            except (ApiError, ApiUnavailableError, ValueError):
+                continue
+            if isinstance(verdict, NotAllowed) and verdict.reason in OVER:
+                return True
+        return False
+
+    async def _with_owners(self, gang: Gang, members: tuple[Fresh, ...]) -> Case | Obstacle:
+        """The case, if its owners are known and all of one sort."""
+        if any(one.pod.phase is Phase.SUCCEEDED for one in members):
+            return _FINISHING
+        refs = {controller_of(one.raw) for one in members}
+        if None in refs:
+            return Obstacle(Refusal.BARE, final=True)
+        namespace = gang.key.partition("/")[0]
+        owners: dict[str, Owner] = {}
+        for ref in sorted((ref for ref in refs if ref is not None), key=lambda ref: ref.name):
+            owner = await self._top(namespace, ref)
+            if isinstance(owner, Obstacle):
+                return owner
+            owners[owner.ref.uid] = owner
+        if len({can_suspend(owner.ref) for owner in owners.values()}) > 1:
+            return Obstacle("its pods have owners of different kinds", final=True)
+        job = (
+            await read_job(self._api, members) if any(can_suspend(owner.ref) for owner in owners.values()) else members
+        )
+        others = [one.pod for one in job if _other_gang(one.pod, gang.key)]
+        if others:
+            return Obstacle(f"its owner has pods of another gang too, such as {others[0].name}", final=True)
+        if (stranger := self._disruptions.stranger_among(job)) is not None:
+            named = f"schedulerName {stranger.scheduler_name}"
+            return Obstacle(f"pod {stranger.name} of its owner is not netgang's ({named})", final=True)
+        return Case(gang, members, tuple(owners.values()), job)
+
+    async def _top(self, namespace: str, ref: OwnerRef) -> Owner | Obstacle:
+        """The owner that decides: of a Job that belongs to something else, that one."""
+        while True:
+            if ref.group_kind not in KINDS:
+                return Obstacle(f"{Refusal.UNKNOWN_KIND} ({ref.kind} of {ref.api_version})", final=True)
+            raw = await self._api.get_object(ref.api_version, ref.kind, namespace, ref.name)
+            if uid_of(raw) != ref.uid:
+                return Obstacle("its owner was replaced by another of the same name", silent=True)
+            above = controller_of(raw)
+            if above is None or not can_suspend(ref) or above.kind in _PATIENT_OWNERS:
+                return Owner(ref, raw)
+            ref = above
+
+    async def _unless_forbidden(self, case: Case) -> Case | Obstacle:
+        """The case, unless an owner, a node that does not answer, or a disruption budget speaks against it."""
+        lost = self._lost_of(case.gang.members)
+        for owner in case.owners:
+            if has_succeeded(owner.raw):
+                return _FINISHING
+            suspends = can_suspend(owner.ref)
+            verdict = budget(owner.raw, () if suspends else [one.raw for one in case.members if not one.pod.terminal])
+            if isinstance(verdict, NotAllowed):
+                detail = f" ({verdict.detail})" if verdict.detail else ""
+                return Obstacle(f"{verdict.reason}{detail}", final=True, silent=verdict.reason in OVER)
+            if suspends and self._notes.problem:
+                return Obstacle(f"the note by which it would be resumed could not be signed: {self._notes.problem}")
+            if suspends and managed_by_queue(owner.raw):
+                return Obstacle("Kueue suspends and resumes its owner", final=True)
+            for one in case.members if names_return(owner.ref) else ():
+                node = one.pod.node
+                if node in lost and node is not None and self._cache.node(node) is not None and not one.pod.terminal:
+                    return Obstacle(
+                        f"pod {one.pod.name} is on node {node}, which does not answer, and its operator needs it gone "
+                        f"first: waiting for node {node} to be removed or to come back"
+                    )
+        budgets = await self._budgets(case.namespace)
+        forbids = forbidding(budgets, [one.raw for one in case.members if one.pod.node not in lost])
+        return case if forbids is None else Obstacle(f"PodDisruptionBudget {forbids} does not allow it")
+
+    async def _budgets(self, namespace: str) -> list[bytes]:
+        path = f"/apis/policy/v1/namespaces/{quote(namespace, safe='')}/poddisruptionbudgets"
+        found: list[bytes] = []
+        token = ""
+        while True:
+            page = await self._api.list_page(path, limit=500, continue_token=token)
+            found.extend(page.items)
+            token = page.continue_token
+            if not token:
+                return found
+
+
+def _other_gang(pod: Pod, key: GangKey) -> bool:
+    return pod.group is not None and pod.group.key != key and not pod.terminal
+
+
+def words(error: Exception) -> str:
+    """What went wrong, and the one cause that only the administrator can take away."""
+    if isinstance(error, ApiError) and error.status == 403:
+        return f"netgang has no right to: install manifests/components/restart ({error})"
+    return str(error)

@@ -1,0 +1,233 @@
+"""One gang is started anew: suspended or evicted, waited for, resumed.
+
+See `restarts` for why and the rules; here is how. Every step reads before it writes, and every write names the version
+that was read, so a step that is repeated after a crash or a lost answer finds itself done.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from math import ceil
+from typing import Final
+
+from extender.cache import ClusterCache
+from extender.controllers.events.recorder import Happening, Subject, TellOf, pod_subject
+from extender.controllers.owners.failure_budget import OwnerRef, uid_of
+from extender.controllers.removal.disruptions import Cause, Disruptions
+from extender.controllers.removal.fresh_gang import read_members
+from extender.controllers.restart.eligibility import Case, LostOf, Obstacle, Owner, words
+from extender.controllers.restart.suspensions import (
+    Note,
+    can_suspend,
+    forget_patch,
+    has_stopped,
+    is_over,
+    is_suspended,
+    names_return,
+    namespace_of,
+    note_of,
+    resume_patch,
+    suspend_patch,
+    waits_for_the_end,
+)
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.notes import Notes
+from extender.ports import Clock, ClusterApi
+from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.runtime.telemetry import Telemetry
+from scoring.ids import GangKey, NodeName
+from scoring.model import Gang, Pod
+
+POLL_S = 2.0
+"""How often a suspended owner is looked at, at first."""
+SLOWEST_S = 30.0
+"""How often one is whose pods take long to end: nothing but its user can be in a hurry then."""
+_SLOWER = 1.25
+READS_PER_S = 10.0
+"""How many are looked at, all owners together: each waits its share, however many there are."""
+SLOW_S = 300.0
+"""After this time it is told whose end is waited for."""
+_RESUMED: Final = Cause(Happening.RESUMED, "All its pods have ended: resumed, so that it creates new ones.")
+
+
+class Recreation:
+    """How a gang is started anew. Holds nothing between calls but how many are waited for."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        api: ClusterApi,
+        clock: Clock,
+        telemetry: Telemetry,
+        log: DecisionLog,
+        *,
+        disruptions: Disruptions,
+        notes: Notes,
+        lost_of: LostOf,
+        tell_of: TellOf,
+    ) -> None:
+        self._cache = cache
+        self._api = api
+        self._clock = clock
+        self._telemetry = telemetry
+        self._log = log
+        self._disruptions = disruptions
+        self._notes = notes
+        self._lost_of = lost_of
+        self._tell_of = tell_of
+        self._waits = 0
+
+    def tell_obstacle(self, key: GangKey, obstacle: Obstacle) -> None:
+        """Say why the gang stays as it is: in the log, and to its owner by an Event on a member."""
+        self._log.log_decision(Decision("restart", gang=key, reason=obstacle.why), now_s=self._clock.monotonic_s())
+        gang = self._cache.gang(key)
+        if obstacle.silent or gang is None or not gang.members:
+            return
+        self._telemetry.restarted("refused")
+        note = f"The gang is not started anew as a whole, because {obstacle.why}."
+        self._tell_of(pod_subject(gang.members[0]), Happening.NOT_RESTARTED, note, obstacle.why)
+
+    async def carry_out(self, case: Case, *, why: str, repair: bool) -> str | None:
+        """Start it anew; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
+        if not all(can_suspend(owner.ref) for owner in case.owners):
+            return await self._evict_all(case, why)
+        begun: list[OwnerRef] = []
+        refused = None
+        for owner in case.owners:
+            refused = await self._suspend(case, owner, why=why, repair=repair)
+            if refused is not None:
+                break  # what was begun is brought to its end
+            begun.append(owner.ref)
+        for ref in begun:
+            await self.finish(case.gang.key, case.namespace, ref)
+        return refused
+
+    async def finish(self, key: GangKey, namespace: str, ref: OwnerRef) -> None:
+        """Resume an owner that carries our note, once its controller has stopped and the gang's pods are gone.
+
+        Waits as long as it takes; ends when the owner is gone, over, resumed, or its note was taken away. Safe to
+        repeat.
+        """
+        began_s = self._clock.monotonic_s()
+        self._waits += 1
+        try:
+            pause_s = POLL_S
+            while not await self._finished(key, namespace, ref, began_s):
+                ended = await self._pause(key, max(pause_s, self._waits / READS_PER_S))
+                pause_s = POLL_S if ended else min(pause_s * _SLOWER, SLOWEST_S)
+        finally:
+            self._waits -= 1
+
+    async def _finished(self, key: GangKey, namespace: str, ref: OwnerRef, began_s: float) -> bool:
+        """Look at the owner once; whether there is nothing more to do for it."""
+        with suppress(ApiError, ApiUnavailableError, ValueError):  # read again, and decide again
+            raw = await self._read_noted(namespace, ref)
+            if raw is None:
+                return True
+            if not is_suspended(raw, ref) or is_over(raw):
+                await self._disruptions.restore_owner(_subject(namespace, ref), forget_patch(raw))
+                return True
+            if has_stopped(raw) and await self._is_empty(key, ref, raw, began_s):
+                await self._disruptions.restore_owner(_subject(namespace, ref), resume_patch(raw, ref), _RESUMED)
+                self._log_step("resume", key, ref)
+                self._telemetry.restarted("resumed")
+                return True
+        return False
+
+    # -- waiting ------------------------------------------------------------------------------------------------------
+
+    async def _pause(self, key: GangKey, pause_s: float) -> bool:
+        """Wait so long, or until the gang's last member ends, and whether it did: no look at the API server tells."""
+        had_members, looks = self._lives(key), ceil(pause_s / POLL_S)
+        for _ in range(looks):
+            await asyncio.sleep(pause_s / looks)
+            if had_members and not self._lives(key):
+                return True
+        return False
+
+    def _lives(self, key: GangKey) -> bool:
+        gang = self._cache.gang(key)
+        return gang is not None and any(not pod.terminal for pod in gang.members)
+
+    async def _read_noted(self, namespace: str, ref: OwnerRef) -> bytes | None:
+        """The owner, if it is there and carries our note. Errors: ApiError and its kind."""
+        try:
+            raw = await self._api.get_object(ref.api_version, ref.kind, namespace, ref.name)
+        except NotFoundError:
+            return None
+        return raw if uid_of(raw) == ref.uid and note_of(raw, ref, self._notes) is not None else None
+
+    async def _is_empty(self, key: GangKey, ref: OwnerRef, owner: bytes, began_s: float) -> bool:
+        """Whether no member is left that its owner would have to see the end of. Errors: ApiError and its kind."""
+        gang = self._cache.gang(key)
+        if gang is not None and self._in_the_way(
+            gang.members, ref, owner
+        ):  # the cache is cheap to ask, and mostly right
+            self._tell_slow(gang, namespace_of(owner), ref, began_s)
+            return False
+        members = await read_members(self._api, key, gang.source if gang is not None else None)
+        return not self._in_the_way([one.pod for one in members], ref, owner)
+
+    def _in_the_way(self, members: Sequence[Pod], ref: OwnerRef, owner: bytes) -> list[Pod]:
+        """Members that have not ended; a Job does not mind those that are being deleted on a dead node."""
+        patient = names_return(ref) or waits_for_the_end(owner)
+        lost = self._lost_of(members) if not patient else frozenset[NodeName]()
+        return [pod for pod in members if not pod.terminal and not (pod.deleting and pod.node in lost)]
+
+    def _tell_slow(self, gang: Gang, namespace: str, ref: OwnerRef, began_s: float) -> None:
+        if self._clock.monotonic_s() - began_s < SLOW_S:
+            return
+        left = [pod for pod in gang.members if not pod.terminal]
+        lost = self._lost_of(gang.members)
+        nodes = sorted({pod.node for pod in left if pod.node in lost and pod.node is not None})
+        where = f": waiting for node {', '.join(nodes)} to be removed or to come back" if nodes else ""
+        note = f"Suspended by netgang, and not resumed yet, because pod {left[0].name} has not ended{where}."
+        self._tell_of(_subject(namespace, ref), Happening.NOT_RESTARTED, note, "slow")
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    async def _suspend(self, case: Case, owner: Owner, *, why: str, repair: bool) -> str | None:
+        """Suspend one owner; `None`: done. An answer that was lost is made good by a look at the note."""
+        note = Note(case.gang.key.partition("/")[2], why, self._clock.now_s())
+        told = f"The gang is started anew as a whole: {why}. Suspended now, and resumed when its pods are gone."
+        cause = Cause(Happening.RESTARTED, told)
+        try:
+            patch = suspend_patch(owner.raw, owner.ref, note, repair=repair, notes=self._notes)
+            await self._disruptions.change_owner(
+                _subject(case.namespace, owner.ref), patch, cause, going=case.pods_of(owner)
+            )
+        except (ApiError, ApiUnavailableError, ValueError) as error:
+            noted = None
+            with suppress(ApiError, ApiUnavailableError, ValueError):
+                noted = await self._read_noted(case.namespace, owner.ref)
+            if noted is None:
+                return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {words(error)}"
+        self._log_step("suspend", case.gang.key, owner.ref)
+        self._telemetry.restarted("suspended")
+        return None
+
+    async def _evict_all(self, case: Case, why: str) -> str | None:
+        """Evict every member that lives; ends at the first that the API server refuses."""
+        now_s = self._clock.monotonic_s()
+        note = f"The gang is started anew as a whole: {why}. Removed for its owner to create another."
+        cause = Cause(Happening.RESTARTED, note)
+        there = [one for one in case.members if not (one.pod.terminal or one.pod.deleting)]
+        for one in there:
+            pod = one.pod
+            try:
+                await self._disruptions.evict(one, cause, among=there)
+            except (ConflictError, NotFoundError):
+                continue  # it changed in the last moment: what is left of the gang is looked at anew
+            except (ApiError, ApiUnavailableError) as error:
+                return f"pod {pod.name} could not be evicted: {words(error)}"
+            self._telemetry.evicted("restart")
+            self._log.log_decision(Decision("restart", pod.key, case.gang.key, pod.node or ""), now_s=now_s)
+        return None
+
+    def _log_step(self, what: str, key: GangKey, ref: OwnerRef) -> None:
+        done = Decision(what, f"{ref.kind} {ref.name}", key)
+        self._log.log_decision(done, now_s=self._clock.monotonic_s())
+
+
+def _subject(namespace: str, ref: OwnerRef) -> Subject:
+    return Subject(ref.api_version, ref.kind, namespace, ref.name, ref.uid)

@@ -1,0 +1,200 @@
+"""How an owner of pods is suspended by us, and resumed: what is written on it, and what it then says.
+
+Why notes on the owner: the only memory that a new leader has is the API server; whoever finds our note on a suspended
+owner knows that it was not its user who suspended it, and finishes what was begun. Rules: a note counts with our
+signature for this very owner, and speaks of a gang of the owner's namespace (docs/safety.md S22), so neither a copy of
+the manifest nor a note of somebody's own is ours; every patch names the version that was read; an owner without our
+note is never resumed. No effects: raw JSON in, patches and verdicts out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from extender.controllers.owners.failure_budget import Json, OwnerRef, decoded, true_condition
+from extender.convert.bounded import note_from_json
+from extender.notes import Bearer, NoteKind, NoteReader, Notes
+from scoring.ids import GangKey, gang_key
+
+_LABEL, _VALUE = "netgang.io/restart", "suspended"
+MARK = f"{_LABEL}={_VALUE}"
+"""Label, with its value, of owners that we have suspended."""
+NOTE = NoteKind.RESUME.value
+"""Annotation: what is to be resumed, and why; see `Note`. Remove it, and the owner stays suspended."""
+HISTORY = NoteKind.RESTARTS.value
+"""Annotation: when the gang was started anew to repair it, Unix seconds, the latest last."""
+REMEMBERED_S = 3600.0
+"""Older moments leave the history."""
+_QUEUE = "kueue.x-k8s.io/queue-name"
+_WHERE: Mapping[str, tuple[str, ...]] = {"batch": ("spec", "suspend"), "kubeflow.org": ("spec", "runPolicy", "suspend")}
+"""API group → where its kinds have the switch"""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What we write on an owner when we suspend it."""
+
+    gang: str
+    """Its name: it is in the owner's namespace."""
+    why: str
+    at_s: float
+
+
+_NOTE = msgspec.json.Decoder(Note)
+_MOST_MOMENTS = 200
+"""Restarts that a history names: a text of 4096 characters holds them."""
+_WHY_CHARS = 500
+
+
+def can_suspend(ref: OwnerRef) -> bool:
+    """Whether this kind has suspend and resume.
+
+    >>> can_suspend(OwnerRef("batch/v1", "Job", "j", "1")), can_suspend(OwnerRef("apps/v1", "StatefulSet", "s", "2"))
+    (True, False)
+    """
+    return ref.group_kind == ("batch", "Job") or ref.group_kind[0] == "kubeflow.org"
+
+
+def names_return(ref: OwnerRef) -> bool:
+    """Whether its pods have fixed names, so that one that never ends is in its successor's way.
+
+    Kubeflow's operators also take a running pod that is being deleted for a failed one as soon as they are resumed.
+    """
+    return ref.group_kind[0] == "kubeflow.org"
+
+
+def managed_by_queue(owner: bytes) -> bool:
+    """Whether Kueue suspends and resumes this owner: two such controllers would undo each other's work."""
+    return _QUEUE in (_metadata(owner).get("labels") or {})
+
+
+def suspend_patch(owner: bytes, ref: OwnerRef, note: Note, *, repair: bool, notes: Notes) -> bytes:
+    """Merge patch that suspends the owner as it was read; with `repair` the moment goes into its history.
+
+    ValueError: no note can be written on it.
+    """
+    bearer = _bearer(owner, ref)
+    content = msgspec.json.encode(Note(note.gang, note.why[:_WHY_CHARS], note.at_s)).decode()
+    annotations = {NOTE: notes.write(NoteKind.RESUME, bearer, content)}
+    if repair:
+        moments = (*restarts_of(owner, ref, now_s=note.at_s, notes=notes), note.at_s)[-_MOST_MOMENTS:]
+        text = ",".join(f"{at_s:.0f}" for at_s in moments)
+        annotations[HISTORY] = notes.write(NoteKind.RESTARTS, bearer, text)
+    return _patch(owner, ref, suspend=True, labels={_LABEL: _VALUE}, annotations=annotations)
+
+
+def resume_patch(owner: bytes, ref: OwnerRef) -> bytes:
+    """Merge patch that resumes the owner as it was read, and takes our note off."""
+    return _patch(owner, ref, suspend=False, labels={_LABEL: None}, annotations={NOTE: None})
+
+
+def forget_patch(owner: bytes) -> bytes:
+    """Merge patch that takes our note off and leaves the rest: somebody else has resumed it, or means it suspended."""
+    return _patch(owner, None, suspend=False, labels={_LABEL: None}, annotations={NOTE: None})
+
+
+def note_of(owner: bytes, ref: OwnerRef, notes: NoteReader) -> Note | None:
+    """Our note on this very owner; `None`: there is none, or none of ours. ValueError: `owner` is no API object."""
+    content = _content(owner, ref, NoteKind.RESUME, notes)
+    if content is None:
+        return None
+    try:
+        return note_from_json(_NOTE, content, what=NOTE)
+    except ValueError:
+        return None  # ours by its signature, and of another release's making
+
+
+def gang_of(owner: bytes, note: Note) -> GangKey:
+    """The gang that is to come back: of the owner's own namespace, whatever the note says.
+
+    >>> gang_of(b'{"metadata": {"namespace": "team-a"}}', Note("g", "", 0.0))
+    'team-a/g'
+    """
+    return gang_key(namespace_of(owner), note.gang)
+
+
+def restarts_of(owner: bytes, ref: OwnerRef, *, now_s: float, notes: NoteReader) -> tuple[float, ...]:
+    """When the owner's gang was started anew in the last `REMEMBERED_S`, Unix seconds, ascending.
+
+    >>> from extender.notes import UncheckedNotes
+    >>> owner = b'{"metadata": {"annotations": {"netgang.io/restarts": "10,x,5000 hmac1.20260101000000.x"}}}'
+    >>> restarts_of(owner, OwnerRef("batch/v1", "Job", "j", "u"), now_s=5001.0, notes=UncheckedNotes())
+    (5000.0,)
+    """
+    text = _content(owner, ref, NoteKind.RESTARTS, notes) or ""
+    moments = [float(part) for part in text.split(",") if part.isascii() and part.isdigit() and len(part) < 13]
+    return tuple(sorted(at_s for at_s in moments if now_s - at_s < REMEMBERED_S))
+
+
+def is_suspended(owner: bytes, ref: OwnerRef) -> bool:
+    """Whether the switch says suspended."""
+    found: Any = decoded(owner)
+    for part in _WHERE[ref.group_kind[0]]:
+        found = (found or {}).get(part)
+    return bool(found)
+
+
+def has_stopped(owner: bytes) -> bool:
+    """Whether its controller has seen that it is suspended: it creates no more pods."""
+    return bool(true_condition(decoded(owner).get("status") or {}, "Suspended"))
+
+
+def is_over(owner: bytes) -> bool:
+    """Whether it is being deleted, finished or failed: nobody is to resume it."""
+    found = decoded(owner)
+    ended = true_condition(found.get("status") or {}, "Complete", "Failed", "FailureTarget", "Succeeded")
+    return bool(ended or found.get("metadata", {}).get("deletionTimestamp"))
+
+
+def waits_for_the_end(owner: bytes) -> bool:
+    """Whether a Job creates a successor only when the pod before has ended, not when it is being deleted."""
+    return (decoded(owner).get("spec") or {}).get("podReplacementPolicy") == "Failed"
+
+
+def ref_of(api_version: str, kind: str, owner: bytes) -> OwnerRef:
+    """Names an owner that was read. ValueError: it is no API object."""
+    metadata = _metadata(owner)
+    return OwnerRef(api_version, kind, str(metadata.get("name", "")), str(metadata.get("uid", "")))
+
+
+def namespace_of(owner: bytes) -> str:
+    """The namespace it is in."""
+    return str(_metadata(owner).get("namespace", ""))
+
+
+def _content(owner: bytes, ref: OwnerRef, kind: NoteKind, notes: NoteReader) -> str | None:
+    text = (_metadata(owner).get("annotations") or {}).get(kind.value)
+    return notes.read(kind, _bearer(owner, ref), text) if isinstance(text, str) else None
+
+
+def _bearer(owner: bytes, ref: OwnerRef) -> Bearer:
+    """The owner as it was read: what is signed is its own, not what somebody calls it."""
+    uid = str(_metadata(owner).get("uid", ""))
+    return Bearer(ref.api_version, ref.kind, namespace_of(owner), ref.name, uid)
+
+
+def _patch(
+    owner: bytes,
+    ref: OwnerRef | None,
+    *,
+    suspend: bool,
+    labels: Mapping[str, str | None],
+    annotations: Mapping[str, str | None],
+) -> bytes:
+    version = str(_metadata(owner).get("resourceVersion", ""))
+    patch: dict[str, Any] = {
+        "metadata": {"resourceVersion": version, "labels": dict(labels), "annotations": dict(annotations)}
+    }
+    if ref is not None:
+        inner: Any = suspend
+        for part in reversed(_WHERE[ref.group_kind[0]]):
+            inner = {part: inner}
+        patch |= inner
+    return msgspec.json.encode(patch)
+
+
+def _metadata(owner: bytes) -> Json:
+    found: Json = decoded(owner).get("metadata") or {}
+    return found

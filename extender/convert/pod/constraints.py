@@ -1,0 +1,232 @@
+"""Where a pod may go: node selector, required node affinity, tolerations, host ports.
+
+Rule: only what `scoring.feasibility.filters` models is read; the names of other required constraints are told by
+`unmodelled_constraints`, for whoever must know that kube-scheduler may refuse more than we do (docs/safety.md S6, S7).
+The inputs are raw JSON parts, so that pods of one template are computed once and share the result.
+"""
+
+from sys import intern
+from typing import NamedTuple
+
+import msgspec
+
+from extender.convert.decode import NO_RAW, Json, decode, given
+from scoring.model import Constraints, HostPort, NodeSelectorTerm, Requirement, Toleration
+
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for "every address"; nothing is bound here
+
+
+class ConstraintParts(NamedTuple):
+    """Raw JSON of the parts of a pod's spec that limit where it may go."""
+
+    node_selector: bytes = b""
+    affinity: bytes = b""
+    tolerations: bytes = b""
+    ports: tuple[bytes, ...] = ()
+    """`ports` of each container and sidecar that has any"""
+    host_network: bool = False
+    claims: tuple[str, ...] = ()
+    """`namespace/name` of the volume claims it mounts"""
+
+
+class _Requirement(Json):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class _Term(Json):
+    match_expressions: list[_Requirement] | None = None
+    match_fields: list[_Requirement] | None = None
+
+
+class _Required(Json):
+    node_selector_terms: list[_Term] | None = None
+
+
+class _NodeAffinity(Json):
+    required_during_scheduling_ignored_during_execution: _Required | None = None
+
+
+class _Affinity(Json):
+    node_affinity: _NodeAffinity | None = None
+
+
+class _Toleration(Json):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class _Port(Json):
+    container_port: int = 0
+    host_port: int | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+    protocol: str | None = None
+
+
+_selector = msgspec.json.Decoder(dict[str, str])
+_affinity = msgspec.json.Decoder(_Affinity)
+_tolerations = msgspec.json.Decoder(list[_Toleration])
+_ports = msgspec.json.Decoder(list[_Port])
+
+
+def constraints(parts: ConstraintParts) -> Constraints:
+    """Build the constraints. ValueError names the field that cannot be read.
+
+    >>> constraints(ConstraintParts(node_selector=b'{"disk": "ssd"}')).node_selector
+    (('disk', 'ssd'),)
+    """
+    selector = decode(_selector, parts.node_selector, what="spec.nodeSelector") if parts.node_selector else {}
+    return Constraints(
+        node_selector=tuple(sorted(selector.items())),
+        affinity=_required_terms(parts.affinity),
+        tolerations=_tolerated(parts.tolerations),
+        host_ports=_host_ports(parts),
+        claims=parts.claims,
+    )
+
+
+def pinned_node(limits: Constraints) -> str | None:
+    """The one node that required affinity by matchFields metadata.name leaves, as DaemonSet pods have it.
+
+    >>> pin = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),))
+    >>> pinned_node(Constraints(affinity=(pin,))), pinned_node(Constraints())
+    ('n1', None)
+    """
+    if not limits.affinity:
+        return None
+    nodes = {_named_node(term) for term in limits.affinity}
+    return nodes.pop() if len(nodes) == 1 else None
+
+
+def _named_node(term: NodeSelectorTerm) -> str | None:
+    for one in term.fields:
+        if one.key == "metadata.name" and one.operator == "In" and len(one.values) == 1:
+            return one.values[0]
+    return None
+
+
+def _required_terms(raw: bytes) -> tuple[NodeSelectorTerm, ...] | None:
+    node_affinity = decode(_affinity, raw, what="spec.affinity").node_affinity if raw else None
+    required = node_affinity and node_affinity.required_during_scheduling_ignored_during_execution
+    if not required:
+        return None
+    return tuple(
+        NodeSelectorTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
+        for term in required.node_selector_terms or ()
+    )
+
+
+def _requirements(listed: list[_Requirement] | None) -> tuple[Requirement, ...]:
+    """The names of nodes among them are the nodes' own."""
+    return tuple(
+        Requirement(intern(one.key), intern(one.operator), tuple([intern(value) for value in one.values or ()]))
+        for one in listed or ()
+    )
+
+
+def _tolerated(raw: bytes) -> tuple[Toleration, ...]:
+    listed = decode(_tolerations, raw, what="spec.tolerations") if raw else []
+    read = {Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in listed}
+    return tuple(sorted(read, key=lambda t: (t.key, t.operator, t.value, t.effect)))
+
+
+def _host_ports(parts: ConstraintParts) -> tuple[HostPort, ...]:
+    """Host ports as kube-scheduler counts them; with hostNetwork a container port is a host port (API defaults)."""
+    found: set[HostPort] = set()
+    for raw in parts.ports:
+        for port in decode(_ports, raw, what="spec.containers[].ports"):
+            number = port.host_port or (port.container_port if parts.host_network else 0)
+            if number > 0:
+                found.add(HostPort(port.protocol or "TCP", port.host_ip or EVERY_ADDRESS, number))
+    return tuple(sorted(found, key=lambda p: (p.protocol, p.ip, p.port)))
+
+
+class _Volume(Json):
+    persistent_volume_claim: msgspec.Raw = NO_RAW
+    ephemeral: msgspec.Raw = NO_RAW
+
+
+class _Claim(Json):
+    claim_name: str = ""
+
+
+class _ClaimVolume(Json):
+    persistent_volume_claim: _Claim | None = None
+
+
+_claim_volumes = msgspec.json.Decoder(list[_ClaimVolume])
+
+
+def claim_names(namespace: str, volumes: bytes) -> tuple[str, ...]:
+    """`namespace/name` of the claims among `spec.volumes`, sorted; most pods have none, and are not decoded.
+
+    >>> claim_names("team", b'[{"name": "x", "emptyDir": {}}, {"persistentVolumeClaim": {"claimName": "data"}}]')
+    ('team/data',)
+    """
+    if b"persistentVolumeClaim" not in volumes:
+        return ()
+    listed = decode(_claim_volumes, volumes, what="spec.volumes")
+    return tuple(
+        sorted(f"{namespace}/{v.persistent_volume_claim.claim_name}" for v in listed if v.persistent_volume_claim)
+    )
+
+
+class _Among(Json):
+    required_during_scheduling_ignored_during_execution: list[msgspec.Raw] | None = None
+
+
+class _PodAffinities(Json):
+    pod_affinity: _Among | None = None
+    pod_anti_affinity: _Among | None = None
+
+
+class _Spread(Json):
+    when_unsatisfiable: str = "DoNotSchedule"
+
+
+class _OtherSpec(Json):
+    volumes: list[_Volume] | None = None
+    resource_claims: list[msgspec.Raw] | None = None
+    affinity: _PodAffinities | None = None
+    topology_spread_constraints: list[_Spread] | None = None
+
+
+class _OtherPod(Json):
+    spec: _OtherSpec | None = None
+
+
+_other = msgspec.json.Decoder(_OtherPod)
+_MARKS = (b'"persistentVolumeClaim"', b'"ephemeral"', b'"resourceClaims"', b'"topologySpreadConstraints"', b'"podA')
+"""Without one of these there is nothing to be decoded: most pods have none."""
+
+
+def unmodelled_constraints(raw: bytes) -> tuple[str, ...]:
+    """Fields of the pod `raw` by which kube-scheduler may refuse a node that we allow; such pods get only a zone.
+
+    docs/safety.md S6.
+
+    >>> unmodelled_constraints(b'{"spec": {"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}}')
+    ('persistentVolumeClaim',)
+    """
+    if not any(mark in raw for mark in _MARKS):
+        return ()
+    spec = decode(_other, raw, what="Pod").spec or _OtherSpec()
+    affinity = spec.affinity or _PodAffinities()
+    held = {
+        "persistentVolumeClaim": any(given(v.persistent_volume_claim) for v in spec.volumes or ()),
+        "ephemeral": any(given(v.ephemeral) for v in spec.volumes or ()),
+        "resourceClaims": bool(spec.resource_claims),
+        "podAffinity": bool(affinity.pod_affinity and _asked(affinity.pod_affinity)),
+        "podAntiAffinity": bool(affinity.pod_anti_affinity and _asked(affinity.pod_anti_affinity)),
+        "topologySpreadConstraints": any(
+            s.when_unsatisfiable == "DoNotSchedule" for s in spec.topology_spread_constraints or ()
+        ),
+    }
+    return tuple(name for name, there in held.items() if there)
+
+
+def _asked(affinity: _Among) -> bool:
+    return bool(affinity.required_during_scheduling_ignored_during_execution)

@@ -1,0 +1,299 @@
+"""Pods: raw JSON → `scoring.model.Pod`.
+
+Why raw parts as keys: pods of one template hold the same bytes for resources, selectors and tolerations, so everything
+costly is computed once per template and shared by all its pods (50,000 pods stay small). Budget: 20 µs for a pod of
+4 KB. Rule: what is ambiguous in the API object is settled here.
+"""
+
+from datetime import datetime
+from functools import lru_cache
+from sys import intern
+
+import msgspec
+
+from extender.convert.decode import NO_RAW, Json, Metadata, Owner, decode, given, seconds
+from extender.convert.pod.constraints import ConstraintParts, claim_names, constraints, unmodelled_constraints
+from extender.convert.pod.gang_labels import group_of
+from extender.convert.pod.refusals import OUR_WORDS, SAYS_NOTHING, refusal_of
+from extender.convert.pod.requests import ContainerResources, PodResources, pod_requests
+from extender.convert.pod.roles import NAME_CHARS, OWN_PREFIX, membership, own_options, run_of
+from extender.convert.sharing import shared, shared_tuple
+from extender.notes import NO_NOTES, Bearer, NoteKind, NoteReader
+from scoring.ids import Namespace, NodeName, PodName, PodUid
+from scoring.model import GATE, Controller, MemberClass, Phase, Pod, Role
+
+NUDGE_ANNOTATION = OWN_PREFIX + "nudge"
+"""Written by the controller to wake a parked pod; never an option, so that a nudge changes no decision."""
+PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)
+"""The option that has a note's content, for `extender.controllers.preemption.notes`: only if the note is ours."""
+_WRITTEN_BY_US = frozenset(
+    one.removeprefix(OWN_PREFIX) for one in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.STARTED, NoteKind.PREEMPTS)
+)
+_PHASES = {phase.value: phase for phase in Phase}
+"""`status.phase` → phase"""
+_KEY_BYTES = 64 * 1024
+_PLACING_BYTES = 256 * 1024
+"""Longest of the fields that say where a pod may go: each look at a node costs as much as they say."""
+_NOTHING: dict[str, str] = {}
+
+
+class _Container(Json):
+    name: str = ""
+    resources: msgspec.Raw = NO_RAW
+    ports: msgspec.Raw = NO_RAW
+    restart_policy: str | None = None
+
+
+class _Gate(Json):
+    name: str
+
+
+class _SchedulingGroup(Json):
+    pod_group_name: str | None = None
+
+
+class _Spec(Json):
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    priority: int | None = None
+    preemption_policy: str | None = None
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+    overhead: msgspec.Raw = NO_RAW
+    resources: msgspec.Raw = NO_RAW
+    node_selector: msgspec.Raw = NO_RAW
+    affinity: msgspec.Raw = NO_RAW
+    tolerations: msgspec.Raw = NO_RAW
+    host_network: bool | None = None
+    volumes: msgspec.Raw = NO_RAW
+    scheduling_gates: list[_Gate] | None = None
+    scheduling_group: _SchedulingGroup | None = None
+
+
+class _ContainerStatus(Json):
+    name: str = ""
+    resources: msgspec.Raw = NO_RAW
+    allocated_resources: msgspec.Raw = NO_RAW
+
+
+class _Status(Json):
+    phase: str | None = None
+    nominated_node_name: str | None = None
+    container_statuses: list[_ContainerStatus] | None = None
+    init_container_statuses: list[_ContainerStatus] | None = None
+    conditions: msgspec.Raw = NO_RAW
+    resources: msgspec.Raw = NO_RAW
+    allocated_resources: msgspec.Raw = NO_RAW
+
+
+class _Condition(Json):
+    type: str
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: datetime | None = None
+
+
+class _Pod(Json):
+    metadata: Metadata
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+_pod = msgspec.json.Decoder(_Pod)
+_spec = msgspec.json.Decoder(_Spec)
+_conditions = msgspec.json.Decoder(list[_Condition])
+
+
+def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> Pod:
+    """Read a v1.Pod, as watched, as sent by kube-scheduler or from a file. ValueError names the field that is wrong.
+
+    `notes` reads what we wrote on it; without that it has no notes. A pod without uid (only files have such) is
+    identified by `namespace/name`. A pod that no scheduler is named for belongs to `default-scheduler`, as the API
+    server would write.
+    """
+    read = decode(_pod, raw, what="Pod")
+    meta, spec, status = read.metadata, read.spec or _Spec(), read.status or _Status()
+    namespace = intern(meta.namespace or "default")
+    labels, annotations = meta.labels or _NOTHING, meta.annotations or _NOTHING
+    group = group_of(
+        namespace, labels, annotations, spec.scheduling_group.pod_group_name if spec.scheduling_group else None
+    )
+    place = membership(namespace, labels, annotations, meta.owner_references or (), in_gang=group is not None)
+    gates = shared_tuple(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else ()
+    unmodelled = unmodelled_constraints(bytes(raw)) if group is not None or GATE in gates else ()
+    lineage = "" if group is None else intern(group.key if unmodelled else namespace)
+    try:
+        member_class = _class_of(place.role, _resources(spec, status), _constraints(namespace, spec), lineage)
+    except ValueError as error:
+        raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
+    uid = PodUid(meta.uid or f"{namespace}/{meta.name}")
+    options = own_options(annotations, written_by_us=_WRITTEN_BY_US)
+    admitted_to, started = None, False
+    if annotations and spec.node_name:
+        if text := annotations.get(NoteKind.STARTED):
+            started = notes.read(NoteKind.STARTED, Bearer("v1", "Pod", namespace, meta.name, uid), text) is not None
+    elif annotations:
+        admitted, preempts = annotations.get(NoteKind.ADMITTED), annotations.get(NoteKind.PREEMPTS)
+        if admitted or preempts:
+            bearer = Bearer("v1", "Pod", namespace, meta.name, uid)
+            if admitted and (node := notes.read(NoteKind.ADMITTED, bearer, admitted)):
+                admitted_to = NodeName(intern(node))
+            if preempts and (note := notes.read(NoteKind.PREEMPTS, bearer, preempts)):
+                options = tuple(sorted((*options, (PREEMPTS_OPTION, note))))
+    waits = group is not None and not spec.node_name and not gates
+    words = refusal_of(given(status.conditions)) if waits else SAYS_NOTHING
+    return Pod(
+        uid=uid,
+        namespace=Namespace(namespace),
+        name=PodName(meta.name),
+        member_class=member_class,
+        scheduler_name=intern((spec.scheduler_name or "default-scheduler")[:NAME_CHARS]),
+        node=NodeName(intern(spec.node_name)) if spec.node_name else None,
+        nominated_node=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
+        phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
+        priority=spec.priority or 0,
+        never_preempts=spec.preemption_policy == "Never",
+        created_s=seconds(meta.creation_timestamp),
+        scheduled_s=_scheduled_s(spec, status) if group is not None else None,
+        deleting=meta.deletion_timestamp is not None,
+        gates=gates,
+        unmodelled=unmodelled,
+        admitted_to=admitted_to,
+        unschedulable=admitted_to is not None and not gates and _unschedulable(status),
+        refusal=words.text,
+        obstacle=words.obstacle,
+        group=group,
+        job=place.job,
+        owner=_controller(meta.owner_references) if group is not None and meta.owner_references else None,
+        daemon=_daemon(namespace, meta.owner_references) if meta.owner_references else "",
+        run=run_of(labels, meta.owner_references or ()) if group is not None else None,
+        started=started,
+        index=place.index,
+        options=shared_tuple(options),
+        resource_version=meta.resource_version or "",
+    )
+
+
+def _controller(owners: list[Owner]) -> Controller | None:
+    """The controller among the owners; pods of one job share one record of it."""
+    for one in owners:
+        if one.controller and max(map(len, (one.api_version, one.kind, one.name, one.uid))) <= NAME_CHARS:
+            return shared(Controller(one.api_version, one.kind, one.name, one.uid))
+    return None
+
+
+def template_class(namespace: str, raw: bytes | msgspec.Raw) -> MemberClass:
+    """The class of pods with the spec `raw`, as a template has it. ValueError names the field that is wrong."""
+    spec = decode(_spec, raw, what="spec.template.spec") if raw else _Spec()
+    return _class_of(Role.OTHER, _resources(spec, _Status()), _constraints(namespace, spec), "")
+
+
+def _daemon(namespace: str, owners: list[Owner]) -> str:
+    """The identity of the DaemonSet among the owners that controls the pod."""
+    for one in owners:
+        if one.controller:
+            is_one = one.kind == "DaemonSet" and one.in_group("apps") and len(one.uid) <= NAME_CHARS
+            return intern(f"{namespace}/{one.uid}") if is_one else ""
+    return ""
+
+
+def _class_of(role: Role, resources: PodResources, limits: ConstraintParts, lineage: str) -> MemberClass:
+    """What is too long to be a key is read each time: no cache keeps a tenant's megabytes (docs/safety.md S21)."""
+    parts = (limits.node_selector, limits.affinity, limits.tolerations, *limits.ports, *limits.claims)
+    asked = (part for one in (*resources.containers, *resources.init_containers) for part in one[:3])
+    if sum(map(len, parts)) + sum(map(len, asked)) > _KEY_BYTES:
+        return _member_class.__wrapped__(role, resources, limits, lineage)
+    return _member_class(role, resources, limits, lineage)
+
+
+@lru_cache(maxsize=64)
+def _member_class(role: Role, resources: PodResources, limits: ConstraintParts, lineage: str) -> MemberClass:
+    """Pods of one template give the same bytes, so this runs once per template; equal results are one object.
+
+    Few are kept, because pods of one job are listed, and change, together: one that comes alone costs a reading more.
+    """
+    return shared(MemberClass(role, shared(pod_requests(resources)), shared(constraints(limits)), lineage))
+
+
+def _resources(spec: _Spec, status: _Status) -> PodResources:
+    told = {
+        one.name: one
+        for listed in (status.container_statuses, status.init_container_statuses)
+        for one in listed or ()
+        if one.resources
+    }
+    return PodResources(
+        containers=tuple([_asked(c, told.get(c.name)) for c in spec.containers or ()]),
+        init_containers=tuple([_asked_by_init(c, told) for c in spec.init_containers or ()]),
+        overhead=given(spec.overhead),
+        spec=given(spec.resources),
+        in_force=given(status.resources),
+        allocated=given(status.allocated_resources),
+        resize_infeasible=_resize_infeasible(status),
+    )
+
+
+def _asked(container: _Container, told: _ContainerStatus | None) -> ContainerResources:
+    if told is None:
+        return ContainerResources(given(container.resources))
+    return ContainerResources(given(container.resources), given(told.resources), given(told.allocated_resources))
+
+
+def _asked_by_init(container: _Container, told: dict[str, _ContainerStatus]) -> ContainerResources:
+    """Only sidecars are resized in place; of other init containers the spec counts."""
+    if container.restart_policy == "Always":
+        return _asked(container, told.get(container.name))._replace(sidecar=True)
+    return ContainerResources(given(container.resources))
+
+
+def _resize_infeasible(status: _Status) -> bool:
+    raw = bytes(status.conditions)
+    if b"PodResizePending" not in raw:
+        return False
+    for condition in decode(_conditions, raw, what="status.conditions"):
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
+
+
+def _scheduled_s(spec: _Spec, status: _Status) -> float | None:
+    """When a bound pod got its node; only gangs ask for it, so only their members' conditions are read."""
+    raw = given(status.conditions) if spec.node_name else b""
+    if not raw:
+        return None
+    for condition in decode(_conditions, raw, what="status.conditions"):
+        if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
+            return seconds(condition.last_transition_time)
+    return None
+
+
+def _unschedulable(status: _Status) -> bool:
+    """Whether kube-scheduler's own filters refused all nodes. A message with our reason says that we were asked."""
+    raw = given(status.conditions)
+    return bool(raw) and any(
+        one.type == "PodScheduled"
+        and one.status == "False"
+        and one.reason == "Unschedulable"
+        and OUR_WORDS not in (one.message or "")
+        for one in decode(_conditions, raw, what="status.conditions")
+    )
+
+
+def _constraints(namespace: str, spec: _Spec) -> ConstraintParts:
+    running = [*(spec.containers or ()), *(c for c in spec.init_containers or () if c.restart_policy == "Always")]
+    ports = (given(container.ports) for container in running)
+    host_network = bool(spec.host_network)
+    selector, affinity, tolerations = given(spec.node_selector), given(spec.affinity), given(spec.tolerations)
+    if len(selector) + len(affinity) + len(tolerations) > _PLACING_BYTES:
+        if not spec.node_name:
+            raise ValueError(f"nodeSelector, affinity and tolerations are longer than {_PLACING_BYTES} bytes")
+        selector = affinity = tolerations = b""  # it is placed, and load like any other
+    return ConstraintParts(
+        node_selector=selector,
+        affinity=affinity,
+        tolerations=tolerations,
+        ports=tuple(raw for raw in ports if raw and (host_network or b'"hostPort"' in raw)),
+        host_network=host_network,
+        claims=claim_names(namespace, given(spec.volumes)),
+    )

@@ -1,0 +1,194 @@
+"""What a pod takes from its node, counted exactly as kube-scheduler does.
+
+Source: k8s.io/component-helpers resource.PodRequests, 0.36.3, with the API server's defaults (`SetDefaults_Pod`) put in
+front, because a body sent by hand or a file has not passed the API server. Rule: quantities are rounded up to
+thousandths one by one, summed, and the sum is rounded up to the resource's own unit. The inputs are the raw JSON of the
+parts, so that pods of one template are computed once.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from extender.convert.decode import Json, Quantities, decode
+from scoring.ids import ResourceName
+from scoring.model.resources import CPU, MOST_RESOURCES, NAME_CHARS, PODS, Resources, parse_quantity
+
+Thousandths: TypeAlias = dict[str, int]
+"""resource → amount in thousandths of its unit"""
+Ask: TypeAlias = "Callable[[ContainerResources, str], Thousandths]"
+"""(container, its field's name) → what it asks"""
+_LARGEST = 2**52
+"""A pod asks for no more than this of anything, so that the members of a gang add up within int64."""
+
+
+class ContainerResources(NamedTuple):
+    """Raw JSON of what one container asks: `resources`, and what its status says is in force while it is resized."""
+
+    spec: bytes = b""
+    in_force: bytes = b""
+    """`status.containerStatuses[].resources`; empty when the kubelet says nothing"""
+    allocated: bytes = b""
+    """`status.containerStatuses[].allocatedResources`"""
+    sidecar: bool = False
+    """An init container with restartPolicy Always."""
+
+
+class PodResources(NamedTuple):
+    """Raw JSON of everything that makes up a pod's request."""
+
+    containers: tuple[ContainerResources, ...] = ()
+    init_containers: tuple[ContainerResources, ...] = ()
+    overhead: bytes = b""
+    spec: bytes = b""
+    """`spec.resources`: pod-level requests replace the containers' for cpu, memory and huge pages"""
+    in_force: bytes = b""
+    allocated: bytes = b""
+    resize_infeasible: bool = False
+    """The kubelet refused a resize for good: what is in force counts, not what the spec asks."""
+
+
+class _Requirements(Json):
+    requests: Quantities | None = None
+    limits: Quantities | None = None
+
+
+_requirements = msgspec.json.Decoder(_Requirements)
+_quantities = msgspec.json.Decoder(Quantities)
+
+
+def pod_requests(parts: PodResources) -> Resources:
+    """Add up a pod's request, `pods: 1` included. ValueError names the field of a bad quantity.
+
+    >>> one = ContainerResources(b'{"requests": {"cpu": "500m"}, "limits": {"cpu": "2", "memory": "1Ki"}}')
+    >>> sidecar = ContainerResources(b'{"requests": {"cpu": "100m"}}', sidecar=True)
+    >>> init = ContainerResources(b'{"requests": {"cpu": "1"}}')
+    >>> pod_requests(PodResources((one,), (sidecar, init))).items
+    (('cpu', 1100), ('memory', 1024), ('pods', 1))
+    """
+    total = _aggregate(parts, partial(_now, infeasible=parts.resize_infeasible))
+    total.update(_pod_level(parts))
+    if parts.overhead:
+        _add(total, _read(decode(_quantities, parts.overhead, what="spec.overhead"), "spec.overhead"))
+    amounts = {name: value if name == CPU else -(-value // 1000) for name, value in total.items() if value}
+    if len(amounts) > MOST_RESOURCES:
+        raise ValueError(f"requests for more than {MOST_RESOURCES} resources")
+    return Resources.of({ResourceName(name): min(value, _LARGEST) for name, value in amounts.items()} | {PODS: 1})
+
+
+def quantities_in(raw: bytes, *, what: str) -> Thousandths:
+    """Read a map of quantities in thousandths; ValueError names `what` and the resource."""
+    return _read(decode(_quantities, raw, what=what), what) if raw else {}
+
+
+def _aggregate(parts: PodResources, ask: Ask) -> Thousandths:
+    """Sum of containers and sidecars, or the widest moment of the initialisation if that is more (KEP-753)."""
+    total: Thousandths = {}
+    for i, container in enumerate(parts.containers):
+        _add(total, ask(container, f"containers[{i}]"))
+    started: Thousandths = {}
+    widest: Thousandths = {}
+    for i, container in enumerate(parts.init_containers):
+        asked = dict(ask(container, f"initContainers[{i}]"))
+        if container.sidecar:
+            _add(total, asked)
+            _add(started, asked)
+            _raise(widest, started)
+        else:
+            _add(asked, started)
+            _raise(widest, asked)
+    _raise(total, widest)
+    return total
+
+
+def _pod_level(parts: PodResources) -> Thousandths:
+    """What `spec.resources` asks for the whole pod, after the API server's defaults for a partly written one."""
+    if not parts.spec:
+        return {}
+    spec = decode(_requirements, parts.spec, what="spec.resources")
+    asked = _read(spec.requests, "spec.resources.requests")
+    limits = _read(spec.limits, "spec.resources.limits")
+    if asked or limits:
+        for name, limit in _aggregate(parts, _limits).items():
+            if _huge(name) and name not in asked:
+                limits.setdefault(name, limit)
+    if limits:
+        for name, amount in _aggregate(parts, _requests).items():
+            if not _huge(name):
+                asked.setdefault(name, amount)
+        asked = limits | asked
+    asked = {name: amount for name, amount in asked.items() if name in ("cpu", "memory") or _huge(name)}
+    if not parts.in_force:
+        return asked
+    in_force = decode(_requirements, parts.in_force, what="status.resources").requests
+    allocated = quantities_in(parts.allocated, what="status.allocatedResources")
+    now = _in_force(asked, _read(in_force, "status.resources.requests"), allocated, parts.resize_infeasible)
+    return {name: now.get(name, 0) for name in asked}
+
+
+def _requests(container: ContainerResources, field: str) -> Thousandths:
+    """Requests as written; a limit without a request counts as the request."""
+    if not container.spec:
+        return {}
+    spec = decode(_requirements, container.spec, what=f"spec.{field}.resources")
+    return _read(spec.limits, f"spec.{field}.resources.limits") | _read(
+        spec.requests, f"spec.{field}.resources.requests"
+    )
+
+
+def _limits(container: ContainerResources, field: str) -> Thousandths:
+    if not container.spec:
+        return {}
+    spec = decode(_requirements, container.spec, what=f"spec.{field}.resources")
+    return _read(spec.limits, f"spec.{field}.resources.limits")
+
+
+def _now(container: ContainerResources, field: str, *, infeasible: bool) -> Thousandths:
+    """Requests with regard to a resize that is under way."""
+    asked = _requests(container, field)
+    if not container.in_force:
+        return asked
+    what = "status of " + field
+    in_force = decode(_requirements, container.in_force, what=f"{what}: resources").requests
+    allocated = quantities_in(container.allocated, what=f"{what}: allocatedResources")
+    return _in_force(asked, _read(in_force, f"{what}: resources.requests"), allocated, infeasible)
+
+
+def _in_force(asked: Thousandths, actual: Thousandths, allocated: Thousandths, infeasible: bool) -> Thousandths:
+    """The larger of old and new while a resize is under way, so that neither end of it is over-committed."""
+    top = dict(actual)
+    _raise(top, allocated)
+    if not infeasible:
+        _raise(top, asked)
+    return top
+
+
+def _read(quantities: Quantities | None, field: str) -> Thousandths:
+    amounts: Thousandths = {}
+    for name, quantity in (quantities or {}).items():
+        if len(name) > NAME_CHARS:
+            raise ValueError(f"{field}: a resource's name is longer than {NAME_CHARS} characters")
+        try:
+            amounts[name] = parse_quantity(str(quantity), millis=True)
+        except ValueError as error:
+            raise ValueError(f"{field}: {name}: {error}") from error
+        if amounts[name] < 0:
+            raise ValueError(f"{field}: {name}: {quantity!r} is negative")
+    return amounts
+
+
+def _huge(name: str) -> bool:
+    return name.startswith("hugepages-")
+
+
+def _add(total: Thousandths, more: Thousandths) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
+def _raise(top: Thousandths, other: Thousandths) -> None:
+    for name, value in other.items():
+        if value > top.get(name, -1):
+            top[name] = value

@@ -1,0 +1,361 @@
+"""The extender/v1 JSON of kube-scheduler: bytes in, records out; answers in, bytes out.
+
+Why by hand: at 5,000 nodes a request is 200 kB of names, kube-scheduler waits for it inside its only scheduling loop,
+and the names are the sole part that matters. So the Pod stays raw, names are decoded once, and replies are joined from
+the very bytes that came. Nothing here knows what a gang is.
+
+Rules (facts about kube-scheduler 1.33 to 1.37):
+- Keys are Go field names, and every one is sent, absent values as null. A body that lacks one is read again with its
+  keys compared as Go does, ignoring case (the Kubernetes objects inside keep their exact keys, as in the API server).
+- `NodeNames` decides when both forms are given. Both null: malformed, an answer could only be "none" by accident.
+  An empty list is a legal question with an empty answer. A name mentioned twice is answered twice.
+- A repeated key: the last one counts, as in Go. Anything after the JSON value, invalid UTF-8, or nesting deeper than
+  the parser's stack is malformed.
+- A reply is never `{}` (kube-scheduler reads it as "no node, no reason"); when nothing passes, each node has its reason
+  under `FailedAndUnresolvableNodes`, so that no preemption is tried; scores are JSON integers (5.0 drops all scores).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias, assert_never
+
+import msgspec
+
+from extender.errors import BadRequestError
+from scoring.ids import Namespace, NodeName, PodName, PodUid
+from scoring.model.reasons import Reason
+
+MAX_SCORE: Final = 10
+"""MaxExtenderPriority of extender/v1; the lowest score is 0."""
+
+INTERNAL_ERROR: Final = "netgang: internal error, its log says more"
+"""The constant `Error` of a verb that failed inside."""
+
+REASONS_SHOWN_MAX: Final = 64
+"""Up to so many nodes in a request, a reply that passes some of them also says why not the others (for people)."""
+
+
+class PodRef(msgspec.Struct, frozen=True):
+    """Which pod a request is about. `uid` and `namespace` are "" when a person left them out."""
+
+    uid: PodUid
+    namespace: Namespace
+    name: PodName
+
+
+class FilterArgs(msgspec.Struct, frozen=True):
+    """What /filter and /prioritize are asked: one pod, and the nodes left for it, in kube-scheduler's order."""
+
+    pod: PodRef
+    pod_json: bytes
+    """The Pod as it came: well-formed JSON in valid UTF-8, otherwise unchecked."""
+    node_names: list[NodeName]
+    nodes_json: list[bytes] | None = None
+    """The Node objects belonging to `node_names`, if the request had them instead of names; else None."""
+    names_json: bytes = b""
+    """`node_names` as the JSON array that came; empty: not known, the encoder makes its own."""
+    debug: bool = False
+    """The call does not come from kube-scheduler: somebody looks, and nothing may change by it (docs/safety.md S2)."""
+
+
+class BindArgs(msgspec.Struct, frozen=True):
+    """What /bind is asked: create the Binding of pod `uid` to `node`."""
+
+    name: PodName
+    namespace: Namespace
+    uid: PodUid
+    node: NodeName
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """These nodes may be used (all of them from the request); `others` says why not the rest.
+
+    No names at all is the same as `Refused(others)`. The request's own list object, handed back, is the cheapest.
+    """
+
+    names: Sequence[NodeName]
+    others: Reason = Reason.OTHER_NODE_PLANNED
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """No node, for one constant reason: kube-scheduler parks the pod until an event or a nudge."""
+
+    reason: Reason
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """No decision: kube-scheduler tries again by timer only, and shows `error` in the pod's event."""
+
+    error: Reason | str
+
+
+FilterAnswer: TypeAlias = Passed | Refused | Failed
+
+
+class _Args(msgspec.Struct):
+    Pod: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    Nodes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    NodeNames: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _BindingArgs(msgspec.Struct):
+    PodName: str | msgspec.UnsetType = msgspec.UNSET
+    PodNamespace: str | msgspec.UnsetType = msgspec.UNSET
+    PodUID: str | msgspec.UnsetType = msgspec.UNSET
+    Node: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+
+
+class _NodeList(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None
+
+
+_ARGS: Final = msgspec.json.Decoder(_Args)
+_BINDING: Final = msgspec.json.Decoder(_BindingArgs)
+_OBJECT: Final = msgspec.json.Decoder(_Object)
+_NODE_LIST: Final = msgspec.json.Decoder(_NodeList)
+_NAMES: Final = msgspec.json.Decoder(list[NodeName])
+_ANY_KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_FOLDED_ARGS: Final = {key.casefold(): key for key in _Args.__struct_fields__}  # podname → PodName
+_FOLDED_BINDING: Final = {key.casefold(): key for key in _BindingArgs.__struct_fields__}
+_NEXT_HOST: Final = ',{"Host":"'
+_SCORE_TAILS: Final = {score: f'","Score":{score}}}{_NEXT_HOST}' for score in range(MAX_SCORE + 1)}
+"""score → what follows the host's name in the reply; a dict, so that an index below 0 does not wrap around."""
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""All that msgspec raises for bytes that are not the JSON asked for; RecursionError is its answer to deep nesting."""
+
+
+def decode_filter(body: bytes, *, debug: bool = False) -> FilterArgs:
+    """Read ExtenderArgs. O(body). BadRequestError says what is wrong with it; `debug` is only passed on."""
+    pod_raw, nodes_raw, names_raw = _read_args(body)
+    if _is_null(pod_raw):
+        raise BadRequestError("Pod is missing or null")
+    try:
+        meta = _OBJECT.decode(pod_raw).metadata
+    except _UNREADABLE as error:
+        raise BadRequestError(f"Pod cannot be read: {_said(error)}") from error
+    if not meta.name:
+        raise BadRequestError("Pod has no metadata.name")
+    names, names_json, nodes = _read_nodes(nodes_raw, names_raw)
+    pod = PodRef(PodUid(meta.uid), Namespace(meta.namespace), PodName(meta.name))
+    return FilterArgs(pod, pod_raw, names, nodes, names_json, debug)
+
+
+def readable_names(body: bytes) -> list[NodeName]:
+    """The node names of a request whose other parts may be wrong; empty when not even they can be read. O(body)."""
+    try:
+        _, nodes_raw, names_raw = _read_args(body)
+        return _read_nodes(nodes_raw, names_raw)[0]
+    except BadRequestError:
+        return []
+
+
+def decode_bind(body: bytes) -> BindArgs:
+    """Read ExtenderBindingArgs. O(body). BadRequestError says what is wrong with it."""
+    _refuse_bad_text(body)
+    try:
+        args = _BINDING.decode(body)
+        if msgspec.UNSET in (args.PodName, args.PodNamespace, args.PodUID, args.Node):
+            args = msgspec.json.decode(_with_exact_keys(body, _FOLDED_BINDING), type=_BindingArgs)
+    except _UNREADABLE as error:
+        raise BadRequestError(f"ExtenderBindingArgs cannot be read: {_said(error)}") from error
+    return BindArgs(
+        PodName(_given(args.PodName, "PodName")),
+        Namespace(_given(args.PodNamespace, "PodNamespace")),
+        PodUid(_given(args.PodUID, "PodUID")),
+        NodeName(_given(args.Node, "Node")),
+    )
+
+
+def encode_filter(args: FilterArgs, answer: FilterAnswer) -> bytes:
+    """Write the ExtenderFilterResult of `answer`. O(names).
+
+    Errors: ValueError if a node passes that was not asked: kube-scheduler would drop the whole call for it.
+    """
+    match answer:
+        case Failed(error):
+            return encode_filter_error(error)
+        case Refused(reason):
+            return _refusal(args, reason)
+        case Passed(names, others):
+            return _pass(args, names, others) if names else _refusal(args, others)
+        case _:
+            assert_never(answer)
+
+
+def encode_filter_error(text: str) -> bytes:
+    """Write an ExtenderFilterResult that only says `Error`: no node passes, the pod is tried again by timer.
+
+    >>> encode_filter_error("netgang: x")
+    b'{"Nodes":null,"NodeNames":null,"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":"netgang: x"}'
+    """
+    return _result(b"null", b"null", b"null", _json(text))
+
+
+def encode_scores(args: FilterArgs, scores: Sequence[int]) -> bytes:
+    """Write the HostPriorityList: the i-th score belongs to the i-th name of the request. O(names).
+
+    Errors: ValueError if there are more or fewer scores than names, or one is not a whole number from 0 to 10
+    (kube-scheduler neither checks nor clamps them).
+    """
+    names = args.node_names
+    if len(scores) != len(names):
+        raise ValueError(f"{len(scores)} scores for {len(names)} nodes")
+    try:
+        tails = list(map(_SCORE_TAILS.__getitem__, scores))
+    except KeyError as error:
+        raise ValueError(f"score {error.args[0]!r} is not a whole number from 0 to {MAX_SCORE}") from error
+    if not names:
+        return b"[]"
+    parts = [""] * (2 * len(names))
+    parts[0::2] = _literals(args)
+    parts[1::2] = tails
+    parts[0] = '[{"Host":"' + parts[0]
+    parts[-1] = parts[-1].removesuffix(_NEXT_HOST) + "]"
+    return "".join(parts).encode()
+
+
+def encode_equal_scores(names: Sequence[NodeName]) -> bytes:
+    """Write 0 for every name: the answer that prefers nothing, for a request that cannot be judged.
+
+    >>> encode_equal_scores([NodeName("n1")])
+    b'[{"Host":"n1","Score":0}]'
+    """
+    return _json([{"Host": name, "Score": 0} for name in names])
+
+
+def encode_bind(refusal: Reason | str | None) -> bytes:
+    """Write an ExtenderBindingResult; None is success, and may only be said of a Binding that exists.
+
+    >>> encode_bind(None)
+    b'{"Error":""}'
+    """
+    return b'{"Error":' + _json(refusal or "") + b"}"
+
+
+def _read_args(body: bytes) -> tuple[bytes, bytes, bytes]:
+    """Pod, Nodes and NodeNames as raw JSON, `null` where absent."""
+    _refuse_bad_text(body)
+    try:
+        args = _ARGS.decode(body)
+        if args.Pod is msgspec.UNSET or args.Nodes is msgspec.UNSET or args.NodeNames is msgspec.UNSET:
+            args = _ARGS.decode(_with_exact_keys(body, _FOLDED_ARGS))
+    except _UNREADABLE as error:
+        raise BadRequestError(f"ExtenderArgs cannot be read: {_said(error)}") from error
+    return _raw(args.Pod), _raw(args.Nodes), _raw(args.NodeNames)
+
+
+def _read_nodes(nodes_raw: bytes, names_raw: bytes) -> tuple[list[NodeName], bytes, list[bytes] | None]:
+    """Names, the names as a JSON array, and the Node objects if the request has these instead of names."""
+    try:
+        if not _is_null(names_raw):
+            return _NAMES.decode(names_raw), names_raw, None
+        if _is_null(nodes_raw):
+            raise BadRequestError("NodeNames and Nodes are both missing or null")
+        items = [bytes(item) for item in _NODE_LIST.decode(nodes_raw).items or ()]
+        names = [NodeName(_OBJECT.decode(item).metadata.name) for item in items]
+    except _UNREADABLE as error:
+        raise BadRequestError(f"the nodes cannot be read: {_said(error)}") from error
+    if not all(names):
+        raise BadRequestError("a node in Nodes has no metadata.name")
+    return names, _json(names), items
+
+
+def _pass(args: FilterArgs, names: Sequence[NodeName], others: Reason) -> bytes:
+    asked = args.node_names
+    if names is asked and args.nodes_json is None:
+        return _result(b"null", args.names_json or _json(asked), b"null", b'""')
+    passed = frozenset(names)
+    if not passed.issubset(asked):
+        raise ValueError(f"nodes pass that were not asked: {sorted(passed.difference(asked))[:3]}")
+    nodes = b"null"
+    if args.nodes_json is not None:
+        nodes = _node_list([item for name, item in zip(asked, args.nodes_json, strict=True) if name in passed])
+    reasons = b"null"
+    if len(passed) < len(asked) <= REASONS_SHOWN_MAX:
+        reasons = _json({name: others for name in asked if name not in passed})
+    return _result(nodes, _json(names), reasons, b'""')
+
+
+def _refusal(args: FilterArgs, reason: Reason) -> bytes:
+    nodes = "null" if args.nodes_json is None else _node_list([]).decode()
+    head = f'{{"Nodes":{nodes},"NodeNames":[],"FailedNodes":null,"FailedAndUnresolvableNodes":{{'
+    tail = '},"Error":""}'
+    if not args.node_names:
+        return (head + tail).encode()
+    said = _json(reason).decode()
+    names = [*_literals(args)]
+    names[0] = f'{head}"{names[0]}'  # head and tail go into the join: each copy of half a megabyte costs page faults
+    names[-1] = f'{names[-1]}":{said}{tail}'
+    return f'":{said},"'.join(names).encode()
+
+
+def _result(nodes: bytes, names: bytes, unresolvable: bytes, error: bytes) -> bytes:
+    return b'{"Nodes":%b,"NodeNames":%b,"FailedNodes":null,"FailedAndUnresolvableNodes":%b,"Error":%b}' % (
+        nodes,
+        names,
+        unresolvable,
+        error,
+    )
+
+
+def _node_list(items: Sequence[bytes]) -> bytes:
+    return b'{"metadata":{},"items":[' + b",".join(items) + b"]}"
+
+
+def _literals(args: FilterArgs) -> Sequence[str]:
+    """The names as they stand between the quotes of a JSON string.
+
+    JSON allows neither quotes nor control characters unescaped, so an array without a backslash has none to escape.
+    """
+    if args.names_json and b"\\" not in args.names_json:
+        return args.node_names
+    return [_json(name)[1:-1].decode() for name in args.node_names]
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def _raw(value: msgspec.Raw | msgspec.UnsetType) -> bytes:
+    return b"null" if isinstance(value, msgspec.UnsetType) else bytes(value)
+
+
+def _is_null(raw: bytes) -> bool:
+    return raw == b"null"
+
+
+def _given(value: str | msgspec.UnsetType, key: str) -> str:
+    if isinstance(value, msgspec.UnsetType) or not value:
+        raise BadRequestError(f"{key} is missing or empty")
+    return value
+
+
+def _refuse_bad_text(body: bytes) -> None:
+    """Values that are kept raw are not looked into by the parser, so their encoding is checked here. O(body)."""
+    if not body:
+        raise BadRequestError("the body is empty")
+    if not body.isascii():
+        try:
+            body.decode()
+        except UnicodeDecodeError as error:
+            raise BadRequestError(f"the body is not valid UTF-8 at byte {error.start}") from error
+
+
+def _with_exact_keys(body: bytes, exact: Mapping[str, str]) -> bytes:
+    """The object `body` with its keys spelt as in Go, unknown ones left out; of equal keys the last one stays."""
+    return _json(
+        {exact[folded]: raw for key, raw in _ANY_KEYS.decode(body).items() if (folded := key.casefold()) in exact}
+    )
+
+
+def _said(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)

@@ -1,0 +1,1 @@
+"""HTTP to the API server: connections, exchanges, streams, time limits."""

@@ -1,0 +1,89 @@
+"""What went wrong in a call to the API server, as the errors of `extender.errors`: the only place that maps them.
+
+Why: callers decide by kind of failure (list again, decide again, ask what happened), and two readings of a status
+would mean two behaviours in the same outage.
+Rule: an answer with a failure status becomes ApiError or one of its kinds; everything that left us without a usable
+answer becomes ApiUnavailableError, because then nobody knows whether the request took effect. Causes are chained.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import aiohttp
+import msgspec
+from aiohttp.http_exceptions import HttpProcessingError
+
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneError, NotFoundError, TooLongError
+from extender.kube.http.connection import LongAnswerError
+
+_KINDS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
+_MESSAGE_CHARACTERS = 500  # a Status can quote a whole object; logs and answers want a sentence
+_LONGEST_RETRY_S = 600.0  # a broken header must not put us to sleep for days
+
+
+class _Details(msgspec.Struct):
+    retry_after_s: float = msgspec.field(name="retryAfterSeconds", default=0.0)
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: _Details | None = None
+
+
+def refusal(status: int, body: bytes, *, retry_after: str = "") -> ApiError:
+    """The error that an answer with failure `status` means.
+
+    `body` is a Status object or plain text; `retry_after` is the header's value. The longer of the header's and the
+    Status's delay counts; a date instead of seconds is ignored (the API server sends seconds).
+
+    >>> refusal(409, b'{"kind":"Status","message":"pod p is already assigned"}')
+    ConflictError('API server answered 409: pod p is already assigned')
+    >>> refusal(429, b"slow down", retry_after="3").retry_after_s
+    3.0
+    """
+    read = _decode(body)
+    message = (read.message or read.reason) if read is not None else body.decode("utf-8", "replace").strip()
+    delays_s = [float(retry_after)] if retry_after.isascii() and retry_after.isdigit() else []
+    if read is not None and read.details is not None and read.details.retry_after_s > 0.0:
+        delays_s.append(read.details.retry_after_s)
+    return _KINDS.get(status, ApiError)(
+        status,
+        message[:_MESSAGE_CHARACTERS] or "no reason given",
+        retry_after_s=min(max(delays_s), _LONGEST_RETRY_S) if delays_s else None,
+    )
+
+
+def refusal_in_stream(body: bytes) -> ApiError:
+    """The error that the Status inside a watch's ERROR event means; without a readable code it counts as 500.
+
+    >>> refusal_in_stream(b'{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}')
+    GoneError('API server answered 410: too old resource version')
+    """
+    read = _decode(body)
+    return refusal(read.code if read is not None and read.code >= 400 else 500, body)
+
+
+@contextmanager
+def mapped(request: str) -> Iterator[None]:
+    """Run one exchange; every failure to get a usable answer leaves as ApiUnavailableError naming `request`."""
+    try:
+        yield
+    except LongAnswerError as error:
+        raise TooLongError(f"{request}: {error}") from error
+    except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError, EOFError, msgspec.MsgspecError) as error:
+        raise ApiUnavailableError(f"{request}: {_text(error)}") from error
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, TimeoutError) and not str(error):
+        return "no answer in time"
+    return str(error) or type(error).__name__
+
+
+def _decode(body: bytes) -> _Status | None:
+    try:
+        return msgspec.json.decode(body, type=_Status)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,240 @@
+"""Connections to one API server that are kept open and taken in turns.
+
+Why: a gang's start is a burst of Bindings, nudges and patches, and a TLS handshake costs as much CPU as twenty of them;
+so a burst must not open a connection for each.
+Rule: at most `concurrency` connections, one exchange on each; who finds none free waits, first come, first served, for
+whichever is ready first: one that another exchange leaves, or a new one. The first four are opened at once, then one
+for every four who wait; while somebody waits their number doubles every 50 ms. So a quick API server is asked over few
+connections, and a slow one, or one that is busy with long exchanges, over all. What was not used for a minute is
+closed. Nothing is repeated here, and nothing limits time but that of opening: callers bring their limit and cancel.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from extender.kube.http.connection import READ_BYTES, Answer, Connection
+
+_IDLE_CONNECTION_S = 60.0  # below the 90 s after which the API server closes an idle connection
+_FEW = 4
+_PATIENCE_S = 0.05  # some ten Bindings
+
+_HANDSHAKE_S = 10.0  # as Go's clients
+
+_Given: TypeAlias = Connection | BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a server listens; `tls` is None for plain http; `tls_name` is the name that its certificate must have."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    tls_name: str | None
+
+
+class Pool:
+    """Connections to one server, bound to one event loop; `close` it."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        concurrency: int,
+        connect_s: float,
+        idle_s: float = _IDLE_CONNECTION_S,
+        patience_s: float = _PATIENCE_S,
+    ) -> None:
+        self._endpoint = endpoint
+        self._idle_s = idle_s
+        self._patience_s = patience_s
+        self._concurrency = concurrency
+        self._connect_s = connect_s
+        self._loop = asyncio.get_running_loop()
+        self._open: set[Connection] = set()
+        self._buffer = memoryview(bytearray(READ_BYTES))  # of all: a burst's connections cost nothing for a minute
+        self._idle: list[Connection] = []  # the least recently used first
+        self._waiting: deque[asyncio.Future[_Given]] = deque()
+        self._opening: set[asyncio.Task[Connection]] = set()
+        self._growth: asyncio.TimerHandle | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
+    async def exchange(self, request: bytes, *, limit_bytes: int) -> Answer:
+        """Send a whole request over some connection and wait for its answer; see `Connection.exchange`.
+
+        Errors: OSError (TimeoutError and ssl.SSLError are kinds of it) when there is no whole answer.
+        """
+        connection = await self._take()
+        try:
+            return await connection.exchange(request, limit_bytes=limit_bytes)
+        finally:
+            self._give(connection)
+
+    async def close(self) -> None:
+        """Close all connections and wait until they are closed; exchanges under way fail."""
+        self._closed = True
+        while self._pass_on(ConnectionAbortedError("the transport is closed")):
+            pass
+        for timer in (self._growth, self._sweep):
+            if timer is not None:
+                timer.cancel()
+        for task in self._opening:
+            task.cancel()
+        await asyncio.gather(*self._opening, return_exceptions=True)
+        left = tuple(self._open)
+        for connection in left:
+            connection.abort()
+        await asyncio.gather(*(connection.gone for connection in left))
+
+    async def _take(self) -> Connection:
+        """The connection that was used last, or the next one that gets ready."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable:
+                return connection
+        return await self._turn()
+
+    async def _turn(self) -> Connection:
+        """Wait for a connection. Errors: what opening one met with."""
+        if self._closed:
+            raise ConnectionAbortedError("the transport is closed")
+        waiter: asyncio.Future[_Given] = self._loop.create_future()
+        self._waiting.append(waiter)
+        self._open_first()
+        try:
+            given = await waiter
+        except asyncio.CancelledError:
+            if waiter.cancelled():
+                with suppress(ValueError):
+                    self._waiting.remove(waiter)
+            elif isinstance(given := waiter.result(), Connection):
+                self._give(given)  # it came together with the cancellation
+            raise
+        if isinstance(given, Connection):
+            return given
+        raise given
+
+    def _give(self, connection: Connection) -> None:
+        """A connection is free: for the longest waiter, or for later."""
+        if not connection.usable or self._pass_on(connection):
+            return
+        if self._closed:
+            connection.abort()
+            return
+        connection.idle_since_s = self._loop.time()
+        self._idle.append(connection)
+        if self._sweep is None:
+            self._sweep = self._loop.call_later(self._idle_s, self._close_idle)
+
+    def _pass_on(self, given: _Given) -> bool:
+        """Give it to the longest waiter; false if nobody waits."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(given)
+                return True
+        return False
+
+    def _open_first(self) -> None:
+        """Have as many connections opened as those who wait are worth; more only if that does not help soon."""
+        worth = max(_FEW, (len(self._waiting) + len(self._open)) // _FEW)
+        self._open_some(worth - len(self._open) - len(self._opening))
+        if self._waiting and self._growth is None:
+            self._growth = self._loop.call_later(self._patience_s, self._open_more)
+
+    def _open_more(self) -> None:
+        """Somebody waits still, or again: have as many more opened as there are."""
+        self._growth = None
+        self._open_some(len(self._open) + len(self._opening))
+        self._open_first()
+
+    def _open_some(self, count: int) -> None:
+        busy = len(self._opening)
+        for _ in range(min(count, len(self._waiting) - busy, self._concurrency - len(self._open) - busy)):
+            task = self._loop.create_task(self._opened())
+            self._opening.add(task)
+            task.add_done_callback(self._ready)
+
+    def _ready(self, task: asyncio.Task[Connection]) -> None:
+        """A connection is open: for a waiter. Or it cannot be opened: one waiter learns why, the next gets a try."""
+        self._opening.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._pass_on(error)
+        elif (connection := task.result()).usable:
+            self._give(connection)
+        else:  # as load balancers do that have nobody behind them
+            at = self._endpoint
+            self._pass_on(ConnectionResetError(f"{at.host}:{at.port} closed a new connection"))
+        self._open_first()
+
+    async def _opened(self) -> Connection:
+        """A new connection, to the first of the host's addresses that takes it; they share the time for connecting."""
+        at = self._endpoint
+        try:
+            async with asyncio.timeout(self._connect_s):
+                found = await self._loop.getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM)
+            connected = await self._connected([(family, address) for family, _, _, _, address in found])
+            _, connection = await self._loop.create_connection(
+                lambda: Connection(self._gone, self._buffer),
+                sock=connected,
+                ssl=at.tls,
+                server_hostname=(at.tls_name or at.host.rstrip(".")) if at.tls is not None else None,
+                ssl_handshake_timeout=_HANDSHAKE_S if at.tls is not None else None,
+            )
+        except TimeoutError as error:
+            raise TimeoutError(f"cannot connect to {at.host}:{at.port} in {self._connect_s:g} s") from error
+        except (OSError, UnicodeError) as error:  # the latter: no name of a host
+            raise ConnectionError(f"cannot connect to {at.host}:{at.port}: {error}") from error
+        if not connection.gone.done():
+            self._open.add(connection)
+        return connection
+
+    async def _connected(self, addresses: Sequence[tuple[int, Any]]) -> socket.socket:
+        failed: OSError | None = None
+        for family, address in addresses:
+            one = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                one.setblocking(False)
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                async with asyncio.timeout(self._connect_s / len(addresses)):
+                    await self._loop.sock_connect(one, address)
+            except OSError as error:
+                one.close()
+                failed = error
+            except asyncio.CancelledError:
+                one.close()
+                raise
+            else:
+                return one
+        raise failed or OSError("the host has no address")
+
+    def _gone(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        self._open_first()
+
+    def _close_idle(self) -> None:
+        """Close what was idle too long; come back when the next one will have been."""
+        self._sweep = None
+        now_s = self._loop.time()
+        while self._idle and self._idle[0].idle_since_s <= now_s - self._idle_s:
+            self._idle.pop(0).abort()
+        if self._idle:
+            due_s = self._idle[0].idle_since_s + self._idle_s
+            self._sweep = self._loop.call_at(due_s, self._close_idle)

@@ -1,0 +1,53 @@
+"""What an object is called, read from its JSON whatever else is in it.
+
+Why apart from the readers of kinds: also of an object that they cannot read it must be known which one it is, so that
+what was kept of it is forgotten and people are told. Rule: only what the API server itself writes is looked at.
+"""
+
+import msgspec
+
+from extender.kube.watch.deep import decoded
+
+
+class Head(msgspec.Struct, gc=False):
+    """The part of `metadata` that every object has."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+
+    @property
+    def key(self) -> str:
+        """What a sink calls the object; empty: it has no name."""
+        return object_key(self.namespace, self.name)
+
+
+class _Object(msgspec.Struct):
+    metadata: Head
+
+
+_OBJECT = msgspec.json.Decoder(_Object)
+
+
+def head_of(raw: bytes) -> Head | None:
+    """The object's head; `None`: even that cannot be read.
+
+    >>> head_of(b'{"metadata": {"namespace": "team-a", "name": "w-0", "labels": {"a": 7}}, "spec": []}').key
+    'team-a/w-0'
+    >>> head_of(b'{"metadata": []}') is None
+    True
+    """
+    try:
+        return decoded(_OBJECT, raw).metadata
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+
+
+def object_key(namespace: str, name: str) -> str:
+    """What a sink calls an object of its kind: `namespace/name`, for kinds outside namespaces the name.
+
+    >>> object_key("team-a", "w-0"), object_key("", "n1")
+    ('team-a/w-0', 'n1')
+    """
+    return f"{namespace}/{name}" if namespace else name

@@ -1,0 +1,378 @@
+"""Keep a cache equal to the API server's objects of one kind.
+
+Why: a watch can end, hang or skip without an error, so a cache fed by a watch alone goes wrong in silence.
+Rule: list, then watch from the list's resourceVersion; resume from the last version seen when the watch ends; on
+410 Gone list again; on silence longer than `idle_s` connect again. A relist replaces the cache in one step, so no
+reader sees half of it, and it is never older than what was seen before. Objects are reduced in slices that give the
+event loop back; resourceVersions are opaque.
+
+No object stops it (docs/safety.md S21): whatever is raised while one is read or taken over makes that object
+unreadable. It is deleted from the sink, noted in a book for people, and the others are followed as if nothing had been;
+a list does not read it better, so none is asked for.
+
+A kind under /apis/ that answers 404 is absent (its CustomResourceDefinition is not installed): that is an empty and
+synced cache, asked again every `absent_s`. A 404 for a core kind is an error like any other.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, NoReturn, Protocol, TypeVar, runtime_checkable
+
+from extender.cache.unreadable import LONGEST_KEY, UnreadableKind, words
+from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError, TooLongError
+from extender.kube.comeback import Comeback
+from extender.kube.http.faults import refusal_in_stream
+from extender.kube.watch.heads import Head, head_of
+from extender.kube.watch.portions import SLICE_OBJECTS, PageSize, Slice
+from extender.ports import Clock, ClusterApi, WatchEvent
+from extender.runtime.backoff import Backoff
+from extender.runtime.slices import next_slice
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+_NAMES_LOGGED = 1000  # names of unreadable objects remembered, so that each is logged once
+
+
+class Sink(Protocol[T_contra]):
+    """The one who keeps the objects. Its methods are called on the event loop, one at a time, and must not block."""
+
+    def replace(self, items: Sequence[T_contra]) -> None:
+        """Hold exactly these objects from now on."""
+
+    def upsert(self, item: T_contra) -> None:
+        """Hold this object in place of the one with the same key, if there is one."""
+
+    def delete(self, key: str) -> None:
+        """Forget the object with this `object_key`; one that is not held is no error."""
+
+    def key(self, item: T_contra) -> str:
+        """The `object_key` of an object."""
+
+
+@runtime_checkable
+class SteppingSink(Sink[T_contra], Protocol[T_contra]):
+    """A sink whose `replace` would take long: the same work in steps, between which the event loop runs."""
+
+    def replace_in_steps(self, items: Sequence[T_contra]) -> Iterator[None]:
+        """Hold exactly these objects once the iterator has ended; readers see the old state until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectorOptions:
+    """Sizes and times of one reflector."""
+
+    page: int = 500
+    idle_s: float = 120.0
+    """API servers send a bookmark about once a minute; silence for longer means that nobody is there."""
+    watch_s: tuple[int, int] = (240, 290)
+    """Bounds of a watch's length, chosen by chance, so that replicas and kinds do not reconnect together."""
+    suspect_after: int = 5
+    """After so many failures in a row the version itself is suspect: list again (not when the server is overloaded)."""
+    settled_s: float = 5.0
+    """A watch that lasted this long, or told something, ends a row of failures."""
+    absent_s: float = 30.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(first_s=0.5, limit_s=30.0))
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectorStatus:
+    """What readiness, metrics and people need to know; counts are since the start."""
+
+    path: str
+    synced: bool
+    absent: bool
+    contact_age_s: float | None
+    """Seconds since the API server last told us something: a list, an event, a bookmark; `None`: never"""
+    relists: int
+    watches: int
+    events: int
+    """Bookmarks included"""
+    unreadable: int
+    """How often an object could not be read"""
+    unreadable_now: int
+    """Objects that cannot be read now, of those that are remembered"""
+    errors: int
+    last_error: str
+
+
+class Reflector(Generic[T]):
+    """One kind: `run` keeps `sink` equal to the collection at `path`, as `reduce` sees it.
+
+    `reduce` makes our record of an object's JSON; `None` means that the object is not wanted. Whatever it raises means
+    that the object cannot be read: that is noted in `unreadable`, and logged once by name. An object that becomes
+    unwanted or unreadable is deleted from the sink.
+    """
+
+    def __init__(
+        self,
+        api: ClusterApi,
+        *,
+        path: str,
+        reduce: Callable[[bytes], T | None],
+        sink: Sink[T],
+        clock: Clock,
+        rng: random.Random,
+        options: ReflectorOptions | None = None,
+        comeback: Comeback | None = None,
+        unreadable: UnreadableKind | None = None,
+    ) -> None:
+        self.synced = asyncio.Event()
+        """Set once the sink first held the whole collection; never cleared"""
+        self._api = api
+        self._path = path
+        self._reduce = reduce
+        self._sink = sink
+        self._clock = clock
+        self._rng = rng
+        self._options = options if options is not None else ReflectorOptions()
+        self._comeback = comeback if comeback is not None else Comeback()
+        self._version = ""  # last seen; "" before the first list
+        self._relist = True
+        self._may_be_cached = True  # whether the next list may come from the API server's cache
+        self._failures = 0  # in a row
+        self._away = False  # whether the last of them found no API server at all
+        self._slice = Slice()
+        self._page = PageSize(self._options.page)
+        self._book = unreadable if unreadable is not None else UnreadableKind("", "")
+        self._absent = False
+        self._contact_s: float | None = None
+        self._relists = self._watches = self._events = self._errors = 0
+        self._last_error = ""
+        self._logged: set[str] = set()
+
+    def status(self) -> ReflectorStatus:
+        """How this kind is doing now."""
+        return ReflectorStatus(
+            path=self._path,
+            synced=self.synced.is_set(),
+            absent=self._absent,
+            contact_age_s=None if self._contact_s is None else self._clock.monotonic_s() - self._contact_s,
+            relists=self._relists,
+            watches=self._watches,
+            events=self._events,
+            unreadable=self._book.readings,
+            unreadable_now=len(self._book.now),
+            errors=self._errors,
+            last_error=self._last_error,
+        )
+
+    async def run(self) -> NoReturn:
+        """Follow the collection until cancelled. No error ends it: each is counted, logged and waited out."""
+        while True:
+            try:
+                if self._relist:
+                    await self._list()
+                await self._watch()
+            except GoneError as error:
+                self._relist = True
+                await self._wait(error, at_once=self._failures == 0)
+            except NotFoundError as error:
+                self._relist = True
+                if self._path.startswith("/apis/"):
+                    await self._wait_until_it_may_exist()
+                else:
+                    await self._wait(error)
+            except (ApiError, ApiUnavailableError) as error:
+                await self._wait(error)
+            except Exception as error:  # noqa: BLE001 - supervisor: a defect must not end the following of a kind
+                _log.exception("%s: following failed; starting again", self._path)
+                self._relist = True
+                await self._wait(error)
+
+    async def _list(self) -> None:
+        """Read the whole collection page by page, then replace the sink's content in one step."""
+        items: list[T] = []
+        unreadable: set[str] = set()
+        token = ""
+        # After a 504 (the API server's cache is behind what we saw, or storage was restored from a backup) the next
+        # list is read from storage, which is newest by definition.
+        not_older_than = self._version if self._may_be_cached else ""
+        self._may_be_cached = True
+        while True:
+            try:
+                page = await self._api.list_page(
+                    self._path, limit=self._page.objects, continue_token=token, not_older_than=not_older_than
+                )
+            except TooLongError:
+                if self._page.too_long():
+                    continue
+                raise
+            except ApiError as error:
+                self._may_be_cached = error.status != 504
+                raise
+            self._page.came(sum(map(len, page.items)))
+            for raw in page.items:
+                try:
+                    item = self._reduce(raw)
+                except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
+                    unreadable.add(self._cannot_read(head_of(raw), error))
+                    item = None
+                if item is not None:
+                    items.append(item)
+                if self._slice.ends(raw):
+                    await next_slice()
+            token = page.continue_token
+            if not token:
+                break
+        try:
+            await self._replace(items)
+        except Exception as error:  # noqa: BLE001 - one of them cannot be taken over: docs/safety.md S21
+            _log.warning("%s: a list cannot be taken over as a whole: %s", self._path, words(error))
+            await self._replace(await self._takeable(items, unreadable))
+        self._book.keep_only(unreadable)
+        self._version = page.resource_version
+        self._relist = self._absent = False
+        self._relists += 1
+        self._heard()
+        self.synced.set()
+
+    async def _replace(self, items: Sequence[T]) -> None:
+        if isinstance(self._sink, SteppingSink):
+            for _ in self._sink.replace_in_steps(items):
+                await next_slice()
+        else:
+            self._sink.replace(items)
+
+    async def _watch(self) -> None:
+        """Follow changes from the last version until the watch ends; raises what it ended with, if not cleanly."""
+        self._watches += 1
+        begun_s = self._clock.monotonic_s()
+        heard = False
+        loop = asyncio.get_running_loop()
+        stream = self._api.watch(
+            self._path, resource_version=self._version, timeout_s=self._rng.randint(*self._options.watch_s)
+        )
+        try:
+            async with asyncio.timeout(self._options.idle_s) as watchdog:
+                async for event in stream:
+                    self._apply(event)
+                    heard = True
+                    self._failures = 0
+                    watchdog.reschedule(loop.time() + self._options.idle_s)
+                    if self._slice.ends(event.object):
+                        await next_slice()
+        except TimeoutError as error:
+            # Silent from its beginning: the version may be one that the server has not reached (its storage was
+            # restored from a backup), and would stay silent for ever.
+            self._relist = not heard
+            raise ApiUnavailableError(f"{self._path}: the watch was silent for {self._options.idle_s:g} s") from error
+        finally:
+            if isinstance(stream, AsyncGenerator):
+                await stream.aclose()
+        if heard or self._clock.monotonic_s() - begun_s >= self._options.settled_s:
+            self._failures = 0
+            return
+        raise ApiUnavailableError(f"{self._path}: the watch ended at once")
+
+    def _apply(self, event: WatchEvent) -> None:
+        """Carry one event over to the sink. Errors: ApiError for an event of type ERROR."""
+        if event.type == "ERROR":
+            raise refusal_in_stream(event.object)
+        if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
+            raise ApiUnavailableError(f"{self._path}: watch event of unknown type {event.type[:40]!r}")
+        self._events += 1
+        self._heard()
+        head = head_of(event.object)
+        if head is None:  # nobody can say which object it is about; the next event about that one will
+            self._cannot_read(None, ValueError("its metadata cannot be read"))
+            return
+        if event.type in ("ADDED", "MODIFIED"):
+            self._follow(head, event.object)
+        elif event.type == "DELETED":
+            self._forget(head)
+        self._version = head.resource_version or self._version
+
+    def _follow(self, head: Head, raw: bytes) -> None:
+        """The object is so now."""
+        try:
+            item = self._reduce(raw)
+            if item is not None:
+                self._sink.upsert(item)
+        except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
+            self._forget(head)
+            self._cannot_read(head, error)
+            return
+        if item is None:
+            self._forget(head)
+        else:
+            self._book.passed(head.key)
+
+    async def _takeable(self, items: Sequence[T], unreadable: set[str]) -> list[T]:
+        """Those that the sink takes over alone; the others are noted among the unreadable."""
+        found: list[T] = []
+        for number, item in enumerate(items, start=1):
+            try:
+                self._sink.upsert(item)
+                found.append(item)
+            except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
+                namespace, _, name = self._sink.key(item).rpartition("/")
+                head = Head(name=name, namespace=namespace)
+                self._forget(head)
+                unreadable.add(self._cannot_read(head, error))
+            if number % SLICE_OBJECTS == 0:
+                await next_slice()
+        return found
+
+    def _forget(self, head: Head) -> None:
+        self._book.passed(head.key)
+        try:
+            self._sink.delete(head.key)
+        except Exception as error:  # noqa: BLE001 - what a tenant's object left behind: docs/safety.md S21
+            self._cannot_read(head, error)
+
+    def _cannot_read(self, head: Head | None, error: Exception) -> str:
+        """Note it, and log it once by name; the object's key."""
+        key = head.key if head is not None else ""
+        self._book.failed(key, error, uid=head.uid if head is not None else "")
+        name = key[:LONGEST_KEY] or "an object without readable metadata"
+        if name not in self._logged and len(self._logged) < _NAMES_LOGGED:
+            self._logged.add(name)
+            ours = None if isinstance(error, ValueError) else error  # then a reader of ours has a fault, too
+            _log.warning("%s: %s cannot be read and is left out: %s", self._path, name, words(error), exc_info=ours)
+        return key
+
+    async def _wait_until_it_may_exist(self) -> None:
+        """The kind is not installed: nothing of it exists, and that is known."""
+        if not self._absent:
+            _log.info("%s: not installed; asking again every %g s", self._path, self._options.absent_s)
+        self._sink.replace(())
+        self._absent = True
+        self._version = ""  # versions of a kind that was removed mean nothing to its successor
+        self._failures = 0
+        self._heard()
+        self.synced.set()
+        await asyncio.sleep(self._options.absent_s * self._rng.uniform(0.9, 1.1))
+
+    async def _wait(self, error: Exception, *, at_once: bool = False) -> None:
+        """Count an error and wait before the next try, unless it may follow at once."""
+        away = isinstance(error, ApiUnavailableError)
+        if self._away and not away:
+            self._failures = 0  # it is back and only not ready for this: another row of failures, with short pauses
+        self._away = away
+        self._failures += 1
+        self._errors += 1
+        self._last_error = str(error)
+        if self._failures >= self._options.suspect_after and not _is_overload(error):
+            self._relist = True
+        _log.debug("%s: %s (failure %d in a row)", self._path, error, self._failures)
+        if not at_once:
+            asked_s = error.retry_after_s if isinstance(error, ApiError) else None
+            delay_s = self._options.backoff.delay_s(self._failures, rng=self._rng, retry_after_s=asked_s)
+            if away:
+                await self._comeback.wait(delay_s, rng=self._rng)
+            else:  # it answers, only not this: that others hear from it says nothing
+                await asyncio.sleep(delay_s)
+
+    def _heard(self) -> None:
+        self._contact_s = self._clock.monotonic_s()
+        self._comeback.heard()
+
+
+def _is_overload(error: Exception) -> bool:
+    return isinstance(error, ApiError) and error.status == 429

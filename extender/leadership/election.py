@@ -1,0 +1,218 @@
+"""Acquire, renew, lose a Lease: what to ask the API server next, and whether we lead now.
+
+Why sans-I/O: whether two may lead at a time depends on lost answers, late ones and clocks, which only a test without
+any of the real ones can bring about in every order.
+
+How it works. The holder writes into the Lease every `retry_period_s`. Everybody else reads it, more often; who has seen
+no change of it for the holder's duration, by its own clock, writes itself in, at that very moment. Writes name the
+version that they replace, so of two only one succeeds. Rules:
+
+- A holder counts from the moment *before* it sent the write that succeeded, the others from the moment *after* they
+  read it, so the holder's time is over first, whatever the network did in between.
+- It leads for `renew_deadline_s` and then stands down by itself. What it sends must be over at `DRIFT_RATIO` before the
+  duration ends: that much may two clocks differ in speed.
+- A write whose answer was lost counts if it is found in the Lease, from the moment when it was sent.
+- Each write differs from the last, even where the wall clock stands still: an unchanged Lease is a dead holder's.
+- A Lease that vanishes does not free those who knew it from waiting for its last holder.
+"""
+
+import random
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from extender.leadership.lease import Lease, LeaseSpec, micro_time
+
+DRIFT_RATIO = 0.05
+"""How much slower than another's a clock may go; real ones differ by less than a thousandth of that."""
+JITTER_RATIO = 0.2
+"""Pauses after failures are longer by up to this, so that candidates do not come together; where nothing fails nobody
+waits longer than it must, and of two writes that come together one is refused."""
+LOOKS = 2.5
+"""Looks of a candidate while the holder renews once: what lies between a renewal and the next look is added to the
+time that nobody leads."""
+
+_UNANSWERED_MAX = 16
+"""A write that is forgotten does not count, which errs towards not leading."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Durations of the election; see `extender.settings.leadership` for how they must relate."""
+
+    duration_s: int = 3
+    renew_deadline_s: float = 2.3
+    retry_period_s: float = 0.5
+
+    @property
+    def write_s(self) -> float:
+        """From the beginning of a term until all that was sent in it must be over, without a renewal.
+
+        >>> LeaseTimes(4, 2.5, 0.5).write_s
+        3.8
+        """
+        return self.duration_s * (1.0 - DRIFT_RATIO)
+
+    @property
+    def look_period_s(self) -> float:
+        """Between two looks of who does not lead."""
+        return self.retry_period_s / LOOKS
+
+    @property
+    def take_over_s(self) -> float:
+        """Longest time between a leader's death and the write by which another one takes over, less what calls take.
+
+        It died right after a renewal, which is seen at the next look; the duration begins then. Calls add up to three
+        answers: that of the look, that of the write, and that of the label by which callers are led to the new leader.
+
+        >>> LeaseTimes(3, 2.3, 0.5).take_over_s
+        3.2
+        """
+        return self.duration_s + self.look_period_s
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Read the Lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write `spec` over this version of the Lease; over `None`: create it."""
+
+    spec: LeaseSpec
+    over: Lease | None
+
+
+Call: TypeAlias = Read | Write
+
+
+class Election:
+    """One candidate. The caller carries out `next` at `due_s`, and tells what became of it: one of four methods."""
+
+    def __init__(self, identity: str, times: LeaseTimes, *, rng: random.Random) -> None:
+        if not identity:
+            raise ValueError("an identity is needed: the empty one means that nobody leads")
+        self.identity = identity
+        self.times = times
+        self.due_s = -float("inf")
+        """When `next` is to be asked"""
+        self._rng = rng
+        self._lease: Lease | None = None
+        """As last read or written"""
+        self._outdated = True
+        """It must be read before anything is written"""
+        self._free_at_s = -float("inf")
+        """From when on we may take it, by what we saw"""
+        self._renewed_s: float | None = None
+        """When the write was sent by which we hold it; `None`: we do not"""
+        self._unanswered: list[tuple[Write, float]] = []
+        """Writes whose outcome is not known, and when each was sent"""
+        self._refused_before = False
+        self._last_us = 0
+
+    # -- what others may know -----------------------------------------------------------------------------------------
+
+    @property
+    def lead_until_s(self) -> float:
+        """Until when we lead unless it is renewed."""
+        return -float("inf") if self._renewed_s is None else self._renewed_s + self.times.renew_deadline_s
+
+    @property
+    def write_until_s(self) -> float:
+        """Until when everything must be over that was sent while we led."""
+        return -float("inf") if self._renewed_s is None else self._renewed_s + self.times.write_s
+
+    def leading(self, now_s: float) -> bool:
+        """Whether we lead, by our own clock alone."""
+        return now_s < self.lead_until_s
+
+    @property
+    def lease(self) -> LeaseSpec | None:
+        """What the Lease said when we last heard of it."""
+        return None if self._lease is None else self._lease.spec
+
+    # -- what to do ---------------------------------------------------------------------------------------------------
+
+    def next(self, *, now_s: float, wall_us: int) -> Call:
+        """What to ask the API server now; `wall_us` is only for people who read the Lease."""
+        if self._outdated or not (self._is_mine or now_s >= self._free_at_s):
+            return Read()
+        return Write(self._renewal(wall_us), self._lease)
+
+    def release(self, *, wall_us: int) -> Write | None:
+        """The write that gives the Lease back; `None`: it is not ours to give. We do not lead from now on."""
+        mine = self._lease if self._is_mine and not self._outdated else None
+        self._renewed_s = None
+        self._outdated = True
+        if mine is None:
+            return None
+        return Write(replace(self._renewal(wall_us), holder="", duration_s=1), mine)
+
+    # -- what became of it --------------------------------------------------------------------------------------------
+
+    def was_read(self, found: Lease | None, *, sent_s: float, now_s: float) -> None:
+        """The Lease was read; `None`: there is none."""
+        self._note(found, now_s)
+        self._outdated = False
+        ours = now_s >= self._free_at_s or self._is_mine
+        later_s = sent_s + self.times.look_period_s
+        self.due_s = now_s if ours else max(now_s, min(later_s, self._free_at_s))
+
+    def was_written(self, stored: Lease, *, sent_s: float) -> None:
+        """A write succeeded: we hold the Lease from the moment it was sent."""
+        self._lease, self._renewed_s, self._unanswered = stored, sent_s, []
+        self._outdated = self._refused_before = False
+        self._free_at_s = -float("inf")
+        self.due_s = sent_s + self.times.retry_period_s
+
+    def was_refused(self, *, sent_s: float, now_s: float) -> None:
+        """The Lease changed or vanished before our write: read it, at once unless that happened just before."""
+        self._outdated = True
+        self.due_s = max(now_s, sent_s + self._pause_s()) if self._refused_before else now_s
+        self._refused_before = True
+
+    def has_failed(self, call: Call, *, sent_s: float, now_s: float) -> None:
+        """No usable answer: a write may have taken effect, or may still."""
+        if isinstance(call, Write):
+            self._unanswered = [*self._unanswered, (call, sent_s)][-_UNANSWERED_MAX:]
+        self._outdated = True
+        self.due_s = max(now_s, sent_s + self._pause_s())
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_mine(self) -> bool:
+        return self._lease is not None and self._lease.spec.holder == self.identity
+
+    def _note(self, found: Lease | None, now_s: float) -> None:
+        """Compare what was read with what was known."""
+        led, before, self._lease = self.leading(now_s), self._lease, found
+        for write, sent_s in self._unanswered:
+            if found is not None and found.spec == write.spec:
+                self._renewed_s = sent_s if self._renewed_s is None else max(sent_s, self._renewed_s)
+        version = "" if found is None else found.version
+        self._unanswered = [
+            one for one in self._unanswered if ("" if one[0].over is None else one[0].over.version) == version
+        ]
+        if not self._is_mine:
+            self._renewed_s = None
+        if found is None:
+            if led:
+                self._free_at_s = -float("inf")
+            elif before is not None:  # its holder may have renewed it just before
+                self._free_at_s = now_s + (before.spec.duration_s or self.times.duration_s)
+        elif before is None or before.spec != found.spec:
+            waits = found.spec.holder not in ("", self.identity)
+            self._free_at_s = now_s + (found.spec.duration_s or self.times.duration_s) if waits else -float("inf")
+
+    def _renewal(self, wall_us: int) -> LeaseSpec:
+        self._last_us = max(wall_us, self._last_us + 1)
+        now = micro_time(self._last_us)
+        spec = self.lease
+        if spec is not None and self._is_mine:
+            return replace(spec, duration_s=self.times.duration_s, renewed=now)
+        transitions = 0 if spec is None else spec.transitions + 1
+        return LeaseSpec(self.identity, self.times.duration_s, now, now, transitions)
+
+    def _pause_s(self) -> float:
+        return self.times.retry_period_s * (1.0 + JITTER_RATIO * self._rng.random())

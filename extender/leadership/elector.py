@@ -1,0 +1,243 @@
+"""Take part in the election, and tell the service when it acts and when it does not any more.
+
+Why in one process for both roles: a standby that follows the cluster as the leader does has nothing to read when its
+time comes. Rules: `leading` is asked before anything is done, and is a look at our own clock, so it is true for nobody
+who is late; a term begins with books as after a restart, because what they knew is a former term's; losing the lease
+ends all at once and without waiting; giving it back on purpose waits for what is under way, and comes last.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.leadership import Call, Election, LeaseApi, Read
+from extender.leadership.role import RoleLabel
+from extender.ports import Clock
+from extender.runtime.telemetry import Telemetry
+
+_log = logging.getLogger("netgang.leadership")
+
+_FAREWELL_S: Final = 1.0
+"""Longest wait for the label and for the release each, at an orderly end: the standby gets along without both."""
+
+
+@dataclass(slots=True)
+class Duties:
+    """What the service does at the turns of its role; nothing here waits or raises."""
+
+    take_up: Callable[[], None] = lambda: None
+    """We lead: `leading` says so already"""
+    lay_down: Callable[[], None] = lambda: None
+    """We do not lead any more: nothing that is sent from here on would go out"""
+    turn_away: Callable[[], None] = lambda: None
+    """Connections of callers are better closed: the Service would lead new ones to the leader"""
+    heard: Callable[[], None] = lambda: None
+    """The API server answered"""
+    over: Callable[[], Awaitable[None]] = lambda: _nothing()
+    """Wait until all that was sent has come to its end"""
+
+
+async def _nothing() -> None:
+    """There is nothing to wait for."""
+
+
+class Leadership:
+    """One candidate at work: `run` it, ask `leading`."""
+
+    def __init__(
+        self, election: Election, api: LeaseApi, clock: Clock, telemetry: Telemetry, *, label: RoleLabel
+    ) -> None:
+        self.duties = Duties()
+        self.ready = asyncio.Event()
+        """Set once we could lead: before, we do not stand for it"""
+        self.terms = 0
+        """How often we took over so far"""
+        self._election = election
+        self._api = api
+        self._clock = clock
+        self._telemetry = telemetry
+        self._label = label
+        self._acting = False
+        self._retired = False
+        """No further term"""
+        self._closed = False
+        """Nothing may be sent any more, whatever the lease says"""
+        self._resigned = False
+        """The lease is given back, and no more asked about"""
+        self._asking = asyncio.Lock()
+        self._deadline: asyncio.TimerHandle | None = None
+        self._began_s: float | None = None
+        self._taking_up: asyncio.Task[None] | None = None
+        self._turned_away_s = -float("inf")
+        self._last_error = ""
+        telemetry.leader(leads=False)
+
+    # -- what others ask ----------------------------------------------------------------------------------------------
+
+    def leading(self) -> bool:
+        """Whether we act as the leader now."""
+        return self._acting and self._election.leading(self._clock.monotonic_s())
+
+    def room_s(self) -> float:
+        """How long something that is sent now may take; 0 or less: nothing may be sent."""
+        now_s = self._clock.monotonic_s()
+        if self._closed or not self._election.leading(now_s):
+            return 0.0
+        return self._election.write_until_s - now_s
+
+    def status(self) -> dict[str, Any]:
+        """For /readyz: who leads, as far as we know."""
+        lease = self._election.lease
+        leading = self.leading()
+        return {
+            "leading": leading,
+            "identity": self._election.identity,
+            "holder": lease.holder if lease is not None else None,
+            "transitions": lease.transitions if lease is not None else None,
+            "terms": self.terms,
+            "led_for_s": self._clock.monotonic_s() - self._began_s if leading and self._began_s is not None else None,
+            "last_error": self._last_error,
+        }
+
+    # -- the election -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Stand for election until cancelled or `resign`ed; an error in `duties` ends it."""
+        await self.ready.wait()
+        async with asyncio.TaskGroup() as tasks:
+            labelling = tasks.create_task(self._label.run(), name="label our role")
+            while not self._resigned:
+                await asyncio.sleep(max(0.0, self._election.due_s - self._clock.monotonic_s()))
+                async with self._asking:
+                    if self._resigned:
+                        break
+                    await self._ask()
+                self._settle(tasks)
+            labelling.cancel()
+
+    async def _ask(self) -> None:
+        """One question to the API server."""
+        election, sent_s = self._election, self._clock.monotonic_s()
+        call = election.next(now_s=sent_s, wall_us=int(self._clock.now_s() * 1e6))
+        try:
+            async with asyncio.timeout(election.times.renew_deadline_s / 2.0):
+                await self._carry_out(call, sent_s)
+        except (ConflictError, NotFoundError) as error:
+            self._last_error = str(error)
+            election.was_refused(sent_s=sent_s, now_s=self._clock.monotonic_s())
+        except (ApiError, ApiUnavailableError, TimeoutError) as error:
+            self._complain(str(error) or "no answer in time")
+            election.has_failed(call, sent_s=sent_s, now_s=self._clock.monotonic_s())
+        else:
+            self._last_error = ""
+            self.duties.heard()
+
+    def _complain(self, error: str) -> None:
+        """Say what is wrong, once: an outage is one line, and so is a right that is missing."""
+        if error != self._last_error:
+            _log.warning("the lease cannot be read or written: %s", error)
+        self._last_error = error
+
+    async def _carry_out(self, call: Call, sent_s: float) -> None:
+        if isinstance(call, Read):
+            found = await self._api.read()
+            self._election.was_read(found, sent_s=sent_s, now_s=self._clock.monotonic_s())
+        else:
+            stored = await self._api.write(call.spec, call.over)
+            self._election.was_written(stored, sent_s=sent_s)
+
+    def _settle(self, tasks: asyncio.TaskGroup) -> None:
+        """Bring our role in line with what the election says now."""
+        now_s = self._clock.monotonic_s()
+        leading = self._election.leading(now_s)
+        if not leading and self._acting:
+            self._lay_down()
+        elif not leading:
+            if now_s - self._turned_away_s >= self._election.times.retry_period_s:
+                self._turn_away(now_s)  # not with each look: whoever has just connected shall be able to ask
+        elif not self._acting and (self._taking_up is None or self._taking_up.done()) and not self._retired:
+            self._taking_up = tasks.create_task(self._take_up(), name="take over")
+        if leading:
+            self._watch_deadline()
+
+    def _watch_deadline(self) -> None:
+        """Be told when the lease runs out, although an answer is still waited for."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        delay_s = max(0.0, self._election.lead_until_s - self._clock.monotonic_s())
+        self._deadline = asyncio.get_running_loop().call_later(delay_s, self._check_deadline)
+
+    def _check_deadline(self) -> None:
+        self._deadline = None
+        if self._acting and not self._election.leading(self._clock.monotonic_s()):
+            self._lay_down()
+
+    async def _take_up(self) -> None:
+        """Begin a term, once what was sent in a former one is over."""
+        await self.duties.over()
+        if self._retired or not self._election.leading(self._clock.monotonic_s()):
+            return
+        self._acting = True
+        self.terms += 1
+        self._began_s = self._clock.monotonic_s()
+        self._label.want(leader=True)
+        self.duties.take_up()
+        self._telemetry.leader(leads=True)
+        lease = self._election.lease
+        transitions = lease.transitions if lease is not None else 0
+        _log.info("leading: the lease is taken as %s, transition %d", self._election.identity, transitions)
+
+    def _lay_down(self) -> None:
+        """End the term."""
+        self._acting = False
+        self._label.want(leader=False)
+        self.duties.lay_down()
+        self._turn_away(self._clock.monotonic_s())
+        self._telemetry.leader(leads=False)
+        lease = self._election.lease
+        if lease is not None and lease.holder != self._election.identity:
+            _log.warning("not leading any more: the lease is held by %s", lease.holder or "nobody")
+        else:
+            _log.warning("not leading any more: the lease is not renewed: %s", self._last_error or "no answer yet")
+
+    def _turn_away(self, now_s: float) -> None:
+        """Close connections of callers."""
+        self._turned_away_s = now_s
+        self.duties.turn_away()
+
+    # -- an orderly end -----------------------------------------------------------------------------------------------
+
+    def retire(self) -> None:
+        """Stop acting; what was begun may go on, and the lease is kept until `resign`."""
+        self._retired = True
+        if self._acting:
+            self._acting = False
+            self._telemetry.leader(leads=False)
+            _log.info("not leading any more: told to end")
+
+    async def resign(self) -> None:
+        """Let what was sent come to its end, take our label away, and give the lease back, so that another may lead."""
+        self.retire()
+        self._closed = True
+        await self.duties.over()
+        self._label.want(leader=False)
+        try:
+            async with asyncio.timeout(_FAREWELL_S):
+                await self._label.settled()
+        except TimeoutError:
+            _log.warning("our pod keeps the leader's label: the API server does not answer")
+        async with self._asking:
+            self._resigned = True
+            call = self._election.release(wall_us=int(self._clock.now_s() * 1e6))
+            if call is None:
+                return
+            try:
+                async with asyncio.timeout(_FAREWELL_S):
+                    await self._api.write(call.spec, call.over)
+            except (ApiError, ApiUnavailableError, TimeoutError) as error:
+                _log.warning("the lease is not given back, another has to wait for it: %s", str(error) or "no answer")
+            else:
+                _log.info("the lease is given back")

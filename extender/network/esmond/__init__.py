@@ -1,0 +1,1 @@
+"""An esmond archive as a source of measurements."""

@@ -1,0 +1,254 @@
+"""Read loss, delay and throughput from an esmond archive: perfSONAR 4, or elmond before a perfSONAR 5 archive.
+
+Why one request per pair and metric: esmond has no bulk query. Rule: the list of tests says which series exist and where
+they are; series are read a few at a time, at most `max_series` of them, and their newest values of the last window are
+averaged. `time-updated` is not believed (elmond gives the time of adding); only the values' own times are.
+"""
+
+import asyncio
+import statistics
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+
+from extender.errors import NetworkSourceError
+from extender.network.sources.http import HttpClient, HttpServer
+from extender.network.sources.parts import Answer, Parts, off_loop
+from extender.ports import Batch
+from scoring.ids import EndpointId
+from scoring.network.measurement import Measurement, MeasurementTable, Metric
+
+_TYPES: Final = {  # event type → metric
+    "packet-loss-rate": Metric.LOSS,
+    "histogram-owdelay": Metric.DELAY,
+    "throughput": Metric.THROUGHPUT,
+}
+_MAX_PAGES: Final = 100
+_DEFAULT_WIDTH_S: Final = 0.001
+NO_VALUE: Final = "no_value"
+OUT_OF_RANGE: Final = "out_of_range"
+NEGATIVE_DELAY: Final = "negative_delay"
+FAILED: Final = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class EsmondOptions:
+    """How far back values are read, and how many series at most."""
+
+    latency_window_s: float = 900.0
+    throughput_window_s: float = 93_600.0
+    max_series: int = 5000
+
+
+class _Summary(msgspec.Struct):
+    kind: str = msgspec.field(name="summary-type", default="")
+    window: str | int = msgspec.field(name="summary-window", default="")
+    uri: str = ""
+
+
+class _EventType(msgspec.Struct):
+    kind: str = msgspec.field(name="event-type", default="")
+    base_uri: str | None = msgspec.field(name="base-uri", default=None)
+    summaries: list[_Summary] = []
+
+
+class _Test(msgspec.Struct):
+    source: str | None = None
+    destination: str | None = None
+    input_source: str | None = msgspec.field(name="input-source", default=None)
+    input_destination: str | None = msgspec.field(name="input-destination", default=None)
+    width_s: float | str | None = msgspec.field(name="sample-bucket-width", default=None)
+    event_types: list[_EventType] = msgspec.field(name="event-types", default_factory=list)
+    total: int | None = msgspec.field(name="metadata-count-total", default=None)
+
+
+class _Value(msgspec.Struct):
+    ts: float
+    val: Any
+
+
+_TESTS: Final = msgspec.json.Decoder(list[_Test])
+_VALUES: Final = msgspec.json.Decoder(list[_Value])
+
+
+class _Series(NamedTuple):
+    """Where the values of one pair are."""
+
+    source: EndpointId
+    target: EndpointId
+    path: str
+    width_s: float
+
+
+class EsmondSource:
+    """A NetworkSource over one archive. `fetch` is called by one task at a time."""
+
+    def __init__(
+        self,
+        server: HttpServer,
+        options: EsmondOptions | None = None,
+        *,
+        name: str = "esmond",
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """Prepare; nothing is sent. Errors: ConfigError for a bad address or CA file."""
+        self._name = name
+        self._options = options or EsmondOptions()
+        self._client = HttpClient(server, transport=transport)
+        self._root_path = urlsplit(self._client.url).path
+        self._parts = Parts(name)
+
+    @property
+    def name(self) -> str:
+        """Name for metrics and messages."""
+        return self._name
+
+    async def aclose(self) -> None:
+        """End all connections."""
+        await self._client.aclose()
+
+    async def fetch(self, *, now_s: float) -> Batch | None:
+        """Read the list of tests and their values; `None`: nothing new. Errors: NetworkSourceError."""
+        questions = {str(metric): partial(self._ask, kind, metric, now_s) for kind, metric in _TYPES.items()}
+        return await self._parts.ask(questions, now_s=now_s)
+
+    async def _ask(self, kind: str, metric: Metric, now_s: float) -> Answer:
+        window_s = self._options.throughput_window_s if metric is Metric.THROUGHPUT else self._options.latency_window_s
+        tests = await self._tests(kind, window_s)
+        aliases: dict[EndpointId, dict[str, None]] = {}
+        rejected = Counter[str]()
+        listed = [series for test in tests if (series := self._series(test, kind, aliases)) is not None]
+        most = self._options.max_series
+        problems = [f"{len(listed)} series of {metric}: only {most} are read"] if len(listed) > most else []
+        found: list[Measurement] = []
+        failures: list[str] = []
+
+        async def read(series: _Series) -> None:
+            try:
+                one = await self._value(series, metric, window_s, rejected, now_s=now_s)
+            except NetworkSourceError as error:
+                failures.append(str(error))
+                return
+            if one is not None:
+                found.append(one)
+
+        waiting = iter(listed[:most])
+
+        async def worker() -> None:
+            for series in waiting:
+                await read(series)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(4):
+                group.create_task(worker())
+        if failures and not found:
+            raise NetworkSourceError(failures[0])
+        if failures:
+            problems.append(f"{len(failures)} series of {metric} failed, such as {failures[0]}")
+            rejected[FAILED] += len(failures)
+        if rejected[NEGATIVE_DELAY]:
+            problems.append("some one-way delays are negative (clocks differ): they are used as 0")
+        table = await off_loop(len(found), partial(MeasurementTable.of, sorted(found, key=_order)))
+        others = {end: tuple(n for n in names if n != end) for end, names in aliases.items()}
+        return Answer(table, others, tuple(problems), dict(+rejected))
+
+    async def _tests(self, kind: str, window_s: float) -> list[_Test]:
+        """The tests that had values lately, all pages."""
+        tests: list[_Test] = []
+        for _ in range(_MAX_PAGES):
+            params = {"format": "json", "event-type": kind, "time-range": f"{window_s:.0f}", "offset": str(len(tests))}
+            body = await self._client.get("/", params)
+            page = self._decoded(_TESTS, body, "tests")
+            tests += page
+            total = page[0].total if page else None
+            if not page or total is None or len(tests) >= total or len(tests) >= self._options.max_series * 2:
+                break
+        return tests
+
+    def _series(self, test: _Test, kind: str, aliases: dict[EndpointId, dict[str, None]]) -> _Series | None:
+        uri = next((self._uri(event) for event in test.event_types if event.kind == kind), None)
+        ends = [
+            [name for name in names if name]
+            for names in ((test.input_source, test.source), (test.input_destination, test.destination))
+        ]
+        path = urlsplit(uri or "").path
+        if not all(ends) or not path.startswith(f"{self._root_path}/"):
+            return None  # nothing is asked at another place than the archive's own
+        source, target = (EndpointId(names[0]) for names in ends)
+        for end, names in zip((source, target), ends, strict=True):
+            aliases.setdefault(end, {}).update(dict.fromkeys(names))
+        return _Series(source, target, path.removeprefix(self._root_path), _width_s(test.width_s))
+
+    @staticmethod
+    def _uri(event: _EventType) -> str | None:
+        """Where the values are: of a histogram the statistics, one for each test, else the values themselves."""
+        if event.kind != "histogram-owdelay":
+            return event.base_uri
+        found = [one for one in event.summaries if one.kind == "statistics"]
+        return min(found, key=lambda one: float(one.window or 0)).uri if found else None
+
+    async def _value(
+        self, series: _Series, metric: Metric, window_s: float, rejected: Counter[str], *, now_s: float
+    ) -> Measurement | None:
+        body = await self._client.get(series.path, {"format": "json", "time-range": f"{window_s:.0f}"})
+        values = [
+            (one.ts, number)
+            for one in self._decoded(_VALUES, body, "values")
+            if (number := _number(one.val)) is not None
+        ]
+        if not values:
+            rejected[NO_VALUE] += 1
+            return None
+        numbers = [number for _, number in values]
+        value = statistics.median(numbers) if metric is Metric.THROUGHPUT else statistics.fmean(numbers)
+        if metric is Metric.DELAY:
+            value *= series.width_s * 1000.0
+            rejected[NEGATIVE_DELAY] += value < 0.0
+            value = max(value, 0.0)
+        if not 0.0 <= value <= (1.0 if metric is Metric.LOSS else 1e15):
+            rejected[OUT_OF_RANGE] += 1
+            return None
+        return Measurement(series.source, series.target, metric, value, min(max(ts for ts, _ in values), now_s))
+
+    def _decoded(self, decoder: "msgspec.json.Decoder[list[Any]]", body: bytearray, what: str) -> list[Any]:
+        try:
+            return decoder.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise NetworkSourceError(f"{self._client.url}: the answer is no list of {what}: {error}") from error
+
+
+def _order(one: Measurement) -> tuple[str, str, float]:
+    return one.source, one.target, one.measured_at_s
+
+
+def _width_s(width: float | str | None) -> float:
+    """The unit of a latency test's figures: a positive number, else milliseconds.
+
+    >>> _width_s("0.0001"), _width_s(None), _width_s("-")
+    (0.0001, 0.001, 0.001)
+    """
+    number = _number(width)
+    return number if number is not None and number > 0.0 else _DEFAULT_WIDTH_S
+
+
+def _number(value: object) -> float | None:
+    """A finite number, also as a text, also as the median of a histogram's statistics.
+
+    >>> _number("0.5"), _number({"median": 2, "minimum": "1"}), _number(None), _number("nan")
+    (0.5, 2.0, None, None)
+    """
+    if isinstance(value, Mapping):
+        value = value.get("median")
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if abs(number) < 1e300 else None

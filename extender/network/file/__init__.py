@@ -1,0 +1,1 @@
+"""A mesh file as a source of measurements."""

@@ -1,0 +1,114 @@
+"""A mesh file as a source of measurements, read again whenever it changes.
+
+Why: files reach a pod as a mounted ConfigMap (a symlink that is exchanged), by `rename`, or by an editor that writes in
+place; each must be noticed, and none may give half a file; and a file system may hang. Rule: the event loop never
+waits for a file; the identity (device, inode, size, mtime) is taken from the opened file and compared before and after
+reading; a file that cannot be used is an error as long as it is there, and the data read before it stays with whoever
+holds it.
+"""
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from extender.errors import ConfigError, NetworkSourceError
+from extender.network.file.mesh import BODY_LIMIT_BYTES, Origin, parse_mesh
+from extender.network.sources.beside import beside
+from extender.ports import Batch
+
+_TRIES: Final = 3
+_Identity: TypeAlias = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    identity: _Identity
+    body: bytes
+    written_at_s: float
+
+
+class MeshFileSource:
+    """A NetworkSource over one file. `fetch` is called by one task at a time."""
+
+    def __init__(self, path: Path, *, name: str = "file", timeout_s: float = 10.0) -> None:
+        """`timeout_s`: how long one fetch waits for a file system."""
+        self._path = path
+        self._timeout_s = timeout_s
+        self._look: asyncio.Future[Batch | None] | None = None
+        """A look that began and whose result nobody has yet"""
+        self._name = name
+        self._seen: _Identity | None = None
+        self._refusal: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name for metrics and messages."""
+        return self._name
+
+    def check(self, *, now_s: float) -> None:
+        """Refuse, at start, a file that cannot be used. Errors: ConfigError, as `read_mesh`.
+
+        Blocks while it reads: for use before the event loop has other work.
+        """
+        try:
+            self._parse(_load(self._path), now_s)
+        except OSError as error:
+            raise ConfigError(f"mesh file {self._path}: {error.strerror or error}") from error
+
+    async def fetch(self, *, now_s: float) -> Batch | None:
+        """Read the file if it changed; `None` if not. Ages count back from the file's mtime.
+
+        Errors: NetworkSourceError when the file is missing or wrong, the same text again without reading again, until
+        it changes; and when it is not read in time: what was begun goes on, and the next fetch waits for the same.
+        """
+        if self._look is None:
+            self._look = beside(lambda: self._read_if_new(now_s), errors=NetworkSourceError)
+        look = self._look
+        await asyncio.wait([look], timeout=self._timeout_s)
+        if not look.done():
+            raise NetworkSourceError(f"mesh file {self._path}: not read within {self._timeout_s:g} s")
+        self._look = None
+        return look.result()
+
+    def _read_if_new(self, now_s: float) -> Batch | None:
+        """Blocks; never runs twice at a time."""
+        try:
+            if _identity(os.stat(self._path)) == self._seen:
+                if self._refusal is not None:
+                    raise NetworkSourceError(self._refusal)
+                return None
+            self._seen = None
+            return self._read(now_s)
+        except OSError as error:
+            raise NetworkSourceError(f"mesh file {self._path}: {error.strerror or error}") from error
+
+    def _read(self, now_s: float) -> Batch:
+        loaded = _load(self._path)
+        try:
+            batch = self._parse(loaded, now_s)
+        except ConfigError as error:
+            self._seen, self._refusal = loaded.identity, str(error)
+            raise NetworkSourceError(str(error)) from error
+        self._seen, self._refusal = loaded.identity, None
+        return batch
+
+    def _parse(self, loaded: _Loaded, now_s: float) -> Batch:
+        return parse_mesh(loaded.body, Origin(f"mesh file {self._path}", loaded.written_at_s), now_s=now_s)
+
+
+def _identity(stat: os.stat_result) -> _Identity:
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _load(path: Path) -> _Loaded:
+    """Read a whole file; one that is being written is read again. Errors: OSError."""
+    for _ in range(_TRIES):
+        with path.open("rb") as file:
+            before = os.fstat(file.fileno())
+            body = file.read(BODY_LIMIT_BYTES + 1)
+            after = os.fstat(file.fileno())
+        if _identity(before) == _identity(after) and (len(body) == after.st_size or len(body) > BODY_LIMIT_BYTES):
+            return _Loaded(_identity(after), body, after.st_mtime)
+    raise OSError(f"changed {_TRIES} times while it was read")

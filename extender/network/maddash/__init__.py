@@ -1,0 +1,1 @@
+"""A MaDDash server as a source of measurements."""

@@ -1,0 +1,276 @@
+"""Take one MaDDash grid document apart: pure, in slices, cell by cell.
+
+Why: the document says the same thing in several places that disagree. Row and column names are labels and need not be
+unique; `columnProps` is empty in square meshes; checks of one cell may run in opposite directions. Rule: ids come only
+from the cells' own uris, a row is the source and a column the destination, except for checks whose name says
+"Reverse". A cell that makes no sense is counted and left out, whatever is wrong with it; the others are read. A few
+hundred cells are parsed at a time, so that a grid of any size never holds the event loop for long.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+from urllib.parse import unquote_plus
+
+import msgspec
+
+from extender.errors import NetworkSourceError
+from extender.network.maddash.messages import Kind, Reading, Rejection, read_message
+from extender.ports import EndpointInfo
+from scoring.ids import EndpointId
+
+
+class CheckKey(msgspec.Struct, frozen=True, gc=False):
+    """Names a check: its own name and the direction it measures.
+
+    Keys and values are unknown to the garbage collector (they hold nothing but texts and numbers): those of a large
+    mesh would keep it, and with it the event loop, busy for 30 ms at a time.
+    """
+
+    check: str
+    source: EndpointId
+    target: EndpointId
+
+
+class CellValue(msgspec.Struct, frozen=True, gc=False):
+    """The value of one check: ratio, ms (possibly negative) or bit/s; `checked_at_s` in Unix seconds."""
+
+    kind: Kind
+    value: float
+    checked_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class GridReading:
+    """What a grid says."""
+
+    name: str
+    values: Mapping[CheckKey, CellValue]
+    empty: Mapping[CheckKey, Rejection]
+    """Checks between two endpoints that have no value, and why."""
+    cells: int
+    """Checks in the grid, with and without value: fewer than before means that the server is reloading."""
+    endpoints: tuple[EndpointInfo, ...]
+    rejected: Mapping[Rejection, int]
+    shows: Mapping[str, frozenset[Kind]]
+    """check name → what its messages are about; grids are told apart by this, names are every site's own."""
+
+
+class _Document(msgspec.Struct, rename="camel"):
+    grid: list[msgspec.Raw]
+    rows: list[msgspec.Raw]
+    column_names: msgspec.Raw = msgspec.Raw(b"[]")
+    column_props: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Row(msgspec.Struct):
+    name: str | None = None
+    uri: str = ""
+    props: dict[str, Any] | None = None
+
+
+class _Check(msgspec.Struct, rename="camel"):
+    uri: str
+    status: int
+    message: str | None = None
+    prev_check_time: float | None = None
+
+
+_Item: TypeAlias = _Check | str | None
+"""A check, what is wrong with it, or nothing."""
+_BAD: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_DOCUMENT: Final = msgspec.json.Decoder(_Document)
+_CELLS: Final = msgspec.json.Decoder(list[list[_Check | None] | None])
+_RAW_CELLS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_RAW_CHECKS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_ONE_CHECK: Final = msgspec.json.Decoder(_Check | None)
+_ROW: Final = msgspec.json.Decoder(_Row)
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_SLICE_CELLS: Final = 200
+"""About 2 ms of work."""
+_REVERSE: Final = re.compile(r"(?:.*[^a-z0-9])?reverse\W*|\W*reverse[^a-z0-9].*", re.IGNORECASE | re.DOTALL)
+
+
+def read_grid(body: bytes | bytearray, *, name: str) -> GridReading:
+    """Parse a grid in one go; see `read_grid_in_slices`."""
+    slices = read_grid_in_slices(body, name=name)
+    while True:
+        try:
+            next(slices)
+        except StopIteration as done:
+            reading: GridReading = done.value
+            return reading
+
+
+def read_grid_in_slices(body: bytes | bytearray, *, name: str) -> Generator[None, None, GridReading]:
+    """Parse a grid, giving control back after each row and every few hundred cells; returns the reading.
+
+    Cost: O(checks). Errors: NetworkSourceError when the body is no grid document, or not one of its cells makes sense.
+    """
+    try:
+        document = _DOCUMENT.decode(memoryview(body)[3:] if body.startswith(_BYTE_ORDER_MARK) else body)
+    except _BAD as error:
+        raise NetworkSourceError(f"the answer is not a grid document: {error}") from error
+    seen = _Seen()
+    columns: dict[int, EndpointId] = {}  # column number → id
+    nonsense = ""
+    for raw in document.grid:
+        for done, (number, check) in enumerate(_checks(raw)):
+            if done % _SLICE_CELLS == _SLICE_CELLS - 1:
+                yield
+            if isinstance(check, _Check):
+                _read_check(check, number, seen, columns)
+            elif check is not None:
+                seen.refuse(Rejection.BAD_CELL)
+                nonsense = nonsense or check
+        yield
+    if nonsense and seen.rejected[Rejection.BAD_CELL] == seen.cells:
+        raise NetworkSourceError(f"the answer is not a grid document: {nonsense}")
+    return GridReading(
+        name=name,
+        values=seen.values,
+        empty=seen.empty,
+        cells=seen.cells,
+        endpoints=_endpoints(document, columns),
+        rejected=dict(seen.rejected),
+        shows={check: frozenset(kinds) for check, kinds in seen.shows.items()},
+    )
+
+
+def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Item]]:
+    """Column number and check of each check of a row; whole at first, one by one where that fails."""
+    try:
+        for number, cell in enumerate(_CELLS.decode(raw_row)):
+            for check in cell or ():
+                yield number, check
+        return
+    except _BAD as error:
+        nonsense = str(error)
+    try:
+        raw_cells = _RAW_CELLS.decode(raw_row)
+    except _BAD:
+        yield 0, nonsense
+        return
+    for number, raw_cell in enumerate(raw_cells):
+        try:
+            raw_checks = _RAW_CHECKS.decode(raw_cell) or []
+        except _BAD as error:
+            yield number, str(error)
+            continue
+        for raw_check in raw_checks:
+            yield number, _one_check(raw_check)
+
+
+def _one_check(raw_check: msgspec.Raw) -> _Item:
+    try:
+        check: _Item = _ONE_CHECK.decode(raw_check)
+        return check
+    except _BAD as error:
+        return str(error)
+
+
+class _Seen:
+    """What the rows gave so far."""
+
+    def __init__(self) -> None:
+        self.values: dict[CheckKey, CellValue] = {}
+        self.empty: dict[CheckKey, Rejection] = {}
+        self.rejected: Counter[Rejection] = Counter()
+        self.shows: dict[str, set[Kind]] = {}
+        self.cells = 0
+        self._decoded: dict[str, str] = {}  # part of a uri → name; one string per name, however many cells have it
+        self._reverse: dict[str, bool] = {}  # name of a check → whether it is a reverse one
+
+    def refuse(self, reason: Rejection) -> None:
+        """Count a check that gives nothing."""
+        self.cells += 1
+        self.rejected[reason] += 1
+
+    def decode(self, part: str) -> str:
+        """Decode a part of a uri."""
+        name = self._decoded.get(part)
+        if name is None:
+            name = self._decoded[part] = unquote_plus(part)
+        return name
+
+    def key(self, check: str, row: EndpointId, column: EndpointId) -> CheckKey:
+        """The check of this name between a row and a column."""
+        reverse = self._reverse.get(check)
+        if reverse is None:
+            reverse = self._reverse[check] = is_reverse(check)
+        return CheckKey(check, column, row) if reverse else CheckKey(check, row, column)
+
+
+def _read_check(check: _Check, number: int, seen: _Seen, columns: dict[int, EndpointId]) -> None:
+    parts = check.uri.rsplit("/", 3)
+    if len(parts) < 4 or not all(parts[1:]):
+        seen.refuse(Rejection.BAD_CELL)
+        return
+    row, column = EndpointId(seen.decode(parts[1])), EndpointId(seen.decode(parts[2]))
+    columns.setdefault(number, column)
+    if row == column:
+        seen.refuse(Rejection.SELF_PAIR)
+        return
+    key = seen.key(seen.decode(parts[3]), row, column)
+    reading = read_message(check.message, status=check.status)
+    if isinstance(reading, Reading):
+        checked_at_s = check.prev_check_time or 0.0
+        if checked_at_s > 0.0:
+            seen.cells += 1
+            seen.values[key] = CellValue(reading.kind, reading.value, checked_at_s)
+            seen.shows.setdefault(key.check, set()).add(reading.kind)
+            return
+        reading = Rejection.NEVER_CHECKED
+    seen.refuse(reading)
+    seen.empty[key] = reading
+
+
+def is_reverse(check: str) -> bool:
+    """Tell whether a check measures from the column to the row.
+
+    >>> [is_reverse(name) for name in ("Throughput - Reverse", "Throughput Reverse", "Loss (reverse)", "Reverse Loss")]
+    [True, True, True, True]
+    >>> [is_reverse(name) for name in ("Throughput", "Reversed", "Irreverse", "Traverse", "")]
+    [False, False, False, False, False]
+    """
+    return _REVERSE.fullmatch(check) is not None
+
+
+def _endpoints(document: _Document, columns: Mapping[int, EndpointId]) -> tuple[EndpointInfo, ...]:
+    aliases: dict[EndpointId, dict[str, None]] = {}  # id → its other names, in order
+    for raw in document.rows:
+        try:
+            row = _ROW.decode(raw)
+        except _BAD:
+            continue  # its cells are read all the same, only its label is lost
+        encoded = row.uri.rsplit("/", 1)[-1]
+        if encoded:
+            found = aliases.setdefault(EndpointId(unquote_plus(encoded)), {})
+            found.update(dict.fromkeys(_names(row.name, row.props)))
+    labels, props = _any_list(document.column_names), _any_list(document.column_props)
+    for number, column in columns.items():
+        found = aliases.setdefault(column, {})
+        label = labels[number] if number < len(labels) else None
+        found.update(dict.fromkeys(_names(label, props[number] if number < len(props) else None)))
+    return tuple(EndpointInfo(one, tuple(n for n in names if n != one)) for one, names in sorted(aliases.items()))
+
+
+def _any_list(raw: msgspec.Raw) -> list[Any]:
+    """A list of whatever; nothing where it is no list, since labels are only other names."""
+    try:
+        found = msgspec.json.decode(raw)
+    except _BAD:
+        return []
+    return found if isinstance(found, list) else []
+
+
+def _names(label: object, props: object) -> list[str]:
+    """Label, and every address that the properties name: the usual one and those for single peers."""
+    known = props if isinstance(props, Mapping) else {}
+    found = [label, known.get("label")]
+    peers = known.get("map")
+    if isinstance(peers, Mapping):
+        found += [of_peer.get("address") for of_peer in peers.values() if isinstance(of_peer, Mapping)]
+    return [name.strip() for name in found if isinstance(name, str) and name.strip()]

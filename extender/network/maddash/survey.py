@@ -1,0 +1,90 @@
+"""Everything that a MaDDash server says about links, read once, without a cluster and without settings.
+
+Rule: the values are those that the planner would get, chosen by the same code from every grid that shows one of the
+three metrics; beside them stand the links that are checked and have no value.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Final
+
+from extender.network.maddash.client import MaddashServer
+from extender.network.maddash.grid import GridReading
+from extender.network.maddash.messages import Kind
+from extender.network.maddash.source import MaddashOptions, MaddashSource
+from extender.network.maddash.values import METRIC_OF, Chosen
+from extender.network.maddash.wanted import Places
+from extender.network.survey import Link, Survey
+from scoring.network.matrix import METRICS, Metric
+
+_ROUND_S: Final = 600.0
+
+
+async def survey_maddash(
+    server: MaddashServer, *, now_s: float, on_read: Callable[[int, int], None] = lambda done, due: None
+) -> Survey:
+    """Read all grids of a MaDDash server once; `on_read(done, due)` after each.
+
+    Errors: ConfigError for a bad address, NetworkSourceError when nothing answered.
+    """
+    source = MaddashSource(server, MaddashOptions(round_s=_ROUND_S, on_read=on_read))
+    try:
+        batch = await source.fetch(now_s=now_s)
+    finally:
+        await source.aclose()
+    labels = {str(end.id): end.aliases[0] for end in batch.endpoints if end.aliases} if batch is not None else {}
+    links = maddash_links(source.readings, source.chosen, source.places, now_s=now_s)
+    return Survey(links, labels, batch.problems if batch is not None else ())
+
+
+def maddash_links(readings: Iterable[GridReading], chosen: Chosen, places: Places, *, now_s: float) -> tuple[Link, ...]:
+    """One record for each direction that any check of the three metrics measures. Cost: O(checks · log checks)."""
+    grids: dict[tuple[str, str], dict[str, None]] = {}  # direction → grids that check it
+    for reading in readings:
+        keys = tuple(chain(reading.values, reading.empty))
+        counts = {check: _counts(reading, check, places) for check in {key.check for key in keys}}
+        for key in keys:
+            if counts[key.check]:
+                grids.setdefault((key.source, key.target), {})[reading.name] = None
+    values: dict[tuple[str, str], dict[Metric, tuple[float, float, str]]] = {}
+    for one, grid in zip(chosen.measurements, chosen.grid_of_row, strict=True):
+        of_link = values.setdefault((one.source, one.target), {})
+        of_link[one.metric] = (one.value, one.measured_at_s, chosen.grids[grid])
+    links = []
+    for source, target in sorted(grids.keys() | values.keys()):
+        known = values.get((source, target), {})
+        named = dict.fromkeys(known[metric][2] for metric in METRICS if metric in known) or grids[source, target]
+        links.append(
+            Link(
+                source=source,
+                target=target,
+                loss_ratio=_first(known.get(Metric.LOSS)),
+                delay_ms=_first(known.get(Metric.DELAY)),
+                throughput_bps=_first(known.get(Metric.THROUGHPUT)),
+                age_s=round(max(now_s - at_s for _, at_s, _ in known.values()), 3) if known else None,
+                grid=", ".join(named),
+            )
+        )
+    return tuple(links)
+
+
+def _first(value: tuple[float, float, str] | None) -> float | None:
+    return None if value is None else value[0]
+
+
+def _counts(reading: GridReading, check: str, places: Places) -> bool:
+    kinds = reading.shows.get(check) or _kinds_by_name(check)
+    return any((METRIC_OF[kind], reading.name, check) in places for kind in kinds)
+
+
+_WORDS: Final = (  # parts of a check's name → what it is about, where no message tells
+    (("throughput", "bandwidth", "iperf"), Kind.THROUGHPUT),
+    (("loss",), Kind.LOSS),
+    (("rtt", "round"), Kind.ROUND_TRIP),
+    (("delay", "latency", "owd"), Kind.ONE_WAY_DELAY),
+)
+
+
+def _kinds_by_name(check: str) -> frozenset[Kind]:
+    name = check.casefold()
+    return frozenset(kind for words, kind in _WORDS if any(word in name for word in words))

@@ -1,0 +1,111 @@
+"""Which grids and checks of a MaDDash server count for which metric.
+
+Why: every site names its grids itself, many have several dashboards, and a name may look like a pattern. Rule: a text
+that is exactly a grid's name means that grid alone; any other text is a pattern in which `*`, `?` and `[…]` stand for
+characters, upper and lower case told apart. A metric that names grids uses these alone; one that names dashboards uses
+the grids on these; one that names neither uses every grid whose messages show it.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Final, NamedTuple
+
+from scoring.network.matrix import METRICS, Metric
+
+_PATTERN: Final = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What counts, in names of one moment; ask with `(metric, grid, check) in places`."""
+
+    grids: Mapping[Metric, Set[str]]
+    """metric → its grids; a metric that is not here: every grid."""
+    checks: Mapping[Metric, tuple[str, ...]]
+    missing: tuple[str, ...] = ()
+    """Sentences: what was named and nothing is called so."""
+
+    def __contains__(self, place: tuple[Metric, str, str]) -> bool:
+        metric, grid, check = place
+        if metric in self.grids and grid not in self.grids[metric]:
+            return False
+        return metric not in self.checks or bool(_matching(self.checks[metric], (check,)))
+
+    def reads(self, grid: str) -> bool:
+        """Tell whether any metric may come from this grid."""
+        return any(metric not in self.grids or grid in self.grids[metric] for metric in METRICS)
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Grids that are meant by name, pattern or dashboard."""
+        return frozenset[str]().union(*self.grids.values())
+
+
+class Listed(NamedTuple):
+    """The grids that a server lists, and those on each of its dashboards."""
+
+    grids: Collection[str]
+    dashboards: Mapping[str, Set[str]]
+    """dashboard → its grids; MaDDash names grids here that do not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Names or patterns by metric, as an operator gives them."""
+
+    grids: Mapping[Metric, tuple[str, ...]] = field(default_factory=dict)
+    checks: Mapping[Metric, tuple[str, ...]] = field(default_factory=dict)
+    dashboards: Mapping[Metric, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def plain(self) -> frozenset[str]:
+        """Grids that are named without any sign of a pattern: they are read even if the server does not list them."""
+        return frozenset(name for names in self.grids.values() for name in names if not _PATTERN.search(name))
+
+    @property
+    def needs_grids(self) -> bool:
+        """Whether the server must be asked for its grids: some metric has none, or a name that may be a pattern."""
+        return any(metric not in self.grids or any(map(_PATTERN.search, self.grids[metric])) for metric in METRICS)
+
+    @property
+    def needs_dashboards(self) -> bool:
+        """Whether the server must be asked for its dashboards."""
+        return any(metric not in self.grids for metric in self.dashboards)
+
+    def among(self, listed: Listed) -> Places:
+        """Say what the names mean now. Cost: O(names · grids). A plain name counts even if it is not listed."""
+        grids: dict[Metric, Set[str]] = {}
+        missing: dict[str, None] = {}
+        for metric in METRICS:
+            if metric in self.grids:
+                names = self.grids[metric]
+                plain = {name for name in names if not _PATTERN.search(name)}
+                grids[metric] = plain | _matching(names, listed.grids)
+                patterns = [name for name in names if _PATTERN.search(name)]
+                unmet = [f"no grid is called {name!r}" for name in patterns if not _matching((name,), listed.grids)]
+            elif metric in self.dashboards:
+                names = self.dashboards[metric]
+                boards = _matching(names, listed.dashboards)
+                grids[metric] = frozenset[str]().union(*(listed.dashboards[board] for board in boards))
+                unmet = [
+                    f"no dashboard is called {name!r}" for name in names if not _matching((name,), listed.dashboards)
+                ]
+            else:
+                continue
+            missing.update(dict.fromkeys(unmet))
+        return Places(grids, self.checks, tuple(missing))
+
+
+def _matching(names: Iterable[str], present: Iterable[str]) -> set[str]:
+    """Those present that any name means.
+
+    >>> sorted(_matching(["Lab [v4]"], ["Lab [v4]", "Lab v"])), sorted(_matching(["Lab ?"], ["Lab 4", "Lab v", "Lab"]))
+    (['Lab [v4]'], ['Lab 4', 'Lab v'])
+    """
+    known = set(present)
+    found: set[str] = set()
+    for name in names:
+        found |= {name} if name in known else {one for one in known if fnmatchcase(one, name)}
+    return found

@@ -1,0 +1,1 @@
+"""A perfSONAR 5 archive as a source of measurements."""

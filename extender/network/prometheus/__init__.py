@@ -1,0 +1,1 @@
+"""Prometheus as a source of measurements."""

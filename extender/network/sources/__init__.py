@@ -1,0 +1,1 @@
+"""What all sources of measurements share: HTTP with limits, last good answers, configuration."""

@@ -1,0 +1,154 @@
+"""The log of decisions: one line for each, not the same refusal over and over.
+
+Rule: callers hand over facts and the moment; nothing here decides, reads a clock or does I/O beyond the log stream.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from extender.runtime.telemetry import Telemetry
+
+DECISIONS: Final = "netgang.decisions"
+"""Name of the logger that carries one line per decision."""
+
+_PLANNED: Final = frozenset({"admit", "plan"})
+"""Decisions of the planner, which runs in a standby too"""
+_STEPS: Final = frozenset({"filter", "ungate"})
+"""A yes to these is a step towards a bind, which tells the same and is written: two more lines for each pod"""
+_FORGOTTEN_AFTER: Final = 5.0
+"""A refusal is forgotten after so many times `repeat_after_s`: longer than kube-scheduler leaves a pod alone."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """One decision for the log. `reason` "" means yes; `parts` name → points show how a score came about."""
+
+    what: str
+    """A constant word: filter, prioritize, bind, admit, lapse, degraded, nudge, evict, restart, suspend, resume,
+    scale-in, scale-out."""
+    pod: str = ""
+    gang: str = ""
+    node: str = ""
+    reason: str = ""
+    parts: Mapping[str, float] = msgspec.field(default_factory=dict)
+    snapshot_version: int = 0
+    duration_ms: float = 0.0
+
+
+class DecisionLog:
+    """Writes one line per decision, and not the same refusal over and over.
+
+    Why: kube-scheduler asks again for every refused pod at every cluster event (over a thousand calls a second,
+    measured), and always gets the same answer. So a refusal is written when it is new for its pod or gang, again after
+    `repeat_after_s` with the number of times it was left out, and never more than `refusals_per_s_max` in a second.
+    What admits, binds, evicts or scales is always written; steps on the way to a bind at level DEBUG only.
+    """
+
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        *,
+        repeat_after_s: float = 60.0,
+        refusals_per_s_max: int = 100,
+        remembered_max: int = 10_000,
+        acting: Callable[[], bool] = lambda: True,
+        heard: Callable[[Decision], None] = lambda _: None,
+    ) -> None:
+        self._telemetry = telemetry
+        self._heard = heard
+        """Told each decision that is written, whatever the log's level"""
+        self._acting = acting
+        """Whether our plans are what happens; a standby's are not, and are not written"""
+        self._logger = logging.getLogger(DECISIONS)
+        self._repeat_after_s = repeat_after_s
+        self._refusals_per_s_max = refusals_per_s_max
+        self._remembered_max = remembered_max
+        self._seen: OrderedDict[tuple[str, str, str], _Seen] = OrderedDict()
+        """(what, pod or gang, reason) → when it was last written; the least recently written leaves first."""
+        self._second = 0
+        self._written_this_second = 0
+
+    @property
+    def remembered(self) -> int:
+        """Refusals that would be left out, or counted, if they came again."""
+        return len(self._seen)
+
+    def log_decision(self, decision: Decision, *, now_s: float) -> bool:
+        """Write `decision`, or leave it out as a repeated refusal; `False`: left out. `now_s`: monotonic."""
+        repeated = 0
+        if decision.what in _PLANNED and not self._acting():
+            return False
+        if decision.reason:
+            seen = self._admit(decision, now_s)
+            if seen is None:
+                self._telemetry.log_line_dropped()
+                return False
+            repeated, seen.left_out = seen.left_out, 0
+        self._heard(decision)
+        level = logging.DEBUG if decision.what in _STEPS and not decision.reason else logging.INFO
+        if self._logger.isEnabledFor(level):
+            self._write(decision, level, repeated)
+        return True
+
+    def _write(self, decision: Decision, level: int, repeated: int) -> None:
+        """One line per pod that is bound: made directly, without a search for the caller that nobody is told."""
+        record = logging.LogRecord(DECISIONS, level, "", 0, decision.what, (), None)
+        record.fields = _fields(decision, repeated)
+        self._logger.handle(record)
+
+    def _admit(self, decision: Decision, now_s: float) -> "_Seen | None":
+        key = (decision.what, decision.pod or decision.gang, decision.reason)
+        self._forget_old(now_s)
+        seen = self._seen.get(key)
+        if seen is not None and now_s - seen.written_s < self._repeat_after_s:
+            seen.left_out += 1
+            return None
+        if int(now_s) != self._second:
+            self._second, self._written_this_second = int(now_s), 0
+        if self._written_this_second >= self._refusals_per_s_max:
+            return None
+        self._written_this_second += 1
+        if seen is None:
+            seen = self._seen[key] = _Seen()
+            if len(self._seen) > self._remembered_max:
+                self._seen.popitem(last=False)
+        seen.written_s = now_s
+        self._seen.move_to_end(key)
+        return seen
+
+    def _forget_old(self, now_s: float) -> None:
+        """What has not been written for so long is news if it comes again: most refused gangs start, and are gone."""
+        forgotten_s = now_s - _FORGOTTEN_AFTER * self._repeat_after_s
+        while self._seen and next(iter(self._seen.values())).written_s <= forgotten_s:
+            self._seen.popitem(last=False)
+
+
+@dataclass(slots=True)
+class _Seen:
+    written_s: float = 0.0
+    left_out: int = 0
+
+
+def _fields(decision: Decision, repeated: int) -> dict[str, object]:
+    """The decision's fields that say something, under their own names."""
+    fields: dict[str, object] = {}
+    if decision.pod:
+        fields["pod"] = decision.pod
+    if decision.gang:
+        fields["gang"] = decision.gang
+    if decision.node:
+        fields["node"] = decision.node
+    if decision.reason:
+        fields["reason"] = decision.reason
+    if decision.parts:
+        fields["parts"] = dict(decision.parts)
+    fields["snapshot_version"] = decision.snapshot_version
+    if duration_ms := round(decision.duration_ms, 3):
+        fields["duration_ms"] = duration_ms
+    if repeated:
+        fields["repeated"] = repeated
+    return fields

@@ -1,0 +1,1 @@
+"""Admissions: gates that go, gangs that arrive at bind, lapses, nodes whose network got worse."""

@@ -1,0 +1,188 @@
+"""Give up places on nodes whose network became unusable before their gang started.
+
+Why: new measurements move neither running jobs nor gangs that have begun to bind, because moving costs more than a
+somewhat better link gains. A node that loses most of its packets is another matter: a job that starts there will fail.
+Rule: a node is unusable when more than half of its known links to its zone's nodes lose `loss_ratio` of the packets or
+more, by the worse direction and not counting what is older than the hard TTL. Only a node that was usable when it was
+committed to is given up, and only if there is room on usable ones instead: for the members that lose their place in the
+zones where the gang is, or for the whole gang in another zone. So a gang for which nothing better exists starts all the
+same, also where a whole zone looks dead because its measurement hosts are away. The node is left out for the gang's
+kind of pods for a while, as one that another filter refused. Links that come and go move no gang more often than
+`MOST_TIMES`: after that it keeps what it has.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from extender.cache import ClusterCache
+from extender.ports import Clock
+from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.scheduling.bind.held_binds import Binds
+from scoring.feasibility.filters import allowed_nodes
+from scoring.feasibility.room import fit_counts
+from scoring.ids import EndpointId, GangKey, NodeName, ZoneName
+from scoring.model import Gang, Pod
+from scoring.model.policy import Policy, gang_options
+from scoring.model.snapshot import Commitment, Snapshot
+from scoring.network.matrix import Metric, NetworkMatrix
+from scoring.plan import Plan
+
+MOST_TIMES: Final = 3
+"""How often one gang gives places up before it starts."""
+_MOST_LOOKS: Final = 200
+"""Nodes with bad links that are looked at for one that is usable all the same: about 40 ms in a large zone."""
+
+
+class Degrading:
+    """Looks at committed places after each plan; one look per node and matrix."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        binds: Binds,
+        clock: Clock,
+        log: DecisionLog,
+        *,
+        loss_ratio: float,
+        hard_ttl_s: float | None,
+        exclusion_ttl_s: float,
+    ) -> None:
+        self._cache = cache
+        self._binds = binds
+        self._clock = clock
+        self._log = log
+        self._loss_ratio = loss_ratio
+        self._hard_ttl_s = np.inf if hard_ttl_s is None else hard_ttl_s
+        self._exclusion_ttl_s = exclusion_ttl_s
+        self._committed: dict[GangKey, dict[NodeName, bool]] = {}
+        """gang → node it is committed to → whether it was unusable at the first look"""
+        self._times: dict[GangKey, int] = {}
+        """gang → how often it gave places up"""
+        self._matrix: NetworkMatrix | None = None
+        """That of the last look"""
+        self._lossy: frozenset[EndpointId] = frozenset()
+        """Endpoints with any link that bad by that matrix: the nodes of all others are not looked at"""
+        self._known: dict[NodeName, bool] = {}
+        """Which nodes are unusable by it"""
+
+    def look(self, _: Plan) -> None:
+        """Give up places that became unusable. Cost: O(committed members), and when the matrix is new O(pairs)."""
+        snapshot = self._cache.snapshot()
+        before, self._committed = self._committed, {}
+        self._times = {key: times for key, times in self._times.items() if key in snapshot.gangs}
+        for key, commitment in sorted(snapshot.commitments.items()):
+            gang = snapshot.gangs.get(key)
+            if gang is None:
+                continue
+            at_first = before.get(key, {})
+            now = {node: self._unusable(snapshot, node) for node in set(commitment.assignment.values())}
+            self._committed[key] = {node: at_first.get(node, bad) for node, bad in now.items()}
+            became = {node for node, bad in now.items() if bad and not self._committed[key][node]}
+            if became:
+                self._give_up(snapshot, gang, commitment, became)
+
+    def _give_up(self, snapshot: Snapshot, gang: Gang, commitment: Commitment, nodes: set[NodeName]) -> None:
+        lost = [pod for pod in gang.pending if commitment.assignment.get(pod.uid) in nodes]
+        state = self._binds.state(gang.key)
+        posting = state.posting.keys() if state is not None else frozenset()
+        lost = [pod for pod in lost if pod.uid not in posting]  # the API server has been told: it is as good as running
+        times = self._times.get(gang.key, 0)
+        if not lost or times >= MOST_TIMES or not self._elsewhere(snapshot, gang, commitment, lost):
+            return
+        self._times[gang.key] = times + 1
+        for pod in lost:
+            node = commitment.assignment[pod.uid]
+            self._cache.exclude(pod.member_class, node, self._clock.now_s() + self._exclusion_ttl_s)
+            self._log.log_decision(Decision("degraded", pod.key, gang.key, node), now_s=self._clock.monotonic_s())
+        if state is not None and state.held:
+            self._binds.abandon(gang.key)
+        else:
+            gone = {pod.uid for pod in lost}
+            left = {uid: node for uid, node in commitment.assignment.items() if uid not in gone}
+            self._cache.set_commitment(gang.key, left)
+
+    def _elsewhere(self, snapshot: Snapshot, gang: Gang, commitment: Commitment, lost: Sequence[Pod]) -> bool:
+        """Whether usable nodes have room for the members in `lost`, or another zone for the whole gang."""
+        table = snapshot.table
+        here = {table.nodes[table.index[node]].zone for node in commitment.nodes if node in table.index}
+        if self._have_room(snapshot, here, lost):
+            return True
+        if gang.placed:
+            return False  # it stays together
+        allowed = gang_options(dict(gang.options), Policy()).zones
+        others = (zone for zone in table.zones if zone not in here and (zone in allowed if allowed else zone))
+        return any(self._have_room(snapshot, [zone], gang.pending) for zone in others)
+
+    def _have_room(self, snapshot: Snapshot, zones: Iterable[ZoneName], pods: Iterable[Pod]) -> bool:
+        """Whether the usable nodes of some zones, but for those that are committed to any gang, have room for `pods`.
+
+        Each kind of pods for itself: an estimate, which the planner then makes good or not.
+        """
+        table = snapshot.table
+        taken = {table.index[n] for one in snapshot.commitments.values() for n in one.nodes if n in table.index}
+        rows = np.concatenate([np.empty(0, np.int64), *(table.zones[zone] for zone in zones)])
+        rows = rows[~np.isin(rows, list(taken))]
+        free = table.allocatable[rows] - snapshot.used[rows]
+        for member_class, wanted in Counter(pod.member_class for pod in pods).items():
+            request = table.vector(member_class.requests)
+            if request is None:
+                return False
+            excluded = snapshot.excluded(member_class)
+            counts = np.where(allowed_nodes(table, member_class.constraints)[rows], fit_counts(free, request), 0)
+            able = [(table.names[row], count) for row, count in zip(rows, counts, strict=True) if count]
+            left = wanted
+            for node, count in self._usable_first(snapshot, able):
+                left -= count if node not in excluded else 0
+                if left <= 0:
+                    break
+            else:
+                return False
+        return True
+
+    def _usable_first(
+        self, snapshot: Snapshot, nodes: Sequence[tuple[NodeName, int]]
+    ) -> Iterator[tuple[NodeName, int]]:
+        """Those of `nodes` that are usable; nodes without any bad link need no look at their links."""
+        lossy = []
+        for node, count in nodes:
+            if snapshot.network.endpoint(node, Metric.LOSS) in self._lossy:
+                lossy.append((node, count))
+            else:
+                yield node, count
+        yield from (one for one in lossy[:_MOST_LOOKS] if not self._unusable(snapshot, one[0]))
+
+    def _unusable(self, snapshot: Snapshot, node: NodeName) -> bool:
+        network, table = snapshot.network, snapshot.table
+        if self._matrix is not network:
+            self._matrix, self._known = network, {}
+            self._lossy = network.ends_at_least(Metric.LOSS, self._loss_ratio)
+        row = table.index.get(node)
+        if row is None or network.endpoint(node, Metric.LOSS) not in self._lossy:
+            return False
+        known = self._known.get(node)
+        if known is None:
+            others = [table.names[i] for i in table.zones[table.nodes[row].zone]]
+            known = unusable(network, node, others, loss_ratio=self._loss_ratio, hard_ttl_s=self._hard_ttl_s)
+            self._known[node] = known
+        return known
+
+
+def unusable(
+    network: NetworkMatrix, node: NodeName, others: list[NodeName], *, loss_ratio: float, hard_ttl_s: float
+) -> bool:
+    """Whether more than half of the known links between `node` and `others` lose `loss_ratio` or more.
+
+    >>> unusable(NetworkMatrix(), NodeName("a"), [NodeName("b")], loss_ratio=0.5, hard_ttl_s=10.0)
+    False
+    """
+    there, back = network.block([node], others), network.block(others, [node])
+    fresh = (
+        np.where(there.loss_age_s < hard_ttl_s, there.loss_ratio, np.nan),
+        np.where(back.loss_age_s < hard_ttl_s, back.loss_ratio, np.nan).T,
+    )
+    worst = np.fmax(*fresh)[~there.same]
+    known = worst[~np.isnan(worst)]
+    return bool(2 * (known >= loss_ratio).sum() > len(known))

@@ -1,0 +1,1 @@
+"""Bind calls: held until quorum, posted within limits, each answered once."""

@@ -1,0 +1,225 @@
+"""Post the Bindings that the permit machines ask for, and say of each what became of it, exactly once.
+
+Why apart from `binding`: that module decides whose Bindings are wanted, this one sees them through a slow API server.
+Rule: success is said only after the API server confirmed it. A Binding begins when it has its turn (`binding_turns`),
+at the latest when half of the commit timeout has passed since the hold limit of the call that asked for it, and then
+takes `slowest_binding_s` at most; kube-scheduler waits for that (`extender.settings.call_bound`). Whatever changed
+meanwhile is looked at again: a gang that became invalid or too small posts no further Binding (docs/safety.md S24), and
+the places of what waited for long must still do, all of a gang's, before the first of its Bindings.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from extender.cache import ClusterCache
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.ports import Binding, Clock, ClusterApi
+from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.runtime.telemetry import Telemetry
+from extender.scheduling.bind.in_flight import Together, Turns
+from extender.scheduling.planning.lost_nodes import NodeHealth
+from scoring.feasibility.recheck import members_without_room
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import Gang
+from scoring.model.reasons import Reason
+from scoring.permit import BindFailed, MemberBound
+
+_log = logging.getLogger(__name__)
+_STALE_S = 1.0
+"""Places that were looked at longer ago are looked at again."""
+
+Outcome: TypeAlias = MemberBound | BindFailed
+Report: TypeAlias = Callable[[GangKey, Outcome], None]
+
+
+class MayGoOn(Protocol):
+    """Whether a gang's Bindings that were asked for may still be posted; `begun`: some of them are."""
+
+    def __call__(self, key: GangKey, *, begun: bool) -> bool:
+        """Cost: O(members)."""
+        ...
+
+
+@dataclass(slots=True)
+class _Group:
+    """The Bindings that one step of a gang's machine asked for."""
+
+    key: GangKey
+    places: Mapping[PodUid, NodeName]
+    asked_s: float
+    turns: Together
+    may_go_on: MayGoOn
+    gang: Gang | None
+    """As it was when it was found that they may go on."""
+    looked_at: bool = False
+    """Whether its places were looked at again."""
+    begun: bool = False
+    """Whether one of them was posted."""
+
+
+class Posts:
+    """Bindings under way, and those that wait for their turn."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        api: ClusterApi,
+        clock: Clock,
+        health: NodeHealth,
+        telemetry: Telemetry,
+        log: DecisionLog,
+        *,
+        hold_s: float,
+        commit_s: float,
+    ) -> None:
+        self._cache = cache
+        self._api = api
+        self._clock = clock
+        self._health = health
+        self._telemetry = telemetry
+        self._log = log
+        self._hold_s = hold_s
+        self._commit_s = commit_s
+        self._turns = Turns(clock)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def alone(self, binding: Binding) -> Reason | None:
+        """Post the Binding of a pod that waits for nobody. `None`: the API server confirmed it."""
+        begin_by_s = self._clock.monotonic_s() + self._hold_s
+        if not await self._turns.take(Together(begin_by_s, begin_by_s)):
+            return Reason.COMMIT_FAILED
+        began_s = self._clock.monotonic_s()
+        error: Exception | None = TimeoutError()
+        try:
+            error = await self._tried(binding)
+        finally:
+            self._turns.give_back(began_s=began_s, answered=error is None or was_answered(error))
+        return None if error is None else self._post_failed(binding, error)
+
+    def begin(
+        self,
+        key: GangKey,
+        places: Mapping[PodUid, NodeName],
+        *,
+        due_s: float,
+        partly_bound: bool,
+        report: Report,
+        may_go_on: MayGoOn,
+    ) -> None:
+        """Post these members' Bindings as their turns come; `report` hears of each once, whatever happens.
+
+        The first begins a quarter of the commit timeout after `due_s` at the latest, the others with half of it left.
+        """
+        now_s = self._clock.monotonic_s()
+        turns = Together(due_s + self._commit_s / 4.0, due_s + self._commit_s / 2.0, urgent=partly_bound)
+        group = _Group(key, places, now_s, turns, may_go_on, self._cache.gang(key))
+        for uid in places:
+            task = asyncio.create_task(self._post(uid, group, report), name=f"bind {key}")
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+
+    def hold_back(self) -> None:
+        """Nothing more begins; what waits for its turn fails, what is under way goes on."""
+        self._turns.close()
+
+    def resume(self) -> None:
+        """Let Bindings begin again."""
+        self._turns.open()
+
+    async def over(self) -> None:
+        """Wait for the Bindings under way."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _post(self, uid: PodUid, group: _Group, report: Report) -> None:
+        outcome: Outcome | None = None
+        try:
+            outcome = await self._posted(uid, group)
+        finally:
+            report(group.key, outcome or self._failed(uid, "broken off"))
+
+    async def _posted(self, uid: PodUid, group: _Group) -> Outcome:
+        if not await self._turns.take(group.turns):
+            return self._failed(uid, "it got no turn")
+        began_s, answered = self._clock.monotonic_s(), True
+        try:
+            pod = self._cache.pod(uid)
+            if pod is None:
+                return self._failed(uid, "the pod is gone", terminal=True)
+            if not self._still_good(group, now_s=began_s):
+                return self._failed(uid, "its gang changed, or its places are gone")
+            group.begun = True
+            binding = Binding(pod.namespace, pod.name, uid, group.places[uid])
+            error = await self._tried(binding)
+            if error is None:
+                return MemberBound(uid, binding.node, self._clock.monotonic_s())
+            answered = was_answered(error)
+            self._post_failed(binding, error)
+            return self._failed(uid, str(error), terminal=isinstance(error, ApiError) and error.status in (404, 422))
+        finally:
+            self._turns.give_back(began_s=began_s, answered=answered)
+
+    async def _tried(self, binding: Binding) -> Exception | None:
+        """One Binding within the commit timeout. `None`: the API server confirmed it."""
+        try:
+            async with asyncio.timeout(self._commit_s):
+                await self._api.bind(binding)
+        except (ApiError, ApiUnavailableError, TimeoutError) as error:
+            return error
+        self._cache.assume(binding.uid, binding.node)
+        self._telemetry.binding_posted("bound")
+        return None
+
+    def _still_good(self, group: _Group, *, now_s: float) -> bool:
+        """Whether the gang still may start, and its places are what they were; these are looked at once, if late."""
+        if group.turns.over:
+            return False
+        gang, places = self._cache.gang(group.key), group.places
+        if gang is not group.gang:
+            group.gang = gang
+            if not group.may_go_on(group.key, begun=group.begun):
+                self._turns.refuse(group.turns)
+                return False
+        if group.looked_at or now_s - group.asked_s <= _STALE_S:
+            return True
+        group.looked_at = True
+        if (
+            gang is not None
+            and not self._health.lost(set(places.values()))
+            and not members_without_room(self._cache.snapshot(), gang, places)
+        ):
+            return True
+        self._turns.refuse(group.turns)
+        return False
+
+    def _failed(self, uid: PodUid, error: str, *, terminal: bool = False) -> BindFailed:
+        return BindFailed(uid, error, terminal=terminal, now_s=self._clock.monotonic_s())
+
+    def _post_failed(self, binding: Binding, error: Exception) -> Reason:
+        conflict = isinstance(error, ConflictError)
+        self._telemetry.binding_posted("conflict" if conflict else "error")
+        decision = Decision(
+            what="post", pod=f"{binding.namespace}/{binding.name}", node=binding.node, reason=Reason.COMMIT_FAILED
+        )
+        self._log.log_decision(decision, now_s=self._clock.monotonic_s())
+        if isinstance(error, NotFoundError):
+            return Reason.POD_DELETED
+        return Reason.POD_CHANGED if conflict else Reason.COMMIT_FAILED
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("internal error in posting a Binding", exc_info=error)
+            self._telemetry.internal_error("post")
+
+
+def was_answered(error: Exception) -> bool:
+    """Whether the API server was there and not too busy, though it said no.
+
+    >>> was_answered(ConflictError(409, "is bound")), was_answered(ApiError(429, "later")), was_answered(TimeoutError())
+    (True, False, False)
+    """
+    return isinstance(error, ApiError) and error.status < 500 and error.status != 429

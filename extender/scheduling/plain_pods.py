@@ -1,0 +1,130 @@
+"""Plain pods beside gangs: which nodes they may not have now, at /filter and at /bind, and when to wake those refused.
+
+Why at /bind too: kube-scheduler asks about the next pod before the watch shows where the last one went, so two pods
+that each leave held room alone might not do so together. Where nothing is held, and that is most of the time, all of
+this costs two look-ups. Rules: what is held is decided in `scoring.verbs.plain_pods`; only own pods are refused and
+woken (docs/safety.md S1); a pod whose refusal ends for reasons inside netgang is woken once, because kube-scheduler
+cannot know of those.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from extender.cache import ClusterCache
+from extender.ports import Clock
+from extender.scheduling.planning.loop import Planner
+from scoring.ids import NodeName, PodUid
+from scoring.model import Pod
+from scoring.plan import Plan
+from scoring.verbs.plain_pods import SYSTEM_PRIORITY, HeldRoom, Promised, kept_from_plain
+
+NOTHING: frozenset[NodeName] = frozenset()
+_PARKED_MAX = 10_000
+"""Refused pods that are remembered; the oldest leave first, and kube-scheduler tries them after minutes."""
+_UNSEEN_S = 30.0
+"""A refused pod that the watch has not shown after this long was deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parked:
+    pod: Pod
+    closed: frozenset[NodeName]
+    """The nodes that it was refused"""
+    since_s: float
+
+
+class PlainPods:
+    """Own pods without a gang of ours. Bounded by `_PARKED_MAX` and the bind calls under way."""
+
+    def __init__(self, cache: ClusterCache, planner: Planner, clock: Clock) -> None:
+        self._cache = cache
+        self._planner = planner
+        self._clock = clock
+        self._promised = Promised()
+        self._held: tuple[int, Plan, HeldRoom] | None = None
+        """Snapshot version and plan that the room is of; `Starvation` makes another version when time tells"""
+        self._parked: OrderedDict[PodUid, _Parked] = OrderedDict()
+        self._on_their_way: dict[PodUid, tuple[NodeName, Pod]] = {}
+        """Plain pods whose Binding is being posted, and the node it names"""
+
+    def closed_to(self, pod: Pod) -> frozenset[NodeName]:
+        """Nodes whose free room the pod may not have; usually none, at the cost of two look-ups."""
+        if not (self._cache.commitments or self._planner.current.holds) or pod.priority >= SYSTEM_PRIORITY:
+            return NOTHING
+        if not self._cache.is_own(pod):
+            return NOTHING
+        closed = self._room().closed_to(self._cache.planned_as(pod).member_class)
+        claimed = self._cache.counted_on(pod)
+        return closed - {claimed} if claimed in closed else closed
+
+    def refused(self, pod: Pod) -> None:
+        """kube-scheduler was told that the room is held: it parks the pod."""
+        self._parked[pod.uid] = _Parked(pod, self.closed_to(pod), self._clock.monotonic_s())
+        self._parked.move_to_end(pod.uid)
+        while len(self._parked) > _PARKED_MAX:
+            self._parked.popitem(last=False)
+
+    def passed(self, pod: Pod) -> None:
+        """The pod has nodes to go to."""
+        if self._parked:
+            self._parked.pop(pod.uid, None)
+
+    @contextmanager
+    def binding(self, pod: Pod, node: NodeName) -> Iterator[bool]:
+        """Whether the pod may be bound to `node`; inside the block others leave it the room."""
+        closed = (
+            (self._cache.commitments or self._planner.current.holds)
+            and pod.priority < SYSTEM_PRIORITY
+            and self._cache.is_own(pod)
+            and self._cache.counted_on(pod) != node
+        )
+        beside = [other for where, other in self._on_their_way.values() if where == node] if closed else []
+        if closed and not self._room().leaves(pod, node, beside):
+            yield False
+            return
+        self._on_their_way[pod.uid] = (node, pod)
+        try:
+            yield True
+        finally:
+            self._on_their_way.pop(pod.uid, None)
+
+    def woken_by(self, plan: Plan) -> list[PodUid]:
+        """Parked pods for which room is free now that was held at their refusal; each is told once."""
+        wake: list[PodUid] = []
+        opens: dict[object, bool] = {}
+        """(what was closed, kind of pod) → whether there is room now; most parked pods share both"""
+        for uid, parked in list(self._parked.items()):
+            pod = self._cache.pod(uid)
+            gone = pod is None and self._clock.monotonic_s() - parked.since_s > _UNSEEN_S
+            if gone or (pod is not None and (pod.node is not None or pod.deleting or pod.terminal)):
+                del self._parked[uid]
+                continue
+            kind = self._cache.planned_as(pod or parked.pod).member_class
+            known = opens.get((id(parked.closed), kind))
+            if known is None:
+                opened = parked.closed - self.closed_to(pod or parked.pod)
+                known = bool(opened) and self._room(plan).has_room(kind, opened)
+                opens[id(parked.closed), kind] = known
+            if known:
+                del self._parked[uid]
+                wake.append(uid)
+        return wake
+
+    def forget(self) -> None:
+        """Know nothing, as after a restart."""
+        self._parked.clear()
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    def _room(self, plan: Plan | None = None) -> HeldRoom:
+        """What is held now."""
+        plan = plan or self._planner.current
+        snapshot = self._cache.snapshot()
+        if self._held is None or self._held[0] != snapshot.version or self._held[1] is not plan:
+            policy, now_s = self._planner.policy.queue, self._clock.now_s()
+            holds = kept_from_plain(snapshot, plan.holds, policy, now_s=now_s)
+            self._held = (snapshot.version, plan, HeldRoom(snapshot, holds, promised=self._promised))
+        return self._held[2]

@@ -1,0 +1,269 @@
+"""Keep the current plan: run the planner when something changed, and tell who may go now.
+
+Why not per request: kube-scheduler asks for each pod, and a gang of 64 would be planned 64 times. Changes are coalesced
+into at most one run per `interval_s`, stretching to five times the last run's length, so that planning never takes more
+than a sixth of the loop (docs/safety.md S15). A gang that changed since is planned on the spot when that sixth allows,
+for one slice at most: a run that needs longer goes on by itself, and whoever asked is answered by the plan there is.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from extender.cache import ClusterCache
+from extender.ports import Clock
+from extender.runtime.decision_lines import DecisionLog
+from extender.runtime.slices import next_slice
+from extender.runtime.telemetry import Telemetry
+from extender.scheduling.planning.plan_report import PlanReport
+from scoring.model import Gang
+from scoring.model.policy import Policy
+from scoring.model.reasons import Reason
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import NetworkMatrix
+from scoring.plan import Memo, Plan, plan_in_steps
+from scoring.plan.steps import Steps
+from scoring.plan.warm import warmed
+
+Listener = Callable[[Plan], None]
+
+_TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})
+"""Reasons that time alone can end: such gangs are looked at again without any event."""
+_TIMED_LOOK_S = 1.0
+_INLINE_NODES = 200
+"""Up to this many nodes are scored by the plan that needs them, within milliseconds."""
+_SLICE_S = 0.005
+"""On the spot a run goes on for this long and the step it is in, while somebody waits for the answer."""
+_TURN_S = 0.003
+"""Else it lets others have a turn after this long and the step it is in: together less than 20 ms.
+
+docs/safety.md S15.
+"""
+_EXPECTED_S = 0.3
+"""A plan that came true is renewed after this long at the latest."""
+_STRETCH = 5.0
+"""Pause after a run, in lengths of that run."""
+_LONGEST_PAUSE_S = 2.0
+"""And never longer: on a machine that others use as well a run can take ten times its CPU time, and who waits for room
+must not wait for a multiple of that. What piled up in a long pause would make the next run as long, too."""
+
+
+Recorded: TypeAlias = Callable[[Snapshot, float, Plan, Plan], None]
+"""Snapshot, moment and previous plan of a run, and the plan it made."""
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A run that is under way."""
+
+    snapshot: Snapshot
+    now_s: float
+    previous: Plan
+    steps: Steps[Plan]
+    took_s: float
+    """Time spent on it so far."""
+
+
+class Planner:
+    """The one writer of the current plan."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        policy: Policy,
+        clock: Clock,
+        telemetry: Telemetry,
+        log: DecisionLog,
+        *,
+        interval_s: float = 0.05,
+    ) -> None:
+        self.policy = policy
+        self.memo = Memo()
+        self.current = Plan(version=-1)
+        self.snapshot: Snapshot | None = None
+        """What `current` was made from."""
+        self.recorded: Recorded = lambda *_: None
+        """Told of each run with what went into it; must not await and not raise."""
+        self.report = PlanReport(telemetry, log, clock)
+        """Tells of each new plan; its `run` is to be running"""
+        self.changed_s = -float("inf")
+        """When something that can decide last changed."""
+        self._cache = cache
+        self._clock = clock
+        self._interval_s = interval_s
+        self._dirty = asyncio.Event()
+        self._begun: _Begun | None = None
+        self._expected: asyncio.TimerHandle | None = None
+        """Will start a run for changes that were foreseen"""
+        self._listeners: list[Listener] = []
+        self._not_before_s = -float("inf")
+        self._spot_not_before_s = -float("inf")
+
+    @property
+    def now_s(self) -> float:
+        """The moment by which it plans, Unix seconds."""
+        return self._clock.now_s()
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener` with each new plan; it must not await and not raise."""
+        self._listeners.append(listener)
+
+    def mark_dirty(self) -> None:
+        """Something changed that may change the plan: run soon."""
+        self.changed_s = self._clock.monotonic_s()
+        self._dirty.set()
+
+    def mark_expected(self) -> None:
+        """What the plan foresaw happened: it stays right as it is, and is renewed with the next real change or later.
+
+        Why: a burst of a thousand members that go where they were planned is a thousand changes; planning them all
+        anew every 50 ms is most of the work there is.
+        """
+        self.changed_s = self._clock.monotonic_s()
+        if self._expected is None and not self._dirty.is_set():
+            self._expected = asyncio.get_running_loop().call_later(_EXPECTED_S, self._dirty.set)
+
+    def plan_for(self, gang: Gang) -> Plan:
+        """The current plan, renewed on the spot if a newer one may say better, unless planning took long just now.
+
+        Why: kube-scheduler asks at the same event that makes room or completes a gang. A "no" from before that event
+        costs the pod its backoff, seconds; an outdated reason costs another attempt.
+        """
+        now_s = self._clock.monotonic_s()
+        if not self._is_answered(gang) and now_s >= self._spot_not_before_s:
+            going = self._begun is not None or self._begin()
+            while going and self._go_on_for_a_slice():
+                going = not self._is_answered(gang) and self._clock.monotonic_s() < now_s + _SLICE_S and self._begin()
+        return self.current
+
+    def replan_for_a_slice(self) -> Plan:
+        """Plan the cluster as it is now, at once if one slice is enough; else it goes on by itself."""
+        if self._begin():
+            self._go_on_for_a_slice()
+        return self.current
+
+    def replan(self) -> Plan:
+        """Plan the cluster as it is now, however long it takes.
+
+        The same snapshot version is planned again only when time may have told.
+        """
+        if self._begin():
+            self._go_on(float("inf"))
+        return self.current
+
+    async def replan_in_steps(self) -> None:
+        """As `replan`, but everybody else has a turn every `_TURN_S`; given up when a newer plan is made meanwhile.
+
+        A run that was begun on the spot and not ended is gone on with.
+        """
+        await next_slice()
+        until_s = self._clock.monotonic_s() + _TURN_S
+        if self._begun is None and not self._begin():
+            return
+        mine = self._begun
+        if mine is not None and mine.snapshot.version == self._cache.version:
+            self._dirty.clear()
+        while mine is self._begun:
+            if self._go_on(until_s):
+                return
+            await next_slice()
+            until_s = self._clock.monotonic_s() + _TURN_S
+
+    def _is_answered(self, gang: Gang) -> bool:
+        """Whether the current plan says of the gang what a new one would say, as far as is known."""
+        snapshot = self.snapshot
+        return (
+            snapshot is not None
+            and snapshot.gangs.get(gang.key) is gang
+            and (gang.key in self.current.admitted or self._cache.version == snapshot.version)
+        )
+
+    def _begin(self) -> bool:
+        """Begin a run of the cluster as it is now, in place of one that is under way; `False`: there is no need."""
+        snapshot = self._fresh_snapshot()
+        self._begun = None
+        if snapshot is None:
+            return False
+        began_s = self._clock.monotonic_s()
+        now_s = self._clock.now_s()
+        steps = plan_in_steps(snapshot, self.policy, now_s=now_s, previous=self.current, memo=self.memo)
+        self._begun = _Begun(snapshot, now_s, self.current, steps, self._clock.monotonic_s() - began_s)
+        return True
+
+    def _go_on_for_a_slice(self) -> bool:
+        """Go on with the run that is under way while somebody waits for the answer; whether it ended."""
+        ended = self._go_on(self._clock.monotonic_s() + _SLICE_S)
+        if not ended:
+            self._spot_not_before_s = self._clock.monotonic_s() + _STRETCH * _SLICE_S
+            self._dirty.set()  # whoever runs the planner goes on with it
+        return ended
+
+    def _go_on(self, until_s: float) -> bool:
+        """Go on with the run that is under way; whether it ended. It stops after the first step that ends too late."""
+        mine = self._begun
+        assert mine is not None
+        began_s = self._clock.monotonic_s()
+        while True:
+            try:
+                next(mine.steps)
+            except StopIteration as done:
+                self._begun = None
+                self.recorded(mine.snapshot, mine.now_s, mine.previous, done.value)
+                self._adopt(done.value, mine.snapshot, took_s=mine.took_s + self._clock.monotonic_s() - began_s)
+                return True
+            now_s = self._clock.monotonic_s()
+            if now_s >= until_s:
+                mine.took_s += now_s - began_s
+                return False
+
+    def _fresh_snapshot(self) -> Snapshot | None:
+        """What is to be planned now; `None`: the current plan is of just that."""
+        snapshot = self._cache.snapshot()
+        self._dirty.clear()
+        if self._expected is not None:
+            self._expected.cancel()
+            self._expected = None
+        if self.snapshot is not None and snapshot.version == self.current.version and not self._time_may_tell():
+            return None
+        return snapshot
+
+    def _adopt(self, made: Plan, snapshot: Snapshot, *, took_s: float) -> None:
+        """Make a plan the current one, and tell the listeners."""
+        before, self.current, self.snapshot = self.current, made, snapshot
+        self._spot_not_before_s = self._clock.monotonic_s() + _STRETCH * took_s
+        pause_s = min(max(self._interval_s, _STRETCH * took_s), max(_LONGEST_PAUSE_S, self._interval_s))
+        self._not_before_s = self._clock.monotonic_s() + pause_s
+        self.report.made(before, made, took_s=took_s)
+        for listener in self._listeners:
+            listener(self.current)
+
+    async def prepare(self, network: NetworkMatrix) -> None:
+        """Score new network data before it is planned with; large clusters are scored in a thread."""
+        snapshot = self._cache.snapshot()
+        if len(snapshot.table.nodes) > _INLINE_NODES:
+            self.memo.take_over(await asyncio.to_thread(warmed, snapshot, network, self.policy))
+            self._begun = None  # it would throw the new data's scores away
+            self._dirty.set()
+
+    async def run(self) -> None:
+        """Plan after changes until cancelled."""
+        while True:
+            await self._wait_for_work()
+            pause_s = self._not_before_s - self._clock.monotonic_s()
+            if pause_s > 0:
+                await asyncio.sleep(pause_s)
+            await self.replan_in_steps()
+
+    async def _wait_for_work(self) -> None:
+        if not self._time_may_tell():
+            await self._dirty.wait()
+            return
+        try:
+            async with asyncio.timeout(_TIMED_LOOK_S):
+                await self._dirty.wait()
+        except TimeoutError:
+            pass  # nothing happened, but a wait may have ended
+
+    def _time_may_tell(self) -> bool:
+        return any(waiting.reason in _TIMED for waiting in self.current.waiting.values())

@@ -1,0 +1,104 @@
+"""The tries of Kubernetes' own groups: which zone each is being tried in, and when a try is over.
+
+Why: only the same answer for all members keeps a group together. Rules: a group keeps its zone for as long as its
+members are asked about without a break; a member for which kube-scheduler offers no node there loses the try, and the
+next try has another zone. It begins after a break, or soon after the loss: kube-scheduler may try a group of its own
+again at once, hundreds of times a second (seen on 1.36.3), and would then never leave a break. Which zone comes next is
+decided in `scoring.verbs.native_groups`.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from scoring.ids import GangKey, NodeName, ZoneName
+from scoring.model import Gang
+from scoring.model.policy import Policy, ZonePolicy, gang_options
+from scoring.model.snapshot import Snapshot
+from scoring.plan import Memo
+from scoring.verbs.native_groups import first_zone
+
+TRY_S = 0.5
+"""Members asked about with less than this between them belong to one try; it also ends so long after it was lost."""
+_KEPT = 1024
+
+
+@dataclass(slots=True)
+class _Try:
+    zone: ZoneName | None
+    last_s: float
+    failed: set[ZoneName] = field(default_factory=set)
+    """Zones of earlier tries, and of this one when it is lost"""
+    lost_s: float = float("inf")
+    """When a member found no node there first"""
+
+    def over(self, now_s: float) -> bool:
+        """Whether whoever comes now begins another one."""
+        return now_s - self.last_s >= TRY_S or now_s - self.lost_s >= TRY_S
+
+
+class NativeZones:
+    """The zone of each group that is being tried. Bounded: the groups not asked about for longest are forgotten."""
+
+    def __init__(self) -> None:
+        self._tries: OrderedDict[GangKey, _Try] = OrderedDict()
+
+    def allowed(
+        self,
+        gang: Gang,
+        asked: Sequence[NodeName],
+        snapshot: Snapshot,
+        policy: Policy,
+        memo: Memo,
+        *,
+        now_s: float | None,
+    ) -> Sequence[NodeName]:
+        """The nodes of `asked` that a member may use; none: not in this try. `now_s` `None`: no try is to begin.
+
+        kube-scheduler starts these groups itself; their members follow those on a node into their zone. Only bound
+        members count, because kube-scheduler tries nodes that it takes back again.
+        """
+        if gang_options(dict(gang.options), policy).zone_policy is not ZonePolicy.REQUIRED:
+            return asked
+        table = snapshot.table
+        zones = {
+            table.nodes[table.index[one.node]].zone
+            for one in gang.placed
+            if one.node is not None and one.node in table.index
+        }
+        if zones or now_s is None:
+            near = [name for name in asked if name in table.index and table.nodes[table.index[name]].zone in zones]
+            return near or asked
+        first = self.nodes(gang, asked, snapshot, policy, memo, now_s=now_s)
+        return asked if first is None else first
+
+    def nodes(
+        self, gang: Gang, asked: Sequence[NodeName], snapshot: Snapshot, policy: Policy, memo: Memo, *, now_s: float
+    ) -> list[NodeName] | None:
+        """The nodes of the group's zone among those asked; `None`: all of them.
+
+        Empty: not in this try. `now_s` is monotonic. Cost: O(asked); for the first member of a try as planning a gang.
+        """
+        known = self._tries.get(gang.key)
+        if known is None or known.over(now_s):
+            known = self._begin(gang, snapshot, policy, memo, known, now_s)
+        known.last_s = now_s
+        if known.zone is None:
+            return None
+        table = snapshot.table
+        near = [name for name in asked if name in table.index and table.nodes[table.index[name]].zone == known.zone]
+        if not near:
+            known.failed.add(known.zone)
+            known.lost_s = min(known.lost_s, now_s)
+        return near if len(near) < len(asked) else None
+
+    def _begin(
+        self, gang: Gang, snapshot: Snapshot, policy: Policy, memo: Memo, before: _Try | None, now_s: float
+    ) -> _Try:
+        failed = before.failed if before is not None else set()
+        found = first_zone(gang, snapshot, policy, failed=failed, memo=memo, now_s=now_s)
+        made = self._tries[gang.key] = _Try(found.zone, now_s, set(found.failed))
+        self._tries.move_to_end(gang.key)
+        while len(self._tries) > _KEPT:
+            self._tries.popitem(last=False)
+        return made

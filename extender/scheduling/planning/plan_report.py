@@ -1,0 +1,92 @@
+"""Tell the log and the metrics what each new plan decided, a few gangs at a time.
+
+Why not at once: a plan can admit hundreds of gangs, or change the reason of a thousand that wait. A hundred lines of
+the log take more than all else in the slice that ends a planner run (docs/safety.md S15; `bench.soak --stacks` shows
+such). Rule: every plan is told, in the order they were made, and the gangs of each in the plan's order.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+
+from extender.ports import Clock
+from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.runtime.slices import next_slice
+from extender.runtime.telemetry import Telemetry
+from scoring.plan import Admission, Plan
+
+_LINES_A_STEP = 8
+_PLANS = 8
+"""Plans that may wait to be told; the oldest is told at once when there is one more."""
+
+
+class PlanReport:
+    """What is still to be told. Bounded by `_PLANS` plans."""
+
+    def __init__(self, telemetry: Telemetry, log: DecisionLog, clock: Clock) -> None:
+        self._telemetry = telemetry
+        self._log = log
+        self._clock = clock
+        self._left: deque[Iterator[None]] = deque()
+        self._any = asyncio.Event()
+
+    def made(self, before: Plan, now: Plan, *, took_s: float) -> None:
+        """A plan took the place of `before`: count it now, and tell what is new in it soon."""
+        self._telemetry.planned(duration_s=took_s, snapshot_version=now.version)
+        self._telemetry.gangs({"admitted": len(now.admitted), "waiting": len(now.waiting)})
+        self._left.append(self._told(before, now, took_s))
+        while len(self._left) > _PLANS:
+            self._finish_first()
+        self._any.set()
+
+    def finish(self) -> None:
+        """Tell all that is left at once."""
+        while self._left:
+            self._finish_first()
+
+    async def run(self) -> None:
+        """Tell until cancelled, with a moment for others after every few lines."""
+        try:
+            while True:
+                await self._any.wait()
+                self._any.clear()
+                while self._left:
+                    first = self._left[0]
+                    for _ in first:
+                        await next_slice()
+                    if self._left and self._left[0] is first:  # nobody finished it meanwhile
+                        self._left.popleft()
+        finally:
+            self.finish()
+
+    def _finish_first(self) -> None:
+        for _ in self._left.popleft():
+            pass
+
+    def _told(self, before: Plan, now: Plan, took_s: float) -> Iterator[None]:
+        for number, decision in enumerate(_news(before, now, took_s), start=1):
+            self._log.log_decision(decision, now_s=self._clock.monotonic_s())
+            if number % _LINES_A_STEP == 0:
+                yield
+
+
+def _news(before: Plan, now: Plan, took_s: float) -> Iterator[Decision]:
+    """What `now` decides otherwise than `before`: whom it lets in, and whose reason for waiting is another one."""
+    for key, admission in now.admitted.items():
+        if key not in before.admitted:
+            yield _admitted(admission, now, took_s)
+    for key, waiting in now.waiting.items():
+        old = before.waiting.get(key)
+        if old is not waiting and (old is None or old.reason is not waiting.reason):
+            yield Decision(what="plan", gang=key, reason=waiting.reason, snapshot_version=now.version)
+
+
+def _admitted(admission: Admission, plan: Plan, took_s: float) -> Decision:
+    return Decision(
+        what="admit",
+        gang=admission.gang,
+        node=",".join(sorted(set(admission.members.values()))[:16]),
+        parts={"score": admission.score} if admission.score is not None else {},
+        snapshot_version=plan.version,
+        duration_ms=took_s * 1000.0,
+    )

@@ -1,0 +1,358 @@
+"""Answer kube-scheduler's three questions from memory.
+
+filter: the planned node, or one constant reason. prioritize: 0–10 for each node asked. bind: hold, commit, confirm.
+Rules: pods of other schedulers keep all their nodes (docs/safety.md S1), plain pods those whose room is not held
+(docs/safety.md S13); a call that does not come from kube-scheduler is a person looking and changes nothing
+(docs/safety.md S2); the answer for a refused pod costs as little as a look-up, because kube-scheduler may ask for it a
+thousand times a second.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+
+from extender.cache import ClusterCache
+from extender.convert import ZONE_LABEL, node_from_json, pod_from_json
+from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
+from extender.errors import BadRequestError
+from extender.ports import Binding, Clock
+from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.scheduling.bind.held_binds import Binds
+from extender.scheduling.node_exclusions import Learning
+from extender.scheduling.offers import Offers
+from extender.scheduling.parked_pods import Parking
+from extender.scheduling.plain_pods import PlainPods
+from extender.scheduling.planning.loop import Planner
+from extender.scheduling.planning.native_zones import NativeZones
+from extender.scheduling.storm_guard import StormGuard
+from extender.scheduling.watch_catchup import CatchUp
+from scoring.ids import NodeName, PodUid
+from scoring.model import Gang, GangSource, Pod
+from scoring.model.reasons import Reason
+from scoring.model.snapshot import NodeTable, Snapshot
+from scoring.plan import Plan
+from scoring.score.pairs import extender_scores
+from scoring.verbs.alternatives import Alternatives
+from scoring.verbs.prioritize import Preference, prefer
+
+_SCORES_KEPT = 64
+_OF_THE_MOMENT = frozenset({Reason.UNKNOWN_POD, Reason.NOT_PLANNED})
+_ENDED_BY_ROOM = frozenset(
+    {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.DEVICES, Reason.IMPOSSIBLE, Reason.SURPLUS}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What the verbs write down between calls."""
+
+    offers: Offers
+    parking: Parking
+    learning: Learning
+    guard: StormGuard
+    plain: PlainPods
+    native: NativeZones = field(default_factory=NativeZones)
+
+
+class Verbs:
+    """The service behind /filter, /prioritize and /bind."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        planner: Planner,
+        binds: Binds,
+        books: Books,
+        catch_up: CatchUp,
+        clock: Clock,
+        log: DecisionLog,
+        *,
+        synced: Callable[[], bool],
+        otherwise: Callable[[], Reason] = lambda: Reason.NOT_SYNCED,
+        zone_label: str = ZONE_LABEL,
+    ) -> None:
+        self._cache = cache
+        self._planner = planner
+        self._binds = binds
+        self._books = books
+        self._catch_up = catch_up
+        self._clock = clock
+        self._log = log
+        self._synced = synced
+        """Whether filter and bind may be answered; a standby's are not"""
+        self._otherwise = otherwise
+        """Why not"""
+        self._zone_label = zone_label
+        self._beside: tuple[int, Plan, Alternatives] | None = None
+        """Snapshot version, plan, and the alternatives beside them"""
+        self._scores: dict[object, _Scores] = {}
+        """(snapshot version, plan version, pod) → score of each node; the last few"""
+
+    def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
+        """What gives the watch a moment when kube-scheduler knows more than we do, before it is told no, if it does."""
+        if args.debug or not self._synced():
+            return None
+        pod = self._cache.pod(args.pod.uid)
+        if pod is None:
+            return self._catch_up.for_pod(args.pod.uid)
+        gang = self._cache.gang_of(pod.uid)
+        waiting = self._planner.current.waiting.get(gang.key) if gang is not None else None
+        if waiting is not None and waiting.reason in _ENDED_BY_ROOM:
+            return self._catch_up.for_room(pod, args.node_names)
+        return None
+
+    def filter(self, args: FilterArgs) -> FilterAnswer:
+        """Which of the nodes the pod may use."""
+        if not self._synced():
+            return Failed(self._otherwise())
+        pod = self._pod(args)
+        gang = self._cache.gang_of(pod.uid)
+        native = pod.group is not None and pod.group.source is GangSource.NATIVE  # kube-scheduler itself gangs these
+        if gang is None and pod.group is not None and not native and self._cache.is_own(pod):
+            # The watch will bring it in a moment.
+            answer: FilterAnswer = self._refuse(args, pod, Reason.UNKNOWN_POD, planned=None)
+        elif gang is None or not self._cache.is_own(pod):
+            answer = self._pass_plain(args, pod, None)
+        elif native:
+            answer = self._pass_plain(args, pod, gang)
+        else:
+            answer = self._filter_member(args, pod, gang)
+        self._log_filter(pod, gang, answer)
+        return answer
+
+    def prioritize(self, args: FilterArgs) -> Sequence[int]:
+        """0–10 for each node asked, in the request's order; 0 for nodes nobody knows."""
+        pod = self._pod(args)
+        index, values = self._scores_for(pod, args)
+        values = [*values, 0]  # the last one is of nodes nobody knows
+        return [values[index.get(name, -1)] for name in args.node_names]
+
+    async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
+        """Bind the pod, after its gang's quorum if it has one. `None`: the API server confirmed it."""
+        if not self._synced():
+            return self._otherwise()
+        pod = await self._pod_to_bind(args)
+        if isinstance(pod, Reason):
+            return pod
+        if pod.node is not None:
+            return None if pod.node == args.node else Reason.POD_CHANGED
+        gang = self._cache.gang_of(pod.uid)
+        if gang is None or gang.source is GangSource.NATIVE:
+            with self._books.plain.binding(pod, args.node) as may_go:
+                if not may_go:
+                    return Reason.RESERVED
+                refused = await self._binds.bind_alone(Binding(pod.namespace, pod.name, pod.uid, args.node))
+        elif gang.problem is not None:
+            return gang.problem
+        elif _is_of_later_run(pod, gang):
+            return Reason.OTHER_RUN
+        else:
+            refused = await self._binds.bind_member(pod, gang, args.node, gone)
+        if refused is None:
+            self._books.offers.taken(args.uid)
+        return refused
+
+    async def _pod_to_bind(self, args: BindArgs) -> Pod | Reason:
+        """The pod as the watch shows it, if it is ours and was offered this node; else why not.
+
+        Waits for the watch, for a moment, only on behalf of a pod that was offered nodes before we had seen it.
+        """
+        pod, offers = self._cache.pod(args.uid), self._books.offers
+        if pod is not None and pod.node is not None:
+            return pod
+        if pod is not None and not self._cache.is_own(pod):
+            return Reason.NOT_OURS
+        if not offers.allows(args.uid, args.node, now_s=self._clock.monotonic_s()):
+            return Reason.NEVER_OFFERED
+        if pod is not None:
+            return pod
+        if not offers.alone(args.uid):
+            return Reason.POD_DELETED  # a member of a gang when it was offered its node, and the watch had shown it
+        pod = await self._catch_up.until_known(args.uid)
+        if pod is None:
+            return Reason.UNKNOWN_POD
+        return pod if self._cache.is_own(pod) else Reason.NOT_OURS
+
+    # -- filter -------------------------------------------------------------------------------------------------------
+
+    def _pass_plain(self, args: FilterArgs, pod: Pod, native: Gang | None) -> FilterAnswer:
+        """All nodes but those whose room is held for gangs; of a native group's, those of its zone.
+
+        docs/safety.md S13.
+        """
+        closed = self._books.plain.closed_to(pod)
+        asked = [name for name in args.node_names if name not in closed] if closed else args.node_names
+        if closed and not asked and args.node_names:
+            answer = self._refuse(args, pod, Reason.RESERVED, planned=None)
+            if not args.debug and isinstance(answer, Refused):
+                self._books.plain.refused(pod)
+            return answer
+        if len(asked) == len(args.node_names):
+            asked = args.node_names  # the request's own list is the cheapest answer
+        near = self._in_zone(native, asked, look=args.debug) if native is not None else asked
+        if asked and not near:
+            return Refused(Reason.OTHER_ZONE)
+        if not args.debug:
+            if self._cache.is_own(pod):
+                # Held room is looked at again at /bind; what else was refused here is not offered.
+                names_json = args.names_json if near is asked else msgspec.json.encode(near)
+                names_json = names_json or msgspec.json.encode(args.node_names)
+                self._books.offers.note_asked(pod.uid, names_json, now_s=self._clock.monotonic_s())
+            self._books.plain.passed(pod)
+        if near is args.node_names:
+            return Passed(near)
+        return Passed(near, others=Reason.RESERVED if near is asked else Reason.OTHER_ZONE)
+
+    def _in_zone(self, gang: Gang, asked: Sequence[NodeName], *, look: bool) -> Sequence[NodeName]:
+        """Those of a native group's zone; `look`: somebody only wants to know."""
+        planner = self._planner
+        now_s = None if look else self._clock.monotonic_s()
+        snapshot = self._cache.snapshot()
+        return self._books.native.allowed(gang, asked, snapshot, planner.policy, planner.memo, now_s=now_s)
+
+    def _filter_member(self, args: FilterArgs, pod: Pod, gang: Gang) -> FilterAnswer:
+        asked = args.node_names
+        if pod.node is not None:  # bound already, and kube-scheduler is a moment behind
+            return Passed([pod.node]) if pod.node in asked else Refused(Reason.OTHER_NODE_PLANNED)
+        if _is_of_later_run(pod, gang):
+            return self._refuse(args, pod, Reason.OTHER_RUN, planned=None)
+        now_s = self._clock.monotonic_s()
+        if not args.debug:
+            self._binds.asked(gang.key)
+            self._cache.passed(pod, asked)
+        node = self._cache.committed_node(gang.key, pod.uid)
+        plan = self._planner.plan_for(gang) if node is None else self._planner.current
+        node = node or plan.node_of.get(pod.uid)
+        if node is not None and self._binds.too_few_live(gang):
+            return self._refuse(args, pod, Reason.INCOMPLETE, planned=node)
+        offered = node is not None and node in asked
+        if node is not None and not offered and not args.debug and pod.nominated_node is None:
+            other = self._alternatives().of(gang, pod, asked)
+            if other.node is not None:
+                node, offered = other.node, True
+            elif self._books.learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
+                self._binds.abandon(gang.key)
+                plan = self._planner.replan_for_a_slice()
+                node = plan.node_of.get(pod.uid)
+                offered = node is not None and node in asked
+        if node is not None and offered:
+            if not args.debug:
+                self._books.offers.note(pod.uid, node, now_s=now_s)
+                self._books.parking.offered(pod.uid, now_s=now_s)
+                self._books.guard.forget(pod.uid)
+            return Passed([node])
+        return self._refuse(args, pod, _why(plan, pod.uid, gang), planned=node)
+
+    def _alternatives(self) -> Alternatives:
+        """Alternatives beside the plan and what is committed now."""
+        snapshot, plan = self._cache.snapshot(), self._planner.current
+        if self._beside is None or self._beside[0] != snapshot.version or self._beside[1] is not plan:
+            made = Alternatives(snapshot, plan, self._planner.policy, memo=self._planner.memo)
+            self._beside = (snapshot.version, plan, made)
+        return self._beside[2]
+
+    def _refuse(self, args: FilterArgs, pod: Pod, reason: Reason, *, planned: NodeName | None) -> FilterAnswer:
+        """Say no, remember who is parked for it, and break a storm of the same question."""
+        if args.debug:
+            return Refused(reason)
+        now_s = self._clock.monotonic_s()
+        if self._books.guard.holds(pod.uid, reason, now_s=now_s, changed_s=self._planner.changed_s):
+            return Failed(reason)  # kube-scheduler asks again by its timer: the pod is not parked
+        moment = reason in _OF_THE_MOMENT
+        self._books.parking.refused(pod.uid, planned, now_s=now_s, for_a_moment=moment)
+        return Refused(reason)
+
+    def _log_filter(self, pod: Pod, gang: Gang | None, answer: FilterAnswer) -> None:
+        reason = "" if isinstance(answer, Passed) else answer.reason if isinstance(answer, Refused) else answer.error
+        if gang is None and not reason:
+            return  # plain pods pass by the thousand; kube-scheduler logs them
+        node = answer.names[0] if isinstance(answer, Passed) and len(answer.names) == 1 else ""
+        version = self._planner.current.version
+        decision = Decision("filter", pod.key, gang.key if gang else "", node, reason, snapshot_version=version)
+        self._log.log_decision(decision, now_s=self._clock.monotonic_s())
+
+    # -- prioritize ---------------------------------------------------------------------------------------------------
+
+    def _scores_for(self, pod: Pod, args: FilterArgs) -> "_Scores":
+        gang = self._cache.gang_of(pod.uid)
+        plan, policy = self._planner.current, self._planner.policy
+        current = self._cache.snapshot()
+        snapshot = current if args.nodes_json is None else _with_nodes(current, args, zone_label=self._zone_label)
+        if snapshot is not current:  # nodes nobody else knows: nothing of this is worth keeping
+            return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy))
+        if self._known(args) is None:  # a pod that only the request tells of; the next request may tell otherwise
+            return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy, memo=self._planner.memo))
+        key = (snapshot.version, plan.version, pod.uid)
+        known = self._scores.get(key)
+        if known is None:
+            if len(self._scores) >= _SCORES_KEPT:
+                self._scores.clear()
+            preference = prefer(snapshot, plan, pod, gang, policy, memo=self._planner.memo)
+            known = self._scores[key] = _by_row(snapshot, preference)
+        return known
+
+    # -- both ---------------------------------------------------------------------------------------------------------
+
+    def _pod(self, args: FilterArgs) -> Pod:
+        """The pod as the watch shows it; a pod that is not there yet, as the request shows it."""
+        known = self._known(args)
+        if known is not None:
+            return known
+        try:
+            return pod_from_json(args.pod_json)
+        except ValueError as error:
+            raise BadRequestError(str(error)) from error
+
+    def _known(self, args: FilterArgs) -> Pod | None:
+        """By uid: a pod of the same name may be a predecessor. Only people leave the uid out."""
+        if args.pod.uid:
+            return self._cache.pod(args.pod.uid)
+        return self._cache.pod_by_name(args.pod.namespace or "default", args.pod.name)
+
+
+_Scores = tuple[Mapping[NodeName, int], list[int]]
+"""Node → row, and the score of each row."""
+
+
+def _by_row(snapshot: Snapshot, preference: Preference) -> _Scores:
+    return snapshot.table.index, extender_scores(preference.total).tolist()
+
+
+def _why(plan: Plan, uid: PodUid, gang: Gang) -> Reason:
+    """The constant reason for which a member has no node now."""
+    waiting = plan.waiting.get(gang.key)
+    if waiting is not None:
+        return waiting.reason
+    if uid in plan.node_of:
+        return Reason.NODE_NOT_OFFERED
+    return Reason.SURPLUS if gang.key in plan.admitted else Reason.NOT_PLANNED
+
+
+def _is_of_later_run(pod: Pod, gang: Gang) -> bool:
+    """Whether the pod waits until another run of its gang has ended (docs/safety.md S23)."""
+    return bool(gang.later) and any(one.uid == pod.uid for one in gang.later)
+
+
+def _with_nodes(snapshot: Snapshot, args: FilterArgs, *, zone_label: str) -> Snapshot:
+    """The snapshot plus the request's nodes that it does not have, empty: so curl works without a cluster."""
+    unknown = [name not in snapshot.table.index for name in args.node_names]
+    if not any(unknown):
+        return snapshot
+    try:
+        more = [
+            node_from_json(raw, zone_label=zone_label)
+            for raw, new in zip(args.nodes_json or (), unknown, strict=True)
+            if new
+        ]
+    except ValueError as error:
+        raise BadRequestError(str(error)) from error
+    known = snapshot.table
+    table = NodeTable.of([*known.nodes, *more], version=-1 - known.version, uncounted=known.uncounted)
+    used = np.zeros_like(table.allocatable)
+    columns = [table.axis.index(name) for name in snapshot.table.axis]
+    for row, name in enumerate(snapshot.table.names):
+        used[table.index[name], columns] = snapshot.used[row]
+    return replace(snapshot, table=table, used=used, network=snapshot.network.with_nodes(node.name for node in more))

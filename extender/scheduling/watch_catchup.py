@@ -1,0 +1,146 @@
+"""Let the watch catch up with kube-scheduler before it is told no.
+
+Why: kube-scheduler asks at the very event that makes room, and its question often overtakes our copy of that event. A
+"no" then costs the pod its backoff, seconds, although a millisecond later the answer is yes. The question itself shows
+who is behind: it names a node that we do not know, or one that is full in our view and not in kube-scheduler's, or a
+pod that we have not seen. Rule: look again after each change of the cache, for at most `LONGEST_S`, once per pod and
+version of the cache, and never more than a fifth of the time altogether: kube-scheduler waits with us. At /bind it
+does not: it goes on with other pods, so that wait may be longer.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from extender.cache import ClusterCache
+from extender.ports import Clock
+from scoring.ids import NodeName, PodUid
+from scoring.model import Pod
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Ints
+
+LONGEST_S = 0.02
+AT_BIND_S = 0.5
+"""For a pod that is at /bind and that the watch has not brought."""
+_AT_BIND_LOOK_S = 0.02
+_AT_BIND_MAX = 64
+"""Pods waited for at /bind at a time; one more is refused, and kube-scheduler tries it again."""
+_SHARE = 4.0
+"""After a wait, no other one for this many times its length."""
+_REMEMBERED_MAX = 20_000
+
+
+class CatchUp:
+    """Waits for changes of the cache on behalf of questions that are ahead of it."""
+
+    def __init__(self, cache: ClusterCache, clock: Clock) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._change = asyncio.Event()
+        self._not_before_s = -float("inf")
+        self._waited: set[PodUid] = set()
+        """Pods that have been waited for already at one version of the cache"""
+        self._waited_at = -1
+        """That version; at another one nobody has been waited for yet"""
+        self._at_bind = 0
+        """Pods at /bind that are waited for"""
+
+    def changed(self) -> None:
+        """The cache changed: whoever waits looks again."""
+        self._change.set()
+
+    def for_pod(self, uid: PodUid) -> Awaitable[None] | None:
+        """What waits until the pod is known, or long enough; `None`: nothing is waited for, as in all of these."""
+        return self._until(lambda: self._cache.pod(uid) is not None, uid)
+
+    async def until_known(self, uid: PodUid) -> Pod | None:
+        """The pod, as soon as the watch has brought it; `None`: it has not within `AT_BIND_S`, or too many wait.
+
+        It looks at times: a pod without a gang is no change that can decide anything, so `changed` says nothing of it.
+        """
+        ends_s = self._clock.monotonic_s() + AT_BIND_S
+        self._at_bind += 1
+        try:
+            while (pod := self._cache.pod(uid)) is None:
+                if self._at_bind > _AT_BIND_MAX or self._clock.monotonic_s() >= ends_s:
+                    return None
+                await asyncio.sleep(_AT_BIND_LOOK_S)
+            return pod
+        finally:
+            self._at_bind -= 1
+
+    def for_room(self, pod: Pod, asked: Sequence[NodeName]) -> Awaitable[None] | None:
+        """What waits while `asked` holds a node that has no room for `pod` in our view.
+
+        Cost: O(asked) once and after changes of nodes; after other changes a comparison of their rows.
+        """
+        rows: _Rows | None = None
+
+        def caught_up() -> bool:
+            nonlocal rows
+            snapshot = self._cache.snapshot()
+            if rows is None or rows.index is not snapshot.table.index:
+                rows = _Rows.of(snapshot, asked)
+            return not _full(snapshot, pod, rows)
+
+        return self._until(caught_up, pod.uid)
+
+    def _until(self, caught_up: Callable[[], bool], uid: PodUid) -> Awaitable[None] | None:
+        """What waits for `caught_up`; a question that need not wait, or may not yet, costs no task to find that out."""
+        began_s = self._clock.monotonic_s()
+        if began_s < self._not_before_s or self._has_waited(uid) or caught_up():
+            return None
+        return self._wait(caught_up, uid, began_s)
+
+    def _has_waited(self, uid: PodUid) -> bool:
+        return self._waited_at == self._cache.version and uid in self._waited
+
+    async def _wait(self, caught_up: Callable[[], bool], uid: PodUid, began_s: float) -> None:
+        """Look after each change, until `caught_up` or long enough."""
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                while not caught_up():
+                    self._change.clear()
+                    await self._change.wait()
+        except TimeoutError:
+            pass  # the answer is made from what is known
+        finally:
+            if self._waited_at != self._cache.version or len(self._waited) >= _REMEMBERED_MAX:
+                self._waited_at = self._cache.version
+                self._waited.clear()
+            self._waited.add(uid)
+            now_s = self._clock.monotonic_s()
+            self._not_before_s = now_s + _SHARE * (now_s - began_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Where the nodes asked stand in a node table."""
+
+    index: Mapping[NodeName, int]
+    rows: Ints | None
+    """`None`: one of the nodes is not known."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, asked: Sequence[NodeName]) -> "_Rows":
+        index = snapshot.table.index
+        try:
+            return cls(index, np.array([index[name] for name in asked], np.int64))
+        except KeyError:
+            return cls(index, None)
+
+
+def ahead_of(snapshot: Snapshot, pod: Pod, asked: Sequence[NodeName]) -> bool:
+    """Whether kube-scheduler's in-tree filters passed a node that we do not know, or that is full in our view."""
+    return _full(snapshot, pod, _Rows.of(snapshot, asked))
+
+
+def _full(snapshot: Snapshot, pod: Pod, asked: _Rows) -> bool:
+    request = snapshot.table.vector(pod.requests)
+    if asked.rows is None or request is None:
+        return True
+    wanted = np.flatnonzero(request)
+    left = snapshot.table.allocatable[:, wanted] - snapshot.used[:, wanted] - request[wanted]
+    return bool((left.min(axis=1, initial=0) < 0).take(asked.rows).any())

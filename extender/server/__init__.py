@@ -1,0 +1,1 @@
+"""The HTTP side: from bytes on a connection to a verb or a document, and back."""

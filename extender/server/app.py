@@ -1,0 +1,182 @@
+"""The HTTP face as an ASGI app: POST /filter, /prioritize and /bind on the raw scope, everything else by FastAPI.
+
+Why raw: kube-scheduler waits for filter and prioritize inside its only scheduling loop, so each layer between the
+socket and the service is paid by every pod of the cluster. In production `verb_protocol` answers most calls of the
+verbs without even this one; what it passes on, and what is called in-process, is answered here and in the same words.
+
+Rules:
+- `dispatch` says what is answered; here is only how ASGI carries it.
+- A call of a verb awaits nothing but the request's body, which has a largest size and a longest time, and the answer.
+- One message with the whole body and its Content-Length, so that the client can reuse the connection.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from http import HTTPStatus
+from time import perf_counter
+from typing import Any, Final
+
+from fastapi import APIRouter
+from starlette.types import ASGIApp, Receive, Scope, Send, StatelessLifespan
+
+from extender.api.problems import PROBLEM_TYPE, problem_body
+from extender.api.routes import Document, Readiness, Views, create_documents_app
+from extender.runtime.telemetry import Telemetry
+from extender.server.dispatch import (
+    CURL,
+    DEBUG_BINDS_NOTHING,
+    GONE,
+    UNREADY_AFTER_ERROR_S,
+    Callers,
+    Dispatch,
+    Reply,
+    Serving,
+    Supervisor,
+    Verb,
+    Verbs,
+)
+
+__all__ = [
+    "DEBUG_BINDS_NOTHING",
+    "DEFAULT_MAX_BODY_BYTES",
+    "UNREADY_AFTER_ERROR_S",
+    "App",
+    "Callers",
+    "Document",
+    "Readiness",
+    "Verbs",
+    "Views",
+    "create_app",
+]
+
+DEFAULT_MAX_BODY_BYTES: Final = 32 * 1024 * 1024
+"""Room for 500 full Node objects of 13 kB four times over; names of 15,000 nodes take 1 MB."""
+DEFAULT_BODY_TIMEOUT_S: Final = 5.0
+"""kube-scheduler's own default httpTimeout: nobody waits longer for what follows."""
+
+
+def create_app(
+    verbs: Verbs,
+    views: Views,
+    telemetry: Telemetry,
+    *,
+    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+    body_timeout_s: float = DEFAULT_BODY_TIMEOUT_S,
+    callers: Callers = Callers.SCHEDULER_AND_CURL,
+    routers: Sequence[APIRouter] = (),
+    lifespan: StatelessLifespan[Any] | None = None,
+) -> "App":
+    """Build the whole HTTP service; `routers` join FastAPI's side (/v1 and pages), `lifespan` runs around it."""
+    supervisor = Supervisor(telemetry)
+
+    def readiness() -> Readiness:
+        ready, reasons, detail = views.readiness()
+        if not supervisor.unready():
+            return ready, reasons, detail
+        return False, [*reasons, "an internal error happened a moment ago, the log says more"], detail
+
+    documents = create_documents_app(views, telemetry, readiness=readiness, routers=routers, lifespan=lifespan)
+    return App(Dispatch(verbs, telemetry, supervisor, Serving(max_body_bytes, body_timeout_s, callers)), documents)
+
+
+class App:
+    """Tells the verbs from everything else, and answers every verb exactly once, whatever happens. Is an ASGIApp."""
+
+    def __init__(self, dispatch: Dispatch, documents: ASGIApp) -> None:
+        self.dispatch = dispatch
+        self._documents = documents
+
+    def for_people(self) -> "App":
+        """The same service, documents and readiness, for another port: every call to it is somebody looking."""
+        return App(self.dispatch.for_people(), self._documents)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as ASGI wants it."""
+        verb = self.dispatch.by_path.get(scope["path"]) if scope["type"] == "http" else None
+        if verb is None:
+            await self._serve_document(scope, receive, send)
+        elif scope["method"] == "POST":
+            await self._serve_verb(verb, scope, receive, send)
+        else:
+            body = problem_body(HTTPStatus.METHOD_NOT_ALLOWED, f"{scope['path']} is called with POST")
+            await _send(send, HTTPStatus.METHOD_NOT_ALLOWED, PROBLEM_TYPE.encode(), body, (b"allow", b"POST"))
+
+    async def _serve_verb(self, verb: Verb, scope: Scope, receive: Receive, send: Send) -> None:
+        began_s = perf_counter()
+        declared_bytes, curl = _scan_headers(scope)
+        body = await self._read_body(verb, receive, declared_bytes=declared_bytes)
+        if isinstance(body, bytes):
+            gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            marked = scope["query_string"] == b"debug"
+            answer = self.dispatch.answer(verb, body, gone, marked=marked, curl=curl)
+            reply = answer if isinstance(answer, Reply) else await _heard(answer, receive, gone)
+        else:
+            reply = body
+        if reply is not GONE:
+            more = ((b"connection", b"close"),) if reply.last else ()
+            await _send(send, HTTPStatus.OK, b"application/json", reply.body, *more)
+        self.dispatch.done(verb, reply, duration_s=perf_counter() - began_s)
+
+    async def _read_body(self, verb: Verb, receive: Receive, *, declared_bytes: int) -> bytes | Reply:
+        """The whole request body, or the reply to one that is too large, too slow, or broken off."""
+        limit_bytes = self.dispatch.serving.max_body_bytes
+        if declared_bytes > limit_bytes:
+            return self.dispatch.too_large(verb)
+        more = bytearray()  # grows in place: a list of pieces would cost many times a body that comes byte by byte
+        try:
+            async with asyncio.timeout(self.dispatch.serving.body_timeout_s):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return GONE
+                    body: bytes = message.get("body", b"")
+                    if len(more) + len(body) > limit_bytes:
+                        return self.dispatch.too_large(verb)
+                    if not message.get("more_body", False) and not more:
+                        return body
+                    more += body
+                    if not message.get("more_body", False):
+                        return bytes(more)
+        except TimeoutError:
+            return self.dispatch.too_late(verb)
+
+    async def _serve_document(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._documents(scope, receive, send)
+        except Exception:
+            if scope["type"] != "http":  # a failed start-up must end the process
+                raise
+            # the problem document is sent already: Starlette answers first, then raises for the server's log
+            self.dispatch.supervisor.caught("document")
+
+
+def _scan_headers(scope: Scope) -> tuple[int, bool]:
+    """How long the body says that it is (0: it does not), and whether the caller says that it is curl."""
+    declared_bytes, curl = 0, False
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            declared_bytes = int(value[:18]) if value.isdigit() else 0  # 18 digits are beyond any limit
+        elif name == b"user-agent":
+            curl = curl or value.startswith(CURL)
+    return declared_bytes, curl
+
+
+async def _heard(answer: Coroutine[Any, Any, Reply], receive: Receive, gone: asyncio.Future[None]) -> Reply:
+    """Await `answer`, and meanwhile look whether there is still somebody to hear it."""
+    watch = asyncio.create_task(_set_when_gone(receive, gone))
+    try:
+        return await answer
+    finally:
+        watch.cancel()
+
+
+async def _set_when_gone(receive: Receive, gone: asyncio.Future[None]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    gone.set_result(None)
+
+
+async def _send(send: Send, status: HTTPStatus, content_type: bytes, body: bytes, *more: tuple[bytes, bytes]) -> None:
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *more]
+    await send({"type": "http.response.start", "status": status.value, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,272 @@
+"""From the whole body of a call to the reply of its verb, whatever server carries the bytes.
+
+Why apart: two things serve the verbs, a connection's own protocol (`verb_protocol`) and any ASGI server (`app`), and
+what kube-scheduler is told must not depend on which of them it was.
+
+Rules:
+- The three verbs always answer 200: kube-scheduler does not read the body of any other status. What is wrong stands in
+  `Error` (filter, bind); prioritize has no such field and answers equal scores, which prefer nothing.
+- An error never lets a node pass. A bug in the service is logged, counted, answered with a constant `Error`, and makes
+  the process unready for a while; this dispatch is the supervisor of the verbs.
+- filter and prioritize are answered at once; only filter waits for the watch, for some milliseconds, when the question
+  shows that it is behind (`Verbs.caught_up`). An answer that takes time is a coroutine and costs a task; others do not.
+- A call with `?debug` in its address, which kube-scheduler cannot send, and one that comes from people (`Callers`) is
+  somebody looking: the service is told, and nothing is bound (docs/safety.md S2).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, assert_never
+
+from extender.convert import wire
+from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
+from extender.errors import BadRequestError
+from extender.runtime.telemetry import Telemetry
+from scoring.model.reasons import Reason
+
+UNREADY_AFTER_ERROR_S: Final = 30.0
+"""How long /readyz says no after an internal error: long enough for a probe to see it."""
+
+DEBUG_BINDS_NOTHING: Final = "netgang: a debugging call binds nothing"
+
+CURL: Final = b"curl/"
+"""How curl's User-Agent begins. kube-scheduler sets none, so it sends its HTTP library's: `Go-http-client/1.1`."""
+
+_log = logging.getLogger("netgang.http")
+
+
+class Callers(Enum):
+    """Who asks the verbs, where a call does not say `?debug` itself."""
+
+    SCHEDULER = "all calls count: kube-scheduler, or somebody who plays it"
+    SCHEDULER_AND_CURL = "kube-scheduler; what says that it is curl is a person looking"
+    PEOPLE = "people looking; kube-scheduler is not sent here"
+
+
+class Verbs(Protocol):
+    """What kube-scheduler asks. Raising BadRequestError means that the request cannot be read after all."""
+
+    def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
+        """What to wait for, some milliseconds at most and rarely: kube-scheduler has seen it already and we have not.
+
+        `None`, nearly always: nothing.
+        """
+
+    def filter(self, args: FilterArgs) -> FilterAnswer:
+        """Which of the nodes the pod may use; from memory, within a millisecond or so. Not asked for no nodes."""
+
+    def prioritize(self, args: FilterArgs) -> Sequence[int]:
+        """A score from 0 to 10 for each of `args.node_names`, in their order. Not asked for no nodes."""
+
+    async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
+        """Bind the pod, perhaps after a long wait; None once the Binding exists, else why not.
+
+        `gone` is done when the caller hangs up: nobody will hear the answer, so a held call is dropped.
+        """
+
+
+class Reply(NamedTuple):
+    """What is sent, and what is counted."""
+
+    body: bytes
+    outcome: str
+    """A constant word for metrics."""
+    reason: str = ""
+    last: bool = False
+    """The rest of the body was not waited for, so the connection cannot be used again."""
+
+
+GONE: Final = Reply(b"", "gone")
+"""The caller hung up: nothing is sent, there is nobody to hear it."""
+
+Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
+"""A reply, or what gets one in time."""
+
+
+class Verb(Protocol):
+    """One verb between bytes and bytes."""
+
+    name: str
+
+    def answer(self, body: bytes, gone: asyncio.Future[None], *, debug: bool) -> Answer:
+        """The reply to a whole request body; BadRequestError if it cannot be read."""
+
+    def failure(self, body: bytes, error: str) -> bytes:
+        """The reply that lets no node pass and binds nothing, to a body that could not be answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How requests are served: largest and slowest body, and from whom they come."""
+
+    max_body_bytes: int
+    body_timeout_s: float
+    callers: Callers
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """Remembers that something inside failed. Times are the event loop's."""
+
+    telemetry: Telemetry
+    unready_until_s: float = 0.0
+
+    def caught(self, place: str) -> None:
+        """Log and count the exception that is being handled, and be unready for a while."""
+        _log.exception("internal error in %s", place)
+        self.telemetry.internal_error(place)
+        self.unready_until_s = asyncio.get_running_loop().time() + UNREADY_AFTER_ERROR_S
+
+    def unready(self) -> bool:
+        """Whether an internal error happened a moment ago."""
+        return asyncio.get_running_loop().time() < self.unready_until_s
+
+
+class Dispatch:
+    """Answers every call of a verb exactly once, whatever happens."""
+
+    def __init__(self, verbs: Verbs, telemetry: Telemetry, supervisor: Supervisor, serving: Serving) -> None:
+        handlers: tuple[Verb, ...] = (_Filter(verbs), _Prioritize(verbs), _Bind(verbs))
+        self.by_path: Mapping[str, Verb] = {f"/{handler.name}": handler for handler in handlers}
+        """path → verb"""
+        self.serving = serving
+        self.supervisor = supervisor
+        self._verbs = verbs
+        self._telemetry = telemetry
+
+    def for_people(self) -> "Dispatch":
+        """The same service for another port: every call to it is somebody looking."""
+        return Dispatch(self._verbs, self._telemetry, self.supervisor, replace(self.serving, callers=Callers.PEOPLE))
+
+    def answer(self, verb: Verb, body: bytes, gone: asyncio.Future[None], *, marked: bool, curl: bool) -> Answer:
+        """The reply to a whole body, at once or in time; neither raises. `gone` is done when the caller hangs up.
+
+        `marked`: the address says `?debug`; `curl`: the caller says that it is curl.
+        """
+        callers = self.serving.callers
+        debug = marked or callers is Callers.PEOPLE or (curl and callers is Callers.SCHEDULER_AND_CURL)
+        try:
+            answer = verb.answer(body, gone, debug=debug)
+        except Exception as error:  # noqa: BLE001  (the verbs' supervisor: a bug is no 500, nor "all nodes pass")
+            return self._failed(verb, body, error)
+        return answer if isinstance(answer, Reply) else self._in_time(verb, body, answer)
+
+    def too_large(self, verb: Verb) -> Reply:
+        """The reply to a body that is larger than allowed, and is not read."""
+        return _malformed(verb, b"", f"the body is larger than {self.serving.max_body_bytes} bytes", last=True)
+
+    def too_late(self, verb: Verb) -> Reply:
+        """The reply to a body that does not come."""
+        return _malformed(verb, b"", f"the body did not arrive within {self.serving.body_timeout_s:g} s", last=True)
+
+    def too_much(self, verb: Verb) -> Reply:
+        """The reply to a body for which there is no room beside the others."""
+        return Reply(verb.failure(b"", "netgang: too many large requests at once"), "malformed", last=True)
+
+    def done(self, verb: Verb, reply: Reply, *, duration_s: float) -> None:
+        """Count a call that was answered, or whose caller is gone."""
+        self._telemetry.request_done(verb.name, reply.outcome, duration_s=duration_s, reason=reply.reason)
+
+    async def _in_time(self, verb: Verb, body: bytes, answer: Coroutine[Any, Any, Reply]) -> Reply:
+        try:
+            return await answer
+        except Exception as error:  # noqa: BLE001  (as above)
+            return self._failed(verb, body, error)
+
+    def _failed(self, verb: Verb, body: bytes, error: Exception) -> Reply:
+        if isinstance(error, BadRequestError):
+            return _malformed(verb, body, str(error))
+        self.supervisor.caught(verb.name)
+        return Reply(verb.failure(body, wire.INTERNAL_ERROR), "internal")
+
+
+class _Filter:
+    """POST /filter: ExtenderArgs → ExtenderFilterResult."""
+
+    name = "filter"
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+
+    def answer(self, body: bytes, gone: asyncio.Future[None], *, debug: bool) -> Answer:
+        args = wire.decode_filter(body, debug=debug)
+        if not args.node_names:
+            return Reply(wire.encode_filter(args, Passed(())), "empty")
+        wait = self._verbs.caught_up(args)
+        return self._decide(args) if wait is None else self._decide_after(wait, args)
+
+    async def _decide_after(self, wait: Awaitable[None], args: FilterArgs) -> Reply:
+        await wait
+        return self._decide(args)
+
+    def _decide(self, args: FilterArgs) -> Reply:
+        answer = self._verbs.filter(args)
+        reply = wire.encode_filter(args, answer)
+        match answer:
+            case Passed(names, others):
+                return Reply(reply, "passed") if names else Reply(reply, "refused", others)
+            case Refused(reason):
+                return Reply(reply, "refused", reason)
+            case Failed(error):
+                return Reply(reply, "failed", _reason_label(error))
+            case _:
+                assert_never(answer)
+
+    def failure(self, body: bytes, error: str) -> bytes:
+        return wire.encode_filter_error(error)
+
+
+class _Prioritize:
+    """POST /prioritize: ExtenderArgs → HostPriorityList."""
+
+    name = "prioritize"
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+
+    def answer(self, body: bytes, gone: asyncio.Future[None], *, debug: bool) -> Answer:
+        args = wire.decode_filter(body, debug=debug)
+        if not args.node_names:
+            return Reply(wire.encode_scores(args, ()), "empty")
+        return Reply(wire.encode_scores(args, self._verbs.prioritize(args)), "scored")
+
+    def failure(self, body: bytes, error: str) -> bytes:
+        return wire.encode_equal_scores(wire.readable_names(body) if body else [])
+
+
+class _Bind:
+    """POST /bind: ExtenderBindingArgs → ExtenderBindingResult, perhaps after a long wait."""
+
+    name = "bind"
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+
+    def answer(self, body: bytes, gone: asyncio.Future[None], *, debug: bool) -> Answer:
+        args = wire.decode_bind(body)
+        if debug:
+            return Reply(wire.encode_bind(DEBUG_BINDS_NOTHING), "debug")
+        return self._bind(args, gone)
+
+    async def _bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reply:
+        refusal = await self._verbs.bind(args, gone)
+        if gone.done():
+            return GONE
+        if refusal is None:
+            return Reply(wire.encode_bind(None), "bound")
+        return Reply(wire.encode_bind(refusal), "refused", _reason_label(refusal))
+
+    def failure(self, body: bytes, error: str) -> bytes:
+        return wire.encode_bind(error)
+
+
+def _malformed(verb: Verb, body: bytes, error: str, *, last: bool = False) -> Reply:
+    return Reply(verb.failure(body, f"netgang: malformed request: {error}"), "malformed", last=last)
+
+
+def _reason_label(error: Reason | str) -> str:
+    """A refusal as a metric label: free texts all count as one, so that labels stay few."""
+    return error if isinstance(error, Reason) else "other"

@@ -1,0 +1,166 @@
+"""TLS contexts that change while connections live, and a handshake that says why it failed.
+
+Why a context of contexts: a server is given its context once, and loading a new pair into a living one is not atomic: a
+certificate whose key does not fit stays in it, and authorities can only be added. So every change makes a new context,
+checked as a whole beforehand, and `LivingContext` hands it to each new connection; the others keep what they have.
+
+Rules:
+- A connection whose client may not speak never reaches HTTP: names are checked at the end of the handshake.
+- Sessions are not resumed by ticket, and never over a change: each new connection shows its certificate anew.
+- A refused client is told by a TLS alert, so that its own log names the cause and not just a lost connection.
+"""
+
+import ssl
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+from extender.server.tls.certificates import names_of
+
+
+class Outcome(StrEnum):
+    """How a handshake ended."""
+
+    ACCEPTED = "accepted"
+    NO_CERTIFICATE = "no_certificate"
+    EXPIRED = "expired"
+    NOT_YET_VALID = "not_yet_valid"
+    UNKNOWN_AUTHORITY = "unknown_authority"
+    WRONG_PURPOSE = "wrong_purpose"
+    WRONG_NAME = "wrong_name"
+    REFUSED_BY_CLIENT = "refused_by_client"
+    NO_TLS = "no_tls"
+    OTHER = "other"
+
+
+_BY_CODE: Final[Mapping[int, Outcome]] = {  # X509_V_ERR_… of OpenSSL → what it means
+    2: Outcome.UNKNOWN_AUTHORITY,
+    9: Outcome.NOT_YET_VALID,
+    10: Outcome.EXPIRED,
+    18: Outcome.UNKNOWN_AUTHORITY,
+    19: Outcome.UNKNOWN_AUTHORITY,
+    20: Outcome.UNKNOWN_AUTHORITY,
+    21: Outcome.UNKNOWN_AUTHORITY,
+    26: Outcome.WRONG_PURPOSE,
+}
+
+Told: TypeAlias = Callable[[Outcome, str], None]
+"""Hears of each handshake's end: the outcome, and more about it for people."""
+
+
+class WrongNameError(ssl.SSLCertVerificationError):
+    """The client's certificate is good, and names nobody who may connect."""
+
+
+class LivingContext(ssl.SSLContext):
+    """The context that a server is given once: each connection gets the newest of `use`."""
+
+    _current: "GuardedContext"
+
+    @classmethod
+    def of(cls, first: "GuardedContext") -> "LivingContext":
+        """A context that hands out `first` until another one is used."""
+        living = cls(ssl.PROTOCOL_TLS_SERVER)
+        living.use(first)
+        return living
+
+    def use(self, current: "GuardedContext") -> None:
+        """Take another context for all connections from now on; those that exist keep theirs."""
+        self._current = current
+
+    def wrap_bio(self, *arguments: Any, **more: Any) -> ssl.SSLObject:
+        """The TLS of one new connection; the event loop calls this."""
+        return self._current.wrap_bio(*arguments, **more)
+
+
+class GuardedContext(ssl.SSLContext):
+    """A server's context: TLS 1.2 at least, HTTP/1.1, no resumption by ticket, and every handshake's end is told."""
+
+    _told: Told
+    _allowed: frozenset[str]
+
+    @classmethod
+    def guarding(cls, told: Told, *, allowed: frozenset[str] = frozenset()) -> "GuardedContext":
+        """A context without certificates yet; `allowed` are the names of clients, none: whoever else may."""
+        context = cls(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
+        context.num_tickets = 0
+        context.set_alpn_protocols(["http/1.1"])
+        context.sslobject_class = _Connection
+        context._told = told
+        context._allowed = allowed
+        return context
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *arguments: Any, **more: Any) -> ssl.SSLObject:
+        """The TLS of one connection, which knows where its alerts go."""
+        connection = super().wrap_bio(incoming, outgoing, *arguments, **more)
+        assert isinstance(connection, _Connection)
+        connection.guard(outgoing, self._told, self._allowed)
+        return connection
+
+
+class _Connection(ssl.SSLObject):
+    """One connection's TLS. A failure is final: whatever comes afterwards, the handshake never succeeds."""
+
+    _failure: ssl.SSLError | None = None
+
+    def guard(self, outgoing: ssl.MemoryBIO, told: Told, allowed: frozenset[str]) -> None:
+        """Say where bytes for the client go, who hears of the end, and which names may connect."""
+        self._outgoing = outgoing
+        self._told = told
+        self._allowed = allowed
+
+    def do_handshake(self) -> None:
+        """Go on with the handshake. Errors: as SSLObject's; a failure with an alert is raised at the next call.
+
+        Event loops send what is outgoing when told that the handshake wants to read, and drop it when it fails: the
+        alert would never leave. The client closes when it has read the alert, or the handshake's time runs out.
+        """
+        if self._failure is not None:
+            raise self._failure
+        try:
+            super().do_handshake()
+            self._check_names()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            self._failure = error
+            self._told(outcome_of(error), _said(error))
+            if self._outgoing.pending:
+                raise ssl.SSLWantReadError from error
+            raise
+        self._told(Outcome.ACCEPTED, "")
+
+    def _check_names(self) -> None:
+        if not self._allowed:
+            return
+        found = names_of(self.getpeercert() or {})
+        if not found & self._allowed:
+            named = ", ".join(sorted(found)) or "nobody"
+            raise WrongNameError(f"the client's certificate names {named}, which tls.client_names does not allow")
+
+
+def outcome_of(error: ssl.SSLError) -> Outcome:
+    """What a failed handshake means, as one of few constant words."""
+    match error:
+        case WrongNameError():
+            return Outcome.WRONG_NAME
+        case ssl.SSLCertVerificationError():
+            return _BY_CODE.get(error.verify_code, Outcome.OTHER)
+        case _:
+            reason = error.reason or ""
+    if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
+        return Outcome.NO_CERTIFICATE
+    if reason in ("HTTP_REQUEST", "WRONG_VERSION_NUMBER"):
+        return Outcome.NO_TLS
+    return Outcome.REFUSED_BY_CLIENT if "_ALERT_" in reason else Outcome.OTHER
+
+
+def _said(error: ssl.SSLError) -> str:
+    """OpenSSL's own words, without the place in its source."""
+    if isinstance(error, WrongNameError):
+        return str(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    return (error.reason or str(error)).replace("_", " ").lower()

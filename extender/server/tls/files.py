@@ -1,0 +1,168 @@
+"""Certificate files become a context that can be used, or a sentence that names the field and the way out.
+
+Why all checks here: OpenSSL finds some mistakes only when the first client comes, and names none of our settings.
+Rule: a pair is used as a whole or not at all. The files are looked at by device, inode, time and size behind all
+links, so a kubelet's swap of a directory link is seen; one that happens while they are read is read again.
+"""
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from extender.errors import ConfigError
+from extender.server.tls.certificates import Validity, in_pem, validity
+from extender.server.tls.context import GuardedContext, Told
+from extender.settings.tls import TlsSettings
+
+Marks: TypeAlias = tuple[tuple[int, ...], ...]
+"""What tells one version of the files from another."""
+
+SERVER: Final = "server"
+CLIENT_CA: Final = "client_ca"
+
+_UNFIT: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One version of the files. `for_people` shows the same certificate and asks for none."""
+
+    for_verbs: GuardedContext
+    for_people: GuardedContext
+    ends_s: Mapping[str, float]
+    """SERVER, CLIENT_CA → Unix seconds at which the certificate, or the first of the authorities, ends"""
+    marks: Marks
+
+
+def marks_of(settings: TlsSettings) -> Marks:
+    """The present version of the files; one that cannot be looked at counts as a version, too. Blocks: file system."""
+    found: list[tuple[int, ...]] = []
+    for path in (settings.cert_file, settings.key_file, settings.client_ca_file):
+        if path is None:
+            continue
+        try:
+            about = path.stat()
+        except OSError as error:
+            found.append((error.errno or 0,))
+        else:
+            found.append((about.st_dev, about.st_ino, about.st_mtime_ns, about.st_size))
+    return tuple(found)
+
+
+def load(settings: TlsSettings, told: Told, *, now_s: Callable[[], float]) -> Loaded:
+    """Read, check and load the files; `now_s` is the wall clock. Blocks: file system. Errors: ConfigError."""
+    before = marks_of(settings)
+    while True:
+        try:
+            return _loaded(settings, told, before, now_s=now_s())
+        except ConfigError:
+            after = marks_of(settings)
+            if after == before:
+                raise
+            before = after  # changed while it was read: perhaps a certificate of before and a key of after
+
+
+def _loaded(settings: TlsSettings, told: Told, marks: Marks, *, now_s: float) -> Loaded:
+    cert_file, key_file, ca_file = settings.cert_file, settings.key_file, settings.client_ca_file
+    if cert_file is None or key_file is None:
+        raise ValueError("tls.cert_file and tls.key_file are not set")
+    certificates = _certificates("tls.cert_file", cert_file, holds="the server's certificate, then its chain")
+    own = certificates[0][1]
+    _hold_now("tls.cert_file", cert_file, own, now_s=now_s)
+    _check_key(key_file)
+    ends_s = {SERVER: own.ends_s}
+    verbs = GuardedContext.guarding(told, allowed=frozenset(settings.client_names))
+    people = GuardedContext.guarding(told)
+    for context in (verbs, people):
+        _load_pair(context, cert_file, key_file)
+    if ca_file is not None:
+        ends_s[CLIENT_CA] = _load_authorities(verbs, ca_file, now_s=now_s)
+    return Loaded(verbs, people, ends_s, marks)
+
+
+def _certificates(field: str, path: Path, *, holds: str) -> list[tuple[bytes, Validity]]:
+    """The certificates of a file with their dates, at least one."""
+    text = _read(field, path, holds=holds)
+    try:
+        found = [(der, validity(der)) for der in in_pem(text)]
+    except ValueError as error:
+        raise ConfigError(f"{field} = {path}: {error}; accepted: a PEM file with {holds}") from error
+    if not found:
+        raise ConfigError(f"{field} = {path}: holds no certificate; accepted: a PEM file with {holds}")
+    return found
+
+
+def _read(field: str, path: Path, *, holds: str) -> str:
+    try:
+        return path.read_text(encoding="latin-1")  # comments may be in any encoding
+    except OSError as error:
+        why = error.strerror or error
+        raise ConfigError(f"{field} = {path}: cannot be read: {why}; accepted: a PEM file with {holds}") from error
+
+
+def _hold_now(field: str, path: Path, dates: Validity, *, now_s: float) -> None:
+    if dates.ends_s <= now_s:
+        raise ConfigError(f"{field} = {path}: expired on {_day(dates.ends_s)}; renew it")
+    if now_s < dates.begins_s:
+        raise ConfigError(
+            f"{field} = {path}: not valid before {_day(dates.begins_s)}; wait, or correct this machine's clock"
+        )
+
+
+def _day(moment_s: float) -> str:
+    return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _check_key(path: Path) -> None:
+    text = _read("tls.key_file", path, holds="a private key")
+    if "PRIVATE KEY-----" not in text:
+        raise ConfigError(f"tls.key_file = {path}: holds no private key; accepted: a PEM file with the key")
+    if "ENCRYPTED" in text:
+        raise ConfigError(
+            f"tls.key_file = {path}: is encrypted, and nobody is there to ask for its password; decrypt it: "
+            "openssl pkey -in FILE -out NEW-FILE"
+        )
+
+
+def _load_pair(context: GuardedContext, cert_file: Path, key_file: Path) -> None:
+    try:
+        context.load_cert_chain(cert_file, key_file, password="")  # never ask at a terminal
+    except ssl.SSLError as error:
+        if error.reason in _UNFIT:
+            raise ConfigError(
+                f"tls.key_file = {key_file}: is not the key of the certificate in tls.cert_file = {cert_file}; give "
+                "the key that this certificate was requested with"
+            ) from error
+        why = (error.reason or str(error)).replace("_", " ").lower()
+        raise ConfigError(
+            f"tls.cert_file = {cert_file}, tls.key_file = {key_file}: OpenSSL cannot use them: {why}; accepted: PEM, "
+            "RSA of 2048 bits or more, or an elliptic curve such as P-256"
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            f"tls.cert_file = {cert_file}, tls.key_file = {key_file}: cannot be read: {error.strerror or error}"
+        ) from error
+
+
+def _load_authorities(context: GuardedContext, path: Path, *, now_s: float) -> float:
+    """Demand certificates of these authorities; returns when the first of them ends that has not ended yet."""
+    field, holds = "tls.client_ca_file", "the certificates of the authorities that sign those of clients"
+    found = _certificates(field, path, holds=holds)
+    try:
+        context.load_verify_locations(cadata=b"".join(der for der, _ in found))
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"{field} = {path}: OpenSSL cannot use it: {error}; accepted: a PEM file with {holds}"
+        ) from error
+    if context.cert_store_stats()["x509_ca"] == 0:
+        raise ConfigError(
+            f"{field} = {path}: holds certificates, but of no authority (CA:TRUE); accepted: a PEM file with {holds}"
+        )
+    context.verify_mode = ssl.CERT_REQUIRED
+    good = [dates for _, dates in found if dates.begins_s <= now_s < dates.ends_s]
+    if not good:
+        _hold_now(field, path, max((dates for _, dates in found), key=lambda dates: dates.ends_s), now_s=now_s)
+    return min(dates.ends_s for dates in good)

@@ -1,0 +1,121 @@
+"""Certificates in force, and the next ones as soon as their files are there.
+
+Why: certificates are renewed while binds are held; a restart for it would fail every held gang.
+Rule: the files are looked at every `reload_s` in a thread, never on the event loop. New ones count for new connections;
+those that are open, and what is held on them, stay. Files that cannot be used are told once, counted, tried again at
+every look, and change nothing.
+"""
+
+import asyncio
+import logging
+import ssl
+
+from extender.errors import ConfigError
+from extender.ports import Clock
+from extender.runtime.telemetry import Telemetry
+from extender.server.tls.context import LivingContext, Outcome
+from extender.server.tls.files import SERVER, Loaded, load, marks_of
+from extender.settings.tls import TlsSettings
+
+_SAID_AGAIN_S = 10.0
+
+_log = logging.getLogger("netgang.tls")
+
+
+class Rotation:
+    """The contexts of the ports, which follow their files. Errors at the start: ConfigError."""
+
+    def __init__(self, settings: TlsSettings, clock: Clock, telemetry: Telemetry) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._telemetry = telemetry
+        self._handshakes = _Handshakes(clock, telemetry)
+        self._loaded = self._load()
+        self._refused = ""
+        self._expiry_told = False
+        self._verbs = LivingContext.of(self._loaded.for_verbs)
+        self._people = LivingContext.of(self._loaded.for_people)
+        self._show_expiry()
+
+    @property
+    def for_verbs(self) -> ssl.SSLContext:
+        """For the verbs' port: asks for a client certificate if the settings name authorities."""
+        return self._verbs
+
+    @property
+    def for_people(self) -> ssl.SSLContext:
+        """For the port for people: the same certificate, and none is asked for."""
+        return self._people
+
+    async def follow(self) -> None:
+        """Look at the files for ever."""
+        while True:
+            await asyncio.sleep(self._settings.reload_s)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look at the files once, and use them if they are new and good."""
+        try:
+            loaded = await asyncio.to_thread(self._load_if_new)
+        except ConfigError as error:
+            self._refuse(str(error))
+            return
+        self._refused = ""
+        if loaded is not None:
+            self._use(loaded)
+        self._tell_expiry()
+
+    def _load(self) -> Loaded:
+        return load(self._settings, self._handshakes.ended, now_s=self._clock.now_s)
+
+    def _load_if_new(self) -> Loaded | None:
+        return None if marks_of(self._settings) == self._loaded.marks else self._load()
+
+    def _use(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self._verbs.use(loaded.for_verbs)
+        self._people.use(loaded.for_people)
+        self._telemetry.tls_reloaded("loaded")
+        self._expiry_told = False
+        self._show_expiry()
+        _log.info("new certificates are in force; open connections keep the old ones")
+
+    def _refuse(self, why: str) -> None:
+        if why == self._refused:
+            return
+        self._refused = why
+        self._telemetry.tls_reloaded("refused")
+        _log.error("the certificates of before stay in force, the new ones cannot be used: %s", why)
+
+    def _show_expiry(self) -> None:
+        for certificate, ends_s in self._loaded.ends_s.items():
+            self._telemetry.tls_expiry(certificate, ends_s)
+
+    def _tell_expiry(self) -> None:
+        if not self._expiry_told and self._loaded.ends_s[SERVER] <= self._clock.now_s():
+            self._expiry_told = True
+            _log.error("the certificate in tls.cert_file has expired: kube-scheduler will refuse new connections")
+
+
+class _Handshakes:
+    """Counts handshakes, and says why clients were refused, each cause at most once in ten seconds."""
+
+    def __init__(self, clock: Clock, telemetry: Telemetry) -> None:
+        self._clock = clock
+        self._telemetry = telemetry
+        self._said_at_s: dict[Outcome, float] = {}
+        self._left_out = 0
+
+    def ended(self, outcome: Outcome, more: str) -> None:
+        """Count one handshake; called on the event loop."""
+        self._telemetry.tls_handshake(outcome)
+        if outcome is Outcome.ACCEPTED:
+            return
+        now_s = self._clock.monotonic_s()
+        if now_s - self._said_at_s.get(outcome, -_SAID_AGAIN_S) < _SAID_AGAIN_S:
+            self._left_out += 1
+            return
+        self._said_at_s[outcome] = now_s
+        fields = {"outcome": outcome.value, "left_out": self._left_out}
+        self._left_out = 0
+        _log.warning("a connection was refused: %s", more, extra={"fields": fields})

@@ -1,0 +1,1 @@
+"""What an operator may choose, one section a file."""

@@ -1,0 +1,113 @@
+"""Settings that say which node is measured at which endpoint: by node, and by a rule over node names.
+
+Why apart from the other settings: a rule is a regular expression, and a careless one can take longer than the universe
+lasts. Rule: names of at most 253 characters are matched whole, by patterns in which no group is repeated and nothing
+refers back; at most three parts of open length and eight other choices bound the work for one name.
+"""
+
+import re
+import warnings
+from typing import Annotated, Final, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from extender.settings.types import Section
+from scoring.network.measurement import METRICS, Metric
+
+PATTERN_LIMIT: Final = 200
+REPEATS_LIMIT: Final = 3
+CHOICES_LIMIT: Final = 8
+
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<escape>\\(?P<escaped>.))
+  | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])
+  | (?P<open>\((?P<special>\?(?:P?<\w+>|:)?)?)
+  | (?P<repeat>(?:[*+]|\{\d*,\d*\})[?+]?)
+  | (?P<exact>\{(?P<times>\d+)\})
+  | (?P<choice>[?|])
+  | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class NodeEndpoints(Section):
+    """Where a node, or a zone's nodes, are measured, by metric; a plain text in its place means all three."""
+
+    loss: str | None = Field(default=None, min_length=1)
+    """Endpoint for packet loss."""
+    delay: str | None = Field(default=None, min_length=1)
+    """Endpoint for one-way delay."""
+    throughput: str | None = Field(default=None, min_length=1)
+    """Endpoint for throughput; sites often measure it from another host than delay."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {metric.value: value for metric in METRICS} if isinstance(value, str) else value
+
+    def by_metric(self) -> dict[Metric, str]:
+        """Metrics that name an endpoint, with it."""
+        named = {metric: getattr(self, metric.value) for metric in METRICS}
+        return {metric: endpoint for metric, endpoint in named.items() if endpoint is not None}
+
+
+class EndpointRule(Section):
+    """The endpoint of every node whose name has a form."""
+
+    pattern: Annotated[str, Field(min_length=1, max_length=PATTERN_LIMIT)]
+    r"""Regular expression for the whole node name, such as `node(\d+)`; groups must not be repeated."""
+    endpoint: Annotated[str, Field(min_length=1, max_length=253)]
+    r"""The endpoint, by its id or any other name; `\1` or `\g<name>` stand for what a group of the pattern matched."""
+    metrics: Annotated[tuple[Metric, ...], Field(min_length=1)] = METRICS
+    """Metrics for which the rule holds."""
+
+    @field_validator("pattern")
+    @classmethod
+    def _bounded(cls, pattern: str) -> str:
+        problem = why_not(pattern)
+        if problem is not None:
+            raise ValueError(problem)
+        return pattern
+
+    @model_validator(mode="after")
+    def _groups_exist(self) -> Self:
+        try:
+            re.compile(self.pattern).sub(self.endpoint, "")
+        except (re.error, IndexError) as error:
+            raise ValueError(
+                f"endpoint {self.endpoint!r} does not go with pattern {self.pattern!r}: {error}"
+            ) from error
+        return self
+
+
+def why_not(pattern: str) -> str | None:
+    r"""Say why a pattern is not accepted; `None`: matching it against any name of 253 characters ends soon.
+
+    >>> why_not(r"node(\d+)(\..*)?"), why_not("(a+)+b")
+    (None, 'must not repeat a group: that can take for ever')
+    >>> why_not("node(")
+    'must be a regular expression: missing ), unterminated subpattern at position 4'
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # what may mean another thing in another Python
+            re.compile(pattern)
+    except (re.error, OverflowError, FutureWarning) as error:
+        return f"must be a regular expression: {error}"
+    repeats, choices, after_group = 0, 0, False
+    for token in _TOKEN.finditer(pattern):
+        many = token["repeat"] is not None or token["exact"] is not None
+        if many and after_group:
+            return "must not repeat a group: that can take for ever"
+        if token["open"] is not None and token["special"] == "?":
+            return "must have no groups but (…), (?:…) and (?P<name>…)"
+        if token["escape"] is not None and token["escaped"].isdigit():
+            return "must not refer back to a group"
+        repeats += token["repeat"] is not None
+        choices += token["choice"] is not None
+        after_group = token["other"] == ")"
+    if repeats > REPEATS_LIMIT or choices > CHOICES_LIMIT:
+        return f"must have at most {REPEATS_LIMIT} of * + {{n,m}} and at most {CHOICES_LIMIT} of ? |"
+    return None

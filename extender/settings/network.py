@@ -1,0 +1,195 @@
+"""The settings of group `network`: where measurements come from, which node is which endpoint, how long values count.
+
+Sources of archives are in `settings_sources`, the mapping's parts in `settings_mapping`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
+
+from extender.settings.mapping import EndpointRule, NodeEndpoints
+from extender.settings.sources import EsmondSource, OpenSearchSource, PrometheusSource, http_url, refuse_two_trusts
+from extender.settings.types import Number, Positive, Section
+from scoring.ids import NodeName, ZoneName
+from scoring.model.policy import Ttl
+from scoring.network.matrix import METRICS, Metric
+
+
+class FileSource(Section):
+    """Measurements from a mesh file, read again whenever it changes."""
+
+    kind: Literal["file"]
+    """The word that makes this a file source."""
+    path: Path
+    """The mesh file, YAML or JSON (docs/reference/network.md)."""
+    interval_s: Positive = 5.0
+    """Seconds between two looks whether the file has changed."""
+
+
+GridNames: TypeAlias = Annotated[
+    tuple[Annotated[str, Field(min_length=1)], ...],
+    Field(min_length=1),
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+]
+
+
+class MaddashNames(Section):
+    """Names by metric, for loss, delay and throughput; a text or a list in its place means all three.
+
+    A text that is exactly a name means that one; any other is a pattern with `*`, `?` and `[…]`.
+    """
+
+    loss: GridNames | None = None
+    """For packet loss; `null`: not restricted."""
+    delay: GridNames | None = None
+    """For one-way delay or round-trip time (a plain MaDDash has none); `null`: not restricted."""
+    throughput: GridNames | None = None
+    """For throughput; `null`: not restricted."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {metric.value: value for metric in METRICS} if isinstance(value, str | list | tuple) else value
+
+    def named(self) -> dict[Metric, tuple[str, ...]]:
+        """Metric → its names, for the metrics that have any."""
+        listed = {metric: getattr(self, metric.value) for metric in METRICS}
+        return {metric: names for metric, names in listed.items() if names is not None}
+
+
+class MaddashSource(Section):
+    """Measurements from a MaDDash server's REST API: one GET per grid."""
+
+    kind: Literal["maddash"]
+    """The word that makes this a MaDDash source."""
+    url: str
+    """Address of the server, such as https://maddash.example.org/maddash; without a path, /maddash is meant."""
+    grids: MaddashNames = MaddashNames()
+    """Which grids are read; a metric that names none comes from every grid whose messages show it."""
+    dashboards: MaddashNames = MaddashNames()
+    """Dashboards whose grids count, for metrics that name no grids."""
+    checks: MaddashNames = MaddashNames()
+    """Which checks of these grids count; reverse checks have names of their own, such as Throughput - Reverse."""
+    interval_s: Positive = 60.0
+    """Seconds between two reads. Default 60: MaDDash checks a cell every few minutes, oftener gains nothing."""
+    timeout_s: Positive = 60.0
+    """Longest time for one document. One that takes longer than 5 s rests for four times as long."""
+    ca_file: Path | None = None
+    """Certificates to trust besides the system's; self-signed ones are usual on measurement hosts."""
+    insecure: bool = False
+    """Do not check the server's certificate. Whoever can answer in its place can then steer placement."""
+
+    @field_validator("url")
+    @classmethod
+    def _http(cls, url: str) -> str:
+        return http_url(url)
+
+    @model_validator(mode="after")
+    def _one_trust(self) -> Self:
+        refuse_two_trusts(ca_file=self.ca_file, insecure=self.insecure)
+        return self
+
+
+Source: TypeAlias = Annotated[
+    FileSource | MaddashSource | OpenSearchSource | PrometheusSource | EsmondSource, Field(discriminator="kind")
+]
+
+
+class _Ages(Section):
+    """An age for each metric; one number, or `null`, in its place means all three."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        short = value is None or isinstance(value, int | float | str)
+        return {metric.value: value for metric in METRICS} if short else value
+
+
+class SoftTtl(_Ages):
+    """Ages from which measurements fade towards neutral."""
+
+    loss: Positive | None = 5400.0
+    """Age in seconds from which packet loss fades towards neutral; `null`: it never fades.
+
+    Default 5400: three rounds of a test that a plain MaDDash looks at every half hour."""
+    delay: Positive | None = 5400.0
+    """The same for delay."""
+    throughput: Positive | None = 93_600.0
+    """The same for throughput, which is measured hours apart: 26 hours."""
+
+
+class HardTtl(_Ages):
+    """Ages from which measurements count as unknown."""
+
+    loss: Positive | None = 10_800.0
+    """Age in seconds from which packet loss counts as unknown; `null`: never."""
+    delay: Positive | None = 10_800.0
+    """The same for delay."""
+    throughput: Positive | None = 172_800.0
+    """The same for throughput: two days."""
+
+
+SOURCES: tuple[type[BaseModel], ...] = (FileSource, MaddashSource, OpenSearchSource, PrometheusSource, EsmondSource)
+"""All kinds of sources."""
+
+
+class NetworkSettings(Section):
+    """Where measurements come from and how long they are believed."""
+
+    sources: tuple[Source, ...] = ()
+    """Places that know measurements; of several values for one pair the newest counts. None: all pairs are unknown."""
+    refresh_s: Positive = 60.0
+    """The planner gets new ages at least this often, in seconds, and new values as soon as a source has any.
+
+    Ages count only then, so that the plan does not change by time alone between two refreshes."""
+    mapping: Mapping[NodeName, NodeEndpoints] = Field(default_factory=dict)
+    """node → endpoint, or node → {loss, delay, throughput}. Wins over annotation, rule, zone, address and name."""
+    zone_mapping: Mapping[ZoneName, NodeEndpoints] = Field(default_factory=dict)
+    """zone → endpoint of all its nodes for which mapping, annotation and rules say nothing: one endpoint per site."""
+    rules: tuple[EndpointRule, ...] = ()
+    r"""Endpoints by the form of the node name: `{pattern: 'node(\d+)', endpoint: 'ps-node\1.example.org'}`.
+
+    For nodes for which mapping and annotation say nothing; of several rules the first that matches decides."""
+    match_names: bool = True
+    """Nodes for which nothing above is said are matched with endpoints by address and host name."""
+    soft_ttl_s: SoftTtl = SoftTtl()
+    """When measurements begin to fade; one number stands for all metrics. What is not said is at most the hard TTL."""
+    hard_ttl_s: HardTtl = HardTtl()
+    """When measurements count as unknown; one number stands for all metrics."""
+    zone_fallback: bool = False
+    """Links that nobody measured have the median of the links measured between the two nodes' zones, before neutral."""
+
+    unusable_loss_ratio: Annotated[Number, Field(gt=0.0, le=1.0)] | None = 0.5
+    """Packet loss (0 to 1) on most links of a node at which a gang that has not started yet gives its place there up;
+    `null`: never. Running jobs are never moved."""
+
+    @model_validator(mode="after")
+    def _soft_before_hard(self) -> Self:
+        for metric in METRICS:
+            soft, hard = self.soft_ttl().of(metric.value), self.hard_ttl().of(metric.value)
+            if soft is not None and hard is not None and soft > hard:
+                raise ValueError(f"soft_ttl_s.{metric} ({soft:g}) must not be above hard_ttl_s.{metric} ({hard:g})")
+        return self
+
+    def soft_ttl(self) -> Ttl:
+        """As the scores take it; one that is not said ends at the hard one."""
+        said = self.soft_ttl_s.model_fields_set if "soft_ttl_s" in self.model_fields_set else set[str]()
+        ages: dict[str, float | None] = {}
+        for metric in METRICS:
+            soft, hard = getattr(self.soft_ttl_s, metric.value), getattr(self.hard_ttl_s, metric.value)
+            ages[metric.value] = soft if metric.value in said or hard is None else min(soft, hard)
+        return Ttl(**ages)
+
+    def hard_ttl(self) -> Ttl:
+        """As the scores take it."""
+        return Ttl(**{metric.value: getattr(self.hard_ttl_s, metric.value) for metric in METRICS})
+
+    def endpoint_table(self) -> dict[NodeName, dict[Metric, str]]:
+        """`mapping` in plain values: node → metric → endpoint."""
+        return {node: ends.by_metric() for node, ends in self.mapping.items()}
+
+    def zone_table(self) -> dict[ZoneName, dict[Metric, str]]:
+        """`zone_mapping` in plain values: zone → metric → endpoint."""
+        return {zone: ends.by_metric() for zone, ends in self.zone_mapping.items()}

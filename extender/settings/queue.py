@@ -1,0 +1,101 @@
+"""Settings of the queue: order, waiting times, quotas of namespaces (docs/explanation/queue.md).
+
+Rule: as for all settings, what is not understood is refused at start, in words that say what is accepted.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, TypeAlias
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from extender.settings.types import Number, Positive, Section, names
+from scoring.ids import Namespace, ResourceName
+from scoring.model.policy import (
+    EVERY_RESOURCE,
+    Algorithm,
+    Order,
+    QueuePolicy,
+    Reading,
+    StarvingOrder,
+    Surplus,
+    WeightForm,
+)
+
+Share: TypeAlias = Annotated[Number, Field(gt=0.0, le=1.0)]
+
+
+class QueueSettings(Section):
+    """Whose turn it is (docs/explanation/queue.md)."""
+
+    algorithm: Algorithm = Algorithm.PLANNED
+    """`planned`: every gang is looked at in each run, by real placement; `literal`: Algorithm 1 of KOD2 as published,
+    to compare with."""
+    order: Order = Order.WEIGHT
+    """`weight`: heavier gangs first; `fifo`: older ones first. Both within one priority."""
+    weight: WeightForm = WeightForm.EXACT
+    """What is compared: `exact`: ω′; `literal`: ω as a floating-point number, which is 1 for nearly all gangs."""
+    reading: Reading = Reading.PER_WORKER
+    """Whose CPU and memory make a gang light: one worker's (`per_worker`), or all of its minimum's (`whole_job`)."""
+    extended: Annotated[tuple[str, ...], BeforeValidator(names)] = (EVERY_RESOURCE,)
+    """Extended resources, such as nvidia.com/gpu, that count in the weight besides CPU and memory; `*`: all; none: the
+    weight as published, in which a gang that requests GPUs alone weighs nothing."""
+    weight_namespaces: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
+    """Namespaces whose pods may set their gang's ω′ by annotation `netgang.io/weight`; `*`: all."""
+    starve_limit_s: Positive = 1800.0
+    """How long a gang that could start waits before it is STARVING, and goes first within its priority."""
+    starve_limit_by_namespace_s: Mapping[str, Positive] = Field(default_factory=dict)
+    """namespace → its own limit."""
+    starve_limit_by_priority_s: Mapping[int, Positive] = Field(default_factory=dict)
+    """Value of a PriorityClass → its own limit; wins over the namespace's."""
+    starving_order: StarvingOrder = StarvingOrder.AGE
+    """Who is first among STARVING gangs: who starves longest (`age`), or who is heaviest (`weight`).
+
+    By weight a light gang can wait for ever behind heavy ones that keep coming."""
+    surplus: Surplus = Surplus.IN_TURN
+    """When members beyond the minimum of a gang that has started get room: in the order of their gangs (`in-turn`), or
+    after the minimums of all gangs of their priority that wait (`last`)."""
+    starving_beats_priority: bool = False
+    """A STARVING gang goes before all others, not only before those of its own priority."""
+    starving_share: Annotated[Number, Field(ge=0.0, le=1.0)] = 0.25
+    """Most of the cluster's nodes that are held for STARVING gangs; 0: none are.
+
+    A gang whose minimum alone needs more is held for all the same when nobody else is: else it might wait for ever."""
+    starving_hold_s: Positive = 7200.0
+    """How long a zone is held for a STARVING gang before it goes behind the others for as long."""
+    share_cap: Share | None = None
+    """Share of each resource of the cluster that the gangs of one namespace may have; `null`: no limit."""
+    share_cap_by_namespace: Mapping[str, Share] = Field(default_factory=dict)
+    """namespace → its own share."""
+
+    @field_validator("extended")
+    @classmethod
+    def _resources(cls, found: tuple[str, ...]) -> tuple[str, ...]:
+        if found != (EVERY_RESOURCE,) and (len(set(found)) != len(found) or not all("/" in name for name in found)):
+            raise ValueError("must be * or different extended resources with their domain, such as nvidia.com/gpu")
+        return found
+
+    def policy(self) -> QueuePolicy:
+        """The same as the planner takes it."""
+        return QueuePolicy(
+            algorithm=self.algorithm,
+            order=self.order,
+            weight=self.weight,
+            reading=self.reading,
+            extended=tuple(ResourceName(name) for name in self.extended),
+            weight_namespaces=frozenset(Namespace(name) for name in self.weight_namespaces),
+            starve_limit_s=self.starve_limit_s,
+            starve_limit_by_namespace_s=_sorted(self.starve_limit_by_namespace_s),
+            starve_limit_by_priority_s=tuple(sorted(self.starve_limit_by_priority_s.items())),
+            starving_order=self.starving_order,
+            surplus=self.surplus,
+            starving_beats_priority=self.starving_beats_priority,
+            starving_share=self.starving_share,
+            starving_hold_s=self.starving_hold_s,
+            share_cap=self.share_cap,
+            share_cap_by_namespace=_sorted(self.share_cap_by_namespace),
+        )
+
+
+def _sorted(values: Mapping[str, float]) -> tuple[tuple[Namespace, float], ...]:
+    """Pairs by namespace."""
+    return tuple(sorted((Namespace(name), value) for name, value in values.items()))

@@ -1,0 +1,68 @@
+"""Settings of the port at which training jobs report how they are doing (docs/how-to/reporting.md).
+
+Rule: the port is for pods of every namespace, so it must not exist without a proof of who is calling, and tokens must
+not cross a network readable; what would be so is refused when the settings are read.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from extender.settings.tls import TlsSettings, is_loopback
+from extender.settings.types import Positive, Section, names
+
+
+class ReportSettings(Section):
+    """Reports of training jobs, at a port of their own (docs/how-to/reporting.md)."""
+
+    port: int | None = Field(default=None, ge=0, le=65535)
+    """Port for `POST /v1/jobs/{namespace}/{name}/metrics` alone, under TLS if there is a `tls.cert_file`; no client
+    certificate is asked for. `null`: none, jobs cannot report; 0: a free one."""
+    host: str | None = Field(default=None, min_length=1)
+    """Address of `port`; `null`: the same as `host` of the verbs."""
+    service_accounts: bool = True
+    """A pod may show the token of a service account of the job's own namespace (TokenReview)."""
+    audiences: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(names)] = ()
+    """What a token must have been made for, such as `netgang`; a pod's usual token is then refused. Empty: for the API
+    server, as the usual one is (docs/how-to/reporting.md)."""
+    secret_file: Path | None = None
+    """File with a secret of at least 16 characters; who shows it as a bearer token may report for every job."""
+    plain: bool = False
+    """`host` may be more than the loopback although there is no TLS: something else protects the tokens."""
+    per_job_s: Positive = 2.0
+    """Reports a second of one job in the long run, ten times as many for a moment; one may have 256 points."""
+    all_jobs_s: Positive = 100.0
+    """The same of all jobs together; the jobs of one namespace may send half of it."""
+    max_body_bytes: int = Field(default=64 * 2**10, ge=2**10, le=2**20)
+    """Largest report that is read."""
+
+
+def report_doors(
+    reports: ReportSettings,
+    *,
+    host: str,
+    tls: TlsSettings,
+    taken: AbstractSet[int | None],
+    saved_cluster: bool,
+    elastic: bool,
+) -> Iterator[str]:
+    """What is wrong with the port for reports beside the others (`taken`), in sentences that say the way out."""
+    if reports.port is None:
+        return
+    if reports.port and reports.port in taken:
+        yield "reports.port must differ from port, debug_port and health_port, or be 0 or null"
+    if not elastic:
+        yield "reports.port needs elastic.enabled: true: without it no job is known that could report"
+    if saved_cluster:
+        yield "reports.port needs a live cluster: in a saved one (snapshot) no job runs that could report"
+    if not reports.service_accounts and reports.secret_file is None:
+        yield "reports.port needs a way to know who reports: service_accounts: true, or a secret_file"
+    where = reports.host if reports.host is not None else host
+    if tls.cert_file is None and not reports.plain and not is_loopback(where):
+        yield (
+            f"reports at {where} are from other machines, and tokens would cross the network readable: set "
+            "tls.cert_file and tls.key_file, or reports.plain: true if something else protects them"
+        )

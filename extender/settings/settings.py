@@ -1,0 +1,465 @@
+"""What an operator may choose: one value, read once at start, refused as a whole when any part of it is wrong.
+
+Why one place: a setting that is read where it is used cannot be checked before the first pod waits for it. Rule: the
+command line wins over the environment (`NETGANG_…`, nested with `__`), that over the settings file (YAML or JSON),
+that over the default; an unknown name is refused; the refusal names the setting, where it was set, its value and what
+is accepted. `Settings(...)` itself never reads the environment: only `Settings.load` does. Relative paths are
+relative to the working directory.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeAlias
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from extender.errors import ConfigError
+from extender.settings.call_bound import MARGIN_S, longest_bind_s, slowest_binding_s
+from extender.settings.elastic import ElasticMetricsSettings, ElasticSettings
+from extender.settings.layers import ENV_PREFIX, Layer, merge, read_environment, read_file, sentence, unfold
+from extender.settings.leadership import LeaderElection, LeaseSettings, on_or_off
+from extender.settings.mapping import EndpointRule
+from extender.settings.network import SOURCES, FileSource, MaddashSource, NetworkSettings
+from extender.settings.preemption import PreemptionSetting
+from extender.settings.provisioning import AutoscalingMode, AutoscalingSettings
+from extender.settings.queue import QueueSettings
+from extender.settings.record import RecordSettings
+from extender.settings.repair import RepairSettings
+from extender.settings.reports import ReportSettings, report_doors
+from extender.settings.status import StatusMode, StatusSetting
+from extender.settings.tls import DebugAuth, TlsSettings, open_doors
+from extender.settings.types import NotNegative, Number, Positive, Section, names
+from scoring.ids import ZoneName
+from scoring.model.policy import (
+    AdmitTo,
+    Direction,
+    Policy,
+    Preempting,
+    Ratios,
+    ScorePolicy,
+    Selection,
+    Variant,
+    ZonePolicy,
+)
+from scoring.network.matrix import METRICS
+
+__all__ = [
+    "SOURCES",
+    "FileSource",
+    "LogFormat",
+    "LogLevel",
+    "MaddashSource",
+    "NetworkSettings",
+    "ScoreSettings",
+    "Settings",
+]
+
+_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_LABEL_KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
+_EXTENDED_RESOURCE = re.compile(rf"[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/{_NAME}")
+_SCHEDULER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+class LogFormat(StrEnum):
+    """How a log line looks."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """From which importance on a line is written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def _label_key(text: str) -> str:
+    if not _LABEL_KEY.fullmatch(text):
+        raise ValueError("must be a Kubernetes label or annotation key such as topology.kubernetes.io/zone")
+    return text
+
+
+def _ratios(value: object) -> Ratios:
+    """Read `20:40:40` or a list of three numbers."""
+    if isinstance(value, Ratios):
+        return value
+    parts = value.split(":") if isinstance(value, str) else value
+    try:
+        loss, delay, bandwidth = (float(part) for part in parts)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise ValueError(
+            "must be three numbers of at least 0, not all 0, such as '20:40:40', in quotes: YAML reads 20:40:40 "
+            "without them as one number"
+        ) from None
+    return Ratios(loss, delay, bandwidth)
+
+
+LabelKey: TypeAlias = Annotated[
+    str, Field(max_length=317), BeforeValidator(lambda v: _label_key(v) if isinstance(v, str) else v)
+]
+
+
+class ScoreSettings(Section):
+    """The pair score: 20:40:40 points for packet loss, delay and bandwidth (docs/reference/extender.md)."""
+
+    variant: Variant = Variant.LINEAR
+    """`linear`: the published formula, bounded and never tied; `literal`: as published; `smooth`: without corners."""
+    direction: Direction = Direction.WORST
+    """Which of a link's two directions counts: the worst, or their mean."""
+    ratios: Annotated[Ratios, BeforeValidator(_ratios)] = Ratios()
+    """Points for loss : delay : bandwidth, such as 20:40:40; any sum is scaled to 100."""
+    loss_weight: NotNegative = 10.0
+    """Points lost per percent of packet loss."""
+    delay_weight: NotNegative = 1.0
+    """Points lost per millisecond of one-way delay."""
+    bandwidth_weight: NotNegative = 1.0
+    """Factor on the bandwidth term."""
+    reference_bps: Positive | None = None
+    """Throughput in bit/s that earns the whole bandwidth term; `null`: the best measured one of the zone."""
+    half_loss_percent: Positive = 1.0
+    """`smooth`: packet loss at which the term has half its points."""
+    half_delay_ms: Positive = 20.0
+    """`smooth`: one-way delay at which the term has half its points."""
+    unknown_penalty_ratio: Annotated[Number, Field(ge=0.0, le=1.0)] = 0.05
+    """Share of a term's points that an unknown value loses against the median of the known ones."""
+
+
+class Settings(BaseSettings):
+    """All settings of the service. Build one with `Settings.load`."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter="__",
+        env_parse_none_str="null",
+        env_ignore_empty=False,
+    )
+
+    host: str = Field(default="127.0.0.1", min_length=1)
+    """Address to listen on. The default is this machine only: whoever reaches the verbs can ask for a bind."""
+    port: int = Field(default=8888, ge=0, le=65535)
+    """Port to listen on; 0: a free one."""
+    debug_port: int | None = Field(default=None, ge=0, le=65535)
+    """A second port with the same answers, for people: no call to it changes anything. `null`: none; 0: a free one."""
+    debug_host: str = Field(default="127.0.0.1", min_length=1)
+    """Address of `debug_port`. The default is what `kubectl port-forward` reaches inside a pod, and nobody else."""
+    debug_auth: DebugAuth = DebugAuth.OFF
+    """`token`: a caller of `debug_port` must show a bearer token of the cluster whose owner has the right to the
+    address (TokenReview and SubjectAccessReview on a nonResourceURL); `off`: whoever reaches the port is answered."""
+    debug_open: bool = False
+    """`debug_host` may be more than the loopback although nobody has to show a token, or not under TLS."""
+    health_port: int | None = Field(default=None, ge=0, le=65535)
+    """A port with /healthz, /readyz and /metrics alone, always plain HTTP: for probes and Prometheus, which show no
+    client certificate. `null`: none, they are at `port`; 0: a free one."""
+    health_host: str | None = Field(default=None, min_length=1)
+    """Address of `health_port`; `null`: the same as `host`."""
+    tls: TlsSettings = TlsSettings()
+    """Certificates of `port`, and of `debug_port` where that is not on the loopback."""
+    kubeconfig: Path | None = None
+    """Credentials of the cluster; `null`: those of the pod, else the usual kubeconfig."""
+    snapshot: Path | None = None
+    """A saved cluster (`kubectl get nodes,pods,podgroups -A -o json`) to serve instead of a live one."""
+    scheduler_names: Annotated[tuple[str, ...], BeforeValidator(names)] = Field(default=("netgang",), min_length=1)
+    """Pods with one of these in `spec.schedulerName` are ours; all others are load and never touched."""
+    managed_resource: str | None = None
+    """Extended resource that makes a pod ours, such as netgang.io/gang (scheduler-config/managed-resource.yaml).
+
+    With it a pod needs both: one of `scheduler_names` and a request for the resource."""
+    zone_label: LabelKey = "topology.kubernetes.io/zone"
+    """Node label that names the node's zone."""
+    endpoint_annotation: LabelKey = "netgang.io/endpoint"
+    """Node annotation (or label) that names the node's measurement endpoint; with `-loss`, `-delay` or `-throughput`
+    behind it, the endpoint for that metric alone."""
+    hold_limit_s: Positive = 25.0
+    """How long a bind is held until min-available members are there.
+
+    Members of a gang arrive tens of milliseconds apart; held room is dead room for everybody, so seconds suffice."""
+    commit_timeout_s: Positive = 15.0
+    """How long a gang's Bindings may wait for their turn and for the API server before they are answered as failed."""
+    http_timeout_s: Positive = 60.0
+    """`httpTimeout` of the extender entry with the bind verb. Above hold limit, commit timeout, the slowest Binding
+    (the commit timeout again, 6 s at most) and 1 s together: no bind call takes longer."""
+    partial_timeout_s: Positive = 120.0
+    """How long a gang that never started may stay partly bound before its bound pods are evicted."""
+    exclusion_ttl_s: Positive = 300.0
+    """How long a node that kube-scheduler refused for a kind of pod is left out for that kind and for pods that come in
+    their place; it ends at once when kube-scheduler asks about the node for the same gang."""
+    sees_all_nodes: bool = True
+    """kube-scheduler runs with `percentageOfNodesToScore: 100`, so a node missing in a request was refused by one of
+    its other filters. `false`: it may have been left out by sampling, and nothing is learned from it."""
+    plan_interval_ms: int = Field(default=50, ge=1, le=60_000)
+    """Changes closer together than this become one planner run."""
+    max_body_bytes: int = Field(default=32 * 2**20, ge=64 * 2**10)
+    """Largest request body that is read. Names of 15,000 nodes take 1 MB; 32 MiB hold 2,000 whole Node objects."""
+    max_held_binds: int = Field(default=4096, ge=1)
+    """Most binds held at one time, each an open connection; further ones fail at once and are tried again. As many
+    again of pods without a gang may wait for the API server."""
+    stale_s: float = Field(default=300.0, ge=180.0, allow_inf_nan=False)
+    """Age of the last word from the API server about a kind of objects that is followed from which `/readyz` says no.
+
+    Default 300: an idle watch brings a bookmark about once a minute; one that was silent for 120 s is opened again, and
+    has then three minutes to bring its first. Below 180 an idle cluster could look stale."""
+    node_lost_s: Positive = 60.0
+    """How long a node may be not ready before its members stop counting."""
+    node_settle_s: Positive = 120.0
+    """How long a node keeps room free for the pod of a DaemonSet that selects it and has none there yet."""
+    admit_to: AdmitTo = AdmitTo.NODES
+    """What a pod's required node affinity names once its gate `netgang.io/gang` is removed: the planned `nodes` and
+    spares (kube-scheduler then looks at those alone), or only the `zone`."""
+    spares: int = Field(default=4, ge=0, le=100)
+    """Nodes of the zone that are named besides the planned ones, in case one of those dies before its pod is bound."""
+    admit_timeout_s: Positive = 60.0
+    """How long an admitted gang may take to come to bind before its room is given to others."""
+    repin_timeout_s: Positive = 300.0
+    """How long all nodes that a pod was admitted to may stay full before it is removed for its owner to recreate. Nodes
+    that kube-scheduler's other filters refuse are given 10 s, if there is room elsewhere."""
+    writes_per_s: Positive = 1000.0
+    """Most patches a second (gates removed, parked pods woken); Bindings are not counted."""
+    pod_group_status: StatusSetting = StatusMode.AUTO
+    """Whether the status of our gangs' PodGroups (scheduling.x-k8s.io) is written: `on`, `off`, or `auto`: unless
+    another controller does (docs/explanation/queue.md)."""
+    leader_election: Annotated[LeaderElection, BeforeValidator(on_or_off)] = LeaderElection.OFF
+    """`on`: of several replicas one acts, by a Lease; the others follow the cluster and take over within seconds."""
+    lease: LeaseSettings = LeaseSettings()
+    """The Lease, and who waits how long for whom."""
+    log_format: LogFormat = LogFormat.TEXT
+    """`text` for people, `json` for machines: the same fields."""
+    log_level: LogLevel = LogLevel.INFO
+    """From which importance on a line is written; at `info` that is one line per decision, at `debug`
+    also one for each node that is offered and each gate that is removed."""
+    network: NetworkSettings = NetworkSettings()
+    """Where measurements come from and how long they are believed."""
+    score: ScoreSettings = ScoreSettings()
+    """How a measured link becomes points."""
+    repair: RepairSettings = RepairSettings()
+    """Gangs that lost members after they had started."""
+    elastic: ElasticSettings = ElasticSettings()
+    """Running jobs that give up workers for heavier gangs, and get them back."""
+    reports: ReportSettings = ReportSettings()
+    """Where training jobs report how they are doing."""
+    record: RecordSettings = RecordSettings()
+    """What went into each decision, for `netgang replay` (docs/how-to/replay.md)."""
+    queue: QueueSettings = QueueSettings()
+    """Whose turn it is, and how much a namespace may have."""
+    preemption: PreemptionSetting = Preempting.OFF
+    """`gangs`: evict the fewest whole gangs for a waiting one of higher priority (docs/explanation/preemption.md)."""
+    preemption_timeout_s: Positive = 600.0
+    """How long the room of gangs that leave is kept for the one they leave for, from the last pod that went."""
+    autoscaling: AutoscalingSettings = AutoscalingSettings()
+    """Nodes for gangs that wait for room."""
+    selection: Selection = Selection.SUBSET
+    """How nodes are chosen inside a zone: the best subset, the published greedy walk, or the fewest nodes."""
+    zone_policy: ZonePolicy = ZonePolicy.REQUIRED
+    """`required`: one zone or nothing; `preferred`: several zones after `spill_wait_s`."""
+    spill_wait_s: NotNegative = 300.0
+    """How long a gang with zone policy `preferred` waits for a single zone."""
+    zone_distance_ms: Mapping[str, Mapping[str, NotNegative]] = Field(default_factory=dict)
+    """zone or endpoint → zone → one-way delay in ms, where none is measured; one direction stands for both."""
+    exact_zone_size: int = Field(default=12, ge=1, le=20)
+    """Zones of at most this many candidate nodes are searched exactly; larger ones by swaps."""
+    prioritize_packing: bool = True
+    """/prioritize: nodes that already hold the job's members score higher."""
+    prioritize_reservation: bool = True
+    """/prioritize: nodes that the plan wants for a gang score lower for everybody else."""
+
+    @field_validator("debug_port")
+    @classmethod
+    def _another_port(cls, debug_port: int | None, info: ValidationInfo) -> int | None:
+        if debug_port and debug_port == info.data.get("port"):
+            raise ValueError("must differ from port, where kube-scheduler's calls come in, or be 0 or null")
+        return debug_port
+
+    @field_validator("health_port")
+    @classmethod
+    def _a_third_port(cls, health_port: int | None, info: ValidationInfo) -> int | None:
+        if health_port and health_port in (info.data.get("port"), info.data.get("debug_port")):
+            raise ValueError("must differ from port and debug_port, or be 0 or null")
+        return health_port
+
+    @field_validator("scheduler_names")
+    @classmethod
+    def _distinct_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(names)) != len(names) or not all(_SCHEDULER_NAME.fullmatch(name) for name in names):
+            raise ValueError("must be different scheduler names such as netgang (lower case, digits, - and .)")
+        return names
+
+    @field_validator("managed_resource")
+    @classmethod
+    def _extended_resource(cls, name: str | None) -> str | None:
+        if name is not None and not _EXTENDED_RESOURCE.fullmatch(name):
+            raise ValueError("must be an extended resource with a domain, such as netgang.io/gang")
+        return name
+
+    @field_validator("zone_distance_ms")
+    @classmethod
+    def _other_zones(cls, table: Mapping[str, Mapping[str, float]]) -> Mapping[str, Mapping[str, float]]:
+        for zone, row in table.items():
+            if zone in row:
+                raise ValueError(f"names the distance from {zone!r} to itself, which is always 0: leave it out")
+        return table
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        longest_s = longest_bind_s(hold_s=self.hold_limit_s, commit_s=self.commit_timeout_s)
+        if longest_s >= self.http_timeout_s:
+            raise ValueError(
+                f"hold_limit_s ({self.hold_limit_s:g}) + commit_timeout_s ({self.commit_timeout_s:g}) + the slowest "
+                f"Binding ({slowest_binding_s(self.commit_timeout_s):g}) + a margin of {MARGIN_S:g} s, together "
+                f"{longest_s:g}, must be below http_timeout_s ({self.http_timeout_s:g}): kube-scheduler gives up a "
+                "bind after http_timeout_s, and a Binding posted later could put the pod where it is no longer wanted"
+            )
+        if self.snapshot is not None and self.kubeconfig is not None:
+            raise ValueError("snapshot and kubeconfig exclude each other: serve a saved cluster or a live one")
+        if self.snapshot is not None and self.leader_election is LeaderElection.ON:
+            raise ValueError("leader_election needs a live cluster: a saved one (snapshot) has no Lease")
+        wrong = open_doors(
+            tls=self.tls,
+            health_port=self.health_port,
+            debug_port=self.debug_port,
+            debug_host=self.debug_host,
+            debug_auth=self.debug_auth,
+            debug_open=self.debug_open,
+            saved_cluster=self.snapshot is not None,
+        )
+        beside = report_doors(
+            self.reports,
+            host=self.host,
+            tls=self.tls,
+            taken=frozenset({self.port, self.debug_port, self.health_port}),
+            saved_cluster=self.snapshot is not None,
+            elastic=self.elastic.enabled,
+        )
+        if said := "; ".join([*wrong, *beside]):
+            raise ValueError(said)
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what the caller passes: the environment is `load`'s business."""
+        return (init_settings,)
+
+    @classmethod
+    def load(cls, file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> "Settings":
+        """Read `file`, the environment and `overrides`, the last one wins. ConfigError names every mistake.
+
+        Keys of `overrides` are settings' names, nested ones joined by dots (`network.refresh_s`) or as mappings; a
+        value of `None` means "not given", as command-line options have it; inside a mapping it is a value.
+        """
+        given = unfold({name: value for name, value in (overrides or {}).items() if value is not None})
+        layers: tuple[Layer, ...] = (
+            ("the command line", given),
+            ("the environment", read_environment(cls)),
+            (f"file {file}", read_file(file) if file is not None else {}),
+        )
+        merged: dict[str, Any] = {}
+        for _, values in reversed(layers):
+            merged = merge(merged, values)
+        try:
+            return cls(**merged)
+        except ValidationError as error:
+            lines = [sentence(one, layers, names=_names_at) for one in error.errors(include_url=False)]
+            raise ConfigError("\n".join(lines)) from error
+
+    def policy(self) -> Policy:
+        """The part that decides, as the planner takes it."""
+        score = self.score
+        return Policy(
+            score=ScorePolicy(
+                variant=score.variant,
+                direction=score.direction,
+                ratios=score.ratios,
+                loss_weight=score.loss_weight,
+                delay_weight=score.delay_weight,
+                bandwidth_weight=score.bandwidth_weight,
+                reference_bps=score.reference_bps,
+                half_loss_percent=score.half_loss_percent,
+                half_delay_ms=score.half_delay_ms,
+                unknown_penalty_ratio=score.unknown_penalty_ratio,
+                soft_ttl_s=self.network.soft_ttl(),
+                hard_ttl_s=self.network.hard_ttl(),
+            ),
+            selection=self.selection,
+            zone_policy=self.zone_policy,
+            spill_wait_s=self.spill_wait_s,
+            zone_distance_ms=_both_ways(self.zone_distance_ms),
+            exact_zone_size=self.exact_zone_size,
+            admit_to=self.admit_to,
+            spares=self.spares,
+            zone_label=self.zone_label,
+            hold_limit_s=self.hold_limit_s,
+            partial_timeout_s=self.partial_timeout_s,
+            exclusion_ttl_s=self.exclusion_ttl_s,
+            prioritize_packing=self.prioritize_packing,
+            prioritize_reservation=self.prioritize_reservation,
+            queue=self.queue.policy(),
+            preemption=self.preemption,
+            asks_for_nodes=self.autoscaling.mode is not AutoscalingMode.OFF,
+            repair=self.repair.policy,
+            restarts=self.repair.limits(),
+        )
+
+
+def _both_ways(table: Mapping[str, Mapping[str, float]]) -> tuple[tuple[tuple[ZoneName, ZoneName], float], ...]:
+    """Every distance in both directions; the direction that is written wins over the one that is derived.
+
+    >>> _both_ways({"A": {"B": 5.0}})
+    ((('A', 'B'), 5.0), (('B', 'A'), 5.0))
+    """
+    written = {(ZoneName(a), ZoneName(b)): ms for a, row in table.items() for b, ms in row.items()}
+    derived = {(b, a): ms for (a, b), ms in written.items()}
+    return tuple(sorted((derived | written).items()))
+
+
+def _names_at(path: Sequence[int | str]) -> Iterable[str]:
+    """Names of settings that exist at a place."""
+    match path:
+        case []:
+            return Settings.model_fields
+        case ["network"]:
+            return NetworkSettings.model_fields
+        case ["network", "sources", _]:
+            return {name: None for kind in SOURCES for name in kind.model_fields}
+        case ["network", "rules", _]:
+            return EndpointRule.model_fields
+        case ["lease"]:
+            return LeaseSettings.model_fields
+        case ["tls"]:
+            return TlsSettings.model_fields
+        case ["elastic"]:
+            return ElasticSettings.model_fields
+        case ["elastic", "metrics"]:
+            return ElasticMetricsSettings.model_fields
+        case ["reports"]:
+            return ReportSettings.model_fields
+        case ["autoscaling"]:
+            return AutoscalingSettings.model_fields
+        case ["queue"]:
+            return QueueSettings.model_fields
+        case ["repair"]:
+            return RepairSettings.model_fields
+        case ["score"]:
+            return ScoreSettings.model_fields
+        case _:
+            return [metric.value for metric in METRICS]

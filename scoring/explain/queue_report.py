@@ -1,0 +1,234 @@
+"""Say of every gang what it is, what it weighs, how long it has waited, and whose turn is before its own.
+
+A pure function of snapshot, plan, policy and moment, so that /v1/queue, `netgang plan` and tests say the same. Rule:
+states, clocks and the order come from API objects and the moment alone; from the plan come only the reasons, the
+places and what is held.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from operator import itemgetter
+
+from scoring.feasibility.quorum import quorum_of
+from scoring.ids import GangKey, Namespace, NodeName, ZoneName
+from scoring.model import Gang, GangSource, Phase
+from scoring.model.policy import Order, Policy
+from scoring.model.reasons import Reason
+from scoring.model.resources import CPU, MEMORY
+from scoring.model.snapshot import Snapshot
+from scoring.plan import Memo, Plan, take_commitments
+from scoring.plan.ask import Ask
+from scoring.plan.order import OrderKey
+from scoring.plan.run import Run
+from scoring.plan.shares import cap_of, namespace_of
+from scoring.plan.steps import Steps, finish
+from scoring.plan.turns import Turns
+from scoring.queue.states import QUEUE_OF, JobState, Transitions, state_of, transitions_of
+from scoring.queue.weights import Weight
+
+_ORDER = {JobState.STARVING: 0, JobState.WAITING: 0, JobState.RUNNING: 1, JobState.COMPLETED: 2}
+"""state → place of its queue in the list"""
+_GANGS_A_STEP = 16
+_NEVER_STARVE = frozenset(
+    {
+        *(Reason.INCOMPLETE, Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE, Reason.OVER_SHARE, Reason.BACKING_OFF),
+        *(Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES),
+    }
+)
+"""Reasons for which a gang could not start even if it were first (docs/safety.md S14)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """How many pods of a gang there are, by what they do."""
+
+    least: int
+    """min-available"""
+    pending: int
+    running: int
+    """On a node and not ended."""
+    succeeded: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One gang in the queue."""
+
+    gang: GangKey
+    queue: str
+    """WQ, RQ or FQ."""
+    state: JobState
+    rank: int | None
+    """Place among the gangs that still want nodes, 1 first; `None`: it wants none."""
+    priority: int
+    weight: Weight
+    created_s: float
+    times: Transitions
+    waited_s: float | None
+    """How long it has waited; `None`: it does not wait, or cannot start as it is."""
+    starves_in_s: float | None
+    """How long until it is STARVING; 0 when it is, `None` when it never will be as it is."""
+    members: Members
+    admitted: bool
+    """The plan has places for it."""
+    zones: tuple[ZoneName, ...]
+    """Of its places, or held for it."""
+    held_nodes: tuple[NodeName, ...]
+    """Kept free for it."""
+    reason: Reason | None
+    detail: str
+    makes_room: tuple[GangKey, ...] = ()
+    """Gangs that leave, or have left, for it."""
+    leaves_for: GangKey | None = None
+    """It leaves, or has left, for that gang, which has not started yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceShare:
+    """What the gangs of a limited namespace have, in the cluster's shares."""
+
+    namespace: Namespace
+    cap: float
+    cpu: float
+    memory: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReport:
+    """All gangs, those that wait first, in the order of their turns."""
+
+    at_s: float
+    order: Order
+    entries: tuple[Entry, ...]
+    counts: Mapping[JobState, int]
+    shares: tuple[NamespaceShare, ...]
+
+
+def report(snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: Memo | None = None) -> QueueReport:
+    """The queue at `now_s`. Cost: O(members), about 0.1 ms a gang."""
+    return finish(report_in_steps(snapshot, plan, policy, now_s=now_s, memo=memo))
+
+
+def report_in_steps(
+    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: Memo | None = None
+) -> Steps[QueueReport]:
+    """The same in steps of a few gangs, so that a long queue that somebody looks at stops nobody.
+
+    docs/safety.md S15.
+    """
+    run = Run(snapshot, policy, memo or Memo())
+    take_commitments(run)
+    turns = Turns(run, now_s=now_s, previous=plan)
+    gangs = [gang for gang in snapshot.gangs.values() if gang.own and gang.source is not GangSource.NATIVE]
+    keyed: list[tuple[OrderKey, int, Ask]] = []
+    for number, gang in enumerate(gangs):
+        ask = run.ask(gang)
+        keyed.append((turns.key(ask), number, ask))
+        if number % _GANGS_A_STEP == _GANGS_A_STEP - 1:
+            yield from _pause(run)
+    asks = [ask for _, _, ask in sorted(keyed, key=itemgetter(0, 1))]
+    ranks = {ask.gang.key: rank for rank, ask in enumerate((one for one in asks if one.pending), start=1)}
+    claims = snapshot.claims
+    leaves_for = {giver: claim.gang for claim in claims.values() for giver in claim.givers}
+    entries: list[Entry] = []
+    for ask in asks:
+        entries.append(entry_of(plan, turns, ask, ranks.get(ask.gang.key), now_s=now_s))
+        if len(entries) % _GANGS_A_STEP == 0:
+            yield from _pause(run)
+    if claims:
+        entries = [
+            replace(
+                one,
+                makes_room=claims[one.gang].givers if one.gang in claims else (),
+                leaves_for=leaves_for.get(one.gang),
+            )
+            for one in entries
+        ]
+    entries.sort(key=lambda one: (_ORDER[one.state], one.rank if one.rank is not None else len(asks), one.gang))
+    counts = Counter(one.state for one in entries)
+    return QueueReport(
+        at_s=now_s,
+        order=policy.queue.order,
+        entries=tuple(entries),
+        counts={state: counts[state] for state in JobState},
+        shares=_shares(snapshot, gangs, policy),
+    )
+
+
+def _pause(run: Run) -> Steps[None]:
+    """A moment for others, who may have used the memo for another state of the cluster."""
+    yield from run.pause()
+    run.memo.standings.renew(run.table, run.policy, run.memo.number)
+
+
+def entry_of(plan: Plan, turns: Turns, ask: Ask, rank: int | None, *, now_s: float) -> Entry:
+    """One gang's entry; who makes room for whom is left out. Cost: O(members)."""
+    gang = ask.gang
+    waiting, admission = plan.waiting.get(gang.key), plan.admitted.get(gang.key)
+    hold = plan.holds.get(gang.key)
+    reason = waiting.reason if waiting is not None and ask.pending else None
+    able = reason not in _NEVER_STARVE and ask.incomplete is None and gang.problem is None
+    state = state_of(gang, quorum_of(gang, lost_nodes=ask.lost), starving=able and turns.starving(ask))
+    waits = QUEUE_OF[state] == "WQ"
+    times = transitions_of(gang, turns.policy)
+    clock = able and waits and times.waiting_s is not None and times.starving_s is not None
+    return Entry(
+        gang=gang.key,
+        queue=QUEUE_OF[state],
+        state=state,
+        rank=rank,
+        priority=gang.priority,
+        weight=turns.weight(ask),
+        created_s=gang.created_s,
+        times=times,
+        waited_s=max(now_s - times.waiting_s, 0.0) if clock and times.waiting_s is not None else None,
+        starves_in_s=max(times.starving_s - now_s, 0.0) if clock and times.starving_s is not None else None,
+        members=_members(gang),
+        admitted=admission is not None,
+        zones=admission.zones if admission is not None else hold.zones if hold is not None else (),
+        held_nodes=hold.nodes if hold is not None else (),
+        reason=reason,
+        detail=waiting.detail if waiting is not None and reason is not None else "",
+    )
+
+
+def _members(gang: Gang) -> Members:
+    phases = Counter(pod.phase for pod in gang.members)
+    return Members(
+        least=gang.min_member,
+        pending=len(gang.pending),
+        running=sum(pod.node is not None and not pod.terminal for pod in gang.members),
+        succeeded=phases[Phase.SUCCEEDED],
+        failed=phases[Phase.FAILED],
+    )
+
+
+def _shares(snapshot: Snapshot, gangs: list[Gang], policy: Policy) -> tuple[NamespaceShare, ...]:
+    """What each limited namespace has on nodes, committed members included."""
+    table = snapshot.table
+    totals = {
+        name: int(table.allocatable[:, table.axis.index(name)].sum()) if name in table.axis else 0
+        for name in (CPU, MEMORY)
+    }
+    had: dict[Namespace, Counter[str]] = {}
+    for gang in gangs:
+        namespace = namespace_of(gang)
+        if cap_of(namespace, policy.queue) is None:
+            continue
+        commitment = snapshot.commitments.get(gang.key)
+        committed = commitment.assignment if commitment is not None else {}
+        amounts = had.setdefault(namespace, Counter())
+        for pod in gang.members:
+            if not pod.terminal and (pod.node is not None or pod.uid in committed):
+                amounts.update({CPU: pod.requests.get(CPU), MEMORY: pod.requests.get(MEMORY)})
+    return tuple(
+        NamespaceShare(
+            namespace,
+            cap_of(namespace, policy.queue) or 0.0,
+            amounts[CPU] / totals[CPU] if totals[CPU] else 0.0,
+            amounts[MEMORY] / totals[MEMORY] if totals[MEMORY] else 0.0,
+        )
+        for namespace, amounts in sorted(had.items())
+    )

@@ -1,0 +1,197 @@
+"""Which nodes a pod may go to, as far as we model kube-scheduler's in-tree filters.
+
+Modelled: unschedulable, taints and tolerations, node selector, required node affinity, host ports; room is
+`scoring.feasibility.room`. Everything else (volumes, topology spread, inter-pod affinity) is learned from the NodeNames
+that kube-scheduler sends (docs/safety.md S7). Rule: where we differ from kube-scheduler we must err towards "no" only
+for nodes that cannot run pods at all (not ready, leaving: docs/safety.md S12); a node wrongly allowed costs one more
+plan, a node wrongly refused is lost.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.ids import NodeName
+from scoring.model import Constraints, HostPort, Node, NodeSelectorTerm, Requirement, Taint, Toleration
+from scoring.model.snapshot import NodeTable
+
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+_UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+"""`spec.unschedulable` acts as this taint (kube-scheduler, NodeUnschedulable)."""
+_KEEPS_OUT = ("NoSchedule", "NoExecute")
+"""Effects of taints that keep a pod out; the third only asks it to stay away."""
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_ANY_IP = "0.0.0.0"  # noqa: S104 - the API's word for "every address", nothing is bound here
+
+
+def allowed_nodes(table: NodeTable, constraints: Constraints) -> NDArray[np.bool_]:
+    """Mask (nodes,) of the nodes that `constraints` allow, apart from room and host ports.
+
+    Cost: O(nodes); a pod that names its nodes costs as many looks as it names.
+    """
+    named = named_only(constraints)
+    if named is not None:
+        mask = np.zeros(len(table.nodes), np.bool_)
+        for row in (table.index[name] for name in named if name in table.index):
+            mask[row] = node_allows(table.nodes[row], constraints)
+        return mask
+    if constraints.node_selector or constraints.affinity is not None:
+        return np.array([node_allows(node, constraints) for node in table.nodes], np.bool_)
+    # Most pods name no labels, and nodes of one kind have equal taints: each set of taints is looked at once.
+    cordon = _tolerated(_UNSCHEDULABLE, constraints.tolerations)
+    tolerates: dict[tuple[Taint, ...], bool] = {}
+    for taints in {node.taints for node in table.nodes}:
+        tolerates[taints] = all(_tolerated(one, constraints.tolerations) for one in taints if one.effect in _KEEPS_OUT)
+    return np.array(
+        [
+            node.ready and not node.leaving and (cordon or not node.unschedulable) and tolerates[node.taints]
+            for node in table.nodes
+        ],
+        np.bool_,
+    )
+
+
+def node_allows(node: Node, constraints: Constraints) -> bool:
+    """Whether a pod with `constraints` may run on `node`, leaving aside room and host ports."""
+    if not node.ready or node.leaving:
+        return False
+    if node.unschedulable and not _tolerated(_UNSCHEDULABLE, constraints.tolerations):
+        return False
+    for taint in node.taints:
+        if taint.effect in _KEEPS_OUT and not _tolerated(taint, constraints.tolerations):
+            return False
+    if not constraints.node_selector and constraints.affinity is None:
+        return True
+    labels = dict(node.labels)
+    if any(labels.get(key) != value for key, value in constraints.node_selector):
+        return False
+    return constraints.affinity is None or any(
+        _term_matches(term, labels, str(node.name)) for term in constraints.affinity
+    )
+
+
+def named_only(constraints: Constraints) -> set[NodeName] | None:
+    """The only nodes that the constraints can allow; `None`: any.
+
+    As a gate's admission, or a DaemonSet, writes them.
+    """
+    if constraints.affinity is None:
+        return None
+    names: set[NodeName] = set()
+    for term in constraints.affinity:
+        fields = [r.values for r in term.fields if r.key == "metadata.name" and r.operator == "In"]
+        if not fields:
+            return None
+        names.update([NodeName(name) for name in fields[0]])
+    return names
+
+
+def widened(terms: tuple[NodeSelectorTerm, ...], *, zone_label: str) -> tuple[NodeSelectorTerm, ...] | None:
+    """The required node affinity of an admitted pod without what the admission added; `None`: there was none before.
+
+    Of terms that the pod had before, requirements of the same kind that its owner wrote go, too.
+
+    >>> one = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),))
+    >>> ssd, zone = Requirement("ssd", "Exists"), Requirement("zone", "In", ("a",))
+    >>> widened((one,), zone_label="zone"), widened((NodeSelectorTerm((zone,)),), zone_label="zone")
+    (None, None)
+    >>> widened((NodeSelectorTerm((ssd, zone)),), zone_label="zone") == (NodeSelectorTerm((ssd,)),)
+    True
+    """
+    ours = {HOSTNAME_LABEL, zone_label}
+    wide = tuple(
+        NodeSelectorTerm(
+            tuple(one for one in term.expressions if one.key not in ours or one.operator != "In"),
+            tuple(one for one in term.fields if term.expressions or one.key != "metadata.name"),
+        )
+        for term in terms
+    )
+    if terms and not any(term.expressions or term.fields for term in wide):
+        return None
+    return wide
+
+
+def ports_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
+    """Whether a wanted host port is taken: same protocol and port, and equal addresses or one of them all addresses.
+
+    >>> ports_conflict([HostPort("TCP", "0.0.0.0", 80)], [HostPort("TCP", "10.0.0.1", 80)])
+    True
+    >>> ports_conflict([HostPort("UDP", "0.0.0.0", 80)], [HostPort("TCP", "0.0.0.0", 80)])
+    False
+    """
+    held = list(taken)
+    return any(
+        one.protocol == other.protocol
+        and one.port == other.port
+        and (one.ip == other.ip or _ANY_IP in (one.ip, other.ip))
+        for one in wanted
+        for other in held
+    )
+
+
+def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    return any(_tolerates(one, taint) for one in tolerations)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Follow k8s.io/api core/v1 ToleratesTaint: an empty effect means all, an empty key with Exists means all.
+
+    Gt and Lt (KEP-5471) tolerate taints whose value is above, below the toleration's; where the cluster does not know
+    them no pod can have them.
+    """
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    if toleration.operator in ("Gt", "Lt"):
+        return bool(toleration.key) and _compares(toleration.operator, taint.value, toleration.value)
+    return bool(toleration.key) and toleration.operator in ("Equal", "") and toleration.value == taint.value
+
+
+def _term_matches(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
+    """Match a term; one without any requirement matches no node (k8s.io/component-helpers nodeaffinity).
+
+    The only field is metadata.name, and it is compared with exactly one name.
+    """
+    if not term.expressions and not term.fields:
+        return False
+    return all(_matches(r, labels.get(r.key)) for r in term.expressions) and all(
+        r.key == "metadata.name" and r.operator in ("In", "NotIn") and len(r.values) == 1 and _matches(r, name)
+        for r in term.fields
+    )
+
+
+def _matches(requirement: Requirement, value: str | None) -> bool:
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return len(requirement.values) == 1 and _compares(requirement.operator, value, requirement.values[0])
+        case _:
+            return False
+
+
+def _compares(operator: str, value: str | None, asked: str) -> bool:
+    """Whether the whole number `value` is above (Gt) or below (Lt) `asked`; what is no int64 compares as neither."""
+    mine, limit = _whole(value), _whole(asked)
+    if mine is None or limit is None:
+        return False
+    return mine > limit if operator == "Gt" else mine < limit
+
+
+def _whole(text: str | None) -> int | None:
+    """Read a number as Go's ParseInt does: ASCII digits with a sign, no spaces and no underscores, within int64."""
+    if text is None or _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

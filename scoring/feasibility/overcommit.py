@@ -1,0 +1,76 @@
+"""Nodes whose bound pods request more than the node has: two schedulers have bound to them at the same moment.
+
+Why it happens: each kube-scheduler counts by its own cache, and a Binding is not checked against the node by the API
+server. Rule: only bound pods count (nominated and planned ones hold nothing yet), and only resources that the node
+offers: one that comes from elsewhere (DRA), or that a device plugin has withdrawn, is no contradiction of schedulers.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scoring.ids import NodeName, ResourceName
+from scoring.model import Node, Pod
+from scoring.model.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """More of a resource than there is, in its own unit."""
+
+    resource: ResourceName
+    requested: int
+    allocatable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overcommit:
+    """A node, what is too much on it, and its pods by name."""
+
+    node: NodeName
+    excess: tuple[Excess, ...]
+    pods: tuple[Pod, ...]
+
+
+def suspects(snapshot: Snapshot) -> frozenset[NodeName]:
+    """Nodes that may be over-committed: more is counted on them than they have, by whatever claims it.
+
+    Cost: O(nodes × resources) in numpy, some 0.1 ms at 5,000 nodes.
+
+    >>> from tests.builders import node, pod, snapshot
+    >>> sorted(suspects(snapshot([node("n1", cpu="2"), node("n2", cpu="2")], pods=[pod("p", cpu="3", node="n1")])))
+    ['n1']
+    """
+    table = snapshot.table
+    over = (snapshot.used > table.allocatable) & (table.allocatable > 0)
+    return frozenset(table.names[row] for row in np.flatnonzero(over.any(axis=1)).tolist())
+
+
+def overcommits(nodes: Collection[Node], pods: Iterable[Pod]) -> tuple[Overcommit, ...]:
+    """Which of `nodes` are over-committed by those of `pods` that are bound to them, by name. Cost: O(pods).
+
+    >>> from tests.builders import node, pod
+    >>> pods = [pod("a", cpu="1", node="n1"), pod("b", cpu="1500m", node="n1"), pod("c", cpu="9")]
+    >>> [(one.node, one.excess) for one in overcommits([node("n1", cpu="2"), node("n2", cpu="2")], pods)]
+    [('n1', (Excess(resource='cpu', requested=2500, allocatable=2000),))]
+    """
+    on: dict[NodeName, list[Pod]] = {node.name: [] for node in nodes}
+    for pod in pods:
+        if pod.node in on and not pod.terminal:
+            on[pod.node].append(pod)
+    found = []
+    for node in sorted(nodes, key=lambda one: one.name):
+        theirs = sorted(on[node.name], key=lambda pod: pod.key)
+        if excess := _excess(node, theirs):
+            found.append(Overcommit(node.name, excess, tuple(theirs)))
+    return tuple(found)
+
+
+def _excess(node: Node, pods: Iterable[Pod]) -> tuple[Excess, ...]:
+    requested: dict[ResourceName, int] = {}
+    for pod in pods:
+        for name, amount in pod.requests:
+            requested[name] = requested.get(name, 0) + amount
+    offered = [(name, amount) for name, amount in node.allocatable if amount > 0]
+    return tuple(Excess(name, requested[name], amount) for name, amount in offered if requested.get(name, 0) > amount)

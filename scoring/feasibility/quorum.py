@@ -1,0 +1,226 @@
+"""Which members of a gang must be on nodes for it to run: the minimum set and the quorum.
+
+Why not a count alone: a TFJob with min-available 4 whose ps is missing has four workers that wait for nothing, and on
+scale-in the framework removes the highest index first, so a gang started on workers 2–5 loses its base. Rules:
+
+- Minimum set (docs/safety.md S9): where a role is known (ps, chief, worker) it is every ps and chief, then workers by
+ascending
+  index, then others, until min-available; without roles any min-available members will do.
+- Counting (docs/safety.md S8): Succeeded members count for ever. Failed ones, ones being deleted and ones on a lost
+node (docs/safety.md S12) do
+  not, and neither can they be waited for: their successors are other pods.
+- Incomplete: fewer pods that count, or may come to count, than min-available. A ps that does not exist as a pod is not
+  known here and cannot be asked for.
+"""
+
+from collections.abc import Callable, Mapping, Set
+
+import msgspec
+from msgspec.structs import replace
+
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import Gang, Phase, Pod, Role
+from scoring.model.reasons import Reason
+
+_LEADERS = (Role.PS, Role.CHIEF)
+_RANK = {Role.PS: 0, Role.CHIEF: 0, Role.WORKER: 1, Role.OTHER: 2}
+"""role → place in the order of placement"""
+_LAST_INDEX = float("inf")
+"""A worker that does not tell its index comes after those that do."""
+_GONE_AT_MOST = 64
+"""Gangs that are remembered although they are gone."""
+
+
+class Quorum(msgspec.Struct, frozen=True):
+    """What it takes to start one gang, and what is there, at one version of the cluster.
+
+    The gang must be as the API server shows or has confirmed it: a node that is only assumed would make members count
+    that may never run.
+    """
+
+    min_member: int
+    required: frozenset[PodUid] | None
+    """The minimum set where roles are known; `None`: any `min_member` members."""
+    live: frozenset[PodUid]
+    """Members that count or may come to count; always contains `required` and `placed`."""
+    placed: frozenset[PodUid]
+    """Members on a node and alive, or Succeeded."""
+    finished: frozenset[PodUid]
+    """The Succeeded ones of `placed`: they take no room and are never evicted."""
+    started: bool
+    """The gang was whole once, by our own evidence: nobody evicts from it (docs/safety.md S8, S23)."""
+    bound_to: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)
+    """member → its node, dead members included"""
+    lost_nodes: frozenset[NodeName] = frozenset()
+    """Nodes whose members stopped counting (docs/safety.md S12)."""
+    problem: Reason | None = None
+    """Why the gang can never start as it is written (docs/safety.md S24)."""
+
+    @property
+    def incomplete(self) -> bool:
+        """Fewer pods exist than must run."""
+        return len(self.live) < self.min_member
+
+    def reached_by(self, uids: Set[PodUid]) -> bool:
+        """Whether these members, as far as they are live, are enough to run.
+
+        >>> two_of_three = Quorum(2, None, frozenset("abc"), frozenset(), frozenset(), started=False)
+        >>> two_of_three.reached_by({"a"}), two_of_three.reached_by({"a", "c"}), two_of_three.reached_by({"a", "x"})
+        (False, True, False)
+        """
+        counted = self.live & uids
+        return len(counted) >= self.min_member and (self.required is None or self.required <= counted)
+
+    def without(self, uid: PodUid) -> "Quorum":
+        """The same, once the member `uid` has gone: for a moment at which the cluster may still show it."""
+        return replace(
+            self,
+            required=None if self.required is None else self.required - {uid},
+            live=self.live - {uid},
+            placed=self.placed - {uid},
+            finished=self.finished - {uid},
+        )
+
+    def losing(self, node: NodeName) -> "Quorum":
+        """The same, once `node` is lost: its members stop counting, except those that Succeeded."""
+        dead = {uid for uid, where in self.bound_to.items() if where == node} - self.finished
+        return replace(
+            self,
+            required=None if self.required is None else self.required - dead,
+            live=self.live - dead,
+            placed=self.placed - dead,
+            lost_nodes=self.lost_nodes | {node},
+        )
+
+
+NO_MEMBERS = Quorum(1, None, frozenset(), frozenset(), frozenset(), started=False)
+"""The quorum of a gang whose last pod is gone: never reached."""
+
+
+def quorum_of(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Quorum:
+    """State the gang's quorum. Cost: O(n log n); equal for the same gang, so it may be kept per snapshot version.
+
+    >>> from tests.builders import gang, pod
+    >>> from scoring.model import Role
+    >>> ps, *workers = pod("ps", role=Role.PS), *(pod(f"w{i}", role=Role.WORKER, index=i) for i in (2, 0, 1))
+    >>> sorted(quorum_of(gang("g", members=[*workers, ps], min_member=2)).required)
+    ['uid-default-ps', 'uid-default-w0']
+    >>> quorum_of(gang("g", 3, min_member=2)).required is None
+    True
+    """
+    live = _live(gang, lost_nodes)
+    roles_known = _roles_known(gang)
+    minimum = minimum_members(gang, lost_nodes=lost_nodes) if roles_known else ()
+    finished = frozenset([p.uid for p in live if p.phase is Phase.SUCCEEDED])
+    return Quorum(
+        min_member=gang.min_member,
+        required=frozenset([p.uid for p in minimum]) if roles_known else None,
+        live=frozenset([p.uid for p in live]),
+        placed=finished.union([p.uid for p in live if p.node is not None]),
+        finished=finished,
+        started=gang.started,
+        bound_to={p.uid: p.node for p in gang.members if p.node is not None},
+        lost_nodes=lost_nodes,
+        problem=gang.problem,
+    )
+
+
+class Quorums:
+    """The quorum of each gang, stated once per record of the gang: most questions come between two of its changes.
+
+    Whoever asks about gangs that come and go calls `keep_only` now and then.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[GangKey, tuple[Gang, frozenset[NodeName], Quorum]] = {}
+        self._prune_at = _GONE_AT_MOST
+
+    def of(self, gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Quorum:
+        """As `quorum_of`. Cost: O(1) for the record and lost nodes asked for last.
+
+        >>> from tests.builders import gang
+        >>> quorums, g = Quorums(), gang("g", 3)
+        >>> quorums.of(g) is quorums.of(g), quorums.of(g) == quorum_of(g)
+        (True, True)
+        """
+        known = self._known.get(gang.key)
+        if known is not None and known[0] is gang and known[1] == lost_nodes:
+            return known[2]
+        quorum = quorum_of(gang, lost_nodes=lost_nodes)
+        self._known[gang.key] = gang, lost_nodes, quorum
+        return quorum
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def keep_only(self, exists: Callable[[GangKey], object]) -> None:
+        """Forget gangs that do not exist any more (`exists` gives None or False); O(gangs) once in many calls."""
+        if len(self._known) >= self._prune_at:
+            self._known = {key: known for key, known in self._known.items() if exists(key)}
+            self._prune_at = len(self._known) + _GONE_AT_MOST
+
+
+def placement_order(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> tuple[Pod, ...]:
+    """All members that count or may come to count, most needed first. Cost: O(n log n).
+
+    Roles known: every ps and chief, then workers by ascending index (Succeeded ones first: they count already), then
+    others by creation and name. Roles unknown: placed ones first, then by creation and name.
+
+    >>> from tests.builders import bound, gang, pod
+    >>> early, late = pod("b", created_s=1.0), pod("a", created_s=2.0)
+    >>> [p.name for p in placement_order(gang("g", members=[late, early]))]
+    ['b', 'a']
+    >>> [p.name for p in placement_order(gang("g", members=[bound(late, "n1"), early]))]
+    ['a', 'b']
+    """
+    roles_known = _roles_known(gang)
+
+    def need(pod: Pod) -> tuple[int, bool, float, float, str]:
+        """Sort key: most needed first."""
+        role = pod.member_class.role
+        counts = pod.phase is Phase.SUCCEEDED or (not roles_known and pod.node is not None)
+        index = pod.index if role is not Role.OTHER else None
+        return _RANK[role], not counts, _LAST_INDEX if index is None else index, pod.created_s, pod.name
+
+    return tuple(sorted(_live(gang, lost_nodes), key=need))
+
+
+def minimum_members(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> tuple[Pod, ...]:
+    """The members to place first, in `placement_order`, those with a node included. Cost: O(n log n).
+
+    `min_member` of them; more if the gang has more ps and chiefs than that, fewer if it is incomplete.
+
+    >>> from tests.builders import gang
+    >>> [p.name for p in minimum_members(gang("g", 3, min_member=2))]
+    ['g-0', 'g-1']
+    """
+    ordered = placement_order(gang, lost_nodes=lost_nodes)
+    leaders = sum([p.member_class.role in _LEADERS for p in ordered])
+    return ordered[: max(gang.min_member, leaders)]
+
+
+def is_incomplete(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> bool:
+    """Whether fewer pods exist, that count or may come to count, than must run.
+
+    >>> from tests.builders import gang
+    >>> is_incomplete(gang("g", 3, min_member=4)), is_incomplete(gang("g", 3, min_member=3))
+    (True, False)
+    """
+    return len(_live(gang, lost_nodes)) < gang.min_member
+
+
+def _live(gang: Gang, lost_nodes: frozenset[NodeName]) -> tuple[Pod, ...]:
+    """Members that count (docs/safety.md S8) or may come to count."""
+    return tuple(
+        [
+            p
+            for p in gang.members
+            if p.phase is Phase.SUCCEEDED
+            or (p.phase is not Phase.FAILED and not p.deleting and (p.node is None or p.node not in lost_nodes))
+        ]
+    )
+
+
+def _roles_known(gang: Gang) -> bool:
+    """Whether the job's framework told at least one member's role."""
+    return any(p.member_class.role is not Role.OTHER for p in gang.members)

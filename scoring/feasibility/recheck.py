@@ -1,0 +1,96 @@
+"""Check before commit whether the members at bind still have their places.
+
+Why: between plan and commit other schedulers' pods may have taken room, and nodes may have gone (PAPERS G7). Rule: all
+that is known is counted — pods on the node, other gangs' commitments, and every member of the gang that is to go there
+— so two gangs never commit to the same room, whoever planned it for them.
+
+Plain integers and no matrices: it runs for every bind call, and a gang's few nodes are looked up faster than added up.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from scoring.feasibility.filters import node_allows, ports_conflict
+from scoring.ids import GangKey, NodeName, PodUid, ResourceName
+from scoring.model import Gang, HostPort, Pod
+from scoring.model.snapshot import Snapshot
+
+
+def members_without_room(snapshot: Snapshot, gang: Gang, assignment: Mapping[PodUid, NodeName]) -> frozenset[PodUid]:
+    """Members of `assignment` whose node is gone, does not suit them, or has no room for all that are to go there.
+
+    The gang's own commitment does not count. Cost: O(assignment + other commitments).
+    """
+    members = {pod.uid: pod for pod in gang.members}
+    here: dict[NodeName, list[Pod]] = {}
+    lost: set[PodUid] = set()
+    for uid, node in assignment.items():
+        pod = members.get(uid)
+        if pod is None or pod.node is not None:
+            continue  # gone or bound: neither takes room that is not counted already
+        row = snapshot.table.index.get(node)
+        if row is None or not node_allows(snapshot.table.nodes[row], pod.member_class.constraints):
+            lost.add(uid)
+        else:
+            here.setdefault(node, []).append(pod)
+    if not here:
+        return frozenset(lost)
+    committed = _committed_elsewhere(snapshot, gang.key, here.keys())
+    for node, pods in here.items():
+        others = committed.get(node, [])
+        if not _fits(snapshot, snapshot.table.index[node], pods, others) or _ports_taken(snapshot, node, pods, others):
+            lost.update([pod.uid for pod in pods])
+    return frozenset(lost)
+
+
+def _fits(snapshot: Snapshot, row: int, pods: Iterable[Pod], others: Iterable[Pod]) -> bool:
+    """Whether there is room on a node for `pods` beside what `others` will take."""
+    axis = snapshot.table.axis
+    taken: dict[ResourceName, int] = {}
+    for pod in others:
+        requests = pod.member_class.requests.items
+        if all(name in axis or name in snapshot.table.uncounted for name, _ in requests):  # else it cannot go there
+            for name, amount in requests:
+                taken[name] = taken.get(name, 0) + amount
+    asked: dict[ResourceName, int] = {}
+    for pod in pods:
+        for name, amount in pod.member_class.requests.items:
+            asked[name] = asked.get(name, 0) + amount
+    for name, amount in asked.items():
+        if name not in axis:
+            if name in snapshot.table.uncounted:
+                continue
+            return False
+        column = axis.index(name)
+        has, used = snapshot.table.allocatable.item(row, column), snapshot.used.item(row, column)
+        if amount > max(has - used - taken.get(name, 0), 0):  # an over-full node has room for what asks for nothing
+            return False
+    return True
+
+
+def _committed_elsewhere(snapshot: Snapshot, besides: GangKey, nodes: Iterable[NodeName]) -> dict[NodeName, list[Pod]]:
+    """Other gangs' members that are not bound yet and will go to one of `nodes`."""
+    found: dict[NodeName, list[Pod]] = {}
+    wanted = frozenset(nodes)
+    for key, commitment in snapshot.commitments.items():
+        if key == besides or wanted.isdisjoint(commitment.nodes):
+            continue
+        gang = snapshot.gangs.get(key)
+        for pod in gang.members if gang is not None else ():
+            node = commitment.assignment.get(pod.uid)
+            if node in wanted and node is not None and pod.node is None and not (pod.deleting or pod.terminal):
+                found.setdefault(node, []).append(pod)
+    return found
+
+
+def _ports_taken(snapshot: Snapshot, node: NodeName, pods: Iterable[Pod], others: Iterable[Pod]) -> bool:
+    """Whether a host port of `pods` is taken on the node, will be by `others`, or is asked for twice."""
+    if not any(pod.member_class.constraints.host_ports for pod in pods):
+        return False
+    taken: list[HostPort] = list(snapshot.host_ports.get(node, ()))
+    for pod in others:
+        taken.extend(pod.member_class.constraints.host_ports)
+    for pod in pods:
+        if ports_conflict(pod.member_class.constraints.host_ports, taken):
+            return True
+        taken.extend(pod.member_class.constraints.host_ports)
+    return False

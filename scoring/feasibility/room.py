@@ -1,0 +1,155 @@
+"""How many members still fit on each node, kept up to date while a plan is being made.
+
+Why a ledger: a plan tries many gangs one after another, each admission changes a few nodes, and counting all nodes anew
+for every gang is what makes planners slow. A class's counts are computed once per run and afterwards only for the rows
+that changed. Rule: room only shrinks during a run, so what did not fit once in a run does not fit later in it.
+"""
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.network.matrix import Ints
+
+Counts: TypeAlias = NDArray[np.int32]
+"""Members that fit nodes, where many are kept: half as large as `Ints`"""
+MOST_ON_A_NODE: Final = 2**31 - 1
+"""Members per node that are counted; what nothing limits, a request of nothing at all, has as many."""
+_FEW = 32
+"""Up to so many changed rows are counted one by one: for a gang's nodes that is faster than whole columns."""
+
+
+def fit_counts(free: Ints, request: Ints) -> Ints:
+    """How many times `request` (r,) fits into each row of `free` (n, r); shape (n,), at most `MOST_ON_A_NODE`.
+
+    Negative room counts as none.
+
+    >>> fit_counts(np.array([[5, 4], [1, 9]]), np.array([2, 0])).tolist()
+    [2, 0]
+    >>> fit_counts(np.array([[2**40]]), np.array([1])).tolist() == [MOST_ON_A_NODE]
+    True
+    """
+    asked = request > 0
+    if not asked.any():
+        return np.full(len(free), MOST_ON_A_NODE, np.int64)
+    counts = (free[:, asked] // request[asked]).min(axis=1)
+    return np.asarray(np.minimum(np.maximum(counts, 0), MOST_ON_A_NODE), dtype=np.int64)
+
+
+def scatter_add(total: Ints, rows: Ints, amounts: Ints) -> None:
+    """Add `amounts` (k, resources) to `rows` (k,) of `total` (n, resources), in place; a row named twice gets both.
+
+    >>> total = np.zeros((2, 2), np.int64)
+    >>> scatter_add(total, np.array([1, 1]), np.array([[1, 2], [3, 4]]))
+    >>> total.tolist()
+    [[0, 0], [4, 6]]
+    """
+    columns = total.shape[1]
+    flat = total.reshape(-1)
+    if not np.shares_memory(flat, total):
+        raise ValueError("total must be contiguous")
+    np.add.at(flat, (rows[:, None] * columns + np.arange(columns)).reshape(-1), amounts.reshape(-1))
+
+
+class Room:
+    """Free amounts (nodes, resources) of one planner run; the only mutable thing in a run, and private to it."""
+
+    __slots__ = ("_changed", "_counts", "_shifts", "free")
+
+    def __init__(self, free: Ints) -> None:
+        self.free = np.array(free, np.int64, order="C")
+        self._changed: list[int] = []
+        self._shifts = 0
+        self._counts: dict[bytes, tuple[Ints, int]] = {}
+
+    def take(self, rows: Sequence[int], request: Ints) -> None:
+        """Subtract `request` from each of `rows` (a row named twice is taken twice)."""
+        np.subtract.at(self.free, np.array(rows, np.int64), request)
+        self._changed.extend(rows)
+
+    def take_many(self, rows: Ints, amounts: Ints) -> None:
+        """Subtract `amounts` (rows, resources) from `rows`, which are all different."""
+        self.free[rows] -= amounts
+        self._changed.extend(rows.tolist())
+
+    def take_places(self, rows: Ints, amounts: Ints) -> None:
+        """Subtract `amounts` (rows, resources) from `rows`, of which some may be the same."""
+        scatter_add(self.free, rows, -amounts)
+        self._changed.extend(rows.tolist())
+
+    def give(self, rows: Ints, amounts: Ints) -> None:
+        """Undo `take_many` within the same step, before anybody else has looked."""
+        self.free[rows] += amounts
+        self._changed.extend(rows.tolist())
+
+    def shift(self, amounts: Ints) -> None:
+        """Subtract `amounts` (nodes, resources) everywhere; all counts are forgotten."""
+        self.free -= amounts
+        self._shifts += 1
+        self._counts.clear()
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """How often everything changed, and how many changes of single rows there were: equal means nothing did."""
+        return self._shifts, len(self._changed)
+
+    def changed_since(self, moment: tuple[int, int]) -> set[int] | None:
+        """Rows that changed since then; `None`: all may have."""
+        return set(self._changed[moment[1] :]) if moment[0] == self._shifts else None
+
+    def counts(self, request: Ints) -> Ints:
+        """`fit_counts` of the room as it is now; the caller must not write to it.
+
+        Cost: O(nodes) the first time, O(changed rows) afterwards.
+        """
+        key = request.tobytes()
+        known = self._counts.get(key)
+        if known is None:
+            counts = fit_counts(self.free, request)
+        else:
+            counts, seen = known
+            if seen < len(self._changed):
+                rows = np.unique(np.array(self._changed[seen:], np.int64))
+                counts[rows] = fit_counts(self.free[rows], request)
+        self._counts[key] = (counts, len(self._changed))
+        return counts
+
+
+class ZoneFits:
+    """How many members of one class fit each node and each zone, kept up to date with a `Room`.
+
+    Cost of `refresh`: O(nodes) at first and after a shift, else O(changed rows).
+    """
+
+    __slots__ = ("_asked", "_mask", "_request", "_room", "_seen", "_zone_of", "_zones", "counts", "sums")
+
+    def __init__(self, room: Room, request: Ints, mask: NDArray[np.bool_], zone_of: Ints, zones: int) -> None:
+        self._room, self._request, self._mask, self._zone_of, self._zones = room, request, mask, zone_of, zones
+        self._asked = [(column, amount) for column, amount in enumerate(request.tolist()) if amount > 0]
+        self._seen = room.moment
+        self.counts, self.sums = self._counted()
+
+    def refresh(self) -> None:
+        """Make `counts` (nodes,) and `sums` (one per zone) those of the room as it is now; nodes masked out hold 0."""
+        moment = self._room.moment
+        if moment == self._seen:
+            return
+        rows = self._room.changed_since(self._seen)
+        if rows is None or len(rows) > _FEW:
+            self.counts, self.sums = self._counted()
+            self._seen = moment
+            return
+        for row in rows if self._asked else ():
+            if self._mask[row]:
+                free = self._room.free[row].tolist()
+                fits = max(min(MOST_ON_A_NODE, *[free[column] // amount for column, amount in self._asked]), 0)
+                self.sums[self._zone_of[row]] += fits - int(self.counts[row])
+                self.counts[row] = fits
+        self._seen = moment
+
+    def _counted(self) -> tuple[Ints, list[int]]:
+        counts = np.where(self._mask, self._room.counts(self._request), 0)
+        sums = np.bincount(self._zone_of, weights=counts, minlength=self._zones)
+        return counts, sums.astype(np.int64).tolist()

@@ -1,0 +1,35 @@
+"""The cluster in our own words: nodes, pods, gangs.
+
+Why not the API's objects: 50,000 pods as generated models take 3 GB; a decision reads about fifteen fields. These
+records hold those, share equal parts, and cannot change once built. Rule: whatever is ambiguous in an API object is
+settled where it is converted (`extender.convert`), never here.
+"""
+
+from scoring.model.constraints import Constraints, HostPort, NodeSelectorTerm, Requirement, Taint, Toleration
+from scoring.model.gang import Gang, PodGroup
+from scoring.model.node import DaemonSet, DeviceClass, Node
+from scoring.model.pod import GATE, Controller, GangSource, GroupRef, MemberClass, Phase, Pod, Role, RunRef, counts
+
+__all__ = [
+    "GATE",
+    "Constraints",
+    "Controller",
+    "DaemonSet",
+    "DeviceClass",
+    "Gang",
+    "GangSource",
+    "GroupRef",
+    "HostPort",
+    "MemberClass",
+    "Node",
+    "NodeSelectorTerm",
+    "Phase",
+    "Pod",
+    "PodGroup",
+    "Requirement",
+    "Role",
+    "RunRef",
+    "Taint",
+    "Toleration",
+    "counts",
+]

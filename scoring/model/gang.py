@@ -1,0 +1,65 @@
+"""PodGroups, and gangs as they exist now."""
+
+from dataclasses import dataclass
+
+from scoring.ids import GangKey
+from scoring.model.pod import GangSource, Pod, counts
+from scoring.model.reasons import Reason
+from scoring.model.resources import NO_RESOURCES, Resources
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """`scheduling.x-k8s.io/v1alpha1` PodGroup: the fields that decide."""
+
+    key: GangKey
+    min_member: int
+    created_s: float = 0.0
+    schedule_timeout_s: float | None = None
+    min_resources: Resources = NO_RESOURCES
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Pods that start together or not at all, as they exist now: those of one run (docs/safety.md S23).
+
+    `members` are all live and finished pods of the run, sorted by (role, index, name). `problem` is set when the
+    gang can never be admitted as it is written, and `problem_detail` says what to change.
+    """
+
+    key: GangKey
+    source: GangSource
+    min_member: int
+    members: tuple[Pod, ...]
+    priority: int
+    created_s: float
+    options: tuple[tuple[str, str], ...] = ()
+    problem: Reason | None = None
+    problem_detail: str = ""
+    schedule_timeout_s: float | None = None
+    own: bool = True
+    """Its pods name one of our schedulers (docs/safety.md S1); others are load only."""
+    started: bool = False
+    """It was whole once with members that are still there, by our own evidence (docs/safety.md S23)."""
+    earlier: tuple[Pod, ...] = ()
+    """Pods of former runs under the same name, all ended: they count for nothing."""
+    later: tuple[Pod, ...] = ()
+    """Pods of another run that is live, too: they wait until this one has ended."""
+
+    @property
+    def actionable(self) -> bool:
+        """Whether netgang may place, complete, restart or remove it (docs/safety.md S1).
+
+        All its pods are ours, what they say does not contradict itself, and kube-scheduler does not gang them itself.
+        """
+        return self.own and self.problem is None and self.source is not GangSource.NATIVE
+
+    @property
+    def pending(self) -> tuple[Pod, ...]:
+        """Members that still need a node."""
+        return tuple(p for p in self.members if p.node is None and not p.deleting and not p.terminal)
+
+    @property
+    def placed(self) -> tuple[Pod, ...]:
+        """Members that count towards quorum."""
+        return tuple(p for p in self.members if counts(p))

@@ -1,0 +1,193 @@
+"""One pod, its class and what it says of its job and gang."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid
+from scoring.model.constraints import Constraints
+from scoring.model.resources import Resources
+
+
+class Role(StrEnum):
+    """What a pod does in its job. Only workers are ever counted up and down (facts of the job kinds)."""
+
+    PS = "ps"
+    CHIEF = "chief"
+    WORKER = "worker"
+    OTHER = "other"
+    """The job's framework is not known, or the pod is an evaluator or initialiser."""
+
+
+class Phase(StrEnum):
+    """`status.phase` of a pod."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+class GangSource(StrEnum):
+    """Where a gang's name and size come from; the first that matches wins."""
+
+    NATIVE = "spec.schedulingGroup"
+    POD_GROUP = "PodGroup scheduling.x-k8s.io/v1alpha1"
+    LABELS = "labels pod-group.scheduling.sigs.k8s.io"
+    ANNOTATION = "annotation scheduling.k8s.io/group-name"
+
+
+GATE = "netgang.io/gang"
+"""Our scheduling gate: a pod that has it waits outside kube-scheduler's queues until its gang is admitted."""
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class MemberClass:
+    """Members that are interchangeable for placement: same role, same request, same constraints."""
+
+    role: Role
+    requests: Resources
+    constraints: Constraints
+    lineage: str = ""
+    """For whose pods it holds what filters that are not modelled say of nodes: the namespace, and the gang too where a
+    pod itself has constraints that are not modelled. No tenant closes nodes to another's pods (docs/safety.md S27)."""
+
+    @property
+    def anywhere(self) -> "MemberClass":
+        """The class without required node affinity: what is learned of nodes is kept under this one.
+
+        docs/safety.md S27.
+
+        What a filter that we do not model says of a node does not depend on terms that we do model; and the terms that
+        an admission adds are gone in the pod's successor, which must not be sent to the same nodes again.
+        """
+        if self.constraints.affinity is None:
+            return self
+        return replace(self, constraints=replace(self.constraints, affinity=None))
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class GroupRef:
+    """What a pod says of its gang; `problem` is set when it contradicts itself."""
+
+    key: GangKey
+    source: GangSource
+    min_available: int | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Controller:
+    """The object that makes a pod and makes another when it goes: the controller of its ownerReferences."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class RunRef:
+    """The object whose pods make up a run of a job, as far as a pod tells: another object is another run.
+
+    A ReplicaSet or StatefulSet has no runs: its pods are replaced for ever.
+    """
+
+    uid: str
+    kind: str
+    """Kind and API group; one for a family whose objects share a job, such as an MPIJob and its launcher's Job."""
+    name: str
+    whole: str = ""
+    """Uid of the object of which several such are the parts, where pods tell it (JobSet)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod as the planner sees it. `requests` counts init containers, overhead and pod-level resources (§4)."""
+
+    uid: PodUid
+    namespace: Namespace
+    name: PodName
+    member_class: MemberClass
+    scheduler_name: str = "default-scheduler"
+    node: NodeName | None = None
+    nominated_node: NodeName | None = None
+    phase: Phase = Phase.PENDING
+    priority: int = 0
+    never_preempts: bool = False
+    """`spec.preemptionPolicy: Never`: nobody leaves for it, whatever its priority."""
+    created_s: float = 0.0
+    scheduled_s: float | None = None
+    """When it got its node (condition PodScheduled), Unix seconds; `None`: it has none, or nobody said."""
+    deleting: bool = False
+    gates: tuple[str, ...] = ()
+    """`spec.schedulingGates`, by name."""
+    unmodelled: tuple[str, ...] = ()
+    """Fields by which kube-scheduler may refuse nodes that we allow; read only of gated and admitted pods.
+
+    docs/safety.md S6.
+    """
+    admitted_to: NodeName | None = None
+    """The node that was planned when we removed its gate (annotation `netgang.io/admitted`, valid for this uid)."""
+    unschedulable: bool = False
+    """kube-scheduler says PodScheduled=False, Unschedulable; read only of admitted pods (docs/safety.md S6)."""
+    refusal: str = ""
+    """Why kube-scheduler did not place it, in its own words, bounded; empty where it was we that refused it. Decides
+    nothing, and a gang's record may have older words; read of waiting members only."""
+    obstacle: str = ""
+    """kube-scheduler's words, if no node at all would do for the pod as it is: its volume claim does not exist, say."""
+    group: GroupRef | None = None
+    job: JobKey | None = None
+    owner: Controller | None = None
+    """Read of members of gangs only."""
+    daemon: str = ""
+    """The DaemonSet that controls it, as its ownerReferences say: `identity` of that; empty: none does."""
+    run: RunRef | None = None
+    """Which run it belongs to; read of members of gangs only. `None`: it does not tell, or its owner has no runs."""
+    started: bool = False
+    """Our note says that its gang was whole with it (annotation `netgang.io/started`, valid for this uid)."""
+    index: int | None = None
+    """Replica index inside its role, when the framework tells."""
+    options: tuple[tuple[str, str], ...] = ()
+    """Its `netgang.io/…` annotations without the prefix, as written; `policy.gang_options` reads them."""
+    resource_version: str = ""
+
+    @property
+    def requests(self) -> Resources:
+        """What the pod takes from its node."""
+        return self.member_class.requests
+
+    @property
+    def role(self) -> Role:
+        """What the pod does in its job."""
+        return self.member_class.role
+
+    @property
+    def gated(self) -> bool:
+        """Whether it waits at our gate."""
+        return GATE in self.gates
+
+    @property
+    def foreign_gates(self) -> tuple[str, ...]:
+        """Gates that others must remove."""
+        return tuple(gate for gate in self.gates if gate != GATE) if self.gates else ()
+
+    @property
+    def terminal(self) -> bool:
+        """Succeeded and Failed pods take no room; deleted ones do until they are gone."""
+        return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, for people."""
+        return f"{self.namespace}/{self.name}"
+
+
+def counts(member: Pod) -> bool:
+    """Whether a member counts towards quorum: on a node and alive, or Succeeded; Failed ones do not.
+
+    docs/safety.md S8.
+    """
+    if member.node is None or member.deleting:
+        return member.phase is Phase.SUCCEEDED
+    return member.phase is not Phase.FAILED

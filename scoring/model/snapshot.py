@@ -1,0 +1,147 @@
+"""The cluster at one moment, immutable: what every decision is made from.
+
+Why: a decision that reads a live cache can see half of a change. The cache (`extender.cache`) builds one of these per
+version and shares it; what is expensive (the node table) is built again only when nodes change. Rule: arrays are never
+written after they are built; the planner works on copies.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scoring.ids import GangKey, NodeName, PodUid, ResourceName, ZoneName
+from scoring.model import Gang, HostPort, MemberClass, Node
+from scoring.model.resources import Resources
+from scoring.network.matrix import Ints, NetworkMatrix
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTable:
+    """All nodes, sorted by name, with their capacity as a matrix. Equal `version` means equal content."""
+
+    version: int
+    nodes: tuple[Node, ...]
+    names: tuple[NodeName, ...]
+    index: Mapping[NodeName, int]
+    """node → row"""
+    axis: tuple[ResourceName, ...]
+    """Columns of `allocatable`: every resource that some node has, sorted."""
+    allocatable: Ints
+    """(nodes, resources), in each resource's own unit."""
+    zones: Mapping[ZoneName, Ints]
+    """zone → rows of its nodes, ascending; zones sorted by name"""
+    uncounted: frozenset[ResourceName] = frozenset()
+    """Resources that a DeviceClass provides by Dynamic Resource Allocation: how much of them there is, and where, is in
+    no allocatable. Nodes that have such a resource in their allocatable provide it in the ordinary way."""
+
+    @classmethod
+    def of(
+        cls, nodes: Iterable[Node], *, version: int = 1, uncounted: frozenset[ResourceName] = frozenset()
+    ) -> "NodeTable":
+        """Build the table. Cost: O(n log n)."""
+        ordered = tuple(sorted(nodes, key=lambda node: node.name))
+        axis = tuple(sorted({name for node in ordered for name, _ in node.allocatable}))
+        column = {name: i for i, name in enumerate(axis)}
+        allocatable = np.zeros((len(ordered), len(axis)), np.int64)
+        rows_of: dict[ZoneName, list[int]] = {}
+        for row, node in enumerate(ordered):
+            for name, amount in node.allocatable:
+                allocatable[row, column[name]] = amount
+            rows_of.setdefault(node.zone, []).append(row)
+        return cls(
+            version=version,
+            nodes=ordered,
+            names=tuple(node.name for node in ordered),
+            index={node.name: row for row, node in enumerate(ordered)},
+            axis=axis,
+            allocatable=allocatable,
+            zones={zone: np.array(rows_of[zone], np.int64) for zone in sorted(rows_of)},
+            uncounted=uncounted,
+        )
+
+    def vector(self, requests: Resources) -> Ints | None:
+        """The request as a row over `axis`; `None` when it asks for a resource that no node has.
+
+        What cannot be counted takes nothing: kube-scheduler counts it.
+        """
+        row = np.zeros(len(self.axis), np.int64)
+        for name, amount in requests:
+            try:
+                row[self.axis.index(name)] = amount
+            except ValueError:
+                if name not in self.uncounted:
+                    return None
+        return row
+
+    def asks_uncounted(self, requests: Resources) -> bool:
+        """Whether the request is for devices that are, or may be, provided where no allocatable shows them."""
+        return bool(self.uncounted) and any(name in self.uncounted for name, _ in requests)
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """An admission that has begun (first member at bind, or first gate removed): it is kept until bound or lapsed.
+
+    docs/safety.md S4.
+
+    The planner takes these as given, ahead of every gang that is not committed.
+    """
+
+    gang: GangKey
+    assignment: Mapping[PodUid, NodeName]
+    """Members not yet bound → their node; bound members are in the cluster's own accounting."""
+    nodes: frozenset[NodeName] = field(init=False, repr=False, compare=False)
+    """The nodes of `assignment`: every bind call asks whether another gang's commitment is on its node."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", frozenset(self.assignment.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Room that others gave up, or are about to, for the waiting gang `gang`: nobody else is given it meanwhile.
+
+    It lasts until the gang has its nodes, or until whoever set it takes it back.
+    """
+
+    gang: GangKey
+    assignment: Mapping[PodUid, NodeName]
+    """Members → where each would go once everything is free that was to become free."""
+    givers: tuple[GangKey, ...] = ()
+    """Gangs that leave for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything the planner reads, at one version of the cluster."""
+
+    version: int
+    table: NodeTable
+    used: Ints
+    """(nodes, resources): requests of all pods on each node that are not finished, of any scheduler, and of pods that
+    are pinned or nominated to it (docs/safety.md S12)."""
+    host_ports: Mapping[NodeName, frozenset[HostPort]] = field(default_factory=dict)
+    gangs: Mapping[GangKey, Gang] = field(default_factory=dict)
+    """Own gangs that have members; native groups are here too, for their zone and score."""
+    commitments: Mapping[GangKey, Commitment] = field(default_factory=dict)
+    exclusions: Mapping[MemberClass, frozenset[NodeName]] = field(default_factory=dict)
+    """Member class without its node affinity → nodes that filters we do not model refused it; ask `excluded`.
+
+    docs/safety.md S7.
+    """
+    backing_off_until_s: Mapping[GangKey, float] = field(default_factory=dict)
+    """gang → moment before which it may not reserve again after a lapse (docs/safety.md S5)."""
+    claims: Mapping[GangKey, Claim] = field(default_factory=dict)
+    """waiting gang → the room that others leave for it."""
+    network: NetworkMatrix = field(default_factory=NetworkMatrix)
+
+    def excluded(self, member_class: MemberClass) -> frozenset[NodeName]:
+        """Nodes that are known to refuse the class, or its like before an admission narrowed its affinity.
+
+        docs/safety.md S27.
+        """
+        return self.exclusions.get(member_class.anywhere, _NO_NODES) if self.exclusions else _NO_NODES
+
+
+_NO_NODES: frozenset[NodeName] = frozenset()

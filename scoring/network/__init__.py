@@ -1,0 +1,1 @@
+"""Measured properties of links between nodes."""

@@ -1,0 +1,397 @@
+"""Measured properties of links between endpoints, and how nodes find theirs.
+
+Why an index of pairs and no square matrix: at 5,000 nodes a dense matrix of three metrics and their ages is 600 MB,
+while sites measure inside a zone and between a few gateways. Pairs are kept sorted by (from, to), and a decision takes
+out the block of the one zone it looks at. Rule: NaN means *unknown* and never leaves this module's users unhandled;
+direction is kept (row = from, column = to) and becomes one value only in `scoring.score.pairs`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.ids import EndpointId, NodeName
+from scoring.network.measurement import METRICS, Floats, Ints, Measurement, MeasurementTable, Metric
+from scoring.network.medians import Medians, Zones, medians_of
+
+__all__ = [
+    "METRICS",
+    "Block",
+    "Floats",
+    "Ints",
+    "Known",
+    "Measured",
+    "Measurement",
+    "MeasurementTable",
+    "Metric",
+    "NetworkMatrix",
+    "PairCounts",
+    "Zones",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One value of one direction as the matrix holds it: how old it is, and which source gave it."""
+
+    value: float
+    age_s: float
+    origin: str
+    """Name of the source; "" where measurements came without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured of one metric between `n` from-nodes and `m` to-nodes, without any estimate; shapes (n, m)."""
+
+    ages_s: Floats
+    """NaN: nothing was measured."""
+    origins: Ints
+    """Index in the matrix's `origins`, −1 where nothing was measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairCounts:
+    """Directed pairs with a value of one metric, by age: below the soft TTL, up to the hard one, beyond it."""
+
+    fresh: int
+    fading: int
+    expired: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Values and ages of all directed pairs between `n` from-nodes and `m` to-nodes; NaN is unknown.
+
+    Shapes (n, m), indexed [from, to]. Units: ratio, ms, bit/s, seconds; an age is NaN where its value is, and nowhere
+    else. Pairs that share their endpoint in every metric that both have one for (or are the same node) are marked in
+    `same`: their link is the machine itself or its site, which no source measures. Sharing a site's throughput endpoint
+    alone says nothing of two nodes' own delay.
+    """
+
+    loss_ratio: Floats
+    delay_ms: Floats
+    throughput_bps: Floats
+    loss_age_s: Floats
+    delay_age_s: Floats
+    throughput_age_s: Floats
+    same: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Known pairs of one metric: keys = from·size + to, ascending."""
+
+    keys: Ints
+    values: Floats
+    measured_at_s: Floats
+    origin: NDArray[np.uint8]
+    """Index in the matrix's `origins`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkMatrix:
+    """All known measurements at one moment. Build with `of`; `version` grows whenever the content changes."""
+
+    version: int = 0
+    evaluated_at_s: float = 0.0
+    """The moment from which ages are counted: ages move only when a new matrix is published."""
+    endpoints: tuple[EndpointId, ...] = ()
+    endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]] = field(default_factory=dict)
+    """metric → node → endpoint it is measured at."""
+    origins: tuple[str, ...] = ()
+    """Names of the sources that gave the values, sorted."""
+    _index: Mapping[EndpointId, int] = field(default_factory=dict, repr=False)
+    _pairs: Mapping[Metric, _Pairs] = field(default_factory=dict, repr=False)
+    _medians: Medians | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        measurements: Iterable[Measurement],
+        *,
+        endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]],
+        now_s: float,
+        version: int = 1,
+    ) -> "NetworkMatrix":
+        """Index measurements of one source; of several for one pair and metric the newest counts, in doubt the worst.
+
+        Cost: O(m log m) for m measurements.
+        """
+        table = MeasurementTable.of(measurements)
+        return cls.merged({"": table}, endpoint_of=endpoint_of, now_s=now_s, version=version)
+
+    @classmethod
+    def merged(
+        cls,
+        tables: Mapping[str, MeasurementTable],
+        *,
+        endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]],
+        now_s: float,
+        version: int = 1,
+        zones: Zones | None = None,
+    ) -> "NetworkMatrix":
+        """Index the measurements of several sources (name → its table).
+
+        Per metric and pair the newest value counts, whichever source it is from; of equally new ones the worst, and
+        of equal ones that of the source whose name comes first: neither the order of sources nor that of rows decides.
+        With `zones`, a link measured in neither direction (or not within the hard TTL) has the median of the pairs
+        measured between the two zones, but nothing better than its own last value. Cost: O(m log m) for m measurements
+        in all; 25 bytes per pair and metric.
+        """
+        names = {end for table in tables.values() for end in table.ends}
+        names.update(e for nodes in endpoint_of.values() for e in nodes.values())
+        endpoints = tuple(sorted(names))
+        index = {e: i for i, e in enumerate(endpoints)}
+        origins = tuple(sorted(tables))
+        if len(origins) > 256:
+            raise ValueError(f"at most 256 sources can be merged, not {len(origins)}")
+        ordered = [tables[origin] for origin in origins]
+        pairs = {metric: _newest(ordered, index, metric=metric) for metric in METRICS}
+        medians = None
+        if zones is not None:
+            ends = {metric: {node: index[end] for node, end in of.items()} for metric, of in endpoint_of.items()}
+            columns = {metric: (p.keys, p.values, p.measured_at_s) for metric, p in pairs.items()}
+            medians = medians_of(columns, ends, zones, size=len(index), now_s=now_s)
+        return cls(version, now_s, endpoints, dict(endpoint_of), origins, index, pairs, medians)
+
+    @property
+    def estimates(self) -> bool:
+        """Whether links that nobody measured have the value that is typical between their zones."""
+        return self._medians is not None
+
+    def known_pairs(self, metric: Metric) -> int:
+        """How many directed pairs of endpoints have a value of `metric`."""
+        return len(self._pairs[metric].keys) if metric in self._pairs else 0
+
+    def count(self, metric: Metric, *, soft_ttl_s: float | None, hard_ttl_s: float | None) -> PairCounts:
+        """Directed pairs of endpoints with a value of `metric`, by the age of that value. Cost: O(pairs)."""
+        pairs = self._pairs.get(metric)
+        if pairs is None:
+            return PairCounts(0, 0, 0)
+        ages_s = self.evaluated_at_s - pairs.measured_at_s
+        hard_s = np.inf if hard_ttl_s is None else hard_ttl_s
+        soft_s = min(np.inf if soft_ttl_s is None else soft_ttl_s, hard_s)
+        fresh, expired = int((ages_s < soft_s).sum()), int((ages_s >= hard_s).sum())
+        return PairCounts(fresh, len(ages_s) - fresh - expired, expired)
+
+    def count_by_age(self, metric: Metric, edges_s: Sequence[float]) -> tuple[int, ...]:
+        """Directed pairs with a value of at most each age, and of any age. Cost: O(pairs · ages)."""
+        pairs = self._pairs.get(metric)
+        if pairs is None:
+            return (0,) * (len(edges_s) + 1)
+        ages_s = self.evaluated_at_s - pairs.measured_at_s
+        return (*(int((ages_s <= edge_s).sum()) for edge_s in edges_s), len(ages_s))
+
+    def count_unknown(self, metric: Metric, group_of: Mapping[NodeName, str]) -> int:
+        """Directed pairs of different endpoints without a value, among those of each group's nodes (such as a zone's).
+
+        An endpoint of nodes of several groups counts for the last of these. Cost: O(nodes + pairs).
+        """
+        number = {group: i for i, group in enumerate(sorted(set(group_of.values())))}
+        group = np.full(len(self.endpoints), -1, np.int64)
+        for node, end in sorted(self.endpoint_of.get(metric, {}).items()):
+            if node in group_of:
+                group[self._index[end]] = number[group_of[node]]
+        sizes = np.bincount(group[group >= 0], minlength=1)
+        pairs = self._pairs.get(metric)
+        known = 0
+        if pairs is not None and len(pairs.keys):
+            rows, cols = np.divmod(pairs.keys, len(self.endpoints))
+            known = int(((group[rows] == group[cols]) & (group[rows] >= 0)).sum())
+        return int((sizes * (sizes - 1)).sum()) - known
+
+    def measured_pairs(self, metric: Metric) -> tuple[Ints, Ints]:
+        """Endpoint indexes (from, to) of all directed pairs with a value of `metric`, however old. Cost: O(pairs)."""
+        pairs = self._pairs.get(metric)
+        keys = np.empty(0, np.int64) if pairs is None else pairs.keys
+        rows, cols = np.divmod(keys, max(len(self.endpoints), 1))
+        return rows, cols
+
+    def measured_values(self, metric: Metric) -> tuple[Ints, Ints, Floats, Floats]:
+        """`measured_pairs` with the value and the age (s) of each, in the same order. Cost: O(pairs)."""
+        rows, cols = self.measured_pairs(metric)
+        pairs = self._pairs.get(metric)
+        if pairs is None:
+            return rows, cols, np.empty(0), np.empty(0)
+        return rows, cols, pairs.values, np.maximum(self.evaluated_at_s - pairs.measured_at_s, 0.0)
+
+    def ends_at_least(self, metric: Metric, value: float) -> frozenset[EndpointId]:
+        """Endpoints from or to which at least `value` was measured, however long ago. Cost: O(pairs)."""
+        pairs = self._pairs.get(metric)
+        if pairs is None:
+            return frozenset()
+        ends = np.unique(np.concatenate(np.divmod(pairs.keys[pairs.values >= value], max(len(self.endpoints), 1))))
+        return frozenset(self.endpoints[end] for end in ends.tolist())
+
+    def known(self, source: NodeName, target: NodeName, metric: Metric) -> Known | None:
+        """What was measured from one node to another, however old; `None`: nothing. Cost: O(log pairs)."""
+        pairs = self._pairs.get(metric)
+        row, col = (self._index.get(self.endpoint(node, metric) or EndpointId(""), -1) for node in (source, target))
+        if pairs is None or row < 0 or col < 0:
+            return None
+        key = row * len(self.endpoints) + col
+        at = int(np.searchsorted(pairs.keys, key))
+        if at == len(pairs.keys) or pairs.keys[at] != key:
+            return None
+        age_s = max(self.evaluated_at_s - float(pairs.measured_at_s[at]), 0.0)
+        return Known(float(pairs.values[at]), age_s, self.origins[pairs.origin[at]])
+
+    def measured(self, metric: Metric, sources: Sequence[NodeName], targets: Sequence[NodeName]) -> Measured:
+        """Which source measured each pair of sources × targets, and how long ago. Cost: O(n·m·log pairs)."""
+        rows, cols = self.endpoint_indexes(sources, metric), self.endpoint_indexes(targets, metric)
+        ages_s, origins = np.full((len(rows), len(cols)), np.nan), np.full((len(rows), len(cols)), -1, np.int64)
+        pairs = self._pairs.get(metric)
+        if pairs is not None and len(pairs.keys) and ages_s.size:
+            hit, at = self._find(pairs, rows, cols)
+            ages_s[hit] = np.maximum(self.evaluated_at_s - pairs.measured_at_s[at], 0.0)
+            origins[hit] = pairs.origin[at]
+        return Measured(ages_s, origins)
+
+    def estimate(self, source: NodeName, target: NodeName, metric: Metric) -> Known | None:
+        """The median of what was measured from the one node's zone to the other's; its `origin` is "zones"."""
+        if self._medians is None:
+            return None
+        [row], [col] = self._medians.rows([source]), self._medians.rows([target])
+        if row < 0 or col < 0 or np.isnan(self._medians.values[metric][row, col]):
+            return None
+        age_s = max(self.evaluated_at_s - float(self._medians.measured_at_s[metric][row, col]), 0.0)
+        return Known(float(self._medians.values[metric][row, col]), age_s, "zones")
+
+    def endpoint(self, node: NodeName, metric: Metric) -> EndpointId | None:
+        """The endpoint where `node` is measured for `metric`; `None` when it has none."""
+        return self.endpoint_of.get(metric, {}).get(node)
+
+    def endpoint_indexes(self, nodes: Sequence[NodeName], metric: Metric) -> Ints:
+        """Endpoint index of each node, −1 where it has none."""
+        of = self.endpoint_of.get(metric, {})
+        return np.array([self._index.get(of[n], -1) if n in of else -1 for n in nodes], np.int64)
+
+    def block(self, sources: Sequence[NodeName], targets: Sequence[NodeName]) -> Block:
+        """Values for all pairs sources × targets. Cost: O(n·m·log pairs)."""
+        number = {name: i for i, name in enumerate(targets)}  # comparing numbers is a hundred times faster than names
+        rows_at = np.array([number.get(name, -1) for name in sources], np.int64)
+        cols_at = np.array([number[name] for name in targets], np.int64)
+        same = rows_at[:, None] == cols_at[None, :]
+        columns: dict[Metric, tuple[Floats, Floats]] = {}
+        shared, apart = np.zeros_like(same), np.zeros_like(same)
+        for metric in METRICS:
+            rows = self.endpoint_indexes(sources, metric)
+            cols = self.endpoint_indexes(targets, metric)
+            columns[metric] = self._lookup(metric, rows, cols)
+            if self._medians is not None:
+                self._fill(metric, columns[metric], self._lookup(metric, cols, rows), (sources, targets))
+            both = (rows[:, None] >= 0) & (cols[None, :] >= 0)
+            shared |= both & (rows[:, None] == cols[None, :])
+            apart |= both & (rows[:, None] != cols[None, :])
+        same = same | (shared & ~apart)
+        (loss, loss_age), (delay, delay_age), (rate, rate_age) = (columns[m] for m in METRICS)
+        return Block(loss, delay, rate, loss_age, delay_age, rate_age, same)
+
+    def with_nodes(self, nodes: Iterable[NodeName]) -> "NetworkMatrix":
+        """The same data with more nodes, each measured at the endpoint of its own name if there is one.
+
+        The version becomes negative, so that nothing computed for it is mistaken for the original's.
+        """
+        known = [node for node in nodes if EndpointId(node) in self._index]
+        of = {m: {**dict.fromkeys(known), **self.endpoint_of.get(m, {})} for m in METRICS}
+        mapped = {m: {n: e if e is not None else EndpointId(n) for n, e in ends.items()} for m, ends in of.items()}
+        return replace(self, endpoint_of=mapped, version=-1 - abs(self.version))
+
+    def with_measurements(self, measurements: Sequence[Measurement], *, origin: str) -> "NetworkMatrix":
+        """The same data with other values of some pairs of its endpoints, whatever was measured of these before.
+
+        The version becomes negative, as that of `with_nodes`; medians between zones stay. Cost: O(pairs).
+        """
+        origins = self.origins if origin in self.origins else (*self.origins, origin)
+        pairs = dict(self._pairs)
+        for metric in METRICS:
+            mine = {
+                self._index[one.source] * len(self.endpoints) + self._index[one.target]: one
+                for one in measurements
+                if one.metric is metric
+            }
+            if not mine:
+                continue
+            known = pairs.get(metric, _Pairs(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0, np.uint8)))
+            stays = ~np.isin(known.keys, list(mine))
+            keys = np.concatenate((known.keys[stays], np.array(list(mine), np.int64)))
+            values = np.concatenate((known.values[stays], [one.value for one in mine.values()]))
+            times = np.concatenate((known.measured_at_s[stays], [one.measured_at_s for one in mine.values()]))
+            origin_of = np.concatenate((known.origin[stays], np.full(len(mine), origins.index(origin), np.uint8)))
+            order = np.argsort(keys)
+            pairs[metric] = _Pairs(keys[order], values[order], times[order], origin_of[order])
+        return replace(self, origins=origins, _pairs=pairs, version=-1 - abs(self.version))
+
+    def endpoint_delays_ms(self, sources: Sequence[EndpointId], targets: Sequence[EndpointId]) -> Floats:
+        """One-way delays (len(sources), len(targets)) in ms between endpoints, NaN where unknown."""
+        rows, cols = (np.array([self._index.get(e, -1) for e in ends], np.int64) for ends in (sources, targets))
+        return self._lookup(Metric.DELAY, rows, cols)[0]
+
+    def _lookup(self, metric: Metric, rows: Ints, cols: Ints) -> tuple[Floats, Floats]:
+        values = np.full((len(rows), len(cols)), np.nan)
+        ages = np.full((len(rows), len(cols)), np.nan)
+        pairs = self._pairs.get(metric)
+        if pairs is None or not len(pairs.keys) or not values.size:
+            return values, ages
+        hit, at = self._find(pairs, rows, cols)
+        values[hit] = pairs.values[at]
+        ages[hit] = np.maximum(self.evaluated_at_s - pairs.measured_at_s[at], 0.0)
+        return values, ages
+
+    def _find(self, pairs: _Pairs, rows: Ints, cols: Ints) -> tuple[NDArray[np.bool_], Ints]:
+        """Which of the pairs rows × cols are known, and where each of these stands in `pairs`, which is not empty."""
+        keys = rows[:, None] * len(self.endpoints) + cols[None, :]
+        at = np.searchsorted(pairs.keys, keys)
+        at[at == len(pairs.keys)] = 0
+        hit = (pairs.keys[at] == keys) & (rows[:, None] >= 0) & (cols[None, :] >= 0)
+        return hit, at[hit]
+
+    def _fill(
+        self,
+        metric: Metric,
+        there: tuple[Floats, Floats],
+        back: tuple[Floats, Floats],
+        ends: tuple[Sequence[NodeName], Sequence[NodeName]],
+    ) -> None:
+        """Write the zones' medians where neither direction has a value that counts; one direction completes itself.
+
+        What the link itself was worth last stays the most that it can be worth.
+        """
+        assert self._medians is not None
+        medians = self._medians
+        hard_s = medians.hard_ttl_s[metric]
+        rows, cols = (medians.rows(nodes) for nodes in ends)
+        (values, ages), (back_values, back_ages) = there, back
+        unknown = ~(ages < hard_s) & ~(back_ages < hard_s).T & (rows[:, None] >= 0) & (cols[None, :] >= 0)
+        typical = medians.values[metric][rows[:, None], cols[None, :]]
+        unknown &= ~np.isnan(typical)
+        measured_at_s = medians.measured_at_s[metric][rows[:, None], cols[None, :]]
+        last = np.where(np.isnan(values), back_values.T, values)
+        worse = np.fmin if metric is Metric.THROUGHPUT else np.fmax
+        values[unknown] = worse(typical, last)[unknown]
+        ages[unknown] = np.maximum(self.evaluated_at_s - measured_at_s[unknown], 0.0)
+
+
+def _newest(tables: Sequence[MeasurementTable], index: Mapping[EndpointId, int], *, metric: Metric) -> _Pairs:
+    """One row per pair: by key, then newest first, then worst first, then by the source's number."""
+    code = METRICS.index(metric)
+    size = len(index)
+    keys, values, times, origins = [], [], [], []
+    for number, table in enumerate(tables):
+        chosen = (table.metric == code) & (table.source != table.target)
+        place = np.array([index[end] for end in table.ends], np.int64)
+        keys.append(place[table.source[chosen]] * size + place[table.target[chosen]])
+        values.append(table.value[chosen])
+        times.append(table.measured_at_s[chosen])
+        origins.append(np.full(len(keys[-1]), number, np.uint8))
+    if not any(map(len, keys)):
+        return _Pairs(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0, np.uint8))
+    key, value, at_s, origin = (np.concatenate(parts) for parts in (keys, values, times, origins))
+    order = np.lexsort((origin, value if metric is Metric.THROUGHPUT else -value, -at_s, key))
+    key = key[order]
+    first = np.concatenate(([True], key[1:] != key[:-1]))
+    order = order[first]
+    return _Pairs(key[first], value[order], at_s[order], origin[order])

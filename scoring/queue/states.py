@@ -1,0 +1,137 @@
+"""How long a gang has waited, and what it is: WAITING, STARVING, RUNNING or COMPLETED (PAPERS K2; docs/safety.md S14).
+
+Everything is derived from API objects and the moment, never from what we remember: a restart changes neither a state
+nor a clock. Rules:
+
+- The clock starts at the creation of the min-available-th oldest live pod, when the gang could start at the earliest.
+  Job controllers create a resumed job's pods anew, so resuming starts the clock again, however long it was suspended.
+- RUNNING once its minimum set had nodes (docs/safety.md S8): shrinking or a lost member never sends a gang back to
+WAITING.
+- COMPLETED when its workers are done; a ps left over is its operator's to remove.
+- STARVING from STARVELIMIT on. A gang that cannot start as it is (incomplete, impossible, over its namespace's share,
+  backing off) is never STARVING, whatever its clock says; who knows that says so (`scoring.plan.order`).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scoring.feasibility.quorum import Quorum
+from scoring.model import Gang, Phase, Role
+from scoring.model.policy import QueuePolicy
+
+
+class JobState(StrEnum):
+    """State of a gang, as in the paper."""
+
+    WAITING = "WAITING"
+    """It has not started."""
+    STARVING = "STARVING"
+    """It could have started for longer than STARVELIMIT, had there been room: it goes first."""
+    RUNNING = "RUNNING"
+    """Its minimum has or had nodes; losing or shrinking members never sends it back."""
+    COMPLETED = "COMPLETED"
+    """Its workers are done."""
+
+
+QUEUE_OF = {
+    # state → the paper's queue: waiting, running, finished
+    JobState.WAITING: "WQ",
+    JobState.STARVING: "WQ",
+    JobState.RUNNING: "RQ",
+    JobState.COMPLETED: "FQ",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Transitions:
+    """When a gang became what it is, Unix seconds; `None`: it did not, or nobody tells."""
+
+    waiting_s: float | None
+    """Since when it could have started."""
+    starving_s: float | None
+    """When its clock reaches STARVELIMIT, in the past or in the future."""
+    running_s: float | None
+    """When the last of the minimum that is bound now got its node."""
+
+
+def waiting_since_s(gang: Gang) -> float | None:
+    """Creation of the min-available-th oldest live pod; `None`: there are too few. Cost: O(n log n).
+
+    >>> from tests.builders import gang, pod
+    >>> waiting_since_s(gang("g", members=[pod(f"p{i}", created_s=10.0 * i) for i in range(4)], min_member=3))
+    20.0
+    >>> waiting_since_s(gang("g", 2, min_member=3)) is None
+    True
+    """
+    born = [pod.created_s for pod in gang.members if not pod.deleting and pod.phase is not Phase.FAILED]
+    if len(born) <= gang.min_member:
+        return max(born, default=0.0) if len(born) == gang.min_member else None
+    return sorted(born)[gang.min_member - 1]
+
+
+def starve_limit_s(gang: Gang, policy: QueuePolicy) -> float:
+    """STARVELIMIT of a gang: that of its priority, else of its namespace, else of the queue.
+
+    >>> from tests.builders import gang
+    >>> policy = QueuePolicy(starve_limit_by_priority_s=((5, 60.0),), starve_limit_by_namespace_s=(("a", 600.0),))
+    >>> [starve_limit_s(gang("g", 1, namespace=n, priority=p), policy) for n, p in (("a", 5), ("a", 0), ("b", 0))]
+    [60.0, 600.0, 1800.0]
+    """
+    if policy.starve_limit_by_priority_s:
+        for priority, limit_s in policy.starve_limit_by_priority_s:
+            if priority == gang.priority:
+                return limit_s
+    if policy.starve_limit_by_namespace_s:
+        namespace = gang.key.partition("/")[0]
+        for name, limit_s in policy.starve_limit_by_namespace_s:
+            if name == namespace:
+                return limit_s
+    return policy.starve_limit_s
+
+
+def periods_starved(gang: Gang, policy: QueuePolicy, *, now_s: float) -> int:
+    """Hold times (`starving_hold_s`) that have passed since the clock reached STARVELIMIT; -1: it has not.
+
+    Whenever this changes, time alone may change whose turn it is and what is held.
+
+    >>> from tests.builders import gang
+    >>> policy = QueuePolicy(starve_limit_s=60.0, starving_hold_s=100.0)
+    >>> [periods_starved(gang("g", 1), policy, now_s=now_s) for now_s in (59.0, 60.0, 159.0, 160.0)]
+    [-1, 0, 0, 1]
+    """
+    since_s = waiting_since_s(gang)
+    starved_s = now_s - since_s - starve_limit_s(gang, policy) if since_s is not None else -1.0
+    return int(starved_s / policy.starving_hold_s) if starved_s >= 0.0 else -1
+
+
+def state_of(gang: Gang, quorum: Quorum, *, starving: bool) -> JobState:
+    """What the gang is. `starving`: it would be, if it waits (`scoring.plan.order` knows).
+
+    >>> from tests.builders import bound, gang, pod
+    >>> from scoring.feasibility.quorum import quorum_of
+    >>> waits = gang("g", 2)
+    >>> runs = gang("g", members=[bound(pod("p"), "n1"), bound(pod("q"), "n1")])
+    >>> [str(state_of(one, quorum_of(one), starving=False)) for one in (waits, runs)]
+    ['WAITING', 'RUNNING']
+    """
+    if _workers_done(gang):
+        return JobState.COMPLETED
+    if quorum.started or quorum.reached_by(quorum.placed):
+        return JobState.RUNNING
+    return JobState.STARVING if starving else JobState.WAITING
+
+
+def transitions_of(gang: Gang, policy: QueuePolicy) -> Transitions:
+    """The times of a gang's states. Cost: O(n log n)."""
+    since_s = waiting_since_s(gang)
+    starving_s = None if since_s is None else since_s + starve_limit_s(gang, policy)
+    got_nodes = sorted(p.scheduled_s for p in gang.members if p.scheduled_s is not None and p.node is not None)
+    running_s = got_nodes[gang.min_member - 1] if len(got_nodes) >= gang.min_member else None
+    return Transitions(since_s, starving_s, running_s)
+
+
+def _workers_done(gang: Gang) -> bool:
+    """Whether every worker has ended and at least one of them well; without known workers that is everybody."""
+    workers = [pod for pod in gang.members if pod.role is Role.WORKER] or list(gang.members)
+    ended = [pod for pod in workers if pod.terminal]
+    return len(ended) == len(workers) and any(pod.phase is Phase.SUCCEEDED for pod in ended)

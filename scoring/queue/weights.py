@@ -1,0 +1,277 @@
+"""How urgent a gang is: the KOD2 weight (PAPERS K1).
+
+    ω′ = w_min / (cpu + mem + …)        ω = 1 / (1 + e^(−ω′))
+
+`w_min` is the minimum number of workers; `cpu`, `mem` and one share more for each extended resource (GPUs) are what is
+requested, each divided by the cluster's total of it, so that all are shares and may be added: units do not matter. A
+small job with many workers is expected to end soon and keeps little from others: it goes first. Two readings, because
+the paper does not say whose requests are summed:
+
+- `per_worker` (default): those of one worker (the mean, where workers differ).
+- `whole_job`: those of the whole minimum set, ps and chiefs included; the number of workers then nearly cancels.
+
+The published weight has CPU and memory only (`extended: ()`). A job of GPUs alone would then ask for nothing, which
+the formula gives no weight for: it would have to be infinite. So extended resources count, and two kinds of gangs weigh
+0, the least: one that asks for nothing, of which nothing can be told, and one that asks for more than the cluster has
+(a pod for more than any node has, or the minimum for more than all nodes together), which could lead for ever; with
+`algorithm: literal`, as published, it does.
+
+Rule: ω′ is an exact fraction, finite and not negative, so that equal jobs tie exactly on every machine and the order of
+two jobs depends on nothing but their requests. ω is for people: above ω′ = 37 it is 1.0 in floating point, where all
+jobs would be equal. `weight: literal` compares it all the same, as published.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import exp
+
+from scoring.feasibility.quorum import minimum_members
+from scoring.ids import ResourceName
+from scoring.model import Gang, Phase, Pod, Role
+from scoring.model.policy import EVERY_RESOURCE, Algorithm, QueuePolicy, Reading, WeightForm
+from scoring.model.resources import CPU, MEMORY, is_extended
+from scoring.model.snapshot import NodeTable
+
+Totals = tuple[tuple[ResourceName, int, int], ...]
+"""(resource → how much of it all nodes have together, how much the node with most has), each in its own unit"""
+
+_LEADERS = (Role.PS, Role.CHIEF)
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A gang's weight. `prime` is exact, and at least 0."""
+
+    prime: Fraction
+    given: bool = False
+    """Set by the operator (annotation `netgang.io/weight`), not computed."""
+
+    @property
+    def omega_prime(self) -> float:
+        """ω′ as the nearest float."""
+        return float(self.prime)
+
+    @property
+    def omega(self) -> float:
+        """ω, from 0.5 to 1: for people only.
+
+        >>> Weight(Fraction(0)).omega, round(Weight(Fraction(1)).omega, 6), Weight(Fraction(50)).omega
+        (0.5, 0.731059, 1.0)
+        """
+        return sigmoid(self.omega_prime)
+
+    def key(self, form: WeightForm) -> tuple[float, Fraction]:
+        """Sort key, heaviest first. Exact: the float decides where it can, which is fast, the fraction where it ties.
+
+        >>> light, heavy = Weight(Fraction(40)), Weight(Fraction(41))
+        >>> heavy.key(WeightForm.EXACT) < light.key(WeightForm.EXACT)
+        True
+        >>> heavy.key(WeightForm.LITERAL) == light.key(WeightForm.LITERAL)
+        True
+        """
+        match form:
+            case WeightForm.EXACT:
+                return -self.omega_prime, -self.prime
+            case WeightForm.LITERAL:
+                return -self.omega, Fraction(0)
+
+
+def sigmoid(x: float) -> float:
+    """1 / (1 + e^(−x)) for x ≥ 0.
+
+    >>> sigmoid(0.0), round(sigmoid(2.0), 4)
+    (0.5, 0.8808)
+    """
+    return 1.0 / (1.0 + exp(-x))
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a gang's weight follows from, apart from the cluster's totals: these change with every node that comes."""
+
+    workers: int
+    """w_min"""
+    asked: tuple[tuple[ResourceName, int], ...]
+    """(resource of the formula → of it, all counted members together), by name, without zeros"""
+    counted: int
+    """Through how many `asked` is divided"""
+    needed: tuple[tuple[ResourceName, int, int], ...] = ()
+    """(any resource → of it, the minimum together, the member with most): the cluster must have so much"""
+
+    def weight(self, totals: Totals) -> Weight:
+        """The weight in a cluster of `totals`."""
+        return Scale.of(totals).weight(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Totals, ready to sort a long queue by: no fraction need be reduced for a sort key."""
+
+    sizes: Mapping[ResourceName, tuple[int, int]]
+    """Resource → of all nodes, of the node with most"""
+
+    @classmethod
+    def of(cls, totals: Totals) -> "Scale":
+        """Of the cluster's totals."""
+        return cls({name: (total, most) for name, total, most in totals})
+
+    def weight(self, load: Load) -> Weight:
+        """The weight of a gang of this load.
+
+        >>> cluster = Scale.of(((CPU, 100, 10), (MEMORY, 50, 5)))
+        >>> cluster.weight(Load(4, ((CPU, 2), (MEMORY, 2)), 1)).prime  # 4 / (2/100 + 2/50)
+        Fraction(200, 3)
+        >>> cluster.weight(Load(4, (), 1)).prime  # it asks for nothing
+        Fraction(0, 1)
+        >>> cluster.weight(Load(4, ((CPU, 2),), 1, needed=((CPU, 44, 11),))).prime  # a pod that no node could hold
+        Fraction(0, 1)
+        """
+        return Weight(Fraction(*self._prime(load)))
+
+    def key(self, load: Load, form: WeightForm) -> tuple[float, "Exact"]:
+        """Sort key, heaviest first; it orders, and ties, as `Weight.key` does.
+
+        >>> cluster = Scale.of(((CPU, 100, 10), (MEMORY, 50, 5)))
+        >>> light, heavy = Load(4, ((CPU, 2), (MEMORY, 3)), 1), Load(4, ((CPU, 2), (MEMORY, 2)), 1)
+        >>> cluster.key(heavy, WeightForm.EXACT) < cluster.key(light, WeightForm.EXACT)
+        True
+        >>> cluster.key(heavy, WeightForm.EXACT)[0] == -cluster.weight(heavy).omega_prime
+        True
+        """
+        over, under = self._prime(load)
+        prime = over / under  # correctly rounded, as `float` of the fraction is
+        return (-prime, Exact(over, under)) if form is WeightForm.EXACT else (-sigmoid(prime), _TIED)
+
+    def _prime(self, load: Load) -> tuple[int, int]:
+        """ω′ as a fraction that is not reduced."""
+        for name, together, one in load.needed:
+            total, most = self.sizes.get(name, _NONE)
+            if together > total or one > most:
+                return 0, 1
+        share, whole = 0, 1
+        for name, asked in load.asked:
+            total, _ = self.sizes.get(name, _NONE)
+            if not total:
+                return 0, 1
+            share, whole = share * total + asked * whole, whole * total
+        return (load.workers * load.counted * whole, share) if share else (0, 1)
+
+
+_NONE = (0, 0)
+
+
+class Exact:
+    """A fraction that is compared by multiplying, and never reduced; the greater goes first. For sort keys only."""
+
+    __slots__ = ("_over", "_under")
+
+    def __init__(self, over: int, under: int) -> None:
+        self._over, self._under = over, under
+
+    def __lt__(self, other: "Exact") -> bool:
+        return self._over * other._under > other._over * self._under
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Exact) and self._over * other._under == other._over * self._under
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_TIED = Exact(0, 1)
+
+
+def exact_key(weight: Weight, form: WeightForm) -> tuple[float, Exact]:
+    """`Weight.key` of a weight that no load gives, to be compared with those of a `Scale`."""
+    if form is WeightForm.LITERAL:
+        return -weight.omega, _TIED
+    return -weight.omega_prime, Exact(*weight.prime.as_integer_ratio())
+
+
+def totals_of(table: NodeTable) -> Totals:
+    """What all nodes have together, and the node with most. Cost: O(nodes)."""
+    if not len(table.allocatable):
+        return ()
+    together, most = table.allocatable.sum(axis=0).tolist(), table.allocatable.max(axis=0).tolist()
+    return tuple(zip(table.axis, together, most, strict=True))
+
+
+def weight_of(gang: Gang, totals: Totals, policy: QueuePolicy, *, given: Fraction | None = None) -> Weight:
+    """Weigh `gang` against a cluster of `totals`; `given`: the operator's word. Cost: O(n log n) in members.
+
+    A gang that asks for nothing, or for what no node has, is the lightest there can be.
+
+    >>> from scoring.model.resources import PODS
+    >>> from tests.builders import gang
+    >>> cluster = ((CPU, 100_000, 10_000), (MEMORY, 0, 0), (PODS, 90, 9))
+    >>> policy = QueuePolicy()
+    >>> weight_of(gang("g", 4, cpu="2"), cluster, policy).prime  # 4 / (2 / 100)
+    Fraction(200, 1)
+    >>> weight_of(gang("g", 4, cpu="2"), cluster, QueuePolicy(reading=Reading.WHOLE_JOB)).prime  # 4 / (8 / 100)
+    Fraction(50, 1)
+    >>> weight_of(gang("g", 4, cpu="2"), cluster, policy, given=Fraction(7)).prime
+    Fraction(7, 1)
+    """
+    return Weight(given, given=True) if given is not None else load_of(gang, policy).weight(totals)
+
+
+def load_of(gang: Gang, policy: QueuePolicy) -> Load:
+    """What the gang's weight follows from. Cost: O(n log n) in members."""
+    members = _minimum(gang)
+    alone = policy.reading is Reading.PER_WORKER
+    counted = _workers(members) if alone else members
+    together, most = _sums(members)
+    needed = [] if policy.algorithm is Algorithm.LITERAL else sorted(together.items())
+    asked = together if len(counted) == len(members) else _sums(counted)[0]
+    return Load(
+        workers=least_workers(gang),
+        asked=tuple([(name, amount) for name, amount in sorted(asked.items()) if _counts(name, policy)]),
+        counted=len(counted) if alone else 1,
+        needed=tuple([(name, amount, most[name]) for name, amount in needed]),
+    )
+
+
+def _counts(name: ResourceName, policy: QueuePolicy) -> bool:
+    """Whether the resource is in the formula."""
+    if name in (CPU, MEMORY) or name in policy.extended:
+        return True
+    return EVERY_RESOURCE in policy.extended and is_extended(name)
+
+
+def _sums(members: Iterable[Pod]) -> tuple[dict[ResourceName, int], dict[ResourceName, int]]:
+    """What the members request together, and the one that requests most."""
+    together: dict[ResourceName, int] = {}
+    most: dict[ResourceName, int] = {}
+    for requests, count in Counter([pod.requests for pod in members]).items():
+        for name, amount in requests:
+            together[name] = together.get(name, 0) + count * amount
+            most[name] = max(most.get(name, 0), amount)
+    return together, most
+
+
+def least_workers(gang: Gang) -> int:
+    """`w_min`: how many workers the gang cannot do without; at least 1.
+
+    >>> from tests.builders import gang, pod
+    >>> ps, chief = pod("ps", role=Role.PS), pod("c", role=Role.CHIEF)
+    >>> workers = [pod(f"w{i}", role=Role.WORKER, index=i) for i in range(5)]
+    >>> least_workers(gang("g", members=[ps, chief, *workers], min_member=4)), least_workers(gang("g", 3))
+    (2, 3)
+    """
+    others = len({(p.role, p.index, p.name if p.index is None else "") for p in gang.members if p.role in _LEADERS})
+    if not any(pod.role is Role.WORKER for pod in gang.members):
+        others = 0  # a gang that is all masters, or of unknown roles: everybody works
+    return max(gang.min_member - others, 1)
+
+
+def _minimum(gang: Gang) -> tuple[Pod, ...]:
+    """The minimum set; of a gang whose last members have failed, all there were."""
+    if len(gang.members) == gang.min_member and not any(p.deleting or p.phase is Phase.FAILED for p in gang.members):
+        return gang.members
+    return minimum_members(gang) or gang.members
+
+
+def _workers(members: tuple[Pod, ...]) -> tuple[Pod, ...]:
+    """Members with role worker; without any, everybody."""
+    return tuple([pod for pod in members if pod.role is Role.WORKER]) or members

@@ -1,0 +1,233 @@
+"""Which admitted pods wait for nodes that cannot take them any more (docs/safety.md S6, S8).
+
+Why: a gate cannot be put back, and the affinity that came with its removal can never be made wider. When all nodes
+it names are gone, or stay full, only another pod in this one's place can start. Rules: a pod is stranded only if
+nothing is planned for it on a node that exists; what is bound is never looked at, whether its gang once started or
+not; how long it must stay so is for the caller to say. Nothing here removes anything.
+
+A member is stranded
+1. by itself: no node that its constraints name exists (GONE), or none of those that do may take it and has room
+   beside what runs, what is committed and what is planned for others (FULL);
+2. with its gang: the gang waits, and its minimum set as a whole finds no place on the nodes that the members' lists
+   leave it, though each member alone would (FULL).
+
+Where nodes have room and only learned refusals close them, another pod in its place is no better off unless it could go
+to other nodes: such a member is stranded (REFUSED) only if its gang would find room without the terms that were added
+when it was admitted (docs/safety.md S27).
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from scoring.feasibility.filters import named_only, node_allows, widened
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import Constraints, Gang, MemberClass, Node, Pod
+from scoring.model.policy import Policy
+from scoring.model.reasons import Reason
+from scoring.model.snapshot import NodeTable, Snapshot
+from scoring.plan import Memo, Plan, take_commitments
+from scoring.plan.place import Refused, place_minimum
+from scoring.plan.remembered import remember
+from scoring.plan.run import Run
+from scoring.plan.steps import Steps, finish
+from scoring.plan.wish import When
+
+
+class Loss(StrEnum):
+    """What became of the nodes that a pod was admitted to."""
+
+    GONE = "gone"
+    """None of them exists."""
+    FULL = "full"
+    """Some exist; none of them can take the pod now: room, readiness, cordon, taints."""
+    REFUSED = "refused"
+    """Filters of kube-scheduler that we do not model refuse those with room, and there is room elsewhere."""
+
+
+_GANGS_A_STEP = 64
+"""Gangs that are found to have nobody stranded between two steps."""
+_WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.DEVICES, Reason.IMPOSSIBLE})
+"""Refusals of a whole gang that other nodes could cure; the others ask for pods, zones or patience."""
+
+
+def stranded(
+    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: Memo | None = None
+) -> dict[GangKey, dict[PodUid, Loss]]:
+    """Stranded members of own gangs, by gang; gangs without any are left out.
+
+    `plan` is the plan of this snapshot, `now_s` Unix time. Cost: O(pending members of own gangs); for gangs with
+    unplanned admitted members also O(nodes) for each of their classes, and one placement for each that waits whole.
+
+    >>> from scoring.model import NodeSelectorTerm, Requirement
+    >>> from scoring.plan import plan
+    >>> from tests.builders import gang, node, pod, snapshot
+    >>> only = (NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),)),)
+    >>> waiting = gang("g", members=[pod("p", gang="g", affinity=only, admitted_to="n1")])
+    >>> full = pod("other", cpu="8", node="n1")
+    >>> for cluster in (snapshot([node("n1")], [waiting]), snapshot([node("n1")], [waiting], pods=[full]),
+    ...                 snapshot([node("n2")], [waiting])):
+    ...     found = stranded(cluster, plan(cluster, Policy(), now_s=0.0), Policy(), now_s=0.0)
+    ...     print([str(loss) for losses in found.values() for loss in losses.values()])
+    []
+    ['full']
+    ['gone']
+    """
+    return finish(stranded_in_steps(snapshot, plan, policy, now_s=now_s, memo=memo))
+
+
+def stranded_in_steps(
+    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: Memo | None = None
+) -> Steps[dict[GangKey, dict[PodUid, Loss]]]:
+    """The same in steps: some gangs, or one class of members, or one gang that is placed (docs/safety.md S15)."""
+    look = _Look(snapshot, plan, policy, memo or Memo())
+    found: dict[GangKey, dict[PodUid, Loss]] = {}
+    for number, key in enumerate(sorted({*plan.waiting, *plan.admitted})):
+        if number % _GANGS_A_STEP == _GANGS_A_STEP - 1:
+            yield
+        gang = snapshot.gangs.get(key)
+        if gang is None or not gang.actionable:
+            continue
+        unplaced = [pod for pod in gang.members if is_pinned(pod) and not look.has_place(pod)]
+        losses: dict[PodUid, Loss] = {}
+        for pod in unplaced:
+            yield
+            loss = look.loss_of(pod.member_class)
+            if loss is not None:
+                losses[pod.uid] = loss
+        if len(losses) < len(unplaced) and key in plan.waiting:
+            yield
+            losses = look.held_up(gang, unplaced, now_s=now_s) | losses
+        if Loss.REFUSED in losses.values():
+            yield
+            if not look.has_room_elsewhere(gang):
+                losses = {uid: loss for uid, loss in losses.items() if loss is not Loss.REFUSED}
+        if losses:
+            found[key] = losses
+    return found
+
+
+def is_pinned(pod: Pod) -> bool:
+    """Whether the pod was let through our gate to certain nodes, and waits for one.
+
+    One without required affinity got no list: another in its place would be no better off.
+    """
+    return (
+        pod.admitted_to is not None
+        and pod.node is None
+        and not pod.gates
+        and not pod.deleting
+        and not pod.terminal
+        and pod.member_class.constraints.affinity is not None
+    )
+
+
+@dataclass(slots=True)
+class _Look:
+    """One look at one snapshot; the room is counted when it is asked for first."""
+
+    snapshot: Snapshot
+    plan: Plan
+    policy: Policy
+    memo: Memo
+    _run: Run | None = None
+
+    def has_place(self, pod: Pod) -> bool:
+        """Whether the pod is planned or committed on a node that exists."""
+        planned = self.plan.node_of.get(pod.uid)
+        commitment = self.snapshot.commitments.get(pod.group.key) if pod.group is not None else None
+        committed = commitment.assignment.get(pod.uid) if commitment is not None else None
+        return any(node in self.snapshot.table.index for node in (planned, committed))
+
+    def loss_of(self, member_class: MemberClass) -> Loss | None:
+        """What one member of the class lost; `None`: some node would take it now."""
+        run = self._counted()
+        request = run.vector(member_class)
+        room = run.room.counts(request) > 0 if request is not None else np.zeros(len(run.table.nodes), np.bool_)
+        if bool((run.mask(member_class) & room).any()):
+            return None
+        if self.snapshot.excluded(member_class) and bool((run.mask(member_class, When.EMPTY) & room).any()):
+            return Loss.REFUSED
+        return Loss.FULL if self._names_any(member_class.constraints) else Loss.GONE
+
+    def held_up(self, gang: Gang, unplaced: Iterable[Pod], *, now_s: float) -> dict[PodUid, Loss]:
+        """Those of `unplaced` that the minimum set needs, if that as a whole finds no place."""
+        run = self._counted()
+        ask = run.ask(gang)
+        if not ask.need or ask.incomplete is not None:
+            return {}
+        outcome = place_minimum(run, ask, now_s=now_s)
+        if not isinstance(outcome, Refused):
+            self._run = None  # it took room for the answer, which others must find free
+            return {}
+        if outcome.reason not in _WANT_ROOM:
+            return {}
+        loss = Loss.REFUSED if any(self.snapshot.excluded(one) for one, _ in ask.need) else Loss.FULL
+        needed = {pod.uid for _, pods in ask.need for pod in pods}
+        return {pod.uid: loss for pod in unplaced if pod.uid in needed}
+
+    def has_room_elsewhere(self, gang: Gang) -> bool:
+        """Whether some zone seems to have room for all that the gang waits with, if no nodes had been named for it.
+
+        Each class of members for itself: an estimate, which the plan of the pods' successors makes good or not.
+        """
+        run = self._counted()
+        ask = run.ask(gang)
+        classes = Counter(_as_written(pod, self.policy) for pod in gang.pending)
+        able = run.fits.zones_for(classes.items())
+        return bool(able[run.columns(run.candidate_zones(ask))].any())
+
+    def _counted(self) -> Run:
+        """The room beside all that is committed and planned."""
+        if self._run is None:
+            self._run = Run(self.snapshot, self.policy, self.memo)
+            take_commitments(self._run)
+            _take_planned(self._run, self.plan)
+        return self._run
+
+    def _names_any(self, constraints: Constraints) -> bool:
+        """Whether some node that the constraints name exists, in whatever state it is."""
+        table = self.snapshot.table
+        key = ("names any", table.version, constraints)
+        return remember(self.memo.possible, key, lambda: _some_is_named(table, constraints))
+
+
+def _as_written(pod: Pod, policy: Policy) -> MemberClass:
+    """The class of the pod as its owner wrote it, before its admission."""
+    constraints = pod.member_class.constraints
+    if pod.admitted_to is None or constraints.affinity is None:
+        return pod.member_class
+    return replace(
+        pod.member_class,
+        constraints=replace(constraints, affinity=widened(constraints.affinity, zone_label=policy.zone_label)),
+    )
+
+
+def _take_planned(run: Run, plan: Plan) -> None:
+    """Take the room of planned members; those of gangs that are committed are taken already, except later ones."""
+    taken: dict[int, tuple[MemberClass, list[NodeName]]] = {}  # class number → its members' nodes
+    for key, admission in plan.admitted.items():
+        gang = run.snapshot.gangs.get(key)
+        commitment = run.snapshot.commitments.get(key)
+        committed = commitment.assignment if commitment is not None else {}
+        for pod in gang.pending if gang is not None else ():
+            node = admission.members.get(pod.uid)
+            if node is not None and pod.uid not in committed:
+                number = run.memo.number(pod.member_class)
+                taken.setdefault(number, (pod.member_class, []))[1].append(node)
+    for member_class, nodes in taken.values():
+        run.take(member_class, nodes)
+
+
+def _some_is_named(table: NodeTable, constraints: Constraints) -> bool:
+    named = named_only(constraints)
+    rows = range(len(table.nodes)) if named is None else [table.index[one] for one in named if one in table.index]
+    return any(node_allows(_at_its_best(table.nodes[row]), constraints) for row in rows)
+
+
+def _at_its_best(node: Node) -> Node:
+    """The node as if it were ready, kept and free of taints."""
+    return replace(node, ready=True, leaving=False, unschedulable=False, taints=())

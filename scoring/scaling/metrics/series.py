@@ -1,0 +1,94 @@
+"""What a job has reported of its training: steps, times, loss, speed, and how many workers it had then.
+
+Why immutable arrays: a decision must be repeatable from what it saw. Rules: steps only rise; a loss or speed that was
+not reported is NaN, an infinite one is refused. Which reports are kept, and for how long, is
+`scoring.scaling.metrics.reports`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+
+import numpy as np
+
+from scoring.network.matrix import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One report of one job: how far it is, and how well it goes. `None`: not told."""
+
+    step: int
+    time_s: float
+    """When, by the job's clock; Unix seconds."""
+    loss: float | None = None
+    samples_per_second: float | None = None
+    """Of all workers together."""
+    accuracy: float | None = None
+    """A ratio, for people: no decision reads it."""
+    workers: int | None = None
+    """Workers in force at that time."""
+
+    def __post_init__(self) -> None:
+        numbers = (self.time_s, self.loss or 0.0, self.samples_per_second or 0.0, self.accuracy or 0.0)
+        if self.step < 0 or (self.workers or 0) < 0 or not all(map(isfinite, numbers)) or numbers[2] < 0.0:
+            raise ValueError("step, workers and speed must be at least 0, and all numbers finite")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """Reports in the order of their steps; five arrays of one length."""
+
+    step: Ints
+    time_s: Floats
+    loss: Floats
+    samples_per_second: Floats
+    workers: Ints
+    top_step: int = 0
+    """The highest step ever reported, forgotten reports included."""
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    def part(self, chosen: slice | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> "Series":
+        """Those reports alone."""
+        return replace(
+            self,
+            step=self.step[chosen],
+            time_s=self.time_s[chosen],
+            loss=self.loss[chosen],
+            samples_per_second=self.samples_per_second[chosen],
+            workers=self.workers[chosen],
+        )
+
+    def since(self, step: int) -> "Series":
+        """Reports from `step` on."""
+        return self.part(self.step >= step)
+
+    def changed_at(self) -> int | None:
+        """Step of the first report with the present worker count; `None`: it has not changed within the series."""
+        other = np.flatnonzero(self.workers != self.workers[-1]) if len(self) else self.workers
+        return int(self.step[other[-1] + 1]) if len(other) else None
+
+
+NOTHING = Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
+"""Of a job that has not reported yet."""
+
+
+def series_of(points: Sequence[Point], top_step: int) -> Series:
+    """Points, by ascending step, as arrays; what was not told is NaN, and no workers.
+
+    >>> found = series_of([Point(1, 10.0, 0.5), Point(2, 11.0, 0.4, samples_per_second=8.0, workers=3)], 9)
+    >>> found.step.tolist(), found.samples_per_second.tolist(), found.workers.tolist(), found.top_step
+    ([1, 2], [nan, 8.0], [0, 3], 9)
+    """
+    return Series(
+        step=np.array([one.step for one in points], np.int64),
+        time_s=np.array([one.time_s for one in points], np.float64),
+        loss=np.array([np.nan if one.loss is None else one.loss for one in points], np.float64),
+        samples_per_second=np.array(
+            [np.nan if one.samples_per_second is None else one.samples_per_second for one in points], np.float64
+        ),
+        workers=np.array([one.workers or 0 for one in points], np.int64),
+        top_step=top_step,
+    )

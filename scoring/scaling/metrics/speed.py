@@ -1,0 +1,126 @@
+"""How fast a job trains with how many workers, and what a change costs it; both as measured.
+
+Speed: the time t(n) for one sample, as the median of what was reported with n workers. Between two measured counts it
+is a line over 1/n; above the highest one the line through the last two, as long as it falls: what is extrapolated is
+what the last added workers brought, so a ps that is the bottleneck shows at once. With one measured count, and below
+the lowest, a given share of t is taken to be what more workers do not shorten.
+
+Cost: the time between the last report before a change and the first one after it, less the usual time for the steps in
+between. Steps that are trained again after a checkpoint are in it by themselves: their first reports are forgotten.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scoring.network.matrix import Floats
+from scoring.scaling.metrics.series import Series
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Seconds per sample for each measured worker count, ascending."""
+
+    counts: tuple[int, ...]
+    times_s: tuple[float, ...]
+    serial_ratio: float
+
+    def at(self, workers: int) -> float:
+        """Samples per second with `workers`, measured or not.
+
+        >>> alone = Speed((2,), (0.05,), serial_ratio=0.2)
+        >>> round(alone.at(2), 6), round(alone.at(4), 6)
+        (20.0, 33.333333)
+        >>> saturated = Speed((3, 6, 9), (0.1, 0.05, 0.05), serial_ratio=0.2)
+        >>> [round(saturated.at(n), 6) for n in (3, 4, 6, 12)]
+        [10.0, 13.333333, 20.0, 20.0]
+        """
+        n, counts, times_s = max(workers, 1), self.counts, self.times_s
+        if n < counts[0] or (n > counts[0] and len(counts) == 1):
+            shared = 1.0 - self.serial_ratio
+            return 1.0 / (times_s[0] * (self.serial_ratio + shared * counts[0] / n))
+        if n <= counts[-1]:
+            x = [1.0 / count for count in reversed(counts)]
+            return 1.0 / float(np.interp(1.0 / n, x, list(reversed(times_s))))
+        (n1, n2), (t1, t2) = counts[-2:], times_s[-2:]
+        slope = max((t1 - t2) / (1.0 / n1 - 1.0 / n2), 0.0)
+        return 1.0 / max(t2 - slope * (1.0 / n2 - 1.0 / n), t2 * n2 / n)
+
+
+def speed_of(series: Series, *, serial_ratio: float) -> Speed | None:
+    """The speed as reported, as medians for each worker count; `None`: nothing tells it.
+
+    Where samples per second are not reported steps per second are taken: right for asynchronous training, where each
+    worker's step counts.
+    """
+    measured: dict[int, float] = {}
+    per_step = _steps_per_second(series)
+    for workers in np.unique(series.workers[series.workers > 0]).tolist():
+        here = series.workers == workers
+        told = series.samples_per_second[here]
+        told = told[np.isfinite(told) & (told > 0.0)]
+        rates = told if len(told) else per_step[here]
+        rates = rates[np.isfinite(rates) & (rates > 0.0)]
+        if len(rates):
+            measured[workers] = float(np.median(rates))
+    counts = tuple(sorted(measured))
+    return Speed(counts, tuple(1.0 / measured[n] for n in counts), serial_ratio) if counts else None
+
+
+def stall_s(series: Series) -> float | None:
+    """Median cost of the changes that the series shows, in seconds; `None`: it shows none.
+
+    >>> from scoring.scaling.metrics.series import Point
+    >>> from scoring.scaling.metrics.reports import Told
+    >>> told = Told()
+    >>> for step, time_s, workers in ((1, 1.0, 3), (2, 2.0, 3), (3, 3.0, 3), (4, 44.0, 6), (5, 45.0, 6)):
+    ...     told.add(Point(step, time_s, workers=workers))
+    >>> stall_s(told.series())
+    40.0
+    """
+    changes = np.flatnonzero(np.diff(series.workers) != 0)
+    usual = _steps_per_second(series)
+    costs: list[float] = []
+    for at in changes.tolist():
+        rates = usual[(series.workers == series.workers[at]) & np.isfinite(usual)]
+        rate = float(np.median(rates)) if len(rates) else 0.0
+        if rate > 0.0:
+            gap_s = float(series.time_s[at + 1] - series.time_s[at])
+            costs.append(max(gap_s - float(series.step[at + 1] - series.step[at]) / rate, 0.0))
+    return float(np.median(costs)) if costs else None
+
+
+def progress(series: Series, speed: Speed) -> Floats:
+    """(n,): samples trained up to each report, so that reports with different worker counts are on one curve.
+
+    Each step counts for what a step trains with the workers of its time: in synchronous training more workers make
+    bigger steps, in asynchronous training more of them. Where nothing tells, all steps count alike.
+
+    >>> from scoring.scaling.metrics.series import Point
+    >>> from scoring.scaling.metrics.reports import Told
+    >>> told = Told()
+    >>> for step in range(3):
+    ...     told.add(Point(step, float(step), samples_per_second=64.0, workers=2))
+    >>> progress(told.series(), speed_of(told.series(), serial_ratio=0.2)).tolist()
+    [0.0, 64.0, 128.0]
+    """
+    per_step = np.ones(len(series))
+    rates = _steps_per_second(series)
+    for workers in np.unique(series.workers).tolist():
+        here = series.workers == workers
+        known = rates[here & np.isfinite(rates) & (rates > 0.0)]
+        if len(known):
+            per_step[here] = speed.at(workers) / float(np.median(known))
+        elif np.isfinite(rates).any():
+            per_step[here] = speed.at(workers) / float(np.nanmedian(rates))
+    return np.cumsum(np.concatenate([[0.0], np.diff(series.step) * per_step[1:]]))
+
+
+def _steps_per_second(series: Series) -> Floats:
+    """(n,): the rate up to each report from the one before it; NaN at the first one and where the workers changed."""
+    rates = np.full(len(series), np.nan)
+    if len(series) > 1:
+        time_s, steps = np.diff(series.time_s), np.diff(series.step)
+        same = (np.diff(series.workers) == 0) & (time_s > 0.0)
+        rates[1:][same] = steps[same] / time_s[same]
+    return rates

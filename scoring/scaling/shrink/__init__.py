@@ -1,0 +1,1 @@
+"""Which running jobs give up how many workers for a waiting gang."""

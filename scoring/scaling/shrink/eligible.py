@@ -1,0 +1,140 @@
+"""Which running jobs may give up workers for a gang, and why the others may not.
+
+Rules: a job must be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for
+a STARVING gang weights do not count, because it goes before all that wait, heavier ones included (PAPERS K3), and with
+`Condition.ANY` they count for nobody. Jobs that must not be resized, that do not run, or whose last change is not over
+are left alone, whatever they weigh.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scoring.feasibility.quorum import quorum_of
+from scoring.model import Gang
+from scoring.model.snapshot import Snapshot
+from scoring.plan.ask import Ask
+from scoring.plan.run import Run
+from scoring.plan.steps import Steps
+from scoring.plan.turns import Turns
+from scoring.queue.states import JobState, state_of
+from scoring.scaling.change import Refusal
+from scoring.scaling.job import ElasticJob, JobKey
+from scoring.scaling.options import Condition, Options
+from scoring.scaling.reasons import No
+from scoring.scaling.shrink.leaving import Step, steps_down, workers_of
+
+JOBS_A_STEP = 32
+"""Jobs looked at between two moments to pause (docs/safety.md S15)."""
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A job that may give up workers, with its gang and what it can give up, highest index first."""
+
+    job: ElasticJob
+    gang: Gang
+    weight: tuple[Any, ...]
+    """Sort key of its weight: smaller is heavier."""
+    steps: tuple[Step, ...]
+
+
+def candidates(
+    snapshot: Snapshot, jobs: Iterable[ElasticJob], run: Run, turns: Turns, ask: Ask, options: Options, *, now_s: float
+) -> Steps[tuple[tuple[Candidate, ...], tuple[Refusal, ...]]]:
+    """Who may give up workers for the gang of `ask`, and who may not; both by job. Cost: O(members of their gangs)."""
+    found: list[Candidate] = []
+    refused: list[Refusal] = []
+    for number, job in enumerate(sorted(jobs, key=lambda one: one.key)):
+        if number % JOBS_A_STEP == JOBS_A_STEP - 1:
+            yield from _pause(run)
+        if job.gang == ask.gang.key:
+            continue
+        gang = snapshot.gangs.get(job.gang)
+        refusal = resizable(job, gang, options, now_s=now_s)
+        if refusal is None and gang is not None:
+            refusal = _outranks(job, gang, run, turns, ask, options)
+            steps = steps_down(job, gang, most=options.decrement)
+            if refusal is None and steps:
+                found.append(Candidate(job, gang, weight_key(run, turns, gang), steps))
+                continue
+        refused.append(refusal or Refusal(job.key, No.AT_MINIMUM, f"{job.workers} workers, at least {job.floor}"))
+    return tuple(found), tuple(refused)
+
+
+def resizable(job: ElasticJob, gang: Gang | None, options: Options, *, now_s: float) -> Refusal | None:
+    """Why the job must not get another worker count now, whoever asks for it; `None`: it may.
+
+    >>> from tests.scoring.scaling.cases import elastic, workers
+    >>> gang = workers("g", ["n1", "n1"])
+    >>> resizable(elastic(gang), gang, Options(), now_s=100.0) is None
+    True
+    >>> recent = elastic(gang, changed_s=70.0)
+    >>> str(resizable(recent, gang, Options(cool_down_s=60.0), now_s=100.0).reason), resizable(
+    ...     recent, gang, Options(cool_down_s=30.0), now_s=100.0)
+    ('the job was changed a short time ago', None)
+    """
+    if job.refusal is not None:
+        return Refusal(job.key, No.UNSAFE, job.refusal)
+    if gang is None or not gang.own or gang.problem is not None or not _runs(gang):
+        return Refusal(job.key, No.NOT_RUNNING)
+    leaving = [uid for uid, index in job.indexes.items() if index >= job.workers]
+    present = {pod.uid for pod in gang.members if pod.node is not None and not pod.terminal}
+    if not present.isdisjoint(leaving):
+        return Refusal(job.key, No.RESIZING, f"{len(present.intersection(leaving))} pods are still there")
+    if job.changed_s is not None and now_s < job.changed_s + options.cool_down_s:
+        return Refusal(job.key, No.COOL_DOWN, f"for another {job.changed_s + options.cool_down_s - now_s:.0f} s")
+    recent = sum(1 for at_s in job.changes_s if at_s > now_s - _HOUR_S)
+    if options.changes_per_hour is not None and recent >= options.changes_per_hour:
+        return Refusal(job.key, No.OVER_BUDGET, f"{recent} changes within the hour")
+    return None
+
+
+def all_placed(job: ElasticJob, gang: Gang) -> bool:
+    """Whether every worker that is wanted has a node: only then does the job want, and measure, more."""
+    workers = workers_of(job, gang)
+    finished = {job.indexes.get(pod.uid) for pod in gang.members if pod.terminal}
+    return all(
+        index in finished or (index in workers and workers[index].node is not None) for index in range(job.workers)
+    )
+
+
+def weight_key(run: Run, turns: Turns, gang: Gang) -> tuple[Any, ...]:
+    """Sort key of a gang's weight as the queue compares it: smaller is heavier."""
+    return turns.weight(run.ask(gang)).key(run.policy.queue.weight)
+
+
+def heaviest_first(run: Run, turns: Turns, gangs: Mapping[JobKey, Gang]) -> Steps[list[JobKey]]:
+    """The jobs in the queue's order: priority, weight, age, name."""
+    order: list[tuple[Any, ...]] = []
+    for number, (key, gang) in enumerate(gangs.items()):
+        if number % JOBS_A_STEP == JOBS_A_STEP - 1:
+            yield from _pause(run)
+        order.append((-gang.priority, *weight_key(run, turns, gang), gang.created_s, key))
+    return [turn[-1] for turn in sorted(order)]
+
+
+def _pause(run: Run) -> Iterator[None]:
+    """A moment for others in the middle of weighing."""
+    yield from run.pause()
+    run.memo.standings.renew(run.table, run.policy, run.memo.number)  # another plan may have used them
+
+
+def _outranks(job: ElasticJob, gang: Gang, run: Run, turns: Turns, ask: Ask, options: Options) -> Refusal | None:
+    """Why the job need not give way to the gang of `ask`."""
+    starving = turns.starving(ask)
+    if gang.priority > ask.gang.priority and not (starving and run.policy.queue.starving_beats_priority):
+        return Refusal(job.key, No.HIGHER_PRIORITY, f"{gang.priority} and {ask.gang.priority}")
+    if options.condition is Condition.ANY:
+        return None
+    mine, its = weight_key(run, turns, ask.gang), weight_key(run, turns, gang)
+    if starving or (mine, ask.gang.created_s, ask.gang.key) < (its, gang.created_s, gang.key):
+        return None
+    ours, theirs = (turns.weight(one).omega_prime for one in (ask, run.ask(gang)))
+    return Refusal(job.key, No.NOT_LIGHTER, f"ω′ {theirs:.6g}, the gang's {ours:.6g}")
+
+
+def _runs(gang: Gang) -> bool:
+    """Whether the gang has started, and its workers are not done."""
+    return state_of(gang, quorum_of(gang), starving=False) is JobState.RUNNING

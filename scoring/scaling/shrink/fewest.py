@@ -1,0 +1,186 @@
+"""Take the fewest steps from the cheapest jobs so that the gang fits.
+
+The jobs come in the order in which they should give, cheapest first. Three parts:
+
+1. `gathered`: a good way by counting. For each zone, step by step whatever brings most room for each worker that goes,
+   the cheaper job among equals; then what is not needed is given back, the dearest first. Quick for any number of jobs.
+2. `fewer`: all ways with fewer steps than that, n = 1, 2, …, those that take most from the first jobs first; the first
+   that counting does not rule out and that a placement confirms is the answer, the fewest that suffice. Bounded by
+   `MOST_COUNTS`: with many jobs the way of part 1 stays.
+3. `enough`: where counting and placing disagree (kinds of members that compete for nodes): as few of the cheapest jobs,
+   with all that they may give, as pass, found by halving.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from scoring.model import Pod
+from scoring.plan.steps import Steps
+from scoring.scaling.shrink.tally import Ledger, Tally
+
+T = TypeVar("T")
+Taken = tuple[int, ...]
+"""Steps taken from each job, in the order given."""
+
+MOST_COUNTS = 2000
+"""Ways that `fewer` looks at by counting: some hundredths of a second in all."""
+MOST_TRIALS = 48
+"""The same for real placements."""
+_COUNTS_A_STEP = 32
+"""Ways looked at between two moments to pause."""
+_MOST_JOBS = 64
+"""With more jobs there are too many ways to look at any part of them."""
+
+
+def gathered(ledger: Ledger, gone: Sequence[Pod], jobs: Sequence[Sequence[Pod]]) -> Iterator[Taken | None]:
+    """For each zone a way that is enough there by counting, `None` between them; the fewest steps are not promised.
+
+    `jobs`: each job's pods in the order in which they leave. Cost: O(steps · classes) for each zone and worker taken.
+    """
+    zones: list[set[int]] = []
+    for number, pods in enumerate(jobs, start=1):
+        rows = (ledger.row(pod) for pod in pods)
+        zones.append({int(ledger.zone_of[row]) for row in rows if row is not None})
+        if number % _COUNTS_A_STEP == 0:
+            yield None
+    for group in ledger.groups:
+        near = [number for number, some in enumerate(zones) if not some.isdisjoint(group)]
+        yield None
+        yield from _Gathering(ledger.tally(gone), group, jobs, near).run()
+
+
+class _Gathering:
+    """One zone's way."""
+
+    def __init__(self, tally: Tally, group: Sequence[int], jobs: Sequence[Sequence[Pod]], near: Sequence[int]) -> None:
+        """`near`: jobs with a pod in the zone, by number."""
+        self._tally, self._group, self._jobs, self._near = tally, group, jobs, near
+        self._taken = [0] * len(jobs)
+        self._offers: dict[int, tuple[float, int]] = {}
+        """job → (members gained for each pod, pods) of its best next pods"""
+        self._at: dict[str, set[int]] = {}
+        """node → jobs with a pod there"""
+        for number in near:
+            for pod in jobs[number]:
+                self._at.setdefault(str(pod.node), set()).add(number)
+
+    def run(self) -> Iterator[Taken | None]:
+        """`None` now and then, at last the way; nothing at last: all that are near are not enough together."""
+        for looked, number in enumerate(self._near):
+            self._look_at(number)
+            if looked % _COUNTS_A_STEP == 0:
+                yield None
+        while self._tally.lacking(self._group):
+            if not self._offers:
+                return
+            yield None
+            number = min(self._offers, key=lambda one: (-self._offers[one][0], one))
+            self._take(number, self._offers[number][1])
+        for number in reversed(self._near):
+            self._give_back(number)
+        yield tuple(self._taken)
+
+    def _take(self, number: int, pods: int) -> None:
+        begin = self._taken[number]
+        chosen = self._jobs[number][begin : begin + pods]
+        for pod in chosen:
+            self._tally.leave(pod)
+        self._taken[number] += pods
+        for other in {number}.union(*(self._at[str(pod.node)] for pod in chosen)):
+            if other in self._offers:
+                self._look_at(other)
+
+    def _look_at(self, number: int) -> None:
+        """What the job's next pods would bring; if none brings anything, one at a time may help another job's."""
+        left = self._jobs[number][self._taken[number] :]
+        before = self._tally.lacking(self._group)
+        best = (0.0, 1)
+        for count, pod in enumerate(left, start=1):
+            self._tally.leave(pod)
+            gain = (before - self._tally.lacking(self._group)) / count
+            best = max(best, (gain, count), key=lambda one: (one[0], -one[1]))
+        for pod in left:
+            self._tally.come_back(pod)
+        if left:
+            self._offers[number] = best
+        else:
+            self._offers.pop(number, None)
+
+    def _give_back(self, number: int) -> None:
+        while self._taken[number]:
+            pod = self._jobs[number][self._taken[number] - 1]
+            self._tally.come_back(pod)
+            if self._tally.lacking(self._group):
+                self._tally.leave(pod)
+                return
+            self._taken[number] -= 1
+
+
+def fewer(
+    limits: Sequence[int], than: int, perhaps: Callable[[Taken], bool], passes: Callable[[Taken], Steps[T | None]]
+) -> Iterator[tuple[Taken, T] | None]:
+    """A way with fewer steps than `than`; `None` between looks, and nothing at last if there is none, or it is too far.
+
+    >>> def sum_of_weights(taken): return taken[0] * 1 + taken[1] * 3 >= 4
+    >>> def fits(taken):
+    ...     yield
+    ...     return "fits"
+    >>> [found for found in fewer([2, 2], 9, sum_of_weights, fits) if found is not None]
+    [((1, 1), 'fits')]
+    >>> [found for found in fewer([2, 2], 2, sum_of_weights, fits) if found is not None]
+    []
+    """
+    counts = trials = 0
+    for size in range(1, than if len(limits) <= _MOST_JOBS else 0):
+        for taken in ways(limits, size):
+            counts += 1
+            if counts > MOST_COUNTS or trials > MOST_TRIALS:
+                return
+            if perhaps(taken):
+                trials += 1
+                result = yield from passes(taken)
+                if result is not None:
+                    yield taken, result
+                    return
+            elif counts % _COUNTS_A_STEP == 0:
+                yield None
+
+
+def enough(
+    limits: Sequence[int], result: T, passes: Callable[[Taken], Steps[T | None]]
+) -> Iterator[tuple[Taken, T] | None]:
+    """As few of the first jobs as pass with all their steps. All jobs do, with `result`. `None` between looks.
+
+    >>> def passes(taken):
+    ...     yield
+    ...     return sum(taken) if sum(taken) >= 3 else None
+    >>> list(enough([1, 2, 1], 4, passes))[-1]
+    ((1, 2, 0), 3)
+    """
+    too_few, number = 0, len(limits)
+    best = tuple(limits)
+    while number - too_few > 1:
+        middle = (number + too_few) // 2
+        taken = (*limits[:middle], *[0] * (len(limits) - middle))
+        found = yield from passes(taken)
+        if found is None:
+            too_few = middle
+        else:
+            number, best, result = middle, taken, found
+    yield best, result
+
+
+def ways(limits: Sequence[int], size: int) -> Iterator[Taken]:
+    """All ways to take `size` steps, those that take most from the first jobs first.
+
+    >>> list(ways([2, 1, 2], 2))
+    [(2, 0, 0), (1, 1, 0), (1, 0, 1), (0, 1, 1), (0, 0, 2)]
+    """
+    if not limits:
+        if size == 0:
+            yield ()
+        return
+    rest = sum(limits[1:])
+    for first in range(min(limits[0], size), max(size - rest, 0) - 1, -1):
+        for others in ways(limits[1:], size - first):
+            yield (first, *others)

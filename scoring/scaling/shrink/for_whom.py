@@ -1,0 +1,48 @@
+"""For whom running jobs may be shrunk: gangs that wait for room, in the queue's order.
+
+Why apart: the published rule serves the heaviest gang alone, and while that one cannot be helped nobody else is; with
+`Condition.ANY` those behind it are tried as well. Rule: of gangs that ask for the same only the first is tried, because
+what is too little for it is too little for the others, and no more than `MOST_KINDS` different ones.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from scoring.ids import GangKey
+from scoring.model import Gang
+from scoring.plan import Plan
+from scoring.plan.ask import Ask
+from scoring.plan.place import kind_of
+from scoring.plan.run import Run
+from scoring.plan.steps import Steps
+from scoring.plan.turns import Turns
+from scoring.scaling.shrink.eligible import JOBS_A_STEP, weight_key
+from scoring.scaling.shrink.trial import WANTS_ROOM
+
+MOST_KINDS: Final = 16
+"""Different gangs for which room is looked for in one pass: each costs a look at all elastic jobs."""
+
+
+def waiting_for_room(plan: Plan) -> tuple[GangKey, ...]:
+    """Gangs that could start if there were room, in the queue's order."""
+    waiting = sorted((one for one in plan.waiting.values() if one.reason in WANTS_ROOM), key=lambda w: (w.rank, w.gang))
+    return tuple(one.gang for one in waiting)
+
+
+def different(run: Run, gangs: Iterable[Gang]) -> Steps[tuple[Gang, ...]]:
+    """The first gang of each kind, at most `MOST_KINDS`, in this order; `run` tells kinds apart. Cost: O(gangs)."""
+    found: dict[tuple[object, int], Gang] = {}
+    for number, gang in enumerate(gangs, start=1):
+        found.setdefault((kind_of(run, run.ask(gang)).key, gang.priority), gang)
+        if len(found) == MOST_KINDS:
+            break
+        if number % JOBS_A_STEP == 0:
+            yield from run.pause()
+    return tuple(found.values())
+
+
+def is_heaviest(run: Run, turns: Turns, ask: Ask) -> bool:
+    """The published condition: the gang weighs at least as much as the heaviest that runs."""
+    own = weight_key(run, turns, ask.gang)
+    running = (gang for gang in run.snapshot.gangs.values() if gang.own and gang.key != ask.gang.key and gang.placed)
+    return all(own <= weight_key(run, turns, gang) for gang in running)

@@ -1,0 +1,96 @@
+"""Which pods leave when a job loses workers, and what room pods that go anyway will leave.
+
+Rule (docs/safety.md S18): frameworks remove the highest index first, so a job's plan is a prefix of its workers by
+descending index. A worker without a node costs nothing and frees nothing; a prefix therefore ends with a worker that
+has one.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scoring.model import Gang, Pod, Role
+from scoring.model.resources import Resources
+from scoring.model.snapshot import NodeTable, Snapshot
+from scoring.network.matrix import Ints
+from scoring.scaling.job import ElasticJob
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One more worker with a node leaves: `after` workers are wanted then, and `pod` is gone besides those before."""
+
+    after: int
+    pod: Pod
+
+
+def workers_of(job: ElasticJob, gang: Gang) -> dict[int, Pod]:
+    """Index → pod of the job's workers that are neither finished nor being removed; pods of other roles never count.
+
+    >>> from tests.scoring.scaling.cases import elastic, workers
+    >>> sorted(workers_of(elastic(gang := workers("g", ["n1", "n1"], ps="n1")), gang))
+    [0, 1]
+    """
+    found: dict[int, Pod] = {}
+    for pod in gang.members:
+        index = job.indexes.get(pod.uid)
+        if index is not None and not pod.deleting and not pod.terminal and pod.role not in (Role.PS, Role.CHIEF):
+            found[index] = pod
+    return found
+
+
+def steps_down(job: ElasticJob, gang: Gang, *, most: int | None) -> tuple[Step, ...]:
+    """What the job can give up, one worker with a node after the other; at most `most` workers, never the minimum.
+
+    >>> from tests.scoring.scaling.cases import elastic, workers
+    >>> gang = workers("g", ["n1", "n1", "n2", None, "n3", None], ps="n1")  # workers 3 and 5 have no node
+    >>> [(step.after, step.pod.node) for step in steps_down(elastic(gang, least=1), gang, most=None)]
+    [(4, 'n3'), (2, 'n2'), (1, 'n1')]
+    >>> [step.after for step in steps_down(elastic(gang, least=1), gang, most=1)]
+    [4]
+    """
+    workers = workers_of(job, gang)
+    steps: list[Step] = []
+    for index in range(job.workers - 1, job.floor - 1, -1):
+        if most is not None and len(steps) == most:
+            break
+        pod = workers.get(index)
+        if pod is not None and pod.node is not None:
+            steps.append(Step(index, pod))
+    return tuple(steps)
+
+
+def going(snapshot: Snapshot, jobs: Iterable[ElasticJob]) -> tuple[Pod, ...]:
+    """Pods with a node that go without our doing anything more: they are being deleted, or their index is not wanted.
+
+    Those on nodes that can take nobody any more are among them: whether that helps is for who looks at the nodes.
+    """
+    unwanted = {uid for job in jobs for uid, index in job.indexes.items() if index >= job.workers}
+    return tuple(
+        pod
+        for _, gang in sorted(snapshot.gangs.items())
+        for pod in gang.members
+        if (pod.deleting or pod.uid in unwanted) and pod.node is not None and not pod.terminal
+    )
+
+
+def room_of(table: NodeTable, pods: Iterable[Pod]) -> Ints:
+    """What `pods` take of each node, (nodes, resources); pods on unknown nodes take nothing. Cost: O(nodes + pods).
+
+    >>> from tests.builders import bound, node, pod, snapshot
+    >>> table = snapshot([node("n1"), node("n2")], []).table
+    >>> table.axis[0], room_of(table, [bound(pod(name, cpu="2"), "n2") for name in ("p", "q")])[:, 0].tolist()
+    ('cpu', [0, 4000])
+    """
+    rows: dict[Resources, list[int]] = {}
+    for pod in pods:
+        row = table.index.get(pod.node) if pod.node is not None else None
+        if row is not None:
+            rows.setdefault(pod.requests, []).append(row)
+    rooms = np.zeros((len(table.nodes), len(table.axis)), np.int64)
+    for requests, at in rows.items():
+        vector = table.vector(requests)
+        if vector is not None:
+            rooms += np.bincount(at, minlength=len(rooms))[:, None] * vector
+    return rooms

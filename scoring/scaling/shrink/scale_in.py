@@ -1,0 +1,237 @@
+"""Scale-in: which running jobs give up how many workers so that the first gang that waits can start (PAPERS K4).
+
+Only for one gang, and only if it then starts: whole plan or nothing. Differences to the published algorithm, which is
+in `scoring.scaling.literal`: the gang is placed for real over the nodes of a zone, not on one node; the fewest workers
+go; the highest index goes first, because frameworks let nobody choose.
+
+Steps:
+1. The gang: the first in the queue's order that waits for room; with `Condition.ANY` the first of all of them for which
+   the other steps find a way.
+2. Nothing is done if others leave for it already, or if it fits as soon as pods that are going anyway are gone.
+3. Jobs that may give up workers (`eligible`), of those the workers on nodes that concern the gang.
+4. Their order: lightest first; of equal weight the one whose highest workers are worth least where they are (`worth`).
+5. The fewest workers that make the gang fit, from the first jobs in this order (`fewest`).
+6. The planner itself must give the gang its places then: otherwise another gang would have the room.
+"""
+
+from collections.abc import Sequence
+
+from scoring.ids import GangKey
+from scoring.model import Gang, Pod
+from scoring.model.policy import Policy
+from scoring.model.snapshot import Snapshot
+from scoring.plan import Memo, Plan, plan_in_steps, take_commitments
+from scoring.plan.outcome import Placed
+from scoring.plan.run import Run
+from scoring.plan.steps import Steps, finish
+from scoring.plan.turns import Turns
+from scoring.scaling.change import Change, Refusal, ScaleIn
+from scoring.scaling.job import ElasticJob
+from scoring.scaling.options import Condition, Options
+from scoring.scaling.reasons import No
+from scoring.scaling.shrink.eligible import Candidate, candidates
+from scoring.scaling.shrink.fewest import Taken, enough, fewer, gathered
+from scoring.scaling.shrink.for_whom import different, is_heaviest, waiting_for_room
+from scoring.scaling.shrink.givers import in_order, near_ones
+from scoring.scaling.shrink.leaving import going
+from scoring.scaling.shrink.trial import WANTS_ROOM, Trial, in_turn
+
+
+def scale_in(
+    snapshot: Snapshot,
+    plan: Plan,
+    jobs: Sequence[ElasticJob],
+    policy: Policy,
+    options: Options,
+    *,
+    now_s: float,
+    memo: Memo | None = None,
+) -> ScaleIn:
+    """Who gives up workers for the first gang that waits, or why nobody does.
+
+    `plan` is the plan of this snapshot, `now_s` Unix time. Cost: some placements of one gang, at most about fifty, and
+    one run of the planner where workers go.
+
+    >>> from scoring.plan import plan
+    >>> from tests.builders import node, snapshot
+    >>> from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
+    >>> light = workers("light", ["n1", "n1", "n2", "n2"], ps="n1", cpu="2")
+    >>> cluster = snapshot([node("n1", cpu="6"), node("n2", cpu="4")], [light, waiting("heavy", 1, cpu="2", weight=9)])
+    >>> made = plan(cluster, policy := TRUSTING, now_s=0.0)
+    >>> found = scale_in(cluster, made, [elastic(light, least=1)], policy, Options(), now_s=0.0)
+    >>> found.beneficiary, [(str(c.job), c.before, c.after) for c in found.changes], dict(found.places)
+    ('default/heavy', [('TFJob.kubeflow.org/default/light', 4, 3)], {'uid-default-heavy-0': 'n2'})
+    """
+    return finish(scale_in_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, memo=memo))
+
+
+def scale_in_in_steps(
+    snapshot: Snapshot,
+    plan: Plan,
+    jobs: Sequence[ElasticJob],
+    policy: Policy,
+    options: Options,
+    *,
+    now_s: float,
+    memo: Memo | None = None,
+) -> Steps[ScaleIn]:
+    """The same with a chance to do something else between two placements (docs/safety.md S15)."""
+    memo = memo if memo is not None else Memo()
+    if not options.enabled:
+        return ScaleIn(None, reason=No.DISABLED)
+    key = first_waiting(plan)
+    keys = () if key is None else waiting_for_room(plan) if options.condition is Condition.ANY else (key,)
+    gangs = tuple(snapshot.gangs[key] for key in keys if key in snapshot.gangs)
+    claimed = next((gang.key for gang in gangs if gang.key in snapshot.claims), None)
+    if claimed is not None:
+        return ScaleIn(claimed, reason=No.ROOM_IS_COMING, detail="others leave for it")
+    if len(gangs) > 1:
+        gangs = yield from different(Run(snapshot, policy, memo), gangs)
+    gone = going(snapshot, jobs)
+    first: ScaleIn | None = None
+    for gang in gangs:
+        found = yield from _for_one(snapshot, plan, jobs, policy, options, gang, gone, now_s=now_s, memo=memo)
+        if found.changes or (gone and found.reason is No.ROOM_IS_COMING):
+            return found
+        first = first or found
+    return first or ScaleIn(None, reason=No.NOBODY_WAITS)
+
+
+def _for_one(
+    snapshot: Snapshot,
+    plan: Plan,
+    jobs: Sequence[ElasticJob],
+    policy: Policy,
+    options: Options,
+    gang: Gang,
+    gone: Sequence[Pod],
+    *,
+    now_s: float,
+    memo: Memo,
+) -> Steps[ScaleIn]:
+    """Steps 2 to 6 for one gang that waits; `gone`: pods that go anyway."""
+    key = gang.key
+    run = Run(snapshot, policy, memo)
+    take_commitments(run)
+    ask = run.ask(gang)
+    ahead = in_turn(plan, before=plan.waiting[key].rank)
+    trial = Trial(snapshot, ahead, ask, policy, now_s=now_s, memo=memo)
+    if trial.may_fit(gone) and (yield from trial.place_in_steps(gone)) is not None:
+        words = f"{len(gone)} pods are going" if gone else "there is room already"
+        return ScaleIn(key, reason=No.ROOM_IS_COMING, detail=words)
+    yield from run.pause()
+    turns = Turns(run, now_s=now_s, previous=plan)
+    if options.condition is Condition.HEAVIEST and not turns.starving(ask) and not is_heaviest(run, turns, ask):
+        return ScaleIn(key, reason=No.NOT_HEAVIEST)
+    able, refusals = yield from candidates(snapshot, jobs, run, turns, ask, options, now_s=now_s)
+    near, elsewhere = yield from near_ones(run, trial, able)
+    refusals = (*refusals, *elsewhere)
+    if not near:
+        return ScaleIn(key, reason=No.NO_JOB, refusals=_sorted(refusals))
+    everything = [*gone, *_pods(near, [len(one.steps) for one in near])]
+    perhaps = yield from trial.may_fit_in_steps(everything)
+    best = (yield from trial.place_in_steps(everything)) if perhaps else None
+    yield from run.pause()
+    if best is None:
+        return ScaleIn(key, reason=No.NOT_ENOUGH, detail=_offered(near), refusals=_sorted(refusals))
+    chosen = yield from _chosen(run, trial, gone, (yield from in_order(run, ahead, near, best)), best)
+    made = _answer(key, chosen, refusals)
+    return (yield from _if_the_planner_agrees(trial, plan, made, chosen, gone, policy, now_s=now_s, memo=memo))
+
+
+def first_waiting(plan: Plan) -> GangKey | None:
+    """The first gang in the queue's order that waits for room."""
+    waiting = [one for one in plan.waiting.values() if one.reason in WANTS_ROOM]
+    return min(waiting, key=lambda one: (one.rank, one.gang)).gang if waiting else None
+
+
+def _chosen(
+    run: Run, trial: Trial, gone: Sequence[Pod], ordered: Sequence[Candidate], best: Placed
+) -> Steps[tuple[tuple[tuple[Candidate, int], ...], Placed]]:
+    """Step 5: steps of each job in this order, and where the gang goes then. `best`: the same with all of them."""
+
+    def gone_with(taken: Taken) -> list[Pod]:
+        return [*gone, *_pods(ordered, taken)]
+
+    def passes(taken: Taken) -> Steps[Placed | None]:
+        return trial.place_in_steps(gone_with(taken))
+
+    limits = [len(one.steps) for one in ordered]
+    some: list[Taken] = []
+    for way in gathered(trial.ledger, gone, [[step.pod for step in one.steps] for one in ordered]):
+        if way is not None:
+            some.append(way)
+        yield from run.pause()
+    found: tuple[Taken, Placed] | None = None
+    for way in sorted(some, key=lambda taken: (sum(taken), [-number for number in taken])):
+        there = yield from passes(way)
+        yield from run.pause()
+        if there is not None:
+            found = way, there
+            break
+    if found is None:
+        for look in enough(limits, best, passes):
+            found = look or found
+            yield from run.pause()
+    taken, placed = found if found is not None else (tuple(limits), best)
+    for look in fewer(limits, sum(taken), lambda some: trial.may_fit(gone_with(some)), passes):
+        taken, placed = look or (taken, placed)
+        yield from run.pause()
+    return tuple(zip(ordered, taken, strict=True)), placed
+
+
+def _answer(
+    key: GangKey, chosen: tuple[tuple[tuple[Candidate, int], ...], Placed], refusals: tuple[Refusal, ...]
+) -> ScaleIn:
+    parts, placed = chosen
+    changes: list[Change] = []
+    spared: list[Refusal] = []
+    for one, number in parts:
+        if not number:
+            spared.append(Refusal(one.job.key, No.NOT_NEEDED))
+            continue
+        leaving = [step.pod for step in one.steps[:number]]
+        changes.append(
+            Change(
+                job=one.job.key,
+                uid=one.job.uid,
+                before=one.job.workers,
+                after=one.steps[number - 1].after,
+                leaving=tuple(pod.uid for pod in leaving),
+                nodes=tuple(pod.node for pod in leaving if pod.node is not None),
+            )
+        )
+    return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=_sorted((*refusals, *spared)))
+
+
+def _if_the_planner_agrees(
+    trial: Trial,
+    plan: Plan,
+    made: ScaleIn,
+    chosen: tuple[tuple[tuple[Candidate, int], ...], Placed],
+    gone: Sequence[Pod],
+    policy: Policy,
+    *,
+    now_s: float,
+    memo: Memo,
+) -> Steps[ScaleIn]:
+    """Step 6: the answer, if a plan made when the pods are gone lets the gang start."""
+    then = trial.after([*gone, *_pods([one for one, _ in chosen[0]], [number for _, number in chosen[0]])])
+    after = yield from plan_in_steps(then, policy, now_s=now_s, previous=plan, memo=memo)
+    if made.beneficiary in after.admitted:
+        return made
+    refusals = [*made.refusals, *(Refusal(change.job, No.GIVEN_TO_OTHERS) for change in made.changes)]
+    return ScaleIn(made.beneficiary, reason=No.GIVEN_TO_OTHERS, refusals=_sorted(refusals))
+
+
+def _pods(candidates: Sequence[Candidate], taken: Sequence[int]) -> list[Pod]:
+    """Pods that leave when this many steps of each job are taken."""
+    return [step.pod for one, number in zip(candidates, taken, strict=True) for step in one.steps[:number]]
+
+
+def _offered(near: Sequence[Candidate]) -> str:
+    return f"{sum(len(one.steps) for one in near)} workers of {len(near)} jobs at most"
+
+
+def _sorted(refusals: Sequence[Refusal]) -> tuple[Refusal, ...]:
+    return tuple(sorted(refusals, key=lambda one: one.job))

@@ -1,0 +1,94 @@
+"""Would the gang fit if these pods were gone? First by counting, which is quick, then by a real placement.
+
+Rule: counting says a sure "no" or a "perhaps"; only a placement says "yes". Each placement looks at a snapshot in which
+the pods do not use their nodes, beside what is committed and what gangs ahead in the plan are given. Host ports of pods
+that go count as taken until they are gone.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from scoring.model import Pod
+from scoring.model.policy import Policy
+from scoring.model.reasons import Reason
+from scoring.model.snapshot import Snapshot
+from scoring.plan import Admission, Memo, Plan, take_admissions, take_commitments
+from scoring.plan.ask import Ask
+from scoring.plan.outcome import Placed
+from scoring.plan.place import place_minimum_in_steps
+from scoring.plan.run import Run
+from scoring.plan.steps import Steps, finish
+from scoring.scaling.shrink.leaving import room_of
+from scoring.scaling.shrink.tally import Ledger
+
+_PODS_A_STEP = 128
+WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})
+"""Why a gang waits that could start if there were room."""
+
+
+class Trial:
+    """One gang, one snapshot; asked again and again with other pods gone."""
+
+    def __init__(
+        self, snapshot: Snapshot, ahead: Sequence[Admission], ask: Ask, policy: Policy, *, now_s: float, memo: Memo
+    ) -> None:
+        """`ahead`: what gangs before this one in the queue are given."""
+        self._snapshot, self._ahead, self._ask = snapshot, ahead, ask
+        self._policy, self._now_s, self._memo = policy, now_s, memo
+        self.placements = 0
+        """Real placements so far: what a search is bounded by."""
+        self._first = self._run(snapshot)
+        self.ledger = Ledger(self._first, ask)
+        """For counting."""
+
+    def concerns(self, pod: Pod) -> bool:
+        """Whether the pod is on a node that some member of the gang could go to."""
+        row = self.ledger.row(pod)
+        nodes = self._snapshot.table.nodes
+        return (
+            row is not None
+            and nodes[row].zone in self.ledger.zones
+            and any(one.mask[row] for one in self.ledger.classes)
+        )
+
+    def may_fit(self, gone: Iterable[Pod]) -> bool:
+        """Whether counting leaves it possible that the gang fits. Cost: O(pods · classes)."""
+        return self.ledger.tally(gone).may_fit()
+
+    def may_fit_in_steps(self, gone: Sequence[Pod]) -> Steps[bool]:
+        """The same with a moment for others now and then (docs/safety.md S15)."""
+        tally = self.ledger.tally()
+        for begin in range(0, len(gone), _PODS_A_STEP):
+            for pod in gone[begin : begin + _PODS_A_STEP]:
+                tally.leave(pod)
+            yield from self._first.pause()
+        return tally.may_fit()
+
+    def place(self, gone: Sequence[Pod]) -> Placed | None:
+        """Where the gang's minimum set goes once the pods are gone; `None`: nowhere. Cost: one placement."""
+        return finish(self.place_in_steps(gone))
+
+    def place_in_steps(self, gone: Sequence[Pod]) -> Steps[Placed | None]:
+        """The same with a moment for others before it and between two zones (docs/safety.md S15)."""
+        self.placements += 1
+        run = self._run(self.after(gone))
+        yield from run.pause()
+        outcome = yield from place_minimum_in_steps(run, self._ask, now_s=self._now_s)
+        return outcome if isinstance(outcome, Placed) else None
+
+    def after(self, gone: Sequence[Pod]) -> Snapshot:
+        """The snapshot in which the pods use nothing. Cost: O(nodes + pods)."""
+        used = self._snapshot.used
+        return replace(self._snapshot, used=used - room_of(self._snapshot.table, gone)) if gone else self._snapshot
+
+    def _run(self, snapshot: Snapshot) -> Run:
+        run = Run(snapshot, self._policy, self._memo)
+        take_commitments(run, besides=self._ask.gang.key)
+        take_admissions(run, self._ahead)
+        return run
+
+
+def in_turn(plan: Plan, *, before: int | None = None) -> tuple[Admission, ...]:
+    """What the plan gives, in the order of turns; `before`: only to gangs ahead of the one of this rank."""
+    ahead = (one for one in plan.admitted.values() if before is None or one.rank < before)
+    return tuple(sorted(ahead, key=lambda one: (one.rank, one.gang)))

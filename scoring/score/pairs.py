@@ -1,0 +1,322 @@
+"""Turn measurements into the score of each pair of nodes (PAPERS N2), and keep every part for the explanation.
+
+Why two numbers per pair: `points` is the published f, for people; it saturates (everything from 2 % loss up scores 0 in
+its term). `rank` is what selections compare: the points, and where a term is clipped a term of less than a thousandth
+of a point in which the raw value decides, so that a worse link always ranks lower. Rule: an unknown value is neutral
+with a penalty, never perfect and never the best; age can take points away but never add any. So a value past the hard
+TTL makes its link unknown, and still says how good the link is at best: what it earned fresh is the most that the link
+can have.
+
+Not promised: when the reference rate is the block's own best, a faster best link lowers the *bandwidth* points of the
+others (they are relative to it); with a configured reference no better link lowers any pair.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.model.policy import Direction, ScorePolicy, Ttl, Variant
+from scoring.network.matrix import Block, Floats, Ints
+
+TIE_STEP = 1e-5
+"""Points per unit of ln(1 + how far a raw value is beyond the clip)."""
+TIE_LIMIT = 33.0
+"""That logarithm is cut here (e³³ times the clip): three terms together stay below 0.001 points."""
+SAME_NODE_BONUS = 1e-3
+"""Added to the rank of pairs on one node, so that nothing measured ranks above them."""
+UNKNOWN_TIE = -TIE_STEP * TIE_LIMIT
+"""An unknown value ranks below known ones with the same points."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairScores:
+    """Scores of all pairs of an (n, m) block and the values they came from; all arrays are (n, m) and free to read."""
+
+    loss_points: Floats
+    delay_points: Floats
+    bandwidth_points: Floats
+    points: Floats
+    """Their sum f: 0..100; `literal` has no upper end."""
+    rank: Floats
+    """What selections compare: never off from `points` by more than 0.001."""
+    loss_ratio: Floats
+    """The two directions as one value; NaN where none is within the hard TTL. Also the next two, in ms and bit/s."""
+    delay_ms: Floats
+    throughput_bps: Floats
+    loss_known: NDArray[np.bool_]
+    delay_known: NDArray[np.bool_]
+    throughput_known: NDArray[np.bool_]
+    stale: NDArray[np.bool_]
+    """Some value was older than the soft TTL: faded, or no longer counted for more than a limit."""
+    one_sided: NDArray[np.bool_]
+    """Some metric was known in one direction only, and that one was used."""
+    same: NDArray[np.bool_]
+    """Same node or same measurement endpoint: perfect by definition, known or not."""
+    limits: tuple[Floats, Floats, Floats]
+    """Loss, delay and throughput with all directions ever measured, however old: points are never above theirs."""
+    reference_bps: float | None
+    """Rate that earned the full bandwidth term; `None`: no rate was ever measured."""
+
+
+def loss_points(loss_ratio: Floats, *, weight: float = 10.0, limit: float = 20.0) -> Floats:
+    """`linear` points for packet loss: limit − weight·percent·limit/20, not below 0. Any shape; ratio 0..1 in.
+
+    >>> loss_points(np.array([0.0, 0.001, 0.01, 0.02, 0.5])).tolist()
+    [20.0, 19.0, 10.0, 0.0, 0.0]
+    """
+    return limit * np.maximum(0.0, 1.0 - loss_ratio * (100.0 * weight / 20.0))
+
+
+def delay_points(delay_ms: Floats, *, weight: float = 1.0, limit: float = 40.0) -> Floats:
+    """`linear` points for one-way delay: limit − weight·ms·limit/40, not below 0. Any shape; milliseconds in.
+
+    >>> delay_points(np.array([0.0, 1.0, 10.0, 40.0, 500.0])).tolist()
+    [40.0, 39.0, 30.0, 0.0, 0.0]
+    """
+    return limit * np.maximum(0.0, 1.0 - delay_ms * (weight / 40.0))
+
+
+def bandwidth_points(rate_ratio: Floats, *, limit: float = 40.0) -> Floats:
+    """`linear` points for throughput: limit · weight·rate/reference, at most `limit`. Any shape; that ratio in.
+
+    >>> bandwidth_points(np.array([10e6, 50e6, 100e6, 1e9]) / 100e6).tolist()
+    [4.0, 20.0, 40.0, 40.0]
+    """
+    return limit * np.minimum(1.0, rate_ratio)
+
+
+def smooth_points(value: Floats, *, half: float, limit: float) -> Floats:
+    """`smooth` points for loss (percent) or delay (ms): limit/(1 + value/half): half of them at `half`, never 0.
+
+    >>> smooth_points(np.array([0.0, 1.0, 3.0]), half=1.0, limit=20.0).tolist()
+    [20.0, 10.0, 5.0]
+    """
+    return limit / (1.0 + value / half)
+
+
+def smooth_bandwidth_points(rate_ratio: Floats, *, limit: float = 40.0) -> Floats:
+    """`smooth` points for throughput: limit·2x/(1 + x), x = weight·rate/reference up to 1: half of them at a third.
+
+    >>> smooth_bandwidth_points(np.array([0.0, 1 / 3, 1.0, 5.0])).round(6).tolist()
+    [0.0, 20.0, 40.0, 40.0]
+    """
+    x = np.minimum(1.0, rate_ratio)
+    return limit * 2.0 * x / (1.0 + x)
+
+
+def extender_scores(points: Floats) -> Ints:
+    """Points 0..100 as the integers 0..10 that /prioritize answers: tenths, half up; values outside are clipped.
+
+    Nodes whose points differ by 10 or more always get different integers (so the limits are compared, not divided).
+
+    >>> extender_scores(np.array([0.0, 4.9, 5.0, 94.9, 95.0, 100.0, 130.0])).tolist()
+    [0, 0, 1, 9, 10, 10, 10]
+    """
+    return np.searchsorted(np.arange(5.0, 100.0, 10.0), points, side="right").astype(np.int64)
+
+
+def pair_scores(
+    forward: Block, backward: Block | None, policy: ScorePolicy, *, reference_bps: float | None = None
+) -> PairScores:
+    """Score every pair. `forward` is (n, m); `backward` the opposite direction, (m, n); `None`: forward itself (n = m).
+
+    `literal` uses the prototype's constants (neither ratios nor weights, no fading; a link whose values are all past
+    the hard TTL is missing) and its sums are uncapped. Inputs are not written. Cost: O(n·m). Raises ValueError when
+    the shapes do not match, or when a weight, half-value or reference of the policy cannot be used.
+
+    >>> def value(x): return np.array([[np.nan, x], [x, np.nan]])
+    >>> block = Block(value(0.01), value(10.0), value(50e6), value(0.0), value(0.0), value(0.0), np.eye(2, dtype=bool))
+    >>> pair_scores(block, None, ScorePolicy(reference_bps=100e6)).points.tolist()
+    [[100.0, 60.0], [60.0, 100.0]]
+    >>> pair_scores(block, None, ScorePolicy(variant=Variant.LITERAL)).points[0, 1].tolist()
+    42.0
+    >>> smooth = ScorePolicy(variant=Variant.SMOOTH)
+    >>> pair_scores(block, None, smooth, reference_bps=150e6).points[0, 1].round(3).tolist()
+    56.667
+    """
+    back = forward if backward is None else backward
+    if back.same.shape != forward.same.shape[::-1]:
+        raise ValueError(f"backward must have shape {forward.same.shape[::-1]}, not {back.same.shape}")
+    reference = reference_bps if reference_bps is not None else policy.reference_bps
+    _check(policy, reference)
+    same = forward.same | back.same.T
+    loss = _combine((forward.loss_ratio, forward.loss_age_s), (back.loss_ratio, back.loss_age_s), policy, _LOSS)
+    delay = _combine((forward.delay_ms, forward.delay_age_s), (back.delay_ms, back.delay_age_s), policy, _DELAY)
+    rate = _combine(
+        (forward.throughput_bps, forward.throughput_age_s),
+        (back.throughput_bps, back.throughput_age_s),
+        policy,
+        _THROUGHPUT,
+    )
+    if reference is None and not np.isnan(rate.last).all():
+        reference = float(np.nanmax(rate.last))  # however old: were it forgotten, the others would gain by that
+    if policy.variant is Variant.LITERAL:
+        terms = _literal_terms(loss, delay, rate, same)
+    else:
+        terms = _relative_terms(loss, delay, rate, same, policy=policy, reference_bps=reference)
+    points = terms[0].points + terms[1].points + terms[2].points
+    rank = points
+    if policy.variant is not Variant.LITERAL:
+        points = np.clip(points, 0.0, 100.0)
+        rank = np.where(same, 100.0 + SAME_NODE_BONUS, terms[0].rank + terms[1].rank + terms[2].rank)
+    return PairScores(
+        loss_points=terms[0].points,
+        delay_points=terms[1].points,
+        bandwidth_points=terms[2].points,
+        points=points,
+        rank=rank,
+        loss_ratio=loss.value,
+        delay_ms=delay.value,
+        throughput_bps=rate.value,
+        loss_known=loss.known,
+        delay_known=delay.known,
+        throughput_known=rate.known,
+        stale=loss.stale | delay.stale | rate.stale,
+        one_sided=loss.one_sided | delay.one_sided | rate.one_sided,
+        same=same,
+        limits=(loss.last, delay.last, rate.last),
+        reference_bps=reference,
+    )
+
+
+class _Value(NamedTuple):
+    """One metric of all pairs, both directions made one."""
+
+    value: Floats
+    """Of the directions within the hard TTL; NaN: there is none."""
+    last: Floats
+    """Of all directions that were ever measured: what `value` would be if they were fresh."""
+    known: NDArray[np.bool_]
+    fade: Floats
+    """0 (fresh) to 1 (as good as unknown); without meaning where nothing was ever measured."""
+    stale: NDArray[np.bool_]
+    one_sided: NDArray[np.bool_]
+
+
+class _Term(NamedTuple):
+    points: Floats
+    rank: Floats
+
+
+class _Kind(NamedTuple):
+    """What is different between metrics: where the policy has their ages, and whether a larger value is worse."""
+
+    ttl: Callable[[Ttl], float | None]
+    larger_is_worse: bool
+
+
+_LOSS = _Kind(attrgetter("loss"), larger_is_worse=True)
+_DELAY = _Kind(attrgetter("delay"), larger_is_worse=True)
+_THROUGHPUT = _Kind(attrgetter("throughput"), larger_is_worse=False)
+
+
+def _combine(
+    forward: tuple[Floats, Floats], backward: tuple[Floats, Floats], policy: ScorePolicy, kind: _Kind
+) -> _Value:
+    """Worst (or mean) of two directions, each as values and ages.
+
+    The younger age counts: a direction that grows old gives way to the other one, as if it had not been measured, but
+    it stays in `last`. Were the older age to count, points would rise when that direction is past the hard TTL.
+    """
+    (there, there_age_s), (back, back_age_s) = forward, (backward[0].T, backward[1].T)
+    hard_ttl_s, soft_ttl_s = kind.ttl(policy.hard_ttl_s), kind.ttl(policy.soft_ttl_s)
+    hard_s = np.inf if hard_ttl_s is None else hard_ttl_s
+    soft_s = np.inf if soft_ttl_s is None else soft_ttl_s
+    alive, back_alive = there_age_s < hard_s, back_age_s < hard_s
+    known = alive | back_alive
+    stale = (there_age_s >= min(soft_s, hard_s)) | (back_age_s >= min(soft_s, hard_s))
+    last = value = _worst_or_mean(there, back, policy, kind)
+    if stale.any():  # else nothing can be past the hard TTL
+        value = _worst_or_mean(np.where(alive, there, np.nan), np.where(back_alive, back, np.nan), policy, kind)
+    age_s = np.fmin(there_age_s, back_age_s)
+    if not (np.isfinite(soft_s) and soft_s < hard_s):
+        fade = (age_s >= hard_s).astype(np.float64)
+    else:
+        # without a hard TTL the fading takes as long again as the soft one
+        width_s = (hard_s if np.isfinite(hard_s) else 2.0 * soft_s) - soft_s
+        fade = np.clip((age_s - soft_s) / width_s, 0.0, 1.0) if width_s > 0.0 else (age_s >= soft_s).astype(np.float64)
+    return _Value(value, last, known, fade, stale, alive ^ back_alive)
+
+
+def _worst_or_mean(there: Floats, back: Floats, policy: ScorePolicy, kind: _Kind) -> Floats:
+    """Both directions as one; where one is NaN, the other."""
+    if policy.direction is Direction.MEAN:
+        return np.where(np.isnan(there), back, np.where(np.isnan(back), there, (there + back) / 2.0))
+    return np.fmax(there, back) if kind.larger_is_worse else np.fmin(there, back)
+
+
+def _relative_terms(
+    loss: _Value,
+    delay: _Value,
+    rate: _Value,
+    same: NDArray[np.bool_],
+    *,
+    policy: ScorePolicy,
+    reference_bps: float | None,
+) -> tuple[_Term, _Term, _Term]:
+    """`linear` and `smooth`: steps 1 points of the formula, 2 order beyond the clip, 3 unknown and old values."""
+    parts = policy.ratios
+    total = parts.loss + parts.delay + parts.bandwidth
+    r_loss, r_delay, r_rate = (100.0 * part / total for part in (parts.loss, parts.delay, parts.bandwidth))
+    x = policy.bandwidth_weight * (rate.last / reference_bps if reference_bps else np.zeros_like(rate.last))
+    if policy.variant is Variant.SMOOTH:
+        loss_term = smooth_points(loss.last * 100.0, half=policy.half_loss_percent, limit=r_loss)
+        delay_term = smooth_points(delay.last, half=policy.half_delay_ms, limit=r_delay)
+        rate_term = smooth_bandwidth_points(x, limit=r_rate)
+        loss_tie, delay_tie = np.zeros_like(loss_term), np.zeros_like(delay_term)
+    else:
+        loss_term = loss_points(loss.last, weight=policy.loss_weight, limit=r_loss)
+        delay_term = delay_points(delay.last, weight=policy.delay_weight, limit=r_delay)
+        rate_term = bandwidth_points(x, limit=r_rate)
+        loss_tie = -_beyond(loss.last * (100.0 * policy.loss_weight / 20.0))
+        delay_tie = -_beyond(delay.last * (policy.delay_weight / 40.0))
+    penalty = policy.unknown_penalty_ratio
+    return (
+        _settle(loss, loss_term, loss_tie, same, limit=r_loss, penalty_ratio=penalty),
+        _settle(delay, delay_term, delay_tie, same, limit=r_delay, penalty_ratio=penalty),
+        _settle(rate, rate_term, _beyond(x), same, limit=r_rate, penalty_ratio=penalty),
+    )
+
+
+def _beyond(share: Floats) -> Floats:
+    """Tie-break of a clipped term: grows strictly with how far `share` (1 = at the clip) is beyond it."""
+    return TIE_STEP * np.minimum(np.log1p(np.maximum(share - 1.0, 0.0)), TIE_LIMIT)
+
+
+def _settle(
+    value: _Value, term: Floats, tie: Floats, same: NDArray[np.bool_], *, limit: float, penalty_ratio: float
+) -> _Term:
+    """Fade old values towards neutral (never upwards), make unmeasured ones neutral and pairs of one node perfect."""
+    if limit == 0.0:  # the metric does not count, so it decides no tie either
+        return _Term(np.zeros_like(term), np.zeros_like(term))
+    known = term[value.known & ~same]
+    middle = float(np.median(known)) if known.size else 0.5 * limit
+    measured = ~np.isnan(value.last)
+    neutral = max(0.0, middle - penalty_ratio * limit)
+    points, rank = (
+        np.where(measured, np.minimum(own, own * (1.0 - value.fade) + goal * value.fade), goal)
+        for own, goal in ((term, neutral), (term + tie, neutral + UNKNOWN_TIE))
+    )
+    return _Term(np.where(same, limit, points), np.where(same, limit, rank))
+
+
+def _literal_terms(loss: _Value, delay: _Value, rate: _Value, same: NDArray[np.bool_]) -> tuple[_Term, _Term, _Term]:
+    """The public prototype's sums: max(0, 20 − 10·loss%) + max(0, 40 − ms) + 40·Gbit/s; missing: 2 %, 40 ms, 0."""
+    loss_term = np.maximum(0.0, 20.0 - 10.0 * np.where(loss.known, loss.last * 100.0, 2.0))
+    delay_term = np.maximum(0.0, 40.0 - np.where(delay.known, delay.last, 40.0))
+    rate_term = 40.0 * np.where(rate.known, rate.last, 0.0) / 1e9
+    best = max(40.0, float(rate_term.max(initial=0.0)))  # a node is no worse to itself than to any other
+    parts = (np.where(same, top, term) for term, top in ((loss_term, 20.0), (delay_term, 40.0), (rate_term, best)))
+    first, second, third = (_Term(part, part) for part in parts)
+    return first, second, third
+
+
+def _check(policy: ScorePolicy, reference_bps: float | None) -> None:
+    weights = (policy.loss_weight, policy.delay_weight, policy.bandwidth_weight, policy.unknown_penalty_ratio)
+    halves = (policy.half_loss_percent, policy.half_delay_ms, 1.0 if reference_bps is None else reference_bps)
+    if not all(0.0 <= w < np.inf for w in weights) or not all(0.0 < h < np.inf for h in halves):
+        raise ValueError("weights must be finite and not negative, half-values and the reference positive")

@@ -1,0 +1,172 @@
+"""Distances between zones, and the order in which zones are tried (PAPERS N1).
+
+Rule: room first (the caller drops zones that cannot hold the gang), then nearness to the job's users, then the best
+achievable network, then the least fragmentation, then the name. `near` names a zone or a measurement endpoint and is at
+distance 0; other zones are at the median measured one-way delay, else at the configured one, else after all known ones.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+from scoring.ids import EndpointId, ZoneName
+from scoring.model.policy import GangOptions, Policy
+from scoring.model.snapshot import NodeTable
+from scoring.network.matrix import Metric, NetworkMatrix
+
+UNKNOWN_DISTANCE_MS = math.inf
+"""A zone nobody knows the distance of comes after all zones that are known."""
+MOST_SETS = 2000
+"""Sets of equally many zones that are compared: all of twelve zones, all pairs of sixty."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneRank:
+    """The parts by which a zone was ordered; smaller is tried first."""
+
+    zone: ZoneName
+    distance_ms: float
+    preference: int
+    """Place in the gang's own list of zones."""
+
+
+def rank_zones(
+    zones: Sequence[ZoneName], *, options: GangOptions, distances: Mapping[ZoneName, float] | None
+) -> tuple[ZoneRank, ...]:
+    """Order zones by distance, then by the gang's own list; `distances` is `None` without `near`.
+
+    >>> options = GangOptions(zones=(ZoneName("B"), ZoneName("A")))
+    >>> [r.zone for r in rank_zones([ZoneName("A"), ZoneName("B")], options=options, distances=None)]
+    ['B', 'A']
+    """
+    listed = {zone: i for i, zone in enumerate(options.zones or ())}
+    ranks = [
+        ZoneRank(zone, 0.0 if distances is None else distances.get(zone, UNKNOWN_DISTANCE_MS), listed.get(zone, 0))
+        for zone in zones
+    ]
+    return tuple(sorted(ranks, key=lambda rank: (rank.distance_ms, rank.preference, rank.zone)))
+
+
+def zone_distances(near: str, table: NodeTable, network: NetworkMatrix, policy: Policy) -> dict[ZoneName, float]:
+    """Distance in ms of every zone from `near`. Cost: O(endpoints of near's zone × endpoints measured).
+
+    An endpoint that some node is measured at stands for its zone only for the value 0; otherwise its own links count.
+    """
+    ends_of = _endpoints_by_zone(table, network)
+    at_zone = ZoneName(near) in table.zones
+    mine = ends_of.get(ZoneName(near), ()) if at_zone else (EndpointId(near),)
+    configured = dict(policy.zone_distance_ms)
+    distances: dict[ZoneName, float] = {}
+    for zone in table.zones:
+        if (at_zone and zone == near) or (not at_zone and EndpointId(near) in ends_of[zone]):
+            distances[zone] = 0.0
+            continue
+        measured = _median_delay(network, mine, ends_of[zone])
+        if measured is None:
+            table_value = configured.get((ZoneName(near), zone), configured.get((zone, ZoneName(near))))
+            measured = UNKNOWN_DISTANCE_MS if table_value is None else table_value
+        distances[zone] = measured
+    return distances
+
+
+def _endpoints_by_zone(table: NodeTable, network: NetworkMatrix) -> dict[ZoneName, tuple[EndpointId, ...]]:
+    found: dict[ZoneName, tuple[EndpointId, ...]] = {}
+    for zone, rows in table.zones.items():
+        ends = {network.endpoint(table.names[row], Metric.DELAY) for row in rows}
+        found[zone] = tuple(sorted(end for end in ends if end is not None))
+    return found
+
+
+def _median_delay(network: NetworkMatrix, mine: Sequence[EndpointId], theirs: Sequence[EndpointId]) -> float | None:
+    """Median over the pairs of the worse direction's delay; `None` when no pair is measured."""
+    delays = network.endpoint_delays_ms(mine, theirs)
+    back = network.endpoint_delays_ms(theirs, mine).T
+    worst = np.fmax(delays, back)
+    known = worst[~np.isnan(worst)]
+    return float(np.median(known)) if known.size else None
+
+
+def fewest_zones(
+    rooms: Mapping[ZoneName, Sequence[int]],
+    counts: Sequence[int],
+    *,
+    between: Callable[[ZoneName, ZoneName], float],
+    home: Sequence[ZoneName] = (),
+) -> Iterator[tuple[ZoneName, ...]]:
+    """Sets of zones that together hold all members: the fewest zones first, then the best mean score `between` them.
+
+    `rooms`: members of each class that a zone holds; `counts`: members wanted of each class; `home`: zones that the
+    gang is in already, part of every set. Classes may compete for the same nodes, so the caller may need the next set.
+    Where one number of zones has more than `MOST_SETS` sets, it ends with one set that is grown zone by zone. Cost:
+    O(sets · zones²). Source: PAPERS N1, our spill rule.
+
+    >>> rooms = {ZoneName("A"): [2], ZoneName("B"): [2], ZoneName("C"): [2]}
+    >>> next(fewest_zones(rooms, [4], between=lambda a, b: 9.0 if {a, b} == {"A", "C"} else 1.0))
+    ('A', 'C')
+    >>> list(fewest_zones(rooms, [7], between=lambda a, b: 1.0))
+    []
+    """
+    fixed = tuple(sorted(zone for zone in home if zone in rooms))
+    others = sorted(zone for zone, room in rooms.items() if any(room) and zone not in fixed)
+    if not _hold(rooms, (*fixed, *others), counts):
+        return
+    for extra in range(len(others) + 1):
+        if comb(len(others), extra) > MOST_SETS:
+            yield _grown(rooms, counts, fixed, others, between)
+            return
+        if not _may_hold(rooms, fixed, others, counts, extra=extra):
+            continue
+        sets = [tuple(sorted((*fixed, *some))) for some in combinations(others, extra)]
+        holding = [some for some in sets if some and _hold(rooms, some, counts)]
+        yield from sorted(holding, key=lambda some: (-_mean(between(a, b) for a, b in combinations(some, 2)), some))
+
+
+def _hold(rooms: Mapping[ZoneName, Sequence[int]], zones: Sequence[ZoneName], counts: Sequence[int]) -> bool:
+    return all(sum(rooms[zone][c] for zone in zones) >= count for c, count in enumerate(counts))
+
+
+def _may_hold(
+    rooms: Mapping[ZoneName, Sequence[int]],
+    fixed: Sequence[ZoneName],
+    others: Sequence[ZoneName],
+    counts: Sequence[int],
+    *,
+    extra: int,
+) -> bool:
+    """Whether `extra` more zones can be enough: those with most room for each class by itself."""
+    return all(
+        sum(rooms[zone][c] for zone in fixed) + sum(sorted((rooms[zone][c] for zone in others), reverse=True)[:extra])
+        >= count
+        for c, count in enumerate(counts)
+    )
+
+
+def _grown(
+    rooms: Mapping[ZoneName, Sequence[int]],
+    counts: Sequence[int],
+    fixed: tuple[ZoneName, ...],
+    others: Sequence[ZoneName],
+    between: Callable[[ZoneName, ZoneName], float],
+) -> tuple[ZoneName, ...]:
+    """Add the zone that holds most of what is still missing, of equals the best connected one, until all is held."""
+    chosen, rest = list(fixed), list(others)
+    while not _hold(rooms, chosen, counts):
+        missing = [max(count - sum(rooms[z][c] for z in chosen), 0) for c, count in enumerate(counts)]
+
+        def gain(zone: ZoneName, missing: Sequence[int] = missing) -> tuple[int, float]:
+            held = sum(min(room, short) for room, short in zip(rooms[zone], missing, strict=True))
+            return held, _mean(between(zone, other) for other in chosen)
+
+        best = max(rest, key=gain)
+        chosen.append(best)
+        rest.remove(best)
+    return tuple(sorted(chosen))
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else 0.0

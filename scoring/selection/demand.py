@@ -1,0 +1,137 @@
+"""What a selection is asked for and what it answers, and the value that both are measured by.
+
+Why one vocabulary: `paper`, `subset` and `pack` are compared with each other, so they must agree on which pairs count,
+on what a node can hold and on the value of an answer. Rule: with a ps, only pairs of a ps and another
+member count; in an all-reduce job every pair counts; two members on one node are a pair with the rank of the diagonal.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.model import Role
+from scoring.network.matrix import Floats, Ints
+
+EXACT_SUM = 2.0**34
+"""Ranks are rounded to multiples of 2⁻³⁴ before they are added up: sums over a gang of about a hundred members are then
+exact, equal sets have equal values whatever the order of adding, and a tie is a tie (decided by name)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassDemand:
+    """`count` interchangeable members, each needing `request` (r,), on nodes where `allowed` (n,) is true."""
+
+    role: Role
+    request: Ints
+    allowed: NDArray[np.bool_]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """All members to place together. `placed` (classes, n) is the gain from members that already have a node."""
+
+    classes: tuple[ClassDemand, ...]
+    all_reduce: bool
+    """True: the job has no ps and every pair of members counts."""
+    placed: Floats | None = None
+    """Built by `placed_gain`; `None`: nobody has a node yet."""
+
+    @property
+    def size(self) -> int:
+        """Members to place."""
+        return sum(one.count for one in self.classes)
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """An answer: for each class of the demand the node row of each member, ascending; and its value."""
+
+    rows: tuple[tuple[int, ...], ...]
+    value: float
+    """Sum of rank over the pairs that count, including those with members that already have a node."""
+
+
+def pairs_count(one: Role, other: Role, *, all_reduce: bool) -> bool:
+    """Whether a pair of members with these roles counts. A chief is a worker, and so is what has no known role.
+
+    >>> [pairs_count(Role.PS, Role.WORKER, all_reduce=False), pairs_count(Role.WORKER, Role.CHIEF, all_reduce=False)]
+    [True, False]
+    >>> pairs_count(Role.WORKER, Role.CHIEF, all_reduce=True)
+    True
+    """
+    return all_reduce or ((one is Role.PS) != (other is Role.PS))
+
+
+def links(demand: Demand) -> Floats:
+    """(classes, classes) of 0 and 1: between which classes pairs count."""
+    roles = [one.role for one in demand.classes]
+    return np.array([[float(pairs_count(a, b, all_reduce=demand.all_reduce)) for b in roles] for a in roles])
+
+
+def placed_gain(roles: Sequence[Role], *, all_reduce: bool, placed: Sequence[Role], rank: Floats) -> Floats:
+    """`Demand.placed`: for each class and candidate node the sum of rank to placed members that count as its pairs.
+
+    `rank` is (n, len(placed)): candidate node × node of each placed member (the same node is perfect).
+
+    >>> rank = np.array([[90.0, 5.0]])
+    >>> placed_gain([Role.WORKER], all_reduce=False, placed=[Role.PS, Role.WORKER], rank=rank).tolist()
+    [[90.0]]
+    """
+    weight = [[float(pairs_count(role, other, all_reduce=all_reduce)) for other in placed] for role in roles]
+    return np.array(weight).reshape(len(roles), len(placed)) @ rank.T
+
+
+def rooms(one: ClassDemand, free: Ints) -> Ints:
+    """How many members of the class each node can hold on its own, at most `count`. Shape (n,); cost O(n·r).
+
+    >>> two = ClassDemand(Role.WORKER, np.array([2, 0]), np.array([True, True, False]), count=9)
+    >>> rooms(two, np.array([[5, 0], [-1, 3], [8, 0]])).tolist()
+    [2, 0, 0]
+    """
+    room = np.where(one.allowed, one.count, 0)
+    for r, need in enumerate(one.request.tolist()):
+        if need > 0:
+            np.minimum(room, free[:, r] // need, out=room)
+    return np.asarray(np.maximum(room, 0))
+
+
+def on_grid(rank: Floats) -> Floats:
+    """A copy rounded to multiples of 2⁻³⁴ (see `EXACT_SUM`); rounding again changes nothing. Cost: O(n²)."""
+    rounded = rank * EXACT_SUM
+    np.rint(rounded, out=rounded)
+    rounded /= EXACT_SUM
+    return rounded
+
+
+def at_rows(demand: Demand, rows: Ints) -> Demand:
+    """The same demand over a part of the nodes, in the order given."""
+    classes = tuple(ClassDemand(one.role, one.request, one.allowed[rows], one.count) for one in demand.classes)
+    return Demand(classes, demand.all_reduce, None if demand.placed is None else demand.placed[:, rows])
+
+
+def value_of(demand: Demand, counts: Ints, rank: Floats) -> float:
+    """Value of a placement given as members per class and node (classes, n). Cost: O(classes·used²)."""
+    used = np.any(counts, axis=0).nonzero()[0]
+    inner = at_rows(demand, used) if demand.placed is not None else demand
+    return float(values_of(inner, counts[None][:, :, used], on_grid(rank.take(used, axis=0).take(used, axis=1)))[0])
+
+
+def values_of(demand: Demand, counts: Ints, rank: Floats) -> Floats:
+    """Values of many placements, (s, classes, n), of ranks that are on the grid. Cost: O(s·classes·n²)."""
+    x, link = counts.astype(np.float64), links(demand)
+    members = link @ x  # (s, classes, n): all that are pairs of each class
+    toward = (members.reshape(-1, x.shape[2]) @ rank).reshape(x.shape)
+    toward -= link.diagonal()[:, None] * rank.diagonal()  # a member is no pair with itself
+    toward /= 2.0
+    if demand.placed is not None:
+        toward += demand.placed
+    return np.asarray((toward * x).sum(axis=(1, 2)))
+
+
+def selected(counts: Ints, value: float) -> Selected:
+    """The answer for a placement given as members per class and node."""
+    nodes = np.arange(counts.shape[1])
+    return Selected(tuple(tuple(np.repeat(nodes, row).tolist()) for row in counts), value)

@@ -1,0 +1,227 @@
+"""Make a placement better by moving members, until no single move helps.
+
+Why after a greedy choice: what looked best when few members were placed need not be when all are. Rule: each step takes
+the one move that adds most (ties: first class, first row), so the result depends on nothing but its input; every step
+raises the value, so it ends.
+
+Moves: one member, or as many of a class as the target holds; all members of a node; two members of different classes
+trade places. Looked at are the `NEIGHBOURS` nodes that give least and those that promise most. With `keep_nodes` no
+move may use one node more than before (for `pack`).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.network.matrix import Floats, Ints
+from scoring.selection.demand import Demand, links
+from scoring.selection.greedy import batch_rooms
+
+LEAST_GAIN = 1e-7
+"""Points; below this a move is rounding, not improvement."""
+NEIGHBOURS = 96
+"""Nodes looked at as source and as target of a move: all in usual zones, a bound on the time in large ones."""
+
+
+def improve_one(
+    counts: Ints, room: Ints, rank: Floats, *, placed: Floats | None, most: int, keep_nodes: bool = False
+) -> tuple[Ints, float]:
+    """Improve one class whose pairs all count: at most `most` moves. Returns the counts and the value added.
+
+    Shapes (n,), rank (n, n). Cost: O(n²) once, then O(n) for each move.
+    """
+    counts, own = counts.copy(), rank.diagonal()
+    used = counts.nonzero()[0]
+    gain = counts[used].astype(np.float64) @ rank.take(used, axis=0)
+    if placed is not None:
+        gain += placed
+    added, several = 0.0, int(room.max()) > 1
+    for _ in range(most):
+        spare = room - counts
+        source, target = _most(counts.nonzero()[0], own - gain), _targets(spare, gain)
+        if target is None:
+            rank_to, gain_to, own_to, space = rank.take(source, axis=0), gain, own, spare
+        else:
+            rank_to = rank.take(source, axis=0).take(target, axis=1)
+            gain_to, own_to, space = gain[target], own[target], spare[target]
+        own_from = own[source][:, None]
+        rise = gain_to - gain[source][:, None]
+        delta = rise - rank_to + own_from
+        single = size = delta
+        if several:
+            held = counts[source][:, None]
+            size = np.minimum(held, space)
+            block = size * (rise + (size * (own_from + own_to - 2.0 * rank_to) - (own_to - own_from)) / 2.0)
+            if keep_nodes:  # a node that is not used yet may only take over everything its source holds
+                unused = (counts if target is None else counts[target]) == 0
+                single = np.where(unused & (held > 1), -np.inf, single)
+                block = np.where(unused & (held > size), -np.inf, block)
+            delta = np.maximum(single, block)
+        delta[:, space <= 0] = -np.inf
+        at = int(delta.argmax())
+        if not delta.flat[at] > LEAST_GAIN:
+            break
+        i, j = divmod(at, delta.shape[1])
+        moved = int(size[i, j]) if several and block[i, j] > single[i, j] else 1
+        here, there = int(source[i]), j if target is None else int(target[j])
+        added += float(delta[i, j])
+        counts[here] -= moved
+        counts[there] += moved
+        gain = gain + moved * (rank[there] - rank[here])
+    return counts, added
+
+
+def improvable(plans: Ints, room: Ints, rank: Floats, *, placed: Floats | None) -> list[bool]:
+    """For each of the placements (k, n), whether `improve_one` would change it: all are looked at together.
+
+    Greedy placements mostly cannot be improved, and then this is all there is to do. Cost: O(k·n²).
+    """
+    if plans.shape[1] > NEIGHBOURS:
+        return [True] * len(plans)
+    counts, own = plans.astype(np.float64), rank.diagonal()
+    plan_of, source = plans.nonzero()
+    gain = counts @ rank
+    if placed is not None:
+        gain += placed
+    space = (room - counts).take(plan_of, axis=0)
+    own_from = own[source][:, None]
+    nearer = own_from - rank.take(source, axis=0)
+    delta = gain.take(plan_of, axis=0)
+    delta -= gain[plan_of, source][:, None]
+    if int(room.max()) > 1:
+        size = np.minimum(counts[plan_of, source][:, None], space)
+        block = size * nearer
+        if not (own == own[0]).all():
+            block += (size - 1.0) * (own - own_from) / 2.0
+        block += delta
+        block *= size
+        delta += nearer
+        np.maximum(delta, block, out=delta)
+    else:
+        delta += nearer
+    delta[space <= 0.0] = -np.inf
+    better = set(plan_of[delta.max(axis=1) > LEAST_GAIN].tolist())
+    return [at in better for at in range(len(plans))]
+
+
+def improve(demand: Demand, counts: Ints, free: Ints, rank: Floats, *, most: int, keep_nodes: bool = False) -> Ints:
+    """Improve a placement of any demand, (classes, n): at most `most` moves. Cost: O(moves·classes·n²)."""
+    link, counts = links(demand), counts.copy()
+    requests = np.array([one.request for one in demand.classes])
+    for _ in range(most):
+        gain = link @ (counts @ rank)
+        if demand.placed is not None:
+            gain = gain + demand.placed
+        left = free - counts.T @ requests
+        moves = [_best_class_move(demand, counts, free, rank, gain[c], c, keep_nodes) for c in range(len(counts))]
+        if len(counts) > 1:
+            moves.append(_best_relocation(demand, counts, left, rank, gain, link))
+            moves.extend(
+                _best_trade(demand, counts, left, rank, gain, link, (c, d))
+                for c in range(len(counts))
+                for d in range(c + 1, len(counts))
+            )
+        value, change = max(moves, key=lambda move: move[0])  # the first of equals
+        if not value > LEAST_GAIN:
+            break
+        for c, node, members in change:
+            counts[c, node] += members
+    return counts
+
+
+_Move = tuple[float, tuple[tuple[int, int, int], ...]]
+"""Value added, and the (class, node, members more or fewer) that change."""
+_NO_MOVE: _Move = (0.0, ())
+
+
+def _most(rows: Ints, key: Floats) -> Ints:
+    """Up to `NEIGHBOURS` of the rows, ascending: those with the highest key."""
+    if len(rows) <= NEIGHBOURS:
+        return rows
+    return np.sort(rows[np.argsort(-key[rows], kind="stable")[:NEIGHBOURS]])
+
+
+def _targets(spare: Ints, gain: Floats) -> Ints | None:
+    """Nodes looked at as targets of a move, of those with spare room; `None`: all nodes, with room or without."""
+    return None if len(spare) <= NEIGHBOURS else _most((spare > 0).nonzero()[0], gain)
+
+
+def _block(gain: Floats, own: Floats, across: Floats, source: Ints, target: Ints, size: Ints) -> Floats:
+    """Value added by moving `size` members at once; pairs among themselves go from one diagonal to another."""
+    before, after = own[source][:, None], own[target]
+    pairs = (size * size) * (before + after - 2.0 * across) - size * (after - before)
+    return size * (gain[target] - gain[source][:, None]) + pairs / 2.0
+
+
+def _best_class_move(
+    demand: Demand, counts: Ints, free: Ints, rank: Floats, gain: Floats, c: int, keep_nodes: bool
+) -> _Move:
+    """One member of class c, or as many as the target holds, from node i to node j."""
+    room = batch_rooms(demand, counts[None], c, free)[0] - counts[c]
+    itself, own = (1.0 if demand.all_reduce else 0.0), rank.diagonal()
+    source, target = _most(counts[c].nonzero()[0], own - gain), _most((room > 0).nonzero()[0], gain)
+    if not len(source) or not len(target):
+        return _NO_MOVE
+    across, held = rank.take(source, axis=0).take(target, axis=1), counts[c][source][:, None]
+    size = np.minimum(held, room[target])
+    rise = gain[target] - gain[source][:, None]
+    single = rise - itself * (across - own[source][:, None])
+    block = _block(gain, own, across, source, target, size) if itself else size * rise
+    if keep_nodes:
+        every, unused = counts.sum(axis=0)[source][:, None], ~np.any(counts[:, target], axis=0)
+        single = np.where(unused & (every > 1), -np.inf, single)
+        block = np.where(unused & (every > size), -np.inf, block)
+    delta = np.where(source[:, None] == target, -np.inf, np.maximum(single, block))
+    i, j = divmod(int(delta.argmax()), len(target))
+    moved = int(size[i, j]) if block[i, j] > single[i, j] else 1
+    return float(delta[i, j]), ((c, int(source[i]), -moved), (c, int(target[j]), moved))
+
+
+def _best_relocation(demand: Demand, counts: Ints, left: Ints, rank: Floats, gain: Floats, link: Floats) -> _Move:
+    """Everything of node i goes to node j."""
+    requests = np.array([one.request for one in demand.classes])
+    forbidden = np.array([~one.allowed for one in demand.classes])
+    everything = counts.sum(axis=0)
+    source = _most(everything.nonzero()[0], -gain.sum(axis=0))
+    target = _most(np.arange(len(left)), gain.sum(axis=0))
+    content = counts[:, source].T  # (used, classes)
+    load = (content @ requests)[:, None, :]
+    fit = np.all((load <= left[target]) | (load == 0), axis=2) & (source[:, None] != target)
+    fit = fit & ~np.any((content[:, :, None] > 0) & forbidden[:, target], axis=1)
+    own, across = rank.diagonal(), rank.take(source, axis=0).take(target, axis=1)
+    before, after = own[source][:, None], own[target]
+    inner = np.einsum("uc,cd,ud->u", content, link, content)[:, None]
+    single = (content @ np.diag(link))[:, None]
+    toward = content @ gain  # (used, n)
+    delta = toward[:, target] - toward[np.arange(len(source)), source][:, None]
+    delta = delta + inner / 2.0 * (before + after - 2.0 * across) - single / 2.0 * (after - before)
+    delta = np.where(fit, delta, -np.inf)
+    i, j = divmod(int(delta.argmax()), len(target))
+    at, to = int(source[i]), int(target[j])
+    held = [(c, int(members)) for c, members in enumerate(content[i]) if members]
+    return float(delta[i, j]), (*((c, at, -m) for c, m in held), *((c, to, m) for c, m in held))
+
+
+def _best_trade(
+    demand: Demand, counts: Ints, left: Ints, rank: Floats, gain: Floats, link: Floats, pair: tuple[int, int]
+) -> _Move:
+    """A member of class c on node i and one of class d on node j change places."""
+    c, d = pair
+    one, other = demand.classes[c], demand.classes[d]
+    here, there = _most(counts[c].nonzero()[0], -gain[c]), _most(counts[d].nonzero()[0], -gain[d])
+    if not len(here) or not len(there):
+        return _NO_MOVE
+    swap = other.request - one.request
+    fit = _holds(left[here], swap)[:, None] & _holds(left[there], -swap) & (here[:, None] != there)
+    fit = fit & other.allowed[here][:, None] & one.allowed[there]
+    own, across = rank.diagonal(), rank.take(here, axis=0).take(there, axis=1)
+    at_i, at_j = own[here][:, None], own[there]
+    delta = (gain[c][there] - gain[c][here][:, None]) + (gain[d][here][:, None] - gain[d][there])
+    delta = delta - link[c, c] * (across - at_i) - link[d, d] * (across - at_j)
+    delta = np.where(fit, delta + link[c, d] * (2.0 * across - at_i - at_j), -np.inf)
+    i, j = divmod(int(delta.argmax()), len(there))
+    at, to = int(here[i]), int(there[j])
+    return float(delta[i, j]), ((c, at, -1), (c, to, 1), (d, to, -1), (d, at, 1))
+
+
+def _holds(left: Ints, more: Ints) -> NDArray[np.bool_]:
+    return np.array(np.all((left >= more) | (more <= 0), axis=1))

@@ -1,0 +1,126 @@
+"""KOD2's placement: the whole job on as few nodes as possible (PAPERS K6).
+
+Why besides `subset`: where the network between nodes is unknown, even or busy, staying inside a node is worth more than
+any choice between nodes, and large rooms stay free for others. Rule: fewest nodes first, network second; among nodes
+that take equally many members and are equally well connected the most idle first, and on each ps and workers together.
+"""
+
+import numpy as np
+
+from scoring.model import Role
+from scoring.network.matrix import Floats, Ints
+from scoring.selection.demand import Demand, at_rows, links, rooms, value_of
+from scoring.selection.fit import fit
+from scoring.selection.greedy import choose_starts, different, grow
+from scoring.selection.improve import improve, improve_one
+
+GROW_BUDGET = 1_000_000
+"""Start × node × round steps of the search for one class."""
+MIXED_STARTS = 3
+"""First nodes that are tried for several classes."""
+KEPT = 2
+MOST_MOVES = 24
+
+
+def pack(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
+    """Members per class and node (classes, n) on the fewest nodes; `None`: `fit` finds no place either.
+
+    For one class the number of nodes is the least possible; for several it is the least of several greedy fills (least
+    possible would be bin packing). `rank` is on the grid. Cost: O(starts·nodes used·n·r) and the moves of `improve`.
+    """
+    order = _idle_first(demand, free)
+    inner, open_free, open_rank = at_rows(demand, order), free[order], rank.take(order, axis=0).take(order, axis=1)
+    found = _one_class(inner, open_free, open_rank) if len(demand.classes) == 1 else _mixed(inner, open_free, open_rank)
+    return None if found is None else _back(found, order, len(free))
+
+
+def pack_idle(demand: Demand, free: Ints) -> Ints | None:
+    """Without any network: the nodes that take most members, then the most idle, each filled ps first."""
+    order = _idle_first(demand, free)
+    found = _fill_nodes(at_rows(demand, order), free[order], None, first=None)
+    return fit(demand, free) if found is None else _back(found, order, len(free))
+
+
+def _back(counts: Ints, order: Ints, n: int) -> Ints:
+    full = np.zeros((len(counts), n), np.int64)
+    full[:, order] = counts
+    return full
+
+
+def _idle_first(demand: Demand, free: Ints) -> Ints:
+    """Rows with room for some member, by the idle share of the resources asked for, most first, then by row."""
+    asked = np.any([one.request > 0 for one in demand.classes], axis=0)
+    share = free[:, asked] / np.maximum(free[:, asked].max(axis=0, initial=0), 1)
+    order = np.argsort(-share.sum(axis=1), kind="stable")
+    return np.array(order[np.any([rooms(one, free) for one in demand.classes], axis=0)[order]])
+
+
+def _one_class(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
+    one, placed = demand.classes[0], None if demand.placed is None else demand.placed[0]
+    room = rooms(one, free)
+    if int(room.sum()) < one.count:
+        return None
+    if not links(demand)[0, 0]:  # only the gain from placed members distinguishes nodes
+        rank = np.zeros_like(rank)
+    large = np.flatnonzero(room == room.max())  # starting with a largest room needs the fewest nodes
+    starts = large[choose_starts(rank[large][:, large], room[large], budget=GROW_BUDGET // one.count)]
+    plans, values = grow(rank, room, one.count, starts=starts, placed=placed, fewest=True)
+    used = np.count_nonzero(plans, axis=1)
+    order = np.lexsort((-values, used))
+    better = [
+        (value + added, plan)
+        for at in different(plans, order[used[order] == used.min()], most=KEPT)
+        for value in (float(values[at]),)
+        for plan, added in (improve_one(plans[at], room, rank, placed=placed, most=MOST_MOVES, keep_nodes=True),)
+    ]
+    return max(better, key=lambda found: found[0])[1][None]  # the first of equals
+
+
+def _mixed(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
+    firsts = (None, *range(min(MIXED_STARTS, len(free))))
+    found = [plan for first in firsts if (plan := _fill_nodes(demand, free, rank, first=first)) is not None]
+    if not found:
+        return fit(demand, free)
+    plans = np.array(found)
+    values = np.array([value_of(demand, plan, rank) for plan in found])
+    used = np.count_nonzero(plans.any(axis=1), axis=1)
+    order = np.lexsort((-values, used))
+    kept = different(plans, order[used[order] == used.min()], most=KEPT)
+    better = [improve(demand, plans[at], free, rank, most=MOST_MOVES, keep_nodes=True) for at in kept]
+    return min(better, key=lambda plan: (np.count_nonzero(plan.any(axis=0)), -value_of(demand, plan, rank)))
+
+
+def _fill_nodes(demand: Demand, free: Ints, rank: Floats | None, *, first: int | None) -> Ints | None:
+    """Fill node after node: the one that takes most members, then best network, then first; `first` leads."""
+    left = [one.count for one in demand.classes]
+    counts = np.zeros((len(left), len(free)), np.int64)
+    usable = np.ones(len(free), np.bool_)
+    near = np.zeros(len(free)) if demand.placed is None or rank is None else demand.placed.sum(axis=0)
+    alone = [rooms(one, free) for one in demand.classes]
+    at = first
+    while any(left):
+        takes = np.where(usable, _bundle(demand, free, left, alone), 0)
+        members = takes.sum(axis=0)
+        if at is None:
+            at = int(np.where(members == members.max(initial=0), near, -np.inf).argmax()) if len(near) else 0
+        if not len(near) or not members[at]:
+            return None
+        counts[:, at] = takes[:, at]
+        left = [still - int(took) for still, took in zip(left, takes[:, at], strict=True)]
+        usable[at] = False
+        if rank is not None:
+            near = near + members[at] * rank[at]
+        at = None
+    return counts
+
+
+def _bundle(demand: Demand, free: Ints, left: list[int], alone: list[Ints]) -> Ints:
+    """How many of each class an empty node would take, ps first, then in the demand's order: (classes, n)."""
+    takes = np.zeros((len(left), len(free)), np.int64)
+    waiting = sorted((c for c, still in enumerate(left) if still), key=lambda c: demand.classes[c].role is not Role.PS)
+    rest = free
+    for c in waiting:
+        takes[c] = np.minimum(alone[c] if rest is free else rooms(demand.classes[c], rest), left[c])
+        if c != waiting[-1]:
+            rest = rest - takes[c][:, None] * demand.classes[c].request
+    return takes

@@ -1,0 +1,1 @@
+"""What the verbs and gates answer from a plan."""

@@ -1,0 +1,184 @@
+"""Room that plain pods must leave: what gangs are committed to, what others leave for them, what they save up.
+
+docs/safety.md S13.
+
+Why: kube-scheduler knows nothing of a place that is promised and not bound yet, so a plain pod that comes a moment
+earlier takes it, and a whole gang waits on. Where plain pods are asked about too, they are refused that room. Rules:
+
+- Of a node on which members of a committed gang are to start, or of one for whose sake others leave, a plain pod may
+  have what is left beside all of them.
+- Of a node that is held for a STARVING gang it may have nothing that the gang asks for, because what is free there is
+  being saved up; of the pod count, what the whole gang leaves.
+- What is saved up is kept from plain pods for as long as the hold lasts, and open to them for as long afterwards, and
+  so on: a gang for which room never adds up, because services run there for good, must not keep these services from
+  coming back for ever.
+- Only resources that such a gang asks for count. Whether the rest fits is kube-scheduler's own matter.
+- A pod that has a node's room already (a DaemonSet's, a nominated one: docs/safety.md S12) and system pods are not
+refused.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from scoring.feasibility.filters import node_allows, ports_conflict
+from scoring.ids import GangKey, NodeName
+from scoring.model import Gang, HostPort, MemberClass, Pod
+from scoring.model.policy import QueuePolicy
+from scoring.model.resources import PODS
+from scoring.model.snapshot import Claim, Commitment, NodeTable, Snapshot
+from scoring.network.matrix import Ints
+from scoring.plan.result import Hold
+from scoring.queue.states import periods_starved
+
+SYSTEM_PRIORITY = 2_000_000_000
+"""Pods of at least this priority (PriorityClass system-…) keep the cluster itself alive: nothing is held from them."""
+_NO_LIMIT = np.iinfo(np.int64).max
+_KINDS_KEPT = 4096
+
+Footprint: TypeAlias = tuple[Ints, Ints, Mapping[NodeName, tuple[HostPort, ...]]]
+"""What a promise takes: rows, amounts (rows, resources), host ports by node."""
+Promise: TypeAlias = Commitment | Claim
+
+
+def kept_from_plain(
+    snapshot: Snapshot, holds: Mapping[GangKey, Hold], policy: QueuePolicy, *, now_s: float
+) -> dict[GangKey, Hold]:
+    """Those of `holds` that plain pods have to leave alone now. Cost: O(members of the gangs that hold)."""
+    kept: dict[GangKey, Hold] = {}
+    for key, hold in holds.items():
+        gang = snapshot.gangs.get(key)
+        if key in snapshot.claims or (gang is not None and periods_starved(gang, policy, now_s=now_s) % 2 == 0):
+            kept[key] = hold
+    return kept
+
+
+class Promised:
+    """What each promise takes, kept as long as promise, gang and node table are the same objects."""
+
+    def __init__(self) -> None:
+        self._table: NodeTable | None = None
+        self._known: dict[tuple[bool, GangKey], tuple[Promise, Gang, Footprint]] = {}
+        """(whether it is a commitment, gang) → promise, gang and what the promise takes"""
+
+    def of(self, snapshot: Snapshot) -> list[Footprint]:
+        """The footprints of all promises. Cost: O(members) of those that changed."""
+        if self._table is not snapshot.table:
+            self._table = snapshot.table
+            self._known.clear()
+        before, self._known = self._known, {}
+        waiting = [claim for key, claim in snapshot.claims.items() if key not in snapshot.commitments]
+        promises: list[Promise] = [*snapshot.commitments.values(), *waiting]
+        for promise in promises:
+            gang = snapshot.gangs.get(promise.gang)
+            if gang is None:
+                continue
+            key = isinstance(promise, Commitment), promise.gang
+            known = before.get(key)
+            if known is None or known[0] is not promise or known[1] is not gang:
+                known = (promise, gang, _footprint(snapshot.table, promise, gang))
+            self._known[key] = known
+        return [footprint for _, _, footprint in self._known.values()]
+
+
+class HeldRoom:
+    """The room that is kept from plain pods at one snapshot. Cost: O(held nodes · resources)."""
+
+    def __init__(self, snapshot: Snapshot, holds: Mapping[GangKey, Hold], *, promised: Promised | None = None) -> None:
+        table = snapshot.table
+        self._snapshot = snapshot
+        footprints = (promised or Promised()).of(snapshot)
+        saved = [hold for key, hold in holds.items() if key not in snapshot.claims]
+        held = {name for hold in saved for name in hold.nodes if name in table.index}
+        self._rows: Ints = np.array(
+            sorted({*(row for rows, _, _ in footprints for row in rows.tolist()), *(table.index[n] for n in held)}),
+            np.int64,
+        )
+        self._at = {row: place for place, row in enumerate(self._rows.tolist())}
+        taken = np.zeros((len(self._rows), len(table.axis)), np.int64)
+        self._ports: dict[NodeName, list[HostPort]] = {}
+        for rows, amounts, ports in footprints:
+            taken[[self._at[row] for row in rows.tolist()]] += amounts
+            for node, some in ports.items():
+                self._ports.setdefault(node, []).extend(some)
+        free = table.allocatable[self._rows] - snapshot.used[self._rows]
+        self._limit: Ints = np.where(taken > 0, np.maximum(free - taken, 0), _NO_LIMIT)
+        for hold in saved:
+            self._save_up(hold, free - taken)
+        self._closed: dict[object, frozenset[NodeName]] = {}
+
+    def closed_to(self, member_class: MemberClass) -> frozenset[NodeName]:
+        """Nodes on which a plain pod of this kind would take held room. Cost: O(held nodes) for a new kind."""
+        ports = member_class.constraints.host_ports
+        key = (member_class.requests, ports)
+        known = self._closed.get(key)
+        if known is None:
+            asked = _vector(self._snapshot.table, member_class)
+            over = ((asked > 0) & (asked > self._limit)).any(axis=1)
+            names = {self._snapshot.table.names[row] for row in self._rows[over].tolist()}
+            if ports:
+                names |= {node for node, taken in self._ports.items() if ports_conflict(ports, taken)}
+            if len(self._closed) >= _KINDS_KEPT:
+                self._closed.clear()
+            known = self._closed[key] = frozenset(names)
+        return known
+
+    def leaves(self, pod: Pod, node: NodeName, beside: Iterable[Pod] = ()) -> bool:
+        """Whether `pod` leaves the held room of `node` alone, together with `beside`, which are on their way there."""
+        row = self._snapshot.table.index.get(node, -1)
+        if row not in self._at:
+            return True
+        table = self._snapshot.table
+        asked = _vector(table, pod.member_class)
+        both = asked + sum((_vector(table, other.member_class) for other in beside), np.zeros_like(asked))
+        if bool(((asked > 0) & (both > self._limit[self._at[row]])).any()):
+            return False
+        return not ports_conflict(pod.member_class.constraints.host_ports, self._ports.get(node, ()))
+
+    def has_room(self, member_class: MemberClass, nodes: Iterable[NodeName]) -> bool:
+        """Whether one of `nodes` suits a pod of this kind and has room for it, whoever holds that room. O(nodes)."""
+        table, used = self._snapshot.table, self._snapshot.used
+        rows = np.array([table.index[name] for name in nodes if name in table.index], np.int64)
+        asked = _vector(table, member_class)
+        fits = ((asked <= table.allocatable[rows] - used[rows]) | (asked == 0)).all(axis=1)
+        return any(node_allows(table.nodes[row], member_class.constraints) for row in rows[fits].tolist())
+
+    def _save_up(self, hold: Hold, left: Ints) -> None:
+        """Close the nodes of a STARVING gang for everything that its waiting members ask for."""
+        table = self._snapshot.table
+        gang = self._snapshot.gangs.get(hold.gang)
+        places = [self._at[table.index[name]] for name in hold.nodes if name in table.index]
+        for member_class in {pod.member_class for pod in gang.pending} if gang is not None else ():
+            for column in np.flatnonzero(_vector(table, member_class)).tolist():
+                if table.axis[column] != PODS:
+                    self._limit[places, column] = 0
+        if gang is not None and PODS in table.axis:
+            column = table.axis.index(PODS)
+            beside = np.maximum(left[places, column] - len(gang.pending), 0)
+            self._limit[places, column] = np.minimum(self._limit[places, column], beside)
+
+
+def _footprint(table: NodeTable, promise: Promise, gang: Gang) -> Footprint:
+    """What members take that are not bound yet."""
+    amounts: dict[int, Ints] = {}
+    ports: dict[NodeName, tuple[HostPort, ...]] = {}
+    for pod in gang.pending:
+        node = promise.assignment.get(pod.uid)
+        if node is None or node not in table.index:
+            continue
+        row, asked = table.index[node], _vector(table, pod.member_class)
+        amounts[row] = amounts[row] + asked if row in amounts else asked
+        if pod.member_class.constraints.host_ports:
+            ports[node] = (*ports.get(node, ()), *pod.member_class.constraints.host_ports)
+    rows = np.array(list(amounts), np.int64)
+    return rows, np.array(list(amounts.values()), np.int64).reshape(len(rows), len(table.axis)), ports
+
+
+def _vector(table: NodeTable, member_class: MemberClass) -> Ints:
+    """The class's request over the table's axis, without what no node has."""
+    asked = np.zeros(len(table.axis), np.int64)
+    for name, amount in member_class.requests:
+        if name in table.axis:
+            asked[table.axis.index(name)] = amount
+    return asked

@@ -1,0 +1,143 @@
+"""How much a pod wants each node: the score behind /prioritize, with its parts.
+
+Parts, in points of 100:
+- network: mean pair score towards the job's placed and planned members that the pod exchanges data with; without any,
+  towards the other nodes of the node's own zone.
+- packing (PAPERS K6): `PACKING_POINTS` more where another member of the gang is, or is planned to be.
+- reservation: `RESERVATION_POINTS` less where the plan wants the node for a gang that is ahead in the queue's order, or
+  holds it for a STARVING one: this is where the KOD2 weight shows.
+
+Rule: scores need no plan and no gang, because people ask for them with curl; a pod that does not ask for network scores
+gets equal ones, lowered only where room is reserved.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scoring.ids import NodeName
+from scoring.model import Gang, Pod, Role
+from scoring.model.policy import Policy, ScorePolicy, gang_options
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Floats, Ints
+from scoring.plan import Memo, Plan
+from scoring.plan.holds import nodes_held
+from scoring.plan.place import common_reference
+from scoring.plan.remembered import remember
+from scoring.plan.run import Run, with_ratios
+from scoring.score.links import toward
+from scoring.selection.demand import pairs_count
+
+PACKING_POINTS = 10.0
+RESERVATION_POINTS = 30.0
+_PAIRS_MAX = 200_000
+"""Above so many pairs only nodes in the siblings' zones are compared; the others would lose by zone anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """Points for every node of the snapshot's table, each of shape (nodes,); `total` is clipped to 0..100."""
+
+    total: Floats
+    network: Floats
+    packing: Floats
+    reservation: Floats
+
+
+def prefer(
+    snapshot: Snapshot, plan: Plan, pod: Pod, gang: Gang | None, policy: Policy, *, memo: Memo | None = None
+) -> Preference:
+    """Score every node for `pod`. Cost: O(nodes × siblings) lookups when the network data or the siblings are new."""
+    run = Run(snapshot, policy, memo or Memo())
+    nodes = len(snapshot.table.nodes)
+    siblings = siblings_of(plan, pod, gang)
+    network = _network_points(run, pod, gang, siblings) if asks_for_network(pod, gang) else np.full(nodes, 100.0)
+    packing, reservation = np.zeros(nodes), np.zeros(nodes)
+    if policy.prioritize_packing:
+        near = {node for _, node in others_of(plan, pod, gang)}
+        packing[[snapshot.table.index[n] for n in near if n in snapshot.table.index]] = PACKING_POINTS
+    if policy.prioritize_reservation:
+        reservation[_reserved_rows(snapshot, plan, gang)] = -RESERVATION_POINTS
+    return Preference(np.clip(network + packing + reservation, 0.0, 100.0), network, packing, reservation)
+
+
+def asks_for_network(pod: Pod, gang: Gang | None) -> bool:
+    """Members of gangs and jobs are scored by network; a plain pod only if an annotation of ours says so."""
+    return gang is not None or pod.job is not None or bool({"near", "ratios"} & {name for name, _ in pod.options})
+
+
+def others_of(plan: Plan, pod: Pod, gang: Gang | None) -> tuple[tuple[Role, NodeName], ...]:
+    """(role, node) of the gang's other members that have a node or a planned one, sorted."""
+    found = []
+    for member in gang.members if gang is not None else ():
+        node = member.node or plan.node_of.get(member.uid)
+        if node is not None and not (member.uid == pod.uid or member.terminal or member.deleting):
+            found.append((member.role, node))
+    return tuple(sorted(found))
+
+
+def siblings_of(plan: Plan, pod: Pod, gang: Gang | None) -> tuple[tuple[Role, NodeName], ...]:
+    """Those of `others_of` that `pod` talks to."""
+    if gang is None:
+        return ()
+    all_reduce = not any(member.role is Role.PS for member in gang.members)
+    others = others_of(plan, pod, gang)
+    return tuple(other for other in others if pairs_count(pod.role, other[0], all_reduce=all_reduce))
+
+
+def _network_points(run: Run, pod: Pod, gang: Gang | None, siblings: tuple[tuple[Role, NodeName], ...]) -> Floats:
+    table = run.table
+    score = _score_policy(run, pod, gang)
+    ends = tuple(sorted({node for _, node in siblings if node in table.index}))
+    points = np.zeros(len(table.nodes))
+    network = run.snapshot.network
+    if not ends:
+        key = (network.version, run.ground.layout, score)
+        return remember(run.memo.outlooks, key, lambda: _outlook(run, score), limit=64)
+    names: Sequence[NodeName] = table.names
+    rows: Ints | slice = slice(None)
+    own = run.scored.connected(ends)
+    if len(names) * len(ends) > _PAIRS_MAX:
+        zones = sorted({table.nodes[table.index[node]].zone for node in ends})
+        rows = np.sort(np.concatenate([table.zones[zone] for zone in zones]))
+        names = [table.names[row] for row in rows]
+    # Every member has other siblings, so this is of no use to the next one.
+    points[rows] = toward(network, names, ends, score, own=own[rows]).points.mean(axis=1)
+    return points
+
+
+def _outlook(run: Run, score: ScorePolicy) -> Floats:
+    """Mean points of each node towards the others of its zone. Cost: O(nodes + measured²) for each zone."""
+    table = run.table
+    points = np.zeros(len(table.nodes))
+    common = common_reference(run, tuple(table.zones), score) if len(table.zones) > 1 else score
+    for zone, rows in table.zones.items():
+        points[rows] = run.scores((zone,), common).mean_points_to_others()
+    points.flags.writeable = False
+    return points
+
+
+def _score_policy(run: Run, pod: Pod, gang: Gang | None) -> ScorePolicy:
+    """The operator's score policy, with the gang's or the plain pod's own ratios if it has any."""
+    if gang is not None:
+        return with_ratios(run.policy, run.ask(gang))
+    ratios = gang_options(dict(pod.options), run.policy).ratios
+    return replace(run.policy.score, ratios=ratios) if ratios is not None else run.policy.score
+
+
+def _reserved_rows(snapshot: Snapshot, plan: Plan, gang: Gang | None) -> list[int]:
+    """Rows of nodes planned for gangs ahead of the pod's own; a pod without a planned gang is behind all of them.
+
+    A plan that is a moment older than the snapshot still names members that are bound by now: they reserve nothing.
+    """
+    own = (plan.admitted.get(gang.key) or plan.waiting.get(gang.key)) if gang is not None else None
+    ahead = [a for a in plan.admitted.values() if own is None or a.rank < own.rank]
+    if plan.version == snapshot.version:
+        nodes = {node for admission in ahead for node in admission.members.values()}
+    else:
+        gangs = (snapshot.gangs.get(admission.gang) for admission in ahead)
+        waiting = {pod.uid for one in gangs if one is not None for pod in one.pending}
+        nodes = {node for one in ahead for uid, node in one.members.items() if uid in waiting}
+    nodes |= nodes_held(plan.holds, besides=gang.key if gang is not None else None)
+    return sorted(snapshot.table.index[node] for node in nodes if node in snapshot.table.index)

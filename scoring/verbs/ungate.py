@@ -1,0 +1,126 @@
+"""Which nodes the members of an admitted gang may go to once their gate is removed (docs/safety.md S6).
+
+Why a list and not the one planned node: the affinity of a pod can be made narrower while it is gated and never wider,
+so a node that dies a moment later must leave others on the list. Why not simply the zone: kube-scheduler looks at
+listed nodes alone, so at 5,000 nodes its rate no longer depends on the size of the cluster (measured).
+Rule: all members of one kind get the same list, so that they stay one kind to the planner; planned nodes are on it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scoring.feasibility.filters import HOSTNAME_LABEL
+from scoring.ids import NodeName, ZoneName
+from scoring.model import Gang, MemberClass, Node, Pod
+from scoring.model.policy import AdmitTo, Policy
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Ints
+from scoring.plan import Admission, Memo, Plan, take_admissions, take_commitments
+from scoring.plan.run import Run, with_ratios
+
+MOST_LISTED = 128
+"""Above this many nodes a list costs the API server and etcd more than it saves kube-scheduler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Where members of one class may go. With `nodes` empty the zones alone are asked for, and `why_zone` says why.
+
+    Without `zones`, too, nothing is asked for: the gate goes, and /filter names the node.
+    """
+
+    zones: tuple[ZoneName, ...]
+    nodes: tuple[NodeName, ...] = ()
+    """Planned nodes by name, then spares, best first."""
+    hostnames: tuple[str, ...] = ()
+    """The nodes' values of label kubernetes.io/hostname, where the pod's own affinity terms must be made narrower."""
+    why_zone: str = ""
+
+
+class Lister:
+    """Makes lists by one plan: spares are chosen beside everything that plan gives away.
+
+    Cost: O(members of admitted gangs) once, then O(classes · nodes of the zones) for each gang.
+    """
+
+    def __init__(self, snapshot: Snapshot, plan: Plan, policy: Policy, *, memo: Memo | None = None) -> None:
+        self._run = Run(snapshot, policy, memo or Memo())
+        take_commitments(self._run)
+        take_admissions(self._run, plan.admitted.values())
+
+    def listings(self, gang: Gang, admission: Admission, *, may_name: bool = True) -> Mapping[MemberClass, Listing]:
+        """The list of each class of the gang's gated members that have a place; not `may_name`: of zones alone.
+
+        Spares are nodes of the zones that the class may use and that no member of it is planned on: those with room
+        first, then by network points towards the planned nodes, then by name.
+        """
+        classes: dict[MemberClass, list[Pod]] = {}
+        for pod in gang.pending:
+            if pod.gated and pod.uid in admission.members:
+                classes.setdefault(pod.member_class, []).append(pod)
+        found = {one: _listing(self._run, gang, admission, one, pods) for one, pods in classes.items()}
+        if may_name:
+            return found
+        why_zone = "nodes were named for it before, and would not do"
+        return {one: Listing(listing.zones, why_zone=listing.why_zone or why_zone) for one, listing in found.items()}
+
+
+def _listing(run: Run, gang: Gang, admission: Admission, member_class: MemberClass, pods: Sequence[Pod]) -> Listing:
+    if any(pod.member_class.constraints.claims for pod in gang.members):
+        # A volume may be elsewhere than in the planned zone: only without an affinity can the plan still be changed.
+        return Listing((), why_zone="the volumes of the gang's claims decide the zone")
+    why_zone = _only_zone(run, member_class, pods)
+    planned = sorted({admission.members[pod.uid] for pod in pods})
+    if not why_zone and len(planned) + run.policy.spares > MOST_LISTED:
+        why_zone = f"{len(planned)} nodes are too many to name"
+    if why_zone:
+        return Listing(admission.zones, why_zone=why_zone)
+    nodes = (*planned, *_spares(run, gang, admission, member_class, planned))
+    if member_class.constraints.affinity is None:
+        return Listing(admission.zones, nodes)
+    table = run.table
+    labels = {name: _hostname(table.nodes[table.index[name]]) for name in nodes}
+    if any(labels[name] is None for name in planned):
+        return Listing(admission.zones, why_zone=f"a planned node has no label {HOSTNAME_LABEL}")
+    named = tuple(name for name in nodes if labels[name] is not None)
+    return Listing(admission.zones, named, tuple(str(labels[name]) for name in named))
+
+
+def _only_zone(run: Run, member_class: MemberClass, pods: Sequence[Pod]) -> str:
+    """Why these pods get only the zone; empty: they get nodes."""
+    if run.policy.admit_to is AdmitTo.ZONE:
+        return "admit_to is zone"
+    unmodelled = sorted({name for pod in pods for name in pod.unmodelled})
+    if unmodelled:
+        return f"the pods have {', '.join(unmodelled)}"
+    if run.table.asks_uncounted(member_class.requests):
+        return "they ask for devices that netgang cannot count"
+    if run.snapshot.excluded(member_class):
+        # What closed these nodes may close others as well: only among all of a zone can kube-scheduler look for itself.
+        return "nodes are left out for such pods, for reasons that are not modelled and may close others"
+    return ""
+
+
+def _spares(
+    run: Run, gang: Gang, admission: Admission, member_class: MemberClass, planned: Sequence[NodeName]
+) -> list[NodeName]:
+    request = run.vector(member_class)
+    if request is None or not admission.zones or not set(admission.zones) <= set(run.zones):
+        return []
+    rows: Ints = run.rows(admission.zones)
+    score = with_ratios(run.policy, run.ask(gang))
+    taken = np.zeros(len(run.table.nodes), dtype=np.bool_)
+    taken[[run.table.index[name] for name in planned if name in run.table.index]] = True
+    there = taken[rows]
+    near = run.scores(admission.zones, score).rank_toward(np.flatnonzero(there))
+    points = near.mean(axis=1) if there.any() else np.zeros(len(rows))
+    room = run.room.counts(request)[rows] > 0
+    candidates = np.flatnonzero(run.mask(member_class)[rows] & ~there)
+    order = candidates[np.lexsort((candidates, -points[candidates], ~room[candidates]))]
+    return [run.table.names[row] for row in rows[order[: run.policy.spares]].tolist()]
+
+
+def _hostname(node: Node) -> str | None:
+    return dict(node.labels).get(HOSTNAME_LABEL)

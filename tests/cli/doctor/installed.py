@@ -1,0 +1,82 @@
+"""manifests/ as it lies in an API server, with a leader that renews its Lease."""
+
+from typing import Any
+
+import yaml
+
+from cli.doctor.looking import Look, Where
+from tests.cli.doctor.system import ROOT, policies
+from tests.fakes.clock import FakeClock
+from tests.fakes.operator_api import FakeOperatorApi
+
+HOME = "namespaces/netgang-system"
+LEASE = f"/apis/coordination.k8s.io/v1/{HOME}/leases/netgang-leader"
+DEPLOYMENT = f"/apis/apps/v1/{HOME}/deployments/netgang"
+SCHEDULER = f"/apis/apps/v1/{HOME}/deployments/netgang-scheduler"
+SETTINGS = f"/api/v1/{HOME}/configmaps/netgang"
+CONFIG = f"/api/v1/{HOME}/configmaps/netgang-scheduler-config"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+PLURALS = {
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
+
+
+def read(path: str) -> Any:
+    """A document of the project."""
+    return yaml.safe_load((ROOT / path).read_text())
+
+
+def text(path: str) -> str:
+    """A file of the project."""
+    return (ROOT / path).read_text()
+
+
+def put(api: FakeOperatorApi, path: str, document: Any) -> None:
+    """An object, as its file has it."""
+    api.add(path, **{key: value for key, value in document.items() if key != "metadata"})
+
+
+def installed() -> FakeOperatorApi:
+    """Overlay second-scheduler with both policies, two replicas, one node, and one gang at the gate."""
+    api = FakeOperatorApi()
+    api.objects["/version"] = {"gitVersion": "v1.36.3"}
+    api.objects[ADMISSION] = {"resources": [{"name": "mutatingadmissionpolicies"}]}
+    api.objects["/apis/scheduling.x-k8s.io/v1alpha1"] = {"resources": [{"name": "podgroups"}]}
+    put(api, DEPLOYMENT, read("manifests/base/deployment.yaml"))
+    scheduler = read("manifests/overlays/second-scheduler/scheduler.yaml")
+    scheduler["spec"]["template"]["spec"]["containers"][0]["image"] += ":v1.36.3"
+    put(api, SCHEDULER, scheduler)
+    api.add(SETTINGS, data={"netgang.yaml": text("manifests/base/settings.yaml")})
+    api.add(CONFIG, data={"scheduler.yaml": text("scheduler-config/second-scheduler.yaml")})
+    service = read("manifests/base/service.yaml")
+    put(api, f"/api/v1/{HOME}/services/netgang", service)
+    put(api, f"/apis/policy/v1/{HOME}/poddisruptionbudgets/netgang", read("manifests/base/disruption.yaml"))
+    api.add(LEASE, spec={"holderIdentity": "netgang-0", "renewTime": "0"})
+    api.on_get = lambda path: api.change(LEASE, renewTime=str(api.calls.total())) if path == LEASE else None
+    for number, role in enumerate(("leader", "standby")):
+        labels = {"app.kubernetes.io/name": "netgang", **({"netgang.io/role": role} if role == "leader" else {})}
+        api.add(
+            f"/api/v1/{HOME}/pods/netgang-{number}",
+            metadata={"labels": labels},
+            spec={"containers": [{"name": "netgang", "image": "netgang:0.1.0"}]},
+            status={"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        )
+    seen = policies()
+    for kind, objects in (
+        ("MutatingAdmissionPolicy", seen.policies),
+        ("MutatingAdmissionPolicyBinding", seen.bindings),
+    ):
+        for name, one in (objects or {}).items():
+            put(api, f"{ADMISSION}/{PLURALS[kind]}/{name}", one)
+    for one in yaml.safe_load_all(text("manifests/base/confinement.yaml")):
+        put(api, f"{ADMISSION}/{PLURALS[one['kind']]}/{one['metadata']['name']}", one)
+    api.add("/api/v1/nodes/n1", metadata={"labels": {"topology.kubernetes.io/zone": "a"}}, status={})
+    return api
+
+
+def look(api: FakeOperatorApi, **where: Any) -> Look:
+    """A look at it; its own clock is right."""
+    return Look(api, FakeClock(), Where(**where))

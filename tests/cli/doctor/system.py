@@ -1,0 +1,121 @@
+"""A system as it should be, as facts; tests change one thing at a time."""
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cli.doctor.confinement import CONFINING
+from cli.doctor.facts import (
+    Budget,
+    Endpoints,
+    Facts,
+    LeaseSeen,
+    Policies,
+    Replica,
+    Running,
+    ServiceAddress,
+    SourceSeen,
+)
+from extender.settings.settings import Settings
+from scoring.model import GATE
+from tests.builders import node, pod
+
+ROOT = Path(__file__).parents[3]
+SETTINGS = Settings(leader_election="on")
+SERVICE = ServiceAddress("netgang", "netgang-system", 8888, "10.96.0.88")
+Change = Callable[[dict[str, Any]], object]
+
+
+@cache
+def _read(path: str) -> tuple[dict[str, Any], ...]:
+    return tuple(yaml.safe_load_all((ROOT / path).read_text()))
+
+
+def policies() -> Policies:
+    """Both policies and their bindings, as manifests/components has them."""
+    found: dict[str, dict[str, Any]] = {"MutatingAdmissionPolicy": {}, "MutatingAdmissionPolicyBinding": {}}
+    for component in ("gate-policy", "scheduler-name-policy"):
+        for one in deepcopy(_read(f"manifests/components/{component}/policy.yaml")):
+            found[one["kind"]][one["metadata"]["name"]] = one
+    return Policies(policies=found["MutatingAdmissionPolicy"], bindings=found["MutatingAdmissionPolicyBinding"])
+
+
+def configuration(name: str = "second-scheduler") -> dict[str, Any]:
+    """One of the three configurations of scheduler-config/."""
+    (found,) = deepcopy(_read(f"scheduler-config/{name}.yaml"))
+    return found
+
+
+def running() -> Running:
+    """Two replicas, of which the first leads."""
+    image = "registry.example.org/netgang:0.1.0"
+    both = (Replica("netgang-0", image, ready=True, role="leader"), Replica("netgang-1", image, ready=True))
+    lease = LeaseSeen("netgang-0_x", renewed=True)
+    return Running(2, both, lease, Budget("netgang-system", "netgang", None, 1, allowed=1, expected=2))
+
+
+def system() -> Facts:
+    """Everything was looked at, and is right."""
+    return Facts(
+        settings=SETTINGS,
+        settings_from="ConfigMap netgang-system/netgang",
+        own_version="0.1.0",
+        account="system:serviceaccount:netgang-system:netgang",
+        kubernetes="1.36.3",
+        skew_s=0.0,
+        denied=(),
+        scheduler=configuration(),
+        scheduler_from="ConfigMap netgang-system/netgang-scheduler-config",
+        scheduler_version="1.36.1",
+        service=SERVICE,
+        policies=policies(),
+        confined=frozenset(CONFINING),
+        running=running(),
+        nodes=(node("n1"), node("n2", zone="b")),
+        pods=(pod("w-0", gang="w", min_available=2), pod("w-1", gang="w", min_available=2, gates=(GATE,))),
+        pod_groups=frozenset(),
+        pod_groups_served=True,
+        budgets=(),
+        sources=(SourceSeen("maddash", None, 30.0, 5400.0),),
+        endpoints=Endpoints({"loss": {"mapped": 2, "unmapped": 0, "ambiguous": 0}}),
+    )
+
+
+def with_scheduler(change: Change) -> Callable[[Facts], Facts]:
+    """The system with its kube-scheduler's configuration changed in place."""
+
+    def changed(facts: Facts) -> Facts:
+        config = configuration()
+        change(config)
+        return replace(facts, scheduler=config)
+
+    return changed
+
+
+def with_policy(kind: str, name: str, change: Change) -> Callable[[Facts], Facts]:
+    """The system with the spec of a policy or binding changed in place."""
+
+    def changed(facts: Facts) -> Facts:
+        seen = policies()
+        objects: Mapping[str, Any] = getattr(seen, kind)
+        change(objects[name]["spec"])
+        return replace(facts, policies=seen)
+
+    return changed
+
+
+def without_policy(kind: str, *names: str) -> Callable[[Facts], Facts]:
+    """The system without some policies or bindings."""
+
+    def changed(facts: Facts) -> Facts:
+        seen = policies()
+        for name in names:
+            del getattr(seen, kind)[name]
+        return replace(facts, policies=seen)
+
+    return changed

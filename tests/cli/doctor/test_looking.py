@@ -1,0 +1,218 @@
+"""What is read of a cluster: what manifests/ installs is as it should be; what may not be read is said, not guessed."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.doctor import examine
+from cli.doctor.facts import Facts
+from cli.doctor.findings import Finding, Severity, in_order, some
+from cli.doctor.installed import settings_of
+from cli.doctor.objects import version_of
+from cli.doctor.running import minor
+from cli.doctor.scheduler import duration_s
+from extender.errors import ConfigError
+from extender.kube import calls
+from extender.settings.leadership import LeaderElection, LeaseSettings
+from tests.cli.doctor.installed import (
+    ADMISSION,
+    CONFIG,
+    DEPLOYMENT,
+    HOME,
+    LEASE,
+    SCHEDULER,
+    SETTINGS,
+    installed,
+    look,
+    text,
+)
+from tests.fakes.operator_api import FakeOperatorApi
+
+pytestmark = pytest.mark.looptime
+
+
+def ids(facts: Facts) -> list[str]:
+    """What is found wrong."""
+    return [one.id for one in examine(facts) if one.severity is not Severity.NOTE]
+
+
+async def test_what_is_installed_is_as_it_should_be() -> None:
+    """Settings, configuration, policies, pods and rights come from the cluster, and nothing is wrong with them."""
+    api = installed()
+    facts = await look(api).facts()
+    assert examine(facts) == ()
+    assert facts.settings.leader_election is LeaderElection.ON
+    assert (facts.kubernetes, facts.scheduler_version, facts.settings_from) == (
+        "1.36.3",
+        "1.36.3",
+        "ConfigMap netgang-system/netgang",
+    )
+    assert facts.running is not None
+    assert len(facts.running.replicas) == 2
+    assert set(api.calls) <= {"get", "list", "create"}
+
+
+async def test_each_right_is_asked_for() -> None:
+    """As many questions as there are rights, and one about who asks; with components there are more."""
+    api = installed()
+    await look(api).facts()
+    usual = calls.rules() | calls.rules(calls.LEADING) | calls.rules(calls.NOTES)
+    assert api.calls["create"] == len(usual) + 1
+    api = installed()
+    container = api.objects[DEPLOYMENT]["spec"]["template"]["spec"]["containers"][0]
+    container["env"].append({"name": "NETGANG_ELASTIC__ENABLED", "value": "true"})
+    api.denied = {("patch", "batch", "jobs")}
+    facts = await look(api).facts()
+    assert facts.settings.elastic.enabled
+    assert facts.denied == (("patch", "batch", "jobs"),)
+    assert api.calls["create"] == len(usual | calls.rules(calls.ELASTIC)) + 1
+
+
+CHANGED: dict[str, tuple[Any, str]] = {  # case: (what is changed in the cluster, finding)
+    "the leader's Lease stands still": (lambda api: setattr(api, "on_get", lambda path: None), "leader-missing"),
+    "settings that are refused": (
+        lambda api: api.objects[SETTINGS].update(data={"netgang.yaml": "spares: many"}),
+        "settings-invalid",
+    ),
+    "settings that are no YAML": (
+        lambda api: api.objects[SETTINGS].update(data={"netgang.yaml": "a: [b"}),
+        "settings-invalid",
+    ),
+    "a short timeout": (
+        lambda api: api.objects[CONFIG].update(
+            data={"scheduler.yaml": text("scheduler-config/second-scheduler.yaml").replace("60s", "6s")}
+        ),
+        "bind-timeout",
+    ),
+    "another kube-scheduler": (
+        lambda api: api.objects[SCHEDULER]["spec"]["template"]["spec"]["containers"][0].update(
+            image="k:5000/x:v1.37.0"
+        ),
+        "scheduler-version",
+    ),
+    "a budget of nothing": (
+        lambda api: api.objects[f"/apis/policy/v1/{HOME}/poddisruptionbudgets/netgang"]["spec"].update(
+            maxUnavailable=0
+        ),
+        "budget-blocks-drain",
+    ),
+    "a clock that is late": (lambda api: setattr(api, "skew", -9.0), "clock-skew"),
+    "no policy that confines pods": (
+        lambda api: api.objects.pop(f"{ADMISSION}/validatingadmissionpolicies/netgang-pods"),
+        "unconfined",
+    ),
+    "a confinement that is not bound": (
+        lambda api: api.objects.pop(f"{ADMISSION}/validatingadmissionpolicybindings/netgang-jobs"),
+        "unconfined",
+    ),
+    "a confinement that only warns": (
+        lambda api: api.objects[f"{ADMISSION}/validatingadmissionpolicybindings/netgang-jobs"]["spec"].update(
+            validationActions=["Warn"]
+        ),
+        "unconfined",
+    ),
+    "a confinement of another account": (
+        lambda api: api.objects[f"{ADMISSION}/validatingadmissionpolicies/netgang-pods"]["spec"].update(
+            matchConditions=[{"name": "netgang", "expression": "request.userInfo.username == 'other'"}]
+        ),
+        "unconfined",
+    ),
+    "a node without a zone": (lambda api: api.add("/api/v1/nodes/n2", status={}), "zone-labels"),
+    "another port of the Service": (
+        lambda api: api.objects[f"/api/v1/{HOME}/services/netgang"]["spec"]["ports"][0].update(port=80),
+        "extender-url",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "id_"), CHANGED.values(), ids=CHANGED)
+async def test_what_is_changed_in_the_cluster_is_found(change: Any, id_: str) -> None:
+    """The look reads what the check needs."""
+    api = installed()
+    change(api)
+    assert ids(await look(api).facts()) == [id_]
+
+
+async def test_pods_of_others_are_counted() -> None:
+    """Those that take room which a gang could have: no DaemonSets, nothing of the system, nothing that is ours."""
+    api = installed()
+
+    def add(name: str, namespace: str = "web", scheduler: str = "default-scheduler", owner: str = "") -> None:
+        owners = {"ownerReferences": [{"kind": owner}]} if owner else {}
+        spec = {"schedulerName": scheduler, "containers": [], "nodeName": "n1"}
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        api.add(path, metadata=owners, spec=spec, status={"phase": "Running"})
+
+    add("web-1", owner="ReplicaSet")
+    add("log-1", owner="DaemonSet")
+    add("dns-1", namespace="kube-system")
+    add("own-1", scheduler="netgang")
+    facts = await look(api).facts()
+    assert facts.strangers == 1
+    assert [(one.id, one.severity) for one in examine(facts)] == [("room-shared", Severity.NOTE)]
+
+
+async def test_what_may_not_be_read_is_said() -> None:
+    """Somebody without an administrator's rights still learns the rest."""
+    api = installed()
+    api.forbidden = {"/api/v1/nodes", "/apis/authorization.k8s.io"}
+    facts = await look(api).facts()
+    assert (facts.nodes, facts.denied) == (None, None)
+    notes = examine(facts)
+    assert [one.id for one in notes] == ["not-seen", "not-seen"]
+    assert "cannot list /api/v1/nodes" in notes[0].what + notes[1].what
+
+
+async def test_files_take_the_place_of_what_is_installed(tmp_path: Path) -> None:
+    """For static pods, whose files are on the machines."""
+    api = FakeOperatorApi()
+    api.objects["/version"] = {"gitVersion": "v1.36.3"}
+    settings, config = tmp_path / "netgang.yaml", tmp_path / "scheduler.yaml"
+    settings.write_text(text("manifests/overlays/default-scheduler/settings.yaml"))
+    config.write_text(text("scheduler-config/default-scheduler.yaml"))
+    facts = await look(api, config=settings, scheduler_config=config, account="netgang").facts()
+    assert [one.id for one in examine(facts)] == ["unconfined", "gates-unavailable"]
+    facts = await look(api, scheduler_config=config).facts()
+    assert "no Deployment netgang-system/netgang can be read" in facts.unseen[0]
+    assert [one.id for one in examine(facts)] == ["not-seen", "settings-not-seen"]
+    with pytest.raises(ConfigError, match="cannot be read"):
+        await look(api, config=tmp_path / "none").facts()
+
+
+async def test_the_lease_is_looked_at_twice() -> None:
+    """As long apart as a leader may take to renew it."""
+    api = installed()
+    seen: list[float] = []
+    beside = api.on_get
+
+    def note(path: str) -> None:
+        if path == LEASE:
+            seen.append(asyncio.get_running_loop().time())
+        beside(path)
+
+    api.on_get = note
+    await look(api).facts()
+    assert seen[1] - seen[0] == pytest.approx(LeaseSettings().renew_deadline_s)
+
+
+def test_small_words() -> None:
+    """Durations, versions, lists and order."""
+    assert (duration_s("1m30s"), duration_s("500ms"), duration_s("60"), duration_s(None)) == (90.0, 0.5, None, None)
+    assert version_of("registry.k8s.io/kube-scheduler:v1.36.3@sha256:abc") == "1.36.3"
+    assert version_of("localhost:5000/kube-scheduler") is None
+    assert (minor("v1.36.3-eks"), minor("latest")) == ((1, 36), None)
+    assert (some(["b", "a"]), some("abcdefgh")) == ("a, b", "a, b, c, d, e and 3 more")
+    one, other = Finding("b", Severity.NOTE, "", ""), Finding("z", Severity.ERROR, "", "")
+    assert in_order([one, other, one]) == (other, one)
+
+
+def test_settings_under_variables() -> None:
+    """Variables of the container win, as they do in it; others are none of ours."""
+    assert settings_of("port: 9000", {"NETGANG_ELASTIC__ENABLED": "true", "HOME": "/"}).settings.elastic.enabled
+    names = settings_of("", {"NETGANG_SCHEDULER_NAMES": '["a", "b"]'}).settings.scheduler_names
+    assert names == ("a", "b")
+    assert settings_of("health_port: 1", {"NETGANG_HEALTH_PORT": "null"}).settings.health_port is None
+    (problem,) = settings_of("hold_limit_s: much", {}).problems
+    assert problem.startswith("hold_limit_s: Input should be a valid number")

@@ -1,0 +1,255 @@
+"""The MaDDash configuration: its exact text, and that netgang reads what a MaDDash with it would show."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote_plus
+
+import yaml
+from typer.testing import CliRunner
+
+from cli.main import app
+from cli.mesh.maddash import maddash_document, maddash_yaml
+from cli.mesh.mesh import Site, site_of
+from cli.mesh.plan import LatencyTest, MeshPlan
+from extender.network.maddash.client import grid_path
+from extender.network.maddash.grid import read_grid
+from extender.network.maddash.wanted import Listed, Wanted
+from extender.network.mapping import MappingConfig, map_nodes
+from scoring.network.matrix import METRICS, Metric
+from tests.builders import node
+from tests.cli.mesh.sites import at, two_zones
+from tests.fakes.raw_http import RawServer, ok
+
+ARCHIVE = "https://archive.example.org"
+MESSAGES = {
+    "check_loss.pl": " Average packet loss is 0.012% ",
+    "check_owdelay.pl": " Average median delay is 1.500ms ",
+    "check_ping_loss.pl": " Average loss is 0.01% ",
+    "check_rtt.pl": " Average minimum rtt is 3.000ms ",
+    "check_throughput.pl": " Average throughput is 9.412Gbps ",
+}
+
+
+def written(site: Site, plan: MeshPlan | None = None) -> dict[str, Any]:
+    """The configuration as MaDDash's YAML reader has it."""
+    found = yaml.safe_load(maddash_yaml(maddash_document(site, plan or MeshPlan(), archive=ARCHIVE)))
+    assert isinstance(found, dict)
+    return found
+
+
+def shown(config: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
+    """Grids as a MaDDash with this configuration answers them: (name, body)."""
+    labels = {one["id"]: one["label"] for one in config["groupMembers"]}
+    for grid in config["grids"]:
+        rows = sorted(config["groups"][grid["rows"]], key=lambda one: labels[one])
+        columns = sorted(config["groups"][grid["columns"]], key=lambda one: labels[one])
+        excluded = grid.get("excludeChecks", {})
+        checks = [config["checks"][one] for one in grid["checks"]]
+        base = f"/maddash/grids/{quote_plus(grid['name'])}"
+
+        body = {
+            "name": grid["name"],
+            "lastUpdateTime": 1_700_000_000,
+            "columnNames": [labels[one] for one in columns],
+            "columnProps": [{} for _ in columns],
+            "checkNames": [check["name"] for check in checks],
+            "rows": [{"name": labels[one], "uri": f"{base}/{quote_plus(one)}", "props": {}} for one in rows],
+            "grid": [
+                [
+                    None if row == column or column in excluded.get(row, []) else _cell(base, row, column, checks)
+                    for column in columns
+                ]
+                for row in rows
+            ],
+        }
+        yield grid["name"], json.dumps(body).encode()
+
+
+def _cell(base: str, row: str, column: str, checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "message": MESSAGES[check["params"]["command"].split()[0].rpartition("/")[2]],
+            "status": 0,
+            "prevCheckTime": 1_700_000_000,
+            "uri": f"{base}/{quote_plus(row)}/{quote_plus(column)}/{quote_plus(check['name'])}",
+        }
+        for check in checks
+    ]
+
+
+def test_the_text_of_the_smallest_site_is_exactly_this() -> None:
+    """Two nodes in one zone: three checks, three grids, no gateways."""
+    site = site_of([at("a1", "A", "192.0.2.1"), at("a2", "A", "2001:db8::2")])
+    text = maddash_yaml(maddash_document(site, MeshPlan(), archive=ARCHIVE))
+    head = """\
+database: "/var/lib/maddash/"
+serverHost: "localhost"
+http:
+    port: 8881
+groups:
+    latency-zone-A:
+        - "192.0.2.1"
+        - "2001:db8::2"
+    throughput-zone-A:
+        - "192.0.2.1"
+        - "2001:db8::2"
+groupMembers:
+    - id: "192.0.2.1"
+      label: "a1"
+    - id: "2001:db8::2"
+      label: "a2"
+checks:
+    loss:
+        name: "Packet Loss"
+        description: "Packet Loss from %row to %col"
+        type: "net.es.maddash.checks.PSNagiosCheck"
+        params:
+            maUrl:
+                default: "https://archive.example.org/esmond/perfsonar/archive"
+            graphUrl: "https://archive.example.org/perfsonar-graphs/?url=%maUrl&dest=%col&source=%row"
+            command: "/usr/lib/nagios/plugins/check_loss.pl -w 0.001 -c 0.1 -u %maUrl -r 900 -s %row -d %col"
+        checkInterval: 300
+        retryInterval: 300
+        retryAttempts: 1
+        timeout: 60
+    delay:
+"""
+    grid = """\
+    - name: "netgang - zone A - Throughput"
+      rows: "throughput-zone-A"
+      columns: "throughput-zone-A"
+      checks:
+          - "throughput"
+      rowOrder: "alphabetical"
+      colOrder: "alphabetical"
+      excludeSelf: 1
+      columnAlgorithm: "all"
+      statusLabels:
+          ok: "Throughput is >= 100Mbps"
+          warning: "Throughput is < 100Mbps"
+          critical: "Throughput is < 10Mbps"
+          unknown: "No data in the archive"
+          notrun: "Check has not run yet"
+dashboards:
+    - name: "netgang"
+      grids:
+          - name: "netgang - zone A - Loss"
+          - name: "netgang - zone A - Delay"
+          - name: "netgang - zone A - Throughput"
+"""
+    assert text.startswith(head)
+    assert text.endswith(grid)
+
+
+def test_the_text_is_the_document() -> None:
+    """A YAML reader gets back what was written, keys that need quotes included."""
+    site = site_of([at("a1", "A", "2001:db8::1"), at("a2", "A"), at("b1", "B"), at("b2", "B")], gateways=2)
+    document = maddash_document(site, MeshPlan(name='l "ab" ö: #'), archive=ARCHIVE)
+    assert yaml.safe_load(maddash_yaml(document)) == document
+
+
+def test_everything_named_is_there() -> None:
+    """Rows, columns and checks of grids, members of groups, grids of the dashboard; nothing has a blank in its id."""
+    config = written(site_of(two_zones(), gateways=2))
+    assert {grid[side] for grid in config["grids"] for side in ("rows", "columns")} == config["groups"].keys()
+    assert {check for grid in config["grids"] for check in grid["checks"]} == config["checks"].keys()
+    members = [one["id"] for one in config["groupMembers"]]
+    assert {one for group in config["groups"].values() for one in group} == set(members)
+    assert len(set(members)) == len(members)
+    assert not [one for one in members if " " in one]
+    (dashboard,) = config["dashboards"]
+    names = [grid["name"] for grid in config["grids"]]
+    assert [one["name"] for one in dashboard["grids"]] == names
+    assert len(set(names)) == len(names) == 3 * 3
+
+
+def test_gateways_of_one_zone_are_left_to_its_grid() -> None:
+    """Between zones only pairs of different zones are checked, without any exclusion where each zone has one."""
+    between = [g for g in written(site_of(two_zones(), gateways=2))["grids"] if "between zones" in g["name"]]
+    assert [grid["excludeChecks"] for grid in between] == 3 * [
+        {f"{a}.lab.example": [f"{b}.lab.example"] for a, b in (("a1", "a2"), ("a2", "a1"), ("b1", "b2"), ("b2", "b1"))}
+    ]
+    assert not [grid for grid in written(site_of(two_zones()))["grids"] if "excludeChecks" in grid]
+
+
+def test_windows_follow_the_intervals() -> None:
+    """A mean over at least a quarter of an hour or three results; over a day or two throughput tests."""
+    plan = MeshPlan(latency=LatencyTest.RTT, latency_interval_s=600, throughput_interval_s=86_400)
+    checks = written(site_of(two_zones()), plan)["checks"]
+    commands = {name: check["params"]["command"].rpartition("/")[2] for name, check in checks.items()}
+    assert commands == {
+        "loss": "check_ping_loss.pl -w 0.001 -c 0.1 -u %maUrl -r 1800 -s %row -d %col",
+        "rtt": "check_rtt.pl -w 40 -c 80 -u %maUrl -r 1800 -s %row -d %col",
+        "throughput": "check_throughput.pl -w .1: -c .01: -u %maUrl -r 172800 -s %row -d %col",
+    }
+    assert {name: check["checkInterval"] for name, check in checks.items()} == {
+        "loss": 300,
+        "rtt": 300,
+        "throughput": 21_600,
+    }
+
+
+def test_netgang_reads_what_such_a_maddash_shows() -> None:
+    """`netgang network show` finds all grids by their checks: each pair of the mesh once, with all three values."""
+    config = written(site_of(two_zones(), gateways=2))
+    grids = dict(shown(config))
+    answers = {f"/maddash{grid_path(name)}": ok(body) for name, body in grids.items()}
+    listed = ok(json.dumps({"grids": [{"name": name} for name in grids]}).encode())
+    with RawServer({"/maddash/grids": listed, **answers}) as server:
+        result = CliRunner().invoke(app, ["network", "show", "--maddash", f"{server.url}/maddash", "--json"])
+    assert result.exit_code == 0, result.output
+    links = json.loads(result.stdout)
+    assert len(links) == 6 + 2 + 8
+    assert {(one["loss_ratio"], one["delay_ms"], one["throughput_bps"]) for one in links} == {(0.00012, 1.5, 9.412e9)}
+    ends = ("a2.lab.example", "b1.lab.example")
+    (between,) = [one for one in links if (one["source"], one["target"]) == ends]
+    assert between["grid"] == ", ".join(f"netgang - between zones - {one}" for one in ("Loss", "Delay", "Throughput"))
+
+
+def test_round_trips_are_halved() -> None:
+    """With ping netgang has half the round trip as delay."""
+    config = written(site_of(two_zones()), MeshPlan(latency=LatencyTest.RTT, latency_interval_s=300))
+    grids = dict(shown(config))
+    answers = {f"/maddash{grid_path(name)}": ok(body) for name, body in grids.items()}
+    listed = ok(json.dumps({"grids": [{"name": name} for name in grids]}).encode())
+    with RawServer({"/maddash/grids": listed, **answers}) as server:
+        result = CliRunner().invoke(app, ["network", "show", "--maddash", f"{server.url}/maddash", "--json"])
+    assert {(one["loss_ratio"], one["delay_ms"]) for one in json.loads(result.stdout)} == {(0.0001, 1.5)}
+
+
+def test_the_dashboard_names_the_grids() -> None:
+    """`dashboards: netgang` in the source's settings means exactly these grids."""
+    config = written(site_of(two_zones()))
+    (dashboard,) = config["dashboards"]
+    grids = [grid["name"] for grid in config["grids"]]
+    listed = Listed([*grids, "Other"], {dashboard["name"]: {one["name"] for one in dashboard["grids"]}})
+    places = Wanted(dashboards=dict.fromkeys(METRICS, ("netgang",))).among(listed)
+    assert places.missing == ()
+    assert [name for name in [*grids, "Other"] if places.reads(name)] == grids
+
+
+def test_every_node_finds_its_endpoint() -> None:
+    """Address, annotation or another host for throughput: netgang maps each node to the end that was made for it."""
+    other = {"netgang.io/endpoint-throughput": "bw3.example.org"}
+    nodes = [
+        at("a1", "A", "192.0.2.1"),
+        at("a2", "A", "192.0.2.2", annotations={"netgang.io/endpoint": "ps2.example.org"}),
+        at("a3", "A", "192.0.2.3", annotations=other),
+        at("b1", "B", "2001:db8::1"),
+    ]
+    readings = [read_grid(body, name=name) for name, body in shown(written(site_of(nodes)))]
+    endpoints = {one.id: one for reading in readings for one in reading.endpoints}
+    measured = {
+        metric: {end.id for reading in readings if reading_of in reading.name for end in reading.endpoints}
+        for metric, reading_of in ((Metric.LOSS, "Loss"), (Metric.DELAY, "Delay"), (Metric.THROUGHPUT, "Throughput"))
+    }
+    records = [
+        node(one.name, zone=one.zone, addresses=one.addresses, annotations=tuple(one.annotations.items()))
+        for one in nodes
+    ]
+    mapping = map_nodes(records, list(endpoints.values()), MappingConfig(), measured=measured)
+    latency = {"a1": "192.0.2.1", "a2": "ps2.example.org", "a3": "192.0.2.3", "b1": "2001:db8::1"}
+    assert mapping.endpoint_of[Metric.LOSS] == mapping.endpoint_of[Metric.DELAY] == latency
+    assert mapping.endpoint_of[Metric.THROUGHPUT] == latency | {"a3": "bw3.example.org"}
+    assert (mapping.ambiguous, mapping.unknown, mapping.unused) == ((), (), ())

@@ -1,0 +1,209 @@
+"""The pSConfig template: exact for a small site, and what the published schema accepts for any."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.mesh.mesh import Kind, site_of
+from cli.mesh.plan import LatencyTest, MeshPlan
+from cli.mesh.psconfig import psconfig_template
+from extender.errors import ConfigError
+from tests.cli.mesh.psconfig_rules import problems
+from tests.cli.mesh.sites import at, two_zones
+
+
+def measured(template: dict[str, Any], kind: str) -> list[tuple[str, str]]:
+    """Directions that pSConfig's agents make of the template, as (key, key); a pair in two groups is there twice."""
+    found = []
+    for task in template["tasks"].values():
+        if task["test"] != kind:
+            continue
+        group = template["groups"][task["group"]]
+        names = [one["name"] for one in group["addresses"]]
+        excluded = {
+            (pair["local-address"]["name"], target["name"])
+            for pair in group.get("excludes", [])
+            for target in pair["target-addresses"]
+        }
+        found += [(a, b) for a in names for b in names if a != b and (a, b) not in excluded]
+    return sorted(found)
+
+
+def test_the_template_of_a_small_site_is_exactly_this() -> None:
+    """Two nodes in zone A, one in zone B."""
+    nodes = [at("a1", "A", "192.0.2.1"), at("a2", "A", "192.0.2.2"), at("b1", "B", "2001:db8::1")]
+    template = psconfig_template(site_of(nodes), MeshPlan(name="lab"), archive="https://archive.example.org")
+
+    def task(where: str, kind: str, tool: str) -> dict[str, Any]:
+        return {
+            "test": kind,
+            "tools": [tool],
+            "reference": {"display-task-name": f"lab - {where} - {kind}", "display-task-group": ["lab"]},
+            "_meta": {"display-name": f"{where} - {kind}"},
+            "archives": ["archive"],
+        } | ({"schedule": "throughput"} if kind == "throughput" else {})
+
+    inside = {"type": "mesh", "addresses": [{"name": "a1"}, {"name": "a2"}]}
+    between = {"type": "mesh", "addresses": [{"name": "a1"}, {"name": "b1"}]}
+    ends = {"source": "{% address[0] %}", "dest": "{% address[1] %}"}
+    assert template == {
+        "_meta": {"display-name": "lab"},
+        "addresses": {
+            "a1": {"address": "192.0.2.1", "_meta": {"display-name": "a1"}},
+            "a2": {"address": "192.0.2.2", "_meta": {"display-name": "a2"}},
+            "b1": {"address": "2001:db8::1", "_meta": {"display-name": "b1"}},
+        },
+        "groups": {
+            "latency-zone-A": inside,
+            "latency-gateways": between,
+            "throughput-zone-A": inside,
+            "throughput-gateways": between,
+        },
+        "tests": {
+            "latency": {
+                "type": "latencybg",
+                "spec": {**ends, "packet-count": 600, "packet-interval": 0.1, "bucket-width": 0.001},
+            },
+            "throughput": {"type": "throughput", "spec": {**ends, "duration": "PT20S"}},
+        },
+        "schedules": {"throughput": {"repeat": "PT14400S", "slip": "PT14400S", "sliprand": True}},
+        "archives": {
+            "archive": {
+                "archiver": "http",
+                "data": {
+                    "schema": 3,
+                    "_url": "https://archive.example.org/logstash",
+                    "verify-ssl": True,
+                    "op": "put",
+                    "_headers": {"x-ps-observer": "{% scheduled_by_address %}", "content-type": "application/json"},
+                },
+                "_meta": {"esmond_url": "https://archive.example.org/esmond/perfsonar/archive/"},
+            }
+        },
+        "tasks": {
+            "latency-zone-A": {"group": "latency-zone-A", **task("zone A", "latency", "powstream")},
+            "latency-gateways": {"group": "latency-gateways", **task("between zones", "latency", "powstream")},
+            "throughput-zone-A": {"group": "throughput-zone-A", **task("zone A", "throughput", "iperf3")},
+            "throughput-gateways": {"group": "throughput-gateways", **task("between zones", "throughput", "iperf3")},
+        },
+    }
+
+
+TESTS = {  # test → (tool, spec without its ends, schedule)
+    LatencyTest.LATENCYBG: (
+        "powstream",
+        {"packet-count": 3000, "packet-interval": 0.1, "bucket-width": 0.00001},
+        None,
+    ),
+    LatencyTest.LATENCY: ("owping", {"packet-count": 600, "packet-interval": 0.1, "bucket-width": 0.00001}, "PT300S"),
+    LatencyTest.RTT: ("ping", {"count": 60, "interval": "PT1S"}, "PT300S"),
+}
+
+
+@pytest.mark.parametrize(("test", "expected"), TESTS.items(), ids=[str(test) for test in TESTS])
+def test_latency_tests(test: LatencyTest, expected: tuple[str, dict[str, Any], str | None]) -> None:
+    """A background test gives a result per interval; the others send for a minute of each."""
+    tool, spec, repeat = expected
+    plan = MeshPlan(latency=test, latency_interval_s=300, bucket_width_ms=0.01)
+    template = psconfig_template(site_of(two_zones()), plan)
+    found = template["tests"]["latency"]
+    assert found["type"] == test.value
+    assert {key: value for key, value in found["spec"].items() if key not in ("source", "dest")} == spec
+    assert template["tasks"]["latency-zone-A"]["tools"] == [tool]
+    schedule = template["tasks"]["latency-zone-A"].get("schedule")
+    assert (None if schedule is None else template["schedules"][schedule]["repeat"]) == repeat
+    assert problems(template) == []
+
+
+def test_nothing_is_measured_twice() -> None:
+    """Gateways of one zone measure each other in their zone's group only."""
+    template = psconfig_template(site_of(two_zones(), gateways=2), MeshPlan())
+    a, b = ("a1", "a2", "a3"), ("b1", "b2")
+    inside = [(x, y) for zone in (a, b) for x in zone for y in zone if x != y]
+    between = [(x, y) for x in a[:2] for y in b] + [(y, x) for x in a[:2] for y in b]
+    assert measured(template, "latency") == measured(template, "throughput") == sorted(inside + between)
+
+
+def test_without_an_archive_each_testpoint_decides() -> None:
+    """No archive is named anywhere."""
+    assert "archive" not in json.dumps(psconfig_template(site_of(two_zones()), MeshPlan()))
+
+
+def test_two_endpoints_of_a_node_are_two_addresses() -> None:
+    """Tests of each kind run at their own address, and people see the node's name for both."""
+    nodes = [at("n1", "A", "192.0.2.1", annotations={"netgang.io/endpoint-throughput": "198.51.100.1"}), at("n2", "A")]
+    template = psconfig_template(site_of(nodes), MeshPlan())
+    assert [one["name"] for one in template["groups"]["latency-zone-A"]["addresses"]] == ["192.0.2.1", "n2"]
+    assert [one["name"] for one in template["groups"]["throughput-zone-A"]["addresses"]] == ["198.51.100.1", "n2"]
+    labels = {key: one["_meta"]["display-name"] for key, one in template["addresses"].items()}
+    assert labels == {"192.0.2.1": "n1", "198.51.100.1": "n1", "n2": "n2"}
+
+
+def test_zones_that_psconfig_cannot_name() -> None:
+    """Labels of Kubernetes cannot have such a value; a file can."""
+    with pytest.raises(ConfigError, match="zone 'Zürich': pSConfig names have"):
+        psconfig_template(site_of([at("a", "Zürich"), at("b", "Zürich")]), MeshPlan())
+
+
+LABEL = st.from_regex(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,6}[A-Za-z0-9])?)?", fullmatch=True)
+
+
+@given(
+    st.lists(st.tuples(LABEL, st.ip_addresses()), min_size=2, max_size=12, unique_by=lambda one: one[1]),
+    st.integers(0, 3),
+    st.sampled_from(LatencyTest),
+    st.booleans(),
+)
+def test_any_site_is_a_template_that_the_schema_accepts(
+    places: list[tuple[str, Any]], gateways: int, test: LatencyTest, archived: bool
+) -> None:
+    """Any zones and addresses: allowed fields and names only, every reference has its object, no pair twice."""
+    nodes = [at(f"n{number}", zone, str(address)) for number, (zone, address) in enumerate(places)]
+    try:
+        site = site_of(nodes, gateways=gateways)
+    except ConfigError:
+        assert len({zone for zone, _ in places}) == len(places)  # every node is alone in its zone
+        assert gateways == 0
+        return
+    plan = MeshPlan(latency=test, latency_interval_s=300)
+    template = psconfig_template(site, plan, archive="https://archive.example.org" if archived else None)
+    assert problems(json.loads(json.dumps(template))) == []
+    pairs = measured(template, "latency")
+    assert len(set(pairs)) == len(pairs) == site.meshes[Kind.LATENCY].pairs
+
+
+WRONG = {  # case: (what is said, path to the change, value)
+    "no such collection": ("speeds is no collection", ("speeds",), {}),
+    "field that no address has": ("addresses.a1: zone is no field", ("addresses", "a1", "zone"), "A"),
+    "address with a blank": ("addresses.a1: a b", ("addresses", "a1", "address"), "a b"),
+    "name with a slash": ("addresses.a/1: name", ("addresses", "a/1"), {"address": "192.0.2.1"}),
+    "tool that is no list": (
+        "tasks.latency-zone-A: tools is of another type",
+        ("tasks", "latency-zone-A", "tools"),
+        "x",
+    ),
+    "no such archive": ("tasks.latency-zone-A: no archives other", ("tasks", "latency-zone-A", "archives"), ["other"]),
+    "no duration": ("schedules.throughput: duration", ("schedules", "throughput", "repeat"), "4h"),
+    "slip as a number": ("schedules.throughput: sliprand is of", ("schedules", "throughput", "sliprand"), 1),
+    "another kind of group": ("groups.latency-zone-A: type", ("groups", "latency-zone-A", "type"), "list"),
+    "member that is no address": (
+        "groups.latency-zone-A: {'name': 'x'}",
+        ("groups", "latency-zone-A", "addresses"),
+        [{"name": "x"}],
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "path", "value"), WRONG.values(), ids=WRONG)
+def test_the_rules_notice_what_the_schema_would(said: str, path: tuple[str, ...], value: object) -> None:
+    """The checker is not a rubber stamp: each kind of mistake in a good template has its sentence."""
+    template = json.loads(json.dumps(psconfig_template(site_of(two_zones()), MeshPlan(), archive="https://a.example")))
+    assert problems(template) == []
+    at = template
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    assert any(problem.startswith(said) for problem in problems(template)), problems(template)

@@ -1,0 +1,196 @@
+"""`netgang doctor` and `netgang uninstall`: words, JSON and exit codes, on an API server of the test."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from cli.main import app
+from scoring.model import GATE
+from tests.cli.doctor.installed import LEASE, SETTINGS, installed, text
+from tests.contract.test_manifests import ROOT
+from tests.fakes.operator_api import FakeOperatorApi
+from tests.fakes.operator_server import OperatorServer
+from tests.fakes.raw_http import RawServer, ok
+
+READY = {"ready": True, "reasons": [], "detail": {}}
+
+
+def run(*arguments: object) -> Result:
+    """Run netgang in this process."""
+    return CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200", "NO_COLOR": "1"})
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[OperatorServer]:
+    """What manifests/ installs, with a mesh in a file as its source and a short renewal."""
+    api = installed()
+    mesh = tmp_path / "mesh.json"
+    mesh.write_text(
+        json.dumps(
+            [{"source": "n1", "target": "n2", "loss_ratio": 0.0}, {"source": "n2", "target": "n1", "loss_ratio": 0.0}]
+        )
+    )
+    settings = yaml.safe_load(text("manifests/base/settings.yaml"))
+    settings["network"]["sources"] = [{"kind": "file", "path": str(mesh)}]
+    settings["lease"] = {"duration_s": 4, "renew_deadline_s": 0.2, "retry_period_s": 0.1}
+    api.objects[SETTINGS]["data"]["netgang.yaml"] = yaml.safe_dump(settings)
+    with OperatorServer(api) as running:
+        yield running
+
+
+def test_a_system_as_it_should_be(server: OperatorServer, tmp_path: Path) -> None:
+    """Exit code 0, and one line that says what was looked at."""
+    result = run("doctor", "--kubeconfig", server.kubeconfig(tmp_path))
+    assert result.output == (
+        "nothing wrong (Kubernetes 1.36.3, settings of ConfigMap netgang-system/netgang, "
+        "ConfigMap netgang-system/netgang-scheduler-config)\n"
+    )
+    assert result.exit_code == 0
+
+
+def test_findings_for_people_and_machines(server: OperatorServer, tmp_path: Path) -> None:
+    """Two things are wrong: exit code 1, each with its fix."""
+    server.api.on_get = lambda path: None
+    server.api.add("/api/v1/nodes/elsewhere", status={})
+    result = run("doctor", "--kubeconfig", server.kubeconfig(tmp_path))
+    assert result.exit_code == 1
+    assert "error   leader-missing: netgang-0 holds the Lease netgang-leader and does not renew it" in result.stdout
+    assert "→ kubectl label node NODE topology.kubernetes.io/zone=ZONE" in result.stdout
+    assert "1 error, 2 warnings" in result.stdout
+    document = json.loads(run("doctor", "--kubeconfig", server.kubeconfig(tmp_path), "--json").stdout)
+    assert document["ok"] is False
+    assert [one["id"] for one in document["findings"]] == ["leader-missing", "nodes-unmapped", "zone-labels"]
+    assert {*document["findings"][0]} == {"id", "severity", "what", "fix"}
+    assert "elsewhere" in document["findings"][1]["what"]
+
+
+def test_a_running_netgang_is_asked(server: OperatorServer, tmp_path: Path) -> None:
+    """Its own word on sources, mapping and bugs counts instead of ours."""
+    source = {"name": "maddash", "error": "connection refused", "last_success_s": None}
+    mapping = {"nodes": {"loss": {"mapped": 1, "unmapped": 3, "ambiguous": 0}}}
+    detail = {"network": {"sources": [source], "mapping": mapping}}
+    answers = {
+        "/readyz": ok(
+            json.dumps({**READY, "ready": False, "reasons": ["pods are not read yet"], "detail": detail}).encode()
+        ),
+        "/metrics": ok(b'netgang_internal_errors_total{place="loop"} 2.0\n', content_type="text/plain"),
+    }
+    with RawServer(answers) as service:
+        result = run("doctor", "--kubeconfig", server.kubeconfig(tmp_path), "--server", service.url, "--json")
+    found = [one["id"] for one in json.loads(result.stdout)["findings"]]
+    assert found == ["service-not-ready", "source-unreachable", "internal-errors", "nodes-unmapped"]
+
+
+def test_a_running_netgang_alone() -> None:
+    """Without a cluster: for somebody with no rights there."""
+    answers = {"/readyz": ok(json.dumps(READY).encode()), "/metrics": ok(b"", content_type="text/plain")}
+    with RawServer(answers) as service:
+        assert run("doctor", "--no-cluster", "--server", service.url).exit_code == 0
+    result = run("doctor", "--no-cluster", "--server", service.url)
+    assert result.exit_code == 1
+    assert "service-unreachable" in result.stdout
+    with RawServer({"/readyz": ok(b"<html>"), "/metrics": ok(b"")}) as other:
+        assert "what answers there is not netgang" in run("doctor", "--no-cluster", "--server", other.url).stdout
+
+
+@pytest.mark.parametrize("name", ["second-scheduler", "default-scheduler", "managed-resource"])
+def test_a_file_before_it_is_installed(name: str, tmp_path: Path) -> None:
+    """kube-scheduler's configuration against the settings, without a cluster."""
+    files = {"second-scheduler": "manifests/base/settings.yaml"}
+    settings = ROOT / files.get(name, f"manifests/overlays/{name}/settings.yaml")
+    good = ROOT / f"scheduler-config/{name}.yaml"
+    arguments = ("doctor", "--no-cluster", "--config", settings, "--scheduler-config")
+    assert run(*arguments, good).exit_code == 0
+    bad = tmp_path / "scheduler.yaml"
+    bad.write_text(good.read_text().replace("nodeCacheCapable: true", "nodeCacheCapable: false"))
+    result = run(*arguments, bad)
+    assert (result.exit_code, "set nodeCacheCapable: true" in result.stdout) == (1, True)
+
+
+WRONG: dict[str, tuple[tuple[str, ...], str]] = {  # case: (arguments, words of the refusal)
+    "nothing to look at": (("doctor", "--no-cluster"), "leaves nothing to look at"),
+    "no such kubeconfig": (("doctor", "--kubeconfig", "/none"), "kubeconfig /none: cannot be read"),
+    "no such file": (("doctor", "--no-cluster", "--scheduler-config", "/none"), "/none cannot be read"),
+    "no address": (("doctor", "--no-cluster", "--server", "netgang"), "accepted: http://HOST:PORT"),
+    "both ends at once": (("uninstall", "--leases", "--leave-gates"), "exclude each other"),
+    "nowhere to uninstall": (("uninstall", "--kubeconfig", "/none"), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG.values(), ids=WRONG)
+def test_wrong_use_is_exit_code_2(arguments: tuple[str, ...], words: str) -> None:
+    """One sentence on standard error, nothing on standard output."""
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in result.stderr
+
+
+def test_an_api_server_that_is_gone(tmp_path: Path) -> None:
+    """No findings can be had: that is not "nothing wrong"."""
+    with OperatorServer(FakeOperatorApi()) as gone:
+        kubeconfig = gone.kubeconfig(tmp_path)
+    for command in ("doctor", "uninstall"):
+        assert run(command, "--kubeconfig", kubeconfig).exit_code == 2
+
+
+@pytest.fixture
+def full() -> Iterator[OperatorServer]:
+    """A gate policy and two pods at the gate, of two schedulers."""
+    api = FakeOperatorApi()
+    for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"):
+        api.add(f"/apis/admissionregistration.k8s.io/v1/{plural}/netgang-gate")
+    for name, scheduler in (("a", "netgang"), ("b", "default-scheduler")):
+        spec: dict[str, Any] = {"schedulerName": scheduler, "containers": [], "schedulingGates": [{"name": GATE}]}
+        api.add(f"/api/v1/namespaces/team/pods/{name}", spec=spec, status={"phase": "Pending"})
+    api.add(LEASE, spec={"holderIdentity": ""})
+    with OperatorServer(api) as running:
+        yield running
+
+
+def test_uninstall_says_what_it_would_do(full: OperatorServer, tmp_path: Path) -> None:
+    """A dry run, in words and as JSON; nothing is sent but questions."""
+    result = run("uninstall", "--dry-run", "--kubeconfig", full.kubeconfig(tmp_path))
+    assert result.output.splitlines() == [
+        "would delete mutatingadmissionpolicybindings/netgang-gate",
+        "would delete mutatingadmissionpolicies/netgang-gate",
+        "would let go 2 pods that wait at the gate",
+        "1 of them name schedulerName netgang: once its kube-scheduler is gone they wait for it",
+    ]
+    document = json.loads(run("uninstall", "--dry-run", "--json", "--kubeconfig", full.kubeconfig(tmp_path)).stdout)
+    assert document["released"] == {"team/a": "netgang", "team/b": "default-scheduler"}
+    assert document["dry_run"] is True
+    assert {one.partition(" ")[0] for one in full.asked} == {"GET"}
+
+
+def test_uninstall_may_leave_the_gates(full: OperatorServer, tmp_path: Path) -> None:
+    """Only the policies go; then the Leases, once netgang is gone; then nothing is left to do."""
+    kubeconfig = full.kubeconfig(tmp_path)
+    assert run("uninstall", "--leave-gates", "--kubeconfig", kubeconfig).exit_code == 0
+    assert full.api.objects["/api/v1/namespaces/team/pods/a"]["spec"]["schedulingGates"] == [{"name": GATE}]
+    assert run("uninstall", "--leases", "--kubeconfig", kubeconfig).stdout == "deleted leases/netgang-leader\n"
+    assert run("uninstall", "--leases", "--kubeconfig", kubeconfig).stdout == "nothing of it is there\n"
+
+
+def test_uninstall_lets_pods_go(full: OperatorServer, tmp_path: Path) -> None:
+    """Exit code 0 with nothing left; what may not be patched is said, with exit code 1."""
+    for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"):
+        del full.api.objects[f"/apis/admissionregistration.k8s.io/v1/{plural}/netgang-gate"]
+    kubeconfig = full.kubeconfig(tmp_path)
+    full.api.refused.add("/api/v1/namespaces/team/pods/b")
+    result = run("uninstall", "--kubeconfig", kubeconfig)
+    assert result.exit_code == 1
+    assert "left: team/b: kubernetes-admin cannot patch /api/v1/namespaces/team/pods/b" in result.stdout
+    assert full.api.objects["/api/v1/namespaces/team/pods/a"]["spec"]["schedulingGates"] == []
+    full.api.refused.clear()
+    result = run("uninstall", "--kubeconfig", kubeconfig)
+    assert (result.exit_code, result.stdout) == (0, "let go 1 pod that waits at the gate\n")
+
+
+def test_version() -> None:
+    """`netgang --version`."""
+    assert run("--version").stdout.startswith("netgang ")

@@ -1,0 +1,324 @@
+"""The command line: exact answers for people and machines, mistakes as sentences with exit code 2."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli.commands.demo import demo_settings, what_to_try
+from cli.main import app
+from extender.convert.clusterfile import read_cluster
+from tests.extender.scheduling.world import Object, node_json, pod_json
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CLUSTER = EXAMPLES / "snapshot/paper-testbed.json"
+MESH = EXAMPLES / "mesh/paper-testbed.json"
+WIDE = {"COLUMNS": "200", "NO_COLOR": "1"}
+
+
+def run(*arguments: object, env: Mapping[str, str] | None = None) -> Result:
+    """Run netgang in this process."""
+    return CliRunner().invoke(app, [str(one) for one in arguments], env={**WIDE, **(env or {})})
+
+
+def refused(*arguments: object, env: Mapping[str, str] | None = None) -> str:
+    """Run netgang with a mistake; what it says about it."""
+    result = run(*arguments, env=env)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """A file with one node and two gangs, of which one fits."""
+    return written(
+        tmp_path, node_json("n1"), pod_json("a-0", gang="a"), pod_json("b-0", gang="b", cpu="9"), {"kind": "Service"}
+    )
+
+
+def written(folder: Path, *items: Object) -> Path:
+    """A cluster file."""
+    path = folder / "cluster.json"
+    path.write_text(json.dumps({"kind": "List", "items": items}))
+    return path
+
+
+# -- plan -------------------------------------------------------------------------------------------------------------
+
+
+def test_plan_of_the_example_is_the_papers() -> None:
+    """Gang case1 gets the paper's six nodes; the TensorFlow job is told that it will never fit."""
+    result = run("plan", CLUSTER, "--network", MESH, "--now", "2026-11-02T10:05:00Z", "--json")
+    document = json.loads(result.stdout)
+    [admitted], [waiting] = document["admitted"], document["waiting"]
+    nodes = ("node28", "node29", "node30", "node31", "node32", "node36")
+    assert result.exit_code == 0
+    assert (admitted["gang"], admitted["zone"], admitted["committed"]) == ("demo/case1", "D", False)
+    assert admitted["members"] == {f"case1-{number}": node for number, node in enumerate(nodes)}
+    assert (waiting["gang"], waiting["code"]) == ("demo/tf-smoke-gpu", "IMPOSSIBLE")
+
+
+def test_plan_for_machines_is_exactly_this(cluster: Path) -> None:
+    """The whole document of a small cluster."""
+    result = run("plan", cluster, "--now", "0", "--json")
+    assert json.loads(result.stdout) == {
+        "version": 3,
+        "admitted": [
+            {
+                "gang": "default/a",
+                "rank": 1,
+                "zone": "a",
+                "score": None,
+                "committed": False,
+                "members": {"a-0": "n1"},
+                "state": "WAITING",
+                "weight": {"omega_prime": 4.0, "exact": "4", "omega": 0.9820137900379085, "given": False},
+            }
+        ],
+        "waiting": [
+            {
+                "gang": "default/b",
+                "rank": 2,
+                "code": "IMPOSSIBLE",
+                "reason": "netgang: the gang would not fit into the empty cluster",
+                "detail": "1 members at once fit in no allowed zone, even when it is empty",
+                "state": "WAITING",
+                "weight": {"omega_prime": 0.0, "exact": "0", "omega": 0.5, "given": False},
+            }
+        ],
+        "order": "weight",
+        "held": {},
+    }
+
+
+def test_plan_for_people_is_a_table(cluster: Path) -> None:
+    """The same in two tables, without colours where there is no terminal."""
+    lines = [" ".join(line.split()) for line in run("plan", cluster, "--now", "0").stdout.splitlines()]
+    assert lines[0] == "admitted"
+    assert "│ 1 │ default/a │ WAITING │ 4 │ 0.9820 │ a │ – │ a-0 → n1 │" in lines
+    assert any(
+        line.startswith("│ 2 │ default/b │ WAITING │ 0 │ 0.5000 │ netgang: the gang would not") for line in lines
+    )
+    assert "\x1b" not in "".join(lines)
+
+
+def test_plan_says_when_nobody_waits(tmp_path: Path) -> None:
+    """No gangs: two lines, no empty tables."""
+    assert run("plan", written(tmp_path, node_json("n1"))).stdout == "admitted: none\nwaiting: none\n"
+
+
+def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
+    """A group's name from an annotation may look like markup: it is only a name."""
+    pod = pod_json(
+        "p", annotations={"scheduling.k8s.io/group-name": "x[/green]", "scheduling.k8s.io/group-min-member": "1"}
+    )
+    other = pod_json(
+        "q", annotations={"scheduling.k8s.io/group-name": "[b]y", "scheduling.k8s.io/group-min-member": "2"}
+    )
+    result = run("plan", written(tmp_path, node_json("n1"), pod, other))
+    assert result.exit_code == 0
+    assert "default/x[/green]" in result.stdout
+    assert "default/[b]y" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "moment", ["2026-01-01T00:05:00Z", "2026-01-01T00:05:00", "2026-01-01T01:05+01:00", "1767225900"]
+)
+def test_now_may_be_written_in_many_ways(tmp_path: Path, moment: str) -> None:
+    """With and without zone, as Unix seconds: five minutes after its creation the gang may be spread."""
+    pods = [
+        pod_json(f"g-{n}", gang="g", size=2, cpu="4", annotations={"netgang.io/zone-policy": "preferred"}) for n in "01"
+    ]
+    for pod in pods:
+        pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    path = written(tmp_path, node_json("n1"), node_json("n2", zone="b"), *pods)
+    assert json.loads(run("plan", path, "--json", "--now", moment).stdout)["admitted"]
+    early = json.loads(run("plan", path, "--json", "--now", "2026-01-01T00:04:59Z").stdout)
+    assert early["waiting"][0]["code"] == "SPILL_WAIT"
+
+
+def test_plan_counts_from_now_when_no_moment_is_given(tmp_path: Path) -> None:
+    """A gang of long ago has waited long enough by any clock."""
+    pods = [
+        pod_json(f"g-{n}", gang="g", size=2, cpu="4", annotations={"netgang.io/zone-policy": "preferred"}) for n in "01"
+    ]
+    path = written(tmp_path, node_json("n1"), node_json("n2", zone="b"), *pods)
+    assert json.loads(run("plan", path, "--json").stdout)["admitted"]
+
+
+@pytest.mark.parametrize("moment", ["tomorrow", "nan", "inf", "-1e400", "2026-13-01T00:00:00Z", ""])
+def test_a_moment_that_is_none_is_refused(cluster: Path, moment: str) -> None:
+    """The text says what would be one."""
+    said = refused("plan", cluster, "--now", moment)
+    assert said == f"error: --now: {moment!r} is neither Unix seconds nor a time such as 2026-01-31T12:00:00Z\n"
+
+
+BAD_FILES: dict[str, tuple[Any, str]] = {  # case: (what the file holds, what is said after its name)
+    "empty": ("", "not a JSON List as `kubectl get nodes,pods -A -o json` prints: Input data was truncated"),
+    "not JSON": ("nodes:", "not a JSON List as `kubectl get nodes,pods -A -o json` prints: JSON is malformed"),
+    "cut off": ('{"kind": "List", "items": [', "not a JSON List"),
+    "a list of JSON": ([], "not a JSON List as `kubectl get nodes,pods -A -o json` prints: Expected `object`"),
+    "items of numbers": ({"kind": "List", "items": [3]}, "items[0]: Expected `object`, got `int`"),
+    "bad quantity of a pod": (
+        {"kind": "List", "items": [node_json("n1"), pod_json("p", cpu="much")]},
+        "items[1]: Pod default/p: spec.containers[0].resources.requests: cpu:",
+    ),
+    "bad quantity of a node": (
+        {"kind": "List", "items": [node_json("n1", cpu="-1")]},
+        "items[0]: Node n1: status.allocatable: cpu: is negative",
+    ),
+    "no name": (
+        {"kind": "List", "items": [{"kind": "Node"}]},
+        "items[0]: Node: Object missing required field `metadata`",
+    ),
+    "bad time": (
+        {"kind": "List", "items": [{"kind": "Pod", "metadata": {"name": "p", "creationTimestamp": "noon"}}]},
+        "items[0]: Pod: Invalid RFC3339 encoded datetime - at `$.metadata.creationTimestamp`",
+    ),
+    "bad PodGroup": (
+        {"kind": "List", "items": [{"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": "two"}}]},
+        "items[0]: PodGroup",
+    ),
+    "deep": ("[" * 100_000, "not a JSON List"),
+}
+
+
+@pytest.mark.parametrize(("content", "said"), BAD_FILES.values(), ids=BAD_FILES)
+def test_a_bad_cluster_file_is_explained(tmp_path: Path, content: Any, said: str) -> None:
+    """The sentence names the file, the item and the field."""
+    path = tmp_path / "cluster.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    assert refused("plan", path).startswith(f"error: {path}: {said}")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    """Also one whose name looks like markup, and a folder."""
+    missing = tmp_path / "[no" / "such].json"
+    assert refused("plan", missing) == f"error: {missing}: No such file or directory\n"
+    assert refused("plan", tmp_path) == f"error: {tmp_path}: Is a directory\n"
+
+
+BAD_MESHES = {  # case: (the mesh, parts of what is said)
+    "unknown field": ([{"source": "a", "target": "b", "loss": 1}], ("entry 0", "loss")),
+    "bad value": (
+        [{"source": "a", "target": "b"}, {"source": "a", "target": "b", "loss_ratio": 7}],
+        ("entry 1", "loss_ratio"),
+    ),
+    "no list": ({"a": "b"}, ("list",)),
+}
+
+
+@pytest.mark.parametrize(("mesh", "parts"), BAD_MESHES.values(), ids=BAD_MESHES)
+def test_a_bad_mesh_is_explained(cluster: Path, tmp_path: Path, mesh: Any, parts: tuple[str, ...]) -> None:
+    """The sentence names the file, the entry and the field."""
+    path = tmp_path / "mesh.json"
+    path.write_text(json.dumps(mesh))
+    said = refused("plan", cluster, "--network", path)
+    assert all(part in said for part in (str(path), *parts)), said
+
+
+def test_the_settings_count_for_plan(cluster: Path, tmp_path: Path) -> None:
+    """With another zone label there is no zone, and with another scheduler name no gang of ours."""
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("zone_label: rack")
+    assert (
+        json.loads(run("plan", cluster, "--json", "--config", settings).stdout)["waiting"][0]["code"]
+        == "NO_ALLOWED_ZONE"
+    )
+    assert run("plan", cluster, env={"NETGANG_SCHEDULER_NAMES": "other"}).stdout == "admitted: none\nwaiting: none\n"
+
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+
+def test_check_config_prints_what_would_be_used(tmp_path: Path) -> None:
+    """File and environment together; machine-readable with --json, and readable without."""
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("hold_limit_s: 12\nscheduler_names: [one]")
+    result = run("check-config", settings, "--json", env={"NETGANG_PORT": "9999"})
+    shown = json.loads(result.stdout)
+    assert (shown["hold_limit_s"], shown["scheduler_names"], shown["port"]) == (12.0, ["one"], 9999)
+    assert json.loads(run("check-config", settings).stdout)["hold_limit_s"] == 12.0
+
+
+BAD_SETTINGS = {  # case: (arguments, environment, what is said)
+    "unknown name": ((), {"NETGANG_HOLDLIMIT_S": "3"}, "NETGANG_HOLDLIMIT_S"),
+    "out of range": (("--port", "70000"), {}, "port = 70000 (from the command line)"),
+    "debug port out of range": (("--debug-port", "70000"), {}, "debug_port = 70000 (from the command line)"),
+    "one port for both": (
+        ("--port", "9000", "--debug-port", "9000"),
+        {},
+        "debug_port = 9000 (from the command line): ",
+    ),
+    "not together": (
+        (),
+        {"NETGANG_HOLD_LIMIT_S": "100"},
+        "hold_limit_s (100) + commit_timeout_s (15) + the slowest Binding",
+    ),
+    "two clusters": (("--kubeconfig", "a", "--snapshot", "b"), {}, "snapshot and kubeconfig exclude each other"),
+    "no such cluster": (("--snapshot", "/no/such.json"), {}, "/no/such.json: No such file or directory"),
+    "no such credentials": (("--kubeconfig", "/no/such"), {}, "kubeconfig /no/such: cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "env", "said"), BAD_SETTINGS.values(), ids=BAD_SETTINGS)
+def test_serve_refuses_bad_settings(arguments: tuple[str, ...], env: dict[str, str], said: str) -> None:
+    """Before anything listens: exit code 2, and the field's name."""
+    assert said in refused("serve", *arguments, env=env)
+
+
+def test_check_config_refuses_bad_settings(tmp_path: Path) -> None:
+    """The file is named, too."""
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("score: {ratios: 1:2}")
+    said = refused("check-config", settings)
+    assert "score.ratios" in said
+    assert str(settings) in said
+
+
+# -- help and demo ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["serve", "plan", "demo", "check-config"])
+def test_every_command_has_an_example(command: str) -> None:
+    """--help ends with a line to copy."""
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: {'kubectl get nodes' if command == 'plan' else f'netgang {command}'}" in result.stdout
+
+
+def test_netgang_alone_says_what_it_can() -> None:
+    """All commands are listed."""
+    result = run()
+    assert result.exit_code == 2
+    assert all(command in result.output for command in ("serve", "plan", "demo", "check-config"))
+
+
+def test_the_demo_is_the_example() -> None:
+    """It serves the example files, whose measurements do not age, on the port that its lines name."""
+    settings = demo_settings(4321)
+    assert settings.snapshot == CLUSTER
+    assert (settings.port, settings.network.hard_ttl().delay) == (4321, None)
+    lines = what_to_try(4321)
+    assert "curl -s http://127.0.0.1:4321/filter -d @examples/requests/filter-case1.json" in lines
+    for word in lines.split():
+        if word.startswith("@"):
+            assert (EXAMPLES.parent / word[1:]).exists()
+
+
+def test_the_demo_outside_a_checkout_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its example files are not in the installed package."""
+    monkeypatch.setattr("cli.commands.demo.EXAMPLES", tmp_path)
+    assert "run `netgang demo` from a checkout" in refused("demo", "--port", "1")
+
+
+def test_the_example_is_read_whole() -> None:
+    """36 nodes, the pods of both gangs; nothing is skipped."""
+    saved = read_cluster(CLUSTER, zone_label="topology.kubernetes.io/zone")
+    assert len(saved.nodes) == 36
+    assert saved.pods_json.keys() == {pod.key for pod in saved.pods}

@@ -1,0 +1,301 @@
+"""`netgang network show`: what it prints for people and machines, from MaDDash and from a running netgang."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from cli.main import app
+from cli.rendering.heatmap import draw
+from extender.network.file.mesh import read_mesh
+from extender.network.maddash.client import grid_path
+from extender.network.survey import Link, Survey
+from tests.extender.network import recorded
+from tests.fakes.maddash_server import Fault, MaddashServer
+from tests.fakes.mesh import full_mesh, paper_mesh
+from tests.fakes.raw_http import CERTIFICATE, RawServer, ok
+
+NOW_S = 1_700_000_000.0
+FIELDS = ["source", "target", "loss_ratio", "delay_ms", "throughput_bps", "age_s", "grid"]
+
+
+def run(*arguments: object, columns: int = 200) -> Result:
+    """Run netgang in this process."""
+    return CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": str(columns), "NO_COLOR": "1"})
+
+
+def links(*arguments: object) -> list[dict[str, Any]]:
+    """What `--json` prints when all is well."""
+    result = run("network", "show", *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert isinstance(found, list)
+    return found
+
+
+@pytest.fixture
+def paper() -> Iterator[MaddashServer]:
+    """The paper's test bed as a MaDDash server."""
+    with MaddashServer(paper_mesh(), checked_at_s=lambda: NOW_S) as server:
+        yield server
+
+
+def test_json_of_the_paper_mesh(paper: MaddashServer) -> None:
+    """Every direction once, with exactly the named fields, the values of the mesh and the grids they are from."""
+    found = links("--maddash", paper.url)
+    assert [list(one) for one in found] == [FIELDS] * 1260
+    mesh = paper_mesh()
+    for one in found:
+        link = mesh.links[one["source"], one["target"]]
+        assert (one["loss_ratio"], one["delay_ms"], one["throughput_bps"]) == (
+            link.loss_ratio,
+            link.delay_ms,
+            link.throughput_bps,
+        )
+        assert one["grid"] == "Loss, Delay, Throughput"
+        assert one["age_s"] > 0.0
+
+
+def test_json_is_a_mesh_file(paper: MaddashServer, tmp_path: Path) -> None:
+    """What is printed can be given to `netgang plan --network`."""
+    result = run("network", "show", "--maddash", paper.url, "--json")
+    path = tmp_path / "mesh.json"
+    path.write_text(result.stdout)
+    assert len(read_mesh(path, now_s=NOW_S + 1e9).measurements) == 3 * 1260
+
+
+def test_recorded_site() -> None:
+    """Recordings of a real server: ids and not labels, IPv6, null where unknown, and pairs without any value."""
+    grids = {"L": "grid-loss.json", "D": "grid-delay.json", "WAN/Edge 100% A+B": "grid-throughput.json"}
+    answers = {f"/maddash{grid_path(name)}": ok(recorded.body(file)) for name, file in grids.items()}
+    listed = json.dumps({"grids": [{"name": name} for name in grids]}).encode()
+    with RawServer({"/maddash/grids": ok(listed), **answers}) as server:
+        found = {(one["source"], one["target"]): one for one in links("--maddash", server.url)}
+    assert len(found) == 30
+    loss = recorded.values(recorded.LOSS_PERCENT, factor=0.01)
+    delay = recorded.values(recorded.DELAY_MS, factor=1.0)
+    throughput = recorded.values(recorded.THROUGHPUT_GBPS, factor=1e9)
+    for pair, one in found.items():
+        assert one["loss_ratio"] == pytest.approx(loss.get(pair), abs=1e-15)
+        assert one["delay_ms"] == (None if pair not in delay else pytest.approx(max(delay[pair], 0.0)))
+        assert one["throughput_bps"] == pytest.approx(throughput.get(pair))
+    s2, s6 = recorded.ENDS["s2"], recorded.ENDS["s6"]
+    assert (found[s2, s6]["delay_ms"], found[s2, s6]["grid"]) == (None, "L, WAN/Edge 100% A+B")
+
+
+def test_a_server_that_has_just_started() -> None:
+    """Checks that have not run are links without values: found by the names of their checks."""
+    listed = b'{"grids":[{"name":"Loss"}]}'
+    answers = {"/maddash/grids": ok(listed), "/maddash/grids/Loss": ok(recorded.body("grid-loss-startup.json"))}
+    with RawServer(answers) as server:
+        found = links("--maddash", server.url)
+    assert len(found) == 29
+    assert {(one["loss_ratio"], one["age_s"], one["grid"]) for one in found} == {(None, None, "Loss")}
+
+
+def test_other_checks_are_no_links() -> None:
+    """A grid that shows none of the three metrics gives nothing, and that is exit code 1."""
+    answers = {
+        "/maddash/grids": ok(b'{"grids":[{"name":"Random"}]}'),
+        "/maddash/grids/Random": ok(recorded.body("grid-random.json")),
+    }
+    with RawServer(answers) as server:
+        result = run("network", "show", "--maddash", server.url, "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (1, [])
+    assert "nothing there measures packet loss, delay or throughput" in result.stderr
+
+
+def test_one_failing_grid_is_a_note(paper: MaddashServer) -> None:
+    """The others are shown, exit code 0; what failed stands on standard error."""
+    paper.faults["Delay"] = Fault.SERVER_ERROR
+    result = run("network", "show", "--maddash", paper.url, "--json")
+    assert result.exit_code == 0
+    assert {one["delay_ms"] for one in json.loads(result.stdout)} == {None}
+    assert "note: grid 'Delay' failed" in result.stderr
+
+
+def test_weird_names_are_shown_and_do_no_harm() -> None:
+    """Markup, control characters, blanks, percent, plus and other alphabets in names reach the terminal as text."""
+    ends = ["[red]a[/red]", "b\x1b[2J", "c d+%/", "ü終", "2001:db8::1"]
+    with MaddashServer(full_mesh(*ends), checked_at_s=lambda: NOW_S, prefix="Lab 100% A+B/") as server:
+        assert {one["source"] for one in links("--maddash", server.url)} == set(ends)
+        result = run("network", "show", "--maddash", server.url)
+    assert result.exit_code == 0
+    assert "\x1b[2J" not in result.stdout
+    for text in ("[red]a[/red]", "b�[2J", "c d+%/", "ü終", "2001:db8::1"):
+        assert text in result.stdout
+
+
+REFUSALS = {  # case: (arguments, exit code, what is said)
+    "nobody there": (("--maddash", "http://127.0.0.1:9"), 1, "http://127.0.0.1:9/maddash/grids: "),
+    "no address": (("--maddash", "maddash.example.org"), 2, "accepted is http:// or https://"),
+    "no such CA file": (("--maddash", "https://127.0.0.1", "--ca-file", "/no/such.pem"), 2, "ca_file /no/such.pem"),
+    "no such CA file of a running netgang": (("--ca-file", "x.pem"), 2, "ca_file x.pem"),
+    "zone of MaDDash": (("--maddash", "http://127.0.0.1", "--zone", "A"), 2, "--zone is for a running netgang"),
+    "both": (("--maddash", "http://127.0.0.1", "--url", "http://127.0.0.1"), 2, "--url is for a running netgang"),
+    "no netgang there": (("--url", "http://127.0.0.1:9"), 1, "does netgang run there?"),
+    "no address of netgang": (("--url", "localhost"), 2, "accepted: http://HOST:PORT"),
+    "limit": (("--limit", "0"), 2, "--limit"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "code", "text"), REFUSALS.values(), ids=REFUSALS)
+def test_refusals(arguments: tuple[str, ...], code: int, text: str) -> None:
+    """A sentence on standard error, nothing on standard output, no traceback."""
+    result = run("network", "show", *arguments)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert text in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_server_that_is_none() -> None:
+    """Whatever answers, the error names the address and what came."""
+    with RawServer({"/maddash/grids": ok(b"<html>log in</html>")}) as server:
+        result = run("network", "show", "--maddash", server.url)
+    assert result.exit_code == 1
+    assert f"{server.url}/maddash/grids is not a list of grids" in result.stderr
+
+
+def test_certificates() -> None:
+    """A self-signed certificate is refused unless it is named or nothing is to be checked."""
+    answers = {
+        "/maddash/grids": ok(b'{"grids":[{"name":"Loss"}]}'),
+        "/maddash/grids/Loss": ok(recorded.body("grid-loss.json")),
+    }
+    with RawServer(answers, tls=True) as server:
+        refused = run("network", "show", "--maddash", server.url, "--json")
+        assert refused.exit_code == 1
+        assert "certificate verify failed" in refused.stderr
+        assert len(links("--maddash", server.url, "--ca-file", CERTIFICATE)) == 29
+        assert len(links("--maddash", server.url, "--insecure")) == 29
+
+
+def test_help_says_what_comes_out() -> None:
+    """The help has an example, the exit codes and the fields."""
+    text = " ".join(run("network", "show", "--help").stdout.split())
+    for part in ("Example: netgang network show --maddash", "Exit code", "throughput_bps", "null where unknown"):
+        assert part in text
+
+
+# -- the picture ------------------------------------------------------------------------------------------------------
+
+
+def drawn(*found: Link, width: int = 200, colours: bool = False) -> str:
+    """What is drawn on a terminal of that width."""
+    console = Console(
+        width=width, force_terminal=colours, color_system="256" if colours else None, legacy_windows=False
+    )
+    with console.capture() as capture:
+        draw(console, Survey(found, {"a": "A, first"}, ()))
+    return capture.get()
+
+
+def test_the_papers_colours() -> None:
+    """Loss: green up to 0.001 %, yellow above, pink from 0.1 % on; orange without a value."""
+    text = drawn(
+        Link("a", "b", loss_ratio=0.00001),
+        Link("b", "a", loss_ratio=0.0000101),
+        Link("a", "c", loss_ratio=0.001),
+        Link("c", "a"),
+        colours=True,
+    )
+    green, yellow, pink, orange = "\x1b[32m", "\x1b[33m", "\x1b[38;5;206m", "\x1b[38;5;208m"
+    assert f"{green}  0.001\x1b" in text
+    assert f"{yellow}0.00101\x1b" in text or f"{yellow}  0.001\x1b" in text
+    assert f"{pink}    0.1\x1b" in text
+    assert f"{orange}      ?\x1b" in text
+
+
+def test_small_meshes_have_their_numbers() -> None:
+    """Rows are sources, columns targets, both by number; letters tell grades without colours."""
+    text = drawn(
+        Link("a", "b", loss_ratio=0.0005, delay_ms=12.34, throughput_bps=9.4e9, age_s=60.0),
+        Link("b", "a", loss_ratio=0.0, delay_ms=0.5, throughput_bps=1e9, age_s=7300.0),
+    )
+    lines = [line.rstrip() for line in text.splitlines()]
+    assert lines[0] == "packet loss (%), from row to column"
+    assert "1 a (A, first)           0.05" in lines
+    assert "2 b                  0" in lines
+    assert "throughput (Gbit/s), from row to column" in lines
+    assert lines[-1] == "2 ends, 2 directions; with a value: loss 2, delay 2, throughput 2; checked 60 s to 2 h ago"
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+@pytest.mark.parametrize("ends", [2, 9, 36, 100])
+def test_matrices_fit_the_terminal(ends: int, width: int) -> None:
+    """However wide mesh and terminal are, no line of a matrix is broken and no pair is left out."""
+    names = [f"node{number}" for number in range(1, ends + 1)]
+    found = [Link(a, b, loss_ratio=0.5) for a in names for b in names if a != b]
+    text = drawn(*found, width=width)
+    rows = [line for line in text.splitlines() if line.lstrip().split(" ")[0].isdigit() and "node" in line]
+    cells = sum(line.count("#") for line in rows if "→" not in line) or sum(line.count("50") for line in rows)
+    assert cells >= ends * (ends - 1)
+    assert max(len(line) for line in rows if "→" not in line) <= width
+
+
+def test_numbers_count_as_numbers() -> None:
+    """node2 comes before node10."""
+    text = drawn(Link("node10", "node2", loss_ratio=0.0), Link("node2", "node10", loss_ratio=0.0))
+    assert text.index("1 node2") < text.index("2 node10")
+
+
+# -- a running netgang ------------------------------------------------------------------------------------------------
+
+PAIRS: dict[str, Any] = {
+    "zone": None,
+    "nodes": ["n1", "n2"],
+    "of": 2,
+    "loss_ratio": [[None, 0.5], [None, None]],
+    "delay_ms": [[None, 3.0], [None, None]],
+    "throughput_bps": [[None, None], [1e9, None]],
+    "loss_age_s": [[None, 10.0], [None, None]],
+    "delay_age_s": [[None, 20.0], [None, None]],
+    "throughput_age_s": [[None, None], [5.0, None]],
+}
+
+
+def netgang(pairs: dict[str, Any] | None = None) -> bytes:
+    """What a running netgang answers."""
+    status = {"sources": [{"name": "maddash", "error": "gone", "problems": ["no grid gives a value of delay"]}]}
+    return ok(json.dumps({"version": 1, "pairs": pairs or PAIRS, "zones": {"A": 2}, "status": status}).encode())
+
+
+def test_a_running_netgang() -> None:
+    """Nodes in place of endpoints, the oldest age, no grid; what its sources complain of is said."""
+    with RawServer({"/v1/network?limit=40": netgang()}) as server:
+        result = run("network", "show", "--url", server.url, "--json")
+    assert json.loads(result.stdout) == [
+        dict(zip(FIELDS, ("n1", "n2", 0.5, 3.0, None, 20.0, None), strict=True)),
+        dict(zip(FIELDS, ("n2", "n1", None, None, 1e9, 5.0, None), strict=True)),
+    ]
+    assert "note: gone" in result.stderr
+    assert "note: no grid gives a value of delay" in result.stderr
+
+
+def test_a_part_of_a_large_cluster() -> None:
+    """Zone and limit go into the question; that a part is shown is said."""
+    with RawServer({"/v1/network?limit=7&zone=A": netgang(PAIRS | {"of": 5000})}) as server:
+        result = run("network", "show", "--url", server.url, "--zone", "A", "--limit", 7)
+    assert result.exit_code == 0
+    assert "2 of 5000 nodes; see --zone and --limit" in result.stdout
+
+
+def test_a_zone_that_does_not_exist() -> None:
+    """The cluster's zones are named."""
+    with RawServer({"/v1/network?limit=40&zone=X": netgang()}) as server:
+        result = run("network", "show", "--url", server.url, "--zone", "X")
+    assert result.exit_code == 2
+    assert "--zone 'X': the cluster's zones are A" in result.stderr
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b'{"pairs":{},"zones":{}}'])
+def test_something_else_answers(body: bytes) -> None:
+    """Whatever is no document of netgang is an error that says so."""
+    with RawServer({"/v1/network?limit=40": ok(body)}) as server:
+        result = run("network", "show", "--url", server.url)
+    assert result.exit_code == 1
+    assert "not what netgang answers" in result.stderr

@@ -1,0 +1,216 @@
+"""How commands find a netgang: by address, by port-forward, by the Service's proxy; what each must not give away."""
+
+import json
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli.main import app
+from cli.reach import KUBECTL
+from extender.api.problems import problem_body
+from tests.fakes.api_proxy import TOKEN, ApiProxy
+from tests.fakes.raw_http import CERTIFICATE, RawServer, ok
+
+QUEUE = {"at_s": 10.0, "order": "weight", "counts": {"WAITING": 0}, "gangs": [], "shares": []}
+EXPLAINED = {"pod": {"name": "team-a/solo", "node": None}}
+ANSWERS = {
+    "/v1/queue": ok(json.dumps(QUEUE).encode()),
+    "/v1/explain/team-a/solo": ok(json.dumps(EXPLAINED).encode()),
+    "/v1/jobs?limit=200": ok(problem_body(HTTPStatus.FORBIDDEN, "ann may not get /v1/jobs"), status=403),
+    "/v1/what-if": ok(problem_body(HTTPStatus.UNAUTHORIZED, "show a token"), status=401),
+    "/v1/record": ok(b"\x1f\x8b" + bytes(200_000)),
+}
+PORT = 8889
+
+
+@pytest.fixture
+def netgang() -> Iterator[RawServer]:
+    """What listens on the pod's loopback."""
+    with RawServer(ANSWERS) as server:
+        yield server
+
+
+@pytest.fixture
+def site(netgang: RawServer) -> Iterator[ApiProxy]:
+    """An API server before it."""
+    with ApiProxy({PORT: netgang.port}) as server:
+        yield server
+
+
+@pytest.fixture
+def access(site: ApiProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person's kubeconfig, and none in the home directory."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("KUBECONFIG", "NETGANG_URL", "NETGANG_TOKEN", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    return site.kubeconfig(tmp_path, namespace="team-a")
+
+
+def run(*arguments: object, program: str = "netgang", env: dict[str, str] | None = None) -> Result:
+    """Run netgang in this process."""
+    usual = {"COLUMNS": "120", "NO_COLOR": "1"}
+    return CliRunner().invoke(app, [str(one) for one in arguments], prog_name=program, env={**usual, **(env or {})})
+
+
+def done(*arguments: object, program: str = "netgang", env: dict[str, str] | None = None) -> str:
+    """What it says when all is well."""
+    result = run(*arguments, program=program, env=env)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(code: int, *arguments: object, program: str = "netgang", env: dict[str, str] | None = None) -> str:
+    """What it says when it is not: a sentence on standard error and nothing else."""
+    result = run(*arguments, program=program, env=env)
+    assert (result.exit_code, result.stdout) == (code, ""), result.output
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+THROUGH = ("port-forward", "service-proxy")
+
+
+@pytest.mark.parametrize("through", THROUGH)
+def test_both_ways_lead_there(through: str, access: Path, netgang: RawServer) -> None:
+    """The same document, and netgang never sees the person's own credentials."""
+    found = json.loads(done("queue", "--json", "--kubeconfig", access, "--through", through))
+    assert found == QUEUE
+    assert not [head for head in netgang.requests if "authorization" in head.lower() or TOKEN in head]
+
+
+@pytest.mark.parametrize("through", THROUGH)
+def test_bodies_and_long_answers_arrive_whole(through: str, access: Path, netgang: RawServer, tmp_path: Path) -> None:
+    """A log of 200 kB down; a body up, whose refusal is netgang's and says what to do."""
+    out = tmp_path / "log.gz"
+    done("record", "-o", out, "--kubeconfig", access, "--through", through)
+    assert out.read_bytes() == b"\x1f\x8b" + bytes(200_000)
+    said = refused(1, "what-if", "--advance", "1s", "--kubeconfig", access, "--through", through)
+    assert "status 401: show a token; give --token-file FILE or NETGANG_TOKEN" in said
+    assert "ann may not get /v1/jobs" in refused(1, "jobs", "--kubeconfig", access, "--through", through)
+
+
+def test_port_forward_goes_to_the_leader_and_carries_a_token(site: ApiProxy, access: Path, netgang: RawServer) -> None:
+    """Not to a standby, nor to a pod that has ended; the token reaches netgang, and the API server only its own."""
+    done("queue", "--kubeconfig", access, env={"NETGANG_TOKEN": "for-netgang"})
+    assert site.asked[1:] == [f"GET /api/v1/namespaces/netgang-system/pods/netgang-a/portforward?ports={PORT}"]
+    assert "authorization: Bearer for-netgang" in netgang.requests[-1]
+
+
+def test_without_a_leader_any_pod_that_runs(site: ApiProxy, access: Path) -> None:
+    """A single replica without leader election has no such label."""
+    site.pods = [one for one in site.pods if one["metadata"]["name"] != "netgang-a"]
+    done("queue", "--kubeconfig", access)
+    assert "/pods/netgang-b/portforward" in site.asked[-1]
+
+
+def test_a_token_is_not_given_to_the_service_proxy(site: ApiProxy, access: Path) -> None:
+    """The API server would take it away, or (in another header) hand it to whoever answers: refused before asking."""
+    said = refused(2, "queue", "--kubeconfig", access, "--through", "service-proxy", env={"NETGANG_TOKEN": "x"})
+    assert "carries no token" in said
+    assert site.asked == []
+
+
+TOKENS = {  # case: (arguments, part of what is said)
+    "to anybody who listens": (("--url", "http://netgang.example:8889"), "https:// addresses or this machine only"),
+    "through an API server that encrypts nothing": (
+        ("--kubeconfig", "{here}/open"),
+        "http://10.0.0.1:8080: a token goes",
+    ),
+    "no such file": (("--token-file", "/no/such"), "--token-file /no/such: cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), TOKENS.values(), ids=TOKENS)
+def test_tokens_are_kept(arguments: tuple[str, ...], said: str, access: Path, tmp_path: Path) -> None:
+    """Exit code 2, before anything is sent."""
+    (tmp_path / "open").write_text(re.sub(r"http://[0-9.:]+", "http://10.0.0.1:8080", access.read_text()))
+    given = [one.format(here=tmp_path) for one in arguments]
+    assert said in refused(2, "queue", *given, env={"NETGANG_TOKEN": "x"})
+
+
+def test_certificates_are_checked_through_port_forward(access: Path, tmp_path: Path) -> None:
+    """With https: the port's certificate must be of a trusted authority and name the Service, as anywhere else."""
+    with RawServer(ANSWERS, tls=True) as secure, ApiProxy({PORT: secure.port}) as site:
+        kubeconfig = site.kubeconfig(tmp_path)
+        wanted = ("queue", "--kubeconfig", kubeconfig, "--service", "netgang-system/https:netgang")
+        assert "CERTIFICATE_VERIFY_FAILED" in refused(1, *wanted)
+        assert "Hostname mismatch" in refused(1, *wanted, "--ca-file", CERTIFICATE)
+
+
+REFUSALS = {  # case: (what the person may not do, arguments, part of what is said)
+    "no right to forward": ("pods/portforward", (), 'answered 403: User "ann" cannot get resource "pods/portforward"'),
+    "no right to see pods": ("pods", (), 'cannot get resource "pods"'),
+    "no right to the proxy": ("services/proxy", ("--through", "service-proxy"), 'cannot get resource "services/proxy"'),
+    "netgang does not listen there": ("", ("--service", "netgang-system/netgang:1"), "error forwarding port 1 to pod"),
+    "no such Service": (
+        "",
+        ("--service", "netgang-system/netgang:1", "--through", "service-proxy"),
+        "no service port 1",
+    ),
+    "no pod": ("", ("--service", "netgang-system/other"), "no pod in namespace netgang-system has label"),
+}
+
+
+@pytest.mark.parametrize(("denied", "more", "said"), REFUSALS.values(), ids=REFUSALS)
+def test_refusals_say_who_refused(denied: str, more: tuple[str, ...], said: str, site: ApiProxy, access: Path) -> None:
+    """What the API server, the kubelet or netgang says is passed on; exit code 1."""
+    site.denied.add(denied)
+    assert said in refused(1, "queue", "--kubeconfig", access, *more)
+
+
+def test_bad_credentials(site: ApiProxy, tmp_path: Path, access: Path) -> None:
+    """The API server's 401 is its own, and no hint at netgang's token."""
+    said = refused(1, "queue", "--kubeconfig", site.kubeconfig(tmp_path, token="old"))
+    assert "answered 401: Unauthorized" in said
+    assert "--token-file" not in said
+
+
+WRONG = {  # case: (arguments, part of what is said)
+    "two ways": (("--url", "http://127.0.0.1:1", "--context", "site"), "--url and --context: name one of them"),
+    "no such way": (("--through", "magic"), "accepted: port-forward, service-proxy"),
+    "no such context": (("--context", "other"), "no context 'other'; there are site"),
+    "no service": (("--service", "netgang"), "write NAMESPACE/NAME"),
+    "a port's name": (("--service", "a/b:debug"), "--through port-forward needs its number"),
+    "no such file": (("--kubeconfig", "/no/such"), "kubeconfig /no/such: cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG)
+def test_wrong_use(arguments: tuple[str, ...], said: str, access: Path) -> None:
+    """Exit code 2."""
+    assert said in refused(2, "queue", *arguments, env={"KUBECONFIG": str(access)})
+
+
+def test_the_environment_names_an_address(netgang: RawServer, access: Path) -> None:
+    """NETGANG_URL is used when no option says where; options come first."""
+    assert "no gangs" in done("queue", env={"NETGANG_URL": netgang.url})
+    assert "no gangs" in done("queue", "--kubeconfig", access, env={"NETGANG_URL": "http://127.0.0.1:9"})
+    assert "does netgang run there?" in refused(1, "queue", env={"NETGANG_URL": "http://127.0.0.1:9"})
+
+
+def test_kubeconfigs_are_found_as_kubectl_does(access: Path, site: ApiProxy, tmp_path: Path) -> None:
+    """The first file of KUBECONFIG that has the context; else ~/.kube/config; else it is said what is missing."""
+    empty = tmp_path / "empty"
+    empty.write_text("{}")
+    done("queue", "--context", "site", env={"KUBECONFIG": f"{tmp_path}/none:{empty}:{access}"})
+    assert "does not exist" in refused(2, "queue", program=KUBECTL)
+    (tmp_path / "home/.kube").mkdir(parents=True)
+    access.rename(tmp_path / "home/.kube/config")
+    done("queue", program=KUBECTL)
+
+
+def test_kubectls_plugin_asks_the_cluster_and_its_namespace(access: Path, netgang: RawServer, site: ApiProxy) -> None:
+    """`kubectl netgang explain solo` is about the context's namespace; -n names another; netgang alone needs both."""
+    env = {"KUBECONFIG": str(access)}
+    assert "team-a/solo is a pod of no gang" in done("explain", "solo", program=KUBECTL, env=env)
+    assert site.asked
+    assert "team-a/solo" in done("explain", "solo", "-n", "team-a", "--url", netgang.url)
+    assert "no NAMESPACE/NAME" in refused(2, "explain", "solo", "--url", netgang.url)
+    assert "name one namespace" in refused(2, "explain", "a/solo", "-n", "b", "--url", netgang.url)
+    before = len(site.asked)
+    done("queue", "--url", netgang.url, program=KUBECTL, env=env)
+    assert len(site.asked) == before

@@ -1,0 +1,209 @@
+"""Taking netgang away: policies first, then every gate; nothing that is not its own; what cannot go is said."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.removal import CALLS, POLICIES, Removal
+from extender.errors import ApiError
+from scoring.model import GATE
+from tests.contract.test_manifests import ROOT
+from tests.fakes.clock import FakeClock
+from tests.fakes.operator_api import FakeOperatorApi
+
+ADMISSION = "/apis/admissionregistration.k8s.io"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/netgang-system/leases"
+
+
+def gated(api: FakeOperatorApi, name: str, *gates: str, scheduler: str = "netgang") -> str:
+    """A pending pod with gates; its path."""
+    path = f"/api/v1/namespaces/team/pods/{name}"
+    spec = {"schedulerName": scheduler, "containers": [], "schedulingGates": [{"name": one} for one in gates]}
+    api.add(path, spec=spec, status={"phase": "Pending"})
+    return path
+
+
+def policies(api: FakeOperatorApi, *versions: str) -> None:
+    """The gate policy with its binding, served at these versions."""
+    for version in versions:
+        for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"):
+            api.add(f"{ADMISSION}/{version}/{plural}/netgang-gate")
+
+
+def removal(api: FakeOperatorApi, *, dry_run: bool = False, then: Callable[[], object] = lambda: None) -> Removal:
+    """A removal whose pauses pass at once; `then` is what others do in each."""
+    clock = FakeClock()
+
+    async def pause(seconds: float) -> None:
+        clock.advance(seconds)
+        then()
+
+    return Removal(api, clock, dry_run=dry_run, pause=pause)
+
+
+@pytest.fixture
+def api() -> FakeOperatorApi:
+    """An empty API server."""
+    return FakeOperatorApi()
+
+
+async def take_away(one: Removal) -> None:
+    """Policies, then gates."""
+    await one.policies()
+    await one.gates()
+
+
+async def test_policies_go_and_pods_are_let_go(api: FakeOperatorApi) -> None:
+    """Our gate goes from every pod that has it, other people's gates and pods stay as they are."""
+    policies(api, "v1")
+    mine, both, theirs = gated(api, "a", GATE), gated(api, "b", GATE, "x/y"), gated(api, "c", "x/y")
+    one = removal(api)
+    await take_away(one)
+    assert [path for path in api.objects if ADMISSION in path] == []
+    assert [
+        [gate["name"] for gate in api.objects[path]["spec"]["schedulingGates"]] for path in (mine, both, theirs)
+    ] == [
+        [],
+        ["x/y"],
+        ["x/y"],
+    ]
+    assert set(one.done.released) == {"team/a", "team/b"}
+    assert one.done.left == {}
+    assert one.done.policies == [
+        "mutatingadmissionpolicybindings/netgang-gate",
+        "mutatingadmissionpolicies/netgang-gate",
+    ]
+
+
+@pytest.mark.parametrize("versions", [("v1",), ("v1beta1",), ("v1", "v1beta1")])
+async def test_policies_of_every_version_that_is_served(api: FakeOperatorApi, versions: tuple[str, ...]) -> None:
+    """Older clusters serve the beta alone, newer ones the same object twice."""
+    policies(api, *versions)
+    one = removal(api)
+    await one.policies()
+    assert len(one.done.policies) == 2
+    assert f"{ADMISSION}/{versions[0]}/mutatingadmissionpolicies/netgang-gate" not in api.objects
+
+
+async def test_pods_that_are_gated_while_it_runs(api: FakeOperatorApi) -> None:
+    """An API server may gate for some seconds by a policy that is deleted: those pods are let go as well."""
+    policies(api, "v1")
+    late = ["late-1", "late-2"]
+    one = removal(api, then=lambda: [gated(api, late.pop(0), GATE) for _ in late[:1]])
+    await take_away(one)
+    assert set(one.done.released) == {"team/late-1", "team/late-2"}
+
+
+async def test_gates_in_templates_do_not_keep_it_for_ever(api: FakeOperatorApi) -> None:
+    """Pods that keep coming with the gate are told of, after two minutes."""
+    numbers = iter(range(10_000))
+    one = removal(api, then=lambda: gated(api, f"p-{next(numbers)}", GATE))
+    gated(api, "first", GATE)
+    await take_away(one)
+    assert len(one.done.released) > 50
+    assert ["is it in a template?" in why for why in one.done.left.values()] == [True]
+
+
+class Replacing(FakeOperatorApi):
+    """Another pod takes the name of a pod just before that one is patched."""
+
+    async def patch(self, path: str, change: Mapping[str, Any]) -> None:
+        """Replace it the first time."""
+        if change["metadata"]["uid"] == "uid-1":
+            gated(self, "a", GATE)
+        await super().patch(path, change)
+
+
+async def test_a_pod_that_was_replaced_is_the_next_round_s() -> None:
+    """Its name now belongs to another pod, which has a gate of its own."""
+    api = Replacing()
+    path = gated(api, "a", GATE)
+    one = removal(api)
+    await take_away(one)
+    assert api.objects[path]["spec"]["schedulingGates"] == []
+    assert one.done.left == {}
+
+
+class Refusing(FakeOperatorApi):
+    """A webhook refuses every change of pod `a`."""
+
+    async def patch(self, path: str, change: Mapping[str, Any]) -> None:
+        """Refuse, or patch."""
+        if path.endswith("/a"):
+            raise ApiError(422, "spec.schedulingGates: a webhook says no")
+        await super().patch(path, change)
+
+
+async def test_what_may_not_be_patched_is_left_and_said() -> None:
+    """Each pod with the API server's own words; the others go."""
+    api = Refusing()
+    gated(api, "a", GATE)
+    gated(api, "b", GATE)
+    one = removal(api)
+    await take_away(one)
+    assert one.done.left == {"team/a": "spec.schedulingGates: a webhook says no"}
+    assert list(one.done.released) == ["team/b"]
+
+
+async def test_no_right_to_look_is_an_error(api: FakeOperatorApi) -> None:
+    """Nothing was done, and that is not called done."""
+    api.forbidden.add("/api/v1/pods")
+    with pytest.raises(ApiError, match="403"):
+        await removal(api).gates()
+
+
+async def test_a_dry_run_changes_nothing(api: FakeOperatorApi) -> None:
+    """It says what would go."""
+    policies(api, "v1")
+    gated(api, "a", GATE)
+    api.add(f"{LEASES}/netgang-leader", spec={})
+    before = set(api.objects)
+    one = removal(api, dry_run=True)
+    await take_away(one)
+    await one.leases("netgang-system")
+    assert (len(one.done.policies), set(one.done.released), one.done.leases) == (2, {"team/a"}, ["netgang-leader"])
+    assert set(api.objects) == before
+    assert set(api.calls) <= {"get", "list"}
+
+
+async def test_doing_it_again_does_no_harm(api: FakeOperatorApi) -> None:
+    """With nothing there, nothing is done."""
+    one = removal(api)
+    await take_away(one)
+    await one.leases("netgang-system")
+    assert (one.done.policies, one.done.released, one.done.leases, one.done.left) == ([], {}, [], {})
+
+
+async def test_a_lease_that_nobody_renews_goes(api: FakeOperatorApi) -> None:
+    """Given back, or silent for its whole duration."""
+    api.add(f"{LEASES}/netgang-leader", spec={"holderIdentity": "", "leaseDurationSeconds": 4})
+    api.add(f"{LEASES}/netgang-scheduler", spec={"holderIdentity": "gone", "leaseDurationSeconds": 15})
+    one = removal(api)
+    await one.leases("netgang-system")
+    assert sorted(one.done.leases) == ["netgang-leader", "netgang-scheduler"]
+    assert api.objects == {}
+
+
+async def test_a_lease_that_somebody_renews_is_left(api: FakeOperatorApi) -> None:
+    """Two netgangs would act if a living leader's Lease were deleted."""
+    path = f"{LEASES}/netgang-leader"
+    api.add(path, spec={"holderIdentity": "alive", "leaseDurationSeconds": 4})
+    one = removal(api, then=lambda: api.change(path, renewTime="again"))
+    await one.leases("netgang-system")
+    assert path in api.objects
+    assert one.done.left == {"leases/netgang-leader": "alive renews it: does it still run?"}
+
+
+def test_the_rights_of_the_hook_are_the_calls_that_are_made() -> None:
+    """manifests/uninstall allows what removal does, on the policies and Leases that it names."""
+    rules: list[dict[str, Any]] = []
+    for one in yaml.safe_load_all((ROOT / "manifests/uninstall/rbac.yaml").read_text()):
+        rules += one.get("rules", [])
+    allowed = {
+        (verb, rule["apiGroups"][0], what) for rule in rules for what in rule["resources"] for verb in rule["verbs"]
+    }
+    assert allowed == CALLS
+    named = [rule["resourceNames"] for rule in rules if "resourceNames" in rule]
+    assert named == [list(POLICIES), ["netgang-leader", "netgang-scheduler"]]

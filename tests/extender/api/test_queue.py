@@ -1,0 +1,172 @@
+"""/v1/queue of a running service, and what an operator's settings make of the order."""
+
+import httpx
+import msgspec
+import pytest
+
+from extender.api.documents.queue import QueueView
+from extender.controllers.events.label_problems import PATIENCE_S
+from extender.errors import ConfigError
+from extender.settings.settings import Settings
+from scoring.ids import Namespace, ResourceName
+from scoring.model.policy import Algorithm, Order, QueuePolicy, Reading
+from tests.extender.scheduling.world import World, node_json, running
+
+pytestmark = pytest.mark.looptime
+
+NODES = [node_json(f"n{i}") for i in range(3)]
+PATIENT = {"starve_limit_s": 1e12}
+"""The pods of these tests say nothing of their age."""
+
+
+async def test_the_queue_of_a_running_service() -> None:
+    """Waiting gangs in the order of their turns, then those that run; counts, weights and clocks are plain JSON."""
+    async with running(*NODES, queue=PATIENT) as world:
+        names = world.gang("runs", 3, cpu="4")
+        await world.settle()
+        world.bind_offered(*names)
+        await world.settle()
+        world.gang("light", 1)
+        world.gang("heavy", 3)
+        await world.settle()
+        view = QueueView(world.service.cache, world.service.planner, world.clock)
+        document = msgspec.json.decode(msgspec.json.encode(view.document()))
+    assert [(one["gang"], one["queue"], one["rank"]) for one in document["gangs"]] == [
+        ("default/heavy", "WQ", 1),
+        ("default/light", "WQ", 2),
+        ("default/runs", "RQ", None),
+    ]
+    heavy, light, runs = document["gangs"]
+    assert (heavy["state"], heavy["code"], heavy["members"]["pending"]) == ("WAITING", "NO_ROOM", 3)
+    assert heavy["weight"]["omega_prime"] == 3 * light["weight"]["omega_prime"]
+    assert heavy["waited_s"] + heavy["starves_in_s"] == 1e12
+    assert runs["members"] == {"min_available": 3, "pending": 0, "running": 3, "succeeded": 0, "failed": 0}
+    assert document["counts"] == {"WAITING": 2, "STARVING": 0, "RUNNING": 1, "COMPLETED": 0}
+
+
+async def test_the_queue_is_served() -> None:
+    """GET /v1/queue answers the same document."""
+    async with running(*NODES) as world:
+        world.gang("g", 1)
+        await world.settle()
+        transport = httpx.ASGITransport(world.service.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+            answer = await client.get("/v1/queue")
+    assert answer.status_code == 200
+    assert [one["gang"] for one in answer.json()["gangs"]] == ["default/g"]
+    assert answer.json()["gangs"][0]["admitted"] is True
+
+
+async def test_a_long_queue_is_told_in_turns() -> None:
+    """In steps, with new plans of another cluster between them, it is the document of the moment it was asked for."""
+    async with running(*NODES, queue=PATIENT) as world:
+        for number in range(70):
+            world.gang(f"g{number}", 2, cpu=str(1 + number % 9))
+        await world.settle()
+        view = QueueView(world.service.cache, world.service.planner, world.clock)
+        whole, found, turns = view.document(), view.steps(), 0
+        told = None
+        while told is None:
+            try:
+                next(found)
+            except StopIteration as done:
+                told = done.value
+            turns += 1
+            world.gang(f"late{turns}", 1)
+            world.service.planner.replan()
+        assert whole == told
+        assert turns > 5
+        assert await view.body_in_turns() == msgspec.json.encode(view.document())
+
+
+def told(world: World, reason: str) -> list[str]:
+    """What Events of this reason say."""
+    return [one["note"] for one in world.api.events if one["reason"] == reason]
+
+
+async def test_a_weight_from_where_it_may_not_be_set() -> None:
+    """The computed weight counts, and an Event says that the annotation is not obeyed."""
+    async with running(*NODES, queue=PATIENT) as world:
+        world.gang("proud", 1, cpu="9", annotations={"netgang.io/weight": "1000000"})
+        world.gang("heavier", 2, cpu="9")
+        await world.settle(PATIENCE_S + 2.0)
+        view = QueueView(world.service.cache, world.service.planner, world.clock)
+        first, second = view.document()["gangs"]
+        notes = told(world, "OptionIgnored")
+    assert (first["gang"], second["weight"]["given"]) == ("default/heavier", False)
+    assert len(notes) == 1
+    assert "namespace default may not set weights" in notes[0]
+
+
+async def test_a_weight_from_where_it_may_be_set() -> None:
+    """In a namespace of the list the operator's word counts, without a complaint."""
+    async with running(*NODES, queue={**PATIENT, "weight_namespaces": ["default"]}) as world:
+        world.gang("proud", 1, cpu="9", annotations={"netgang.io/weight": "1000000"})
+        world.gang("heavier", 2, cpu="9")
+        await world.settle(PATIENCE_S + 2.0)
+        first = QueueView(world.service.cache, world.service.planner, world.clock).document()["gangs"][0]
+        assert (first["gang"], first["weight"]["exact"]) == ("default/proud", "1000000")
+        assert told(world, "OptionIgnored") == []
+
+
+async def test_mixed_priorities_are_refused_and_told() -> None:
+    """Pods of one gang with different priorities: a constant refusal in the plan, and an Event (PAPERS G5)."""
+    async with running(*NODES) as world:
+        world.pod("a", gang="g", size=2, priority=1)
+        world.pod("b", gang="g", size=2, priority=2)
+        await world.settle(PATIENCE_S + 2.0)
+        entry = QueueView(world.service.cache, world.service.planner, world.clock).document()["gangs"][0]
+        notes = told(world, "GangInvalid")
+    assert (entry["state"], entry["code"]) == ("WAITING", "MIXED_PRIORITIES")
+    assert len(notes) == 1
+    assert "spec.priority differs: 1 (a), 2 (b)" in notes[0]
+
+
+def test_settings_reach_the_planner() -> None:
+    """Every setting of the queue is in the policy under the same meaning."""
+    queue = {
+        "algorithm": "literal",
+        "order": "fifo",
+        "reading": "whole_job",
+        "extended": ["nvidia.com/gpu"],
+        "weight_namespaces": "ops, team",
+        "starve_limit_s": 60,
+        "starve_limit_by_namespace_s": {"b": 2, "a": 1},
+        "starve_limit_by_priority_s": {"1000": 5},
+        "starving_beats_priority": True,
+        "starving_share": 0.5,
+        "share_cap": 0.5,
+        "share_cap_by_namespace": {"team": 0.25},
+    }
+    assert Settings(queue=queue).policy().queue == QueuePolicy(
+        algorithm=Algorithm.LITERAL,
+        order=Order.FIFO,
+        reading=Reading.WHOLE_JOB,
+        extended=(ResourceName("nvidia.com/gpu"),),
+        weight_namespaces=frozenset({Namespace("ops"), Namespace("team")}),
+        starve_limit_s=60.0,
+        starve_limit_by_namespace_s=((Namespace("a"), 1.0), (Namespace("b"), 2.0)),
+        starve_limit_by_priority_s=((1000, 5.0),),
+        starving_beats_priority=True,
+        starving_share=0.5,
+        share_cap=0.5,
+        share_cap_by_namespace=((Namespace("team"), 0.25),),
+    )
+    assert Settings().policy().queue == QueuePolicy()
+
+
+REFUSED = {  # case: (part of the message, settings)
+    "a share above all": ("queue.share_cap = 1.5", {"share_cap": 1.5}),
+    "no limit at all": ("queue.starve_limit_s = 0", {"starve_limit_s": 0}),
+    "CPU is no extended resource": ("different extended resources", {"extended": ["cpu"]}),
+    "all resources and one": ("different extended resources", {"extended": ["*", "nvidia.com/gpu"]}),
+    "an unknown order": ("queue.order = 'lifo'", {"order": "lifo"}),
+    "a mistyped name": ("queue.starve_limit", {"starve_limit": 5}),
+}
+
+
+@pytest.mark.parametrize(("message", "queue"), REFUSED.values(), ids=REFUSED)
+def test_wrong_settings_are_refused(message: str, queue: dict[str, object]) -> None:
+    """The refusal names the setting."""
+    with pytest.raises(ConfigError, match=message.replace(".", r"\.")):
+        Settings.load(overrides={"queue": queue})

@@ -1,0 +1,348 @@
+"""Suppositions about the running service: true ways in, nothing changed, one at a time, nobody kept waiting."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from extender.api.documents.changes import change_document
+from extender.api.explain_models import Explained
+from extender.api.what_if.address import MOST_BYTES
+from extender.api.what_if.body import WhatIfBody, typed_changes
+from extender.api.what_if.other_policy import policy_with
+from extender.api.what_if.runner import KEPT_S, MOST_WAITING, BusyError, WhatIfs
+from extender.bootstrap import following
+from extender.settings.settings import Settings
+from scoring.explain import unblock
+from scoring.ids import GangKey, Namespace
+from scoring.model.policy import Order, Ratios
+from scoring.model.resources import Resources
+from scoring.network.measurement import Metric
+from scoring.plan import plan
+from scoring.what_if import (
+    AddPods,
+    Change,
+    ForgetRefusals,
+    JobEnds,
+    JobGrows,
+    RemoveNodes,
+    RemovePods,
+    SetLink,
+    SetPolicy,
+    Situation,
+)
+from tests.builders import mesh
+from tests.extender.scheduling.world import World, node_json, running
+from tests.fakes.clock import LoopClock
+from tests.fakes.cluster_api import FakeClusterApi
+from tests.scoring.plan.planned import crowded
+
+pytestmark = pytest.mark.looptime
+
+N1, N2 = node_json("n1"), node_json("n2", zone="b", cpu="2")
+Object = dict[str, Any]
+
+
+@asynccontextmanager
+async def asking(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    """Somebody who asks the service by HTTP."""
+    transport = httpx.ASGITransport(world.service.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+        yield client
+
+
+async def explained(client: httpx.AsyncClient, name: str) -> Object:
+    """The document of a gang."""
+    reply = await client.get(f"/v1/explain/default/{name}")
+    assert reply.status_code == 200
+    found: Object = reply.json()
+    return found
+
+
+async def test_the_first_suggestion_is_true_over_http() -> None:
+    """What /v1/explain offers first, sent to /v1/what-if as it is, admits the gang; and nothing has happened."""
+    async with running(N1, N2) as world, asking(world) as client:
+        world.occupy("n1")
+        world.gang("g", 3)
+        await world.settle()
+        before = world.service.planner.current
+        first = (await explained(client, "g"))["would_help"]["suggestions"][0]
+        assert first["text"] == "1 more cpu in zone b (on n2)"
+        reply = await client.post("/v1/what-if", json={"changes": first["changes"]})
+        assert reply.status_code == 200
+        said = reply.json()
+        assert said["if"] == first["text"]
+        assert [(one["gang"], one["before"]["code"], one["after"]["zone"]) for one in said["admitted"]] == [
+            ("default/g", "NO_ROOM", "b")
+        ]
+        assert world.service.planner.current is before
+        assert world.service.cache.snapshot().table.names == ("n1", "n2")
+
+
+async def test_what_is_said_of_a_gang() -> None:
+    """Counts, members with reasons, zones with what is short, its turn, and what happened to it."""
+    async with running(N1, N2) as world, asking(world) as client:
+        world.occupy("n1")
+        world.gang("g", 3)
+        await world.settle()
+        said = await explained(client, "g")
+        assert said["counts"] == {
+            "exist": 3, "needed": 3, "on_nodes": 0, "held": 0, "planned": 0, "waiting": 3, "ended": 0, "missing": 0
+        }  # fmt: skip
+        assert said["turn"]["rank"] == 1
+        assert (said["turn"]["state"], said["turn"]["reservation"]["kind"]) == ("STARVING", "held")
+        short = {zone["zone"]: [(one["resource"], one["amount"]) for one in zone["short"]] for zone in said["zones"]}
+        assert short == {"a": [("cpu", "3")], "b": [("cpu", "1")]}
+        assert [(one["what"], one["reason"]) for one in said["decisions"]] == [
+            ("plan", "netgang: no zone has room for the whole gang now")
+        ]
+        assert [note["about"] for note in said["notes"]] == ["autoscaler"]
+
+
+async def test_the_document_is_what_openapi_says() -> None:
+    """Of a gang that waits and of one that starts, asked by its name and by its pod's."""
+    async with running(N1, N2) as world, asking(world) as client:
+        world.gang("g", 2)
+        world.gang("h", 9)
+        await world.settle()
+        for name in ("g", "h", "g-0"):
+            Explained.model_validate(await explained(client, name))
+        schema = (await client.get("/openapi.json")).json()
+        answers = schema["paths"]["/v1/explain/{namespace}/{name}"]["get"]["responses"]
+        assert answers["200"]["content"]["application/json"]["schema"]["$ref"].endswith("/Explained")
+
+
+async def test_a_gang_that_is_let_in_needs_nothing() -> None:
+    """The reservation is told instead."""
+    async with running(N1) as world, asking(world) as client:
+        world.gang("g", 2)
+        await world.settle()
+        said = await explained(client, "g")
+        assert said["would_help"] == {"text": "", "impossible": False, "trials": 0, "suggestions": []}
+        assert said["turn"]["reservation"]["kind"] == "planned"
+        assert said["turn"]["reservation"]["nodes"] == {"g-0": "n1", "g-1": "n1"}
+
+
+async def test_plain_pods_can_be_supposed_away() -> None:
+    """The service knows them by name, though no snapshot has them."""
+    async with running(N1) as world, asking(world) as client:
+        world.occupy("n1")
+        world.gang("g", 2)
+        await world.settle()
+        gone = {"changes": [{"change": "remove-pods", "pods": ["default/stranger"]}]}
+        said = (await client.post("/v1/what-if", json=gone)).json()
+        assert [one["gang"] for one in said["admitted"]] == ["default/g"]
+
+
+END = {"change": "end-job", "job": "a/b"}
+BAD: dict[str, tuple[str, object]] = {  # case: (part of the detail, body)
+    "not JSON": ("body", b"{"),
+    "no changes": ("body.changes: List should have at least 1", {"changes": []}),
+    "too many changes": ("body.changes: List should have at most 100", {"changes": [END] * 101}),
+    "no such change": ("body.changes.0", {"changes": [{"change": "explode"}]}),
+    "a field that is not there": ("body.changes.0.end-job.jobs", {"changes": [END | {"jobs": 1}]}),
+    "a count below 1": (
+        "body.changes.0.add-nodes.count",
+        {"changes": [{"change": "add-nodes", "zone": "a", "count": 0}]},
+    ),
+    "no quantity": (
+        "changes.0.amount: '2x' is not a quantity",
+        {"changes": [{"change": "add-capacity", "zone": "a", "resource": "cpu", "amount": "2x"}]},
+    ),
+    "a negative quantity": (
+        "changes.0.nodes.n1: -1 is negative",
+        {"changes": [{"change": "add-capacity", "zone": "a", "resource": "cpu", "amount": 1, "nodes": {"n1": -1}}]},
+    ),
+    "two moments": ("changes.0.to_s: give either", {"changes": [{"change": "advance-clock", "to_s": 1, "by_s": 1}]}),
+    "a setting that decides nothing": (
+        "changes.0.settings.port: decides nothing",
+        {"changes": [{"change": "set-settings", "settings": {"port": 1}}]},
+    ),
+    "a bad setting": (
+        "changes.0.settings.queue.order: Input should be",
+        {"changes": [{"change": "set-settings", "settings": {"queue": {"order": "x"}}}]},
+    ),
+    "another bad setting": (
+        "changes.0.settings.spill_wait_s:",
+        {"changes": [{"change": "set-settings", "settings": {"spill_wait_s": -1}}]},
+    ),
+    "a node that is not there": (
+        "changes.1.nodes: there is no node n9",
+        {"changes": [{"change": "advance-clock", "by_s": 1}, {"change": "remove-nodes", "nodes": ["n9"]}]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("detail", "body"), BAD.values(), ids=BAD)
+async def test_mistakes_name_their_field(detail: str, body: object) -> None:
+    """400 with a problem document, whether the body is wrong in itself or does not fit the cluster."""
+    async with running(N1) as world, asking(world) as client:
+        content = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        reply = await client.post("/v1/what-if", content=content, headers={"content-type": "application/json"})
+        assert (reply.status_code, reply.headers["content-type"]) == (400, "application/problem+json")
+        assert detail in reply.json()["detail"]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+async def test_a_body_that_is_too_large(declared: bool) -> None:
+    """413, by its declared length or by what comes."""
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield b" " * (MOST_BYTES + 1)
+
+    async with running(N1) as world, asking(world) as client:
+        content = b" " * (MOST_BYTES + 1) if declared else parts()
+        reply = await client.post("/v1/what-if", content=content, headers={"content-type": "application/json"})
+        assert reply.status_code == 413
+
+
+async def test_a_body_that_does_not_come() -> None:
+    """408 after a while."""
+
+    async def never() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(60.0)
+
+    async with running(N1) as world, asking(world) as client:
+        reply = await client.post("/v1/what-if", content=never(), headers={"content-type": "application/json"})
+        assert reply.status_code == 408
+
+
+async def test_who_comes_when_many_wait_is_told_to_come_again() -> None:
+    """One is answered, a few wait, the next gets a 429; explain goes out without ways in; then all is well again."""
+    async with running(N1) as world, asking(world) as client:
+        world.occupy("n1")
+        world.gang("g", 2)
+        await world.settle()
+        body = {"changes": [{"change": "remove-nodes", "nodes": ["n1"]}]}
+        what_ifs = world.service.views._what_ifs
+        assert what_ifs is not None
+        async with what_ifs._turn:
+            waiting = [asyncio.ensure_future(client.post("/v1/what-if", json=body)) for _ in range(MOST_WAITING + 1)]
+            await asyncio.sleep(0.1)
+            refused = await client.post("/v1/what-if", json=body)
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "2")
+            assert (await explained(client, "g"))["would_help"] is None
+        assert [reply.status_code for reply in await asyncio.gather(*waiting)] == [200] * (MOST_WAITING + 1)
+        assert (await explained(client, "g"))["would_help"] is not None
+
+
+async def test_who_hangs_up_leaves_the_queue() -> None:
+    """A caller that is gone takes nobody's place."""
+    async with running(N1) as world:
+        what_ifs = WhatIfs(world.service.cache, world.service.planner, world.clock, most_waiting=0)
+        async with what_ifs._turn:
+            one = asyncio.ensure_future(what_ifs.suppose([RemoveNodes(())]))
+            await asyncio.sleep(0.1)
+            with pytest.raises(BusyError):
+                await what_ifs.suppose([RemoveNodes(())])
+            one.cancel()
+            await asyncio.sleep(0.1)
+        assert what_ifs._waiting == 0
+        await what_ifs.suppose([RemoveNodes(())])
+
+
+async def test_what_was_found_out_is_kept_for_a_minute() -> None:
+    """For the next question; nobody who asked once has its megabytes kept for ever."""
+    async with running(N1) as world:
+        what_ifs = WhatIfs(world.service.cache, world.service.planner, world.clock)
+
+        async def memo_after(wait_s: float) -> object:
+            await asyncio.sleep(wait_s)
+            return await asyncio.to_thread(what_ifs._worker.submit(lambda: what_ifs._aside._memo).result)
+
+        await what_ifs.suppose([RemoveNodes(())])
+        first = await memo_after(KEPT_S - 1.0)
+        assert first is not None
+        await what_ifs.suppose([RemoveNodes(())])
+        assert await memo_after(KEPT_S - 1.0) is first
+        assert await memo_after(2.0) is None
+
+
+async def test_before_the_first_plan_nothing_is_supposed() -> None:
+    """There is nothing that could differ."""
+    service = following(Settings(), FakeClusterApi(N1), LoopClock(), random.Random(0))
+    with pytest.raises(BusyError, match="first plan"):
+        await WhatIfs(service.cache, service.planner, LoopClock()).suppose([])
+
+
+async def test_large_clusters_are_scored_in_a_thread() -> None:
+    """With more nodes than are scored inline, a link that is measured anew is scored beside the loop."""
+    nodes = [node_json(f"n{i:03}", cpu="1") for i in range(201)]
+    async with running(*nodes) as world, asking(world) as client:
+        world.set_network(mesh(["n000", "n001", "n002"]))
+        world.gang("g", 2)
+        await world.settle()
+        body = {"changes": [{"change": "set-link", "source": "n000", "target": "n001", "metric": "loss", "value": 1}]}
+        said = (await client.post("/v1/what-if", json=body)).json()
+        assert said["gangs"] == {"admitted": 1, "waiting": 0}
+
+
+CHANGES: dict[str, Change] = {
+    "a gang of its own": AddPods(Namespace("a"), "p", 2, "g", 1, Resources.parse({"cpu": "1500m", "memory": "3Gi"})),
+    "removed": RemovePods(("a/b",)),
+    "grows": JobGrows("a/b", 3),
+    "a link": SetLink("x", "y", Metric.LOSS, 0.25),  # type: ignore[arg-type]
+    "refusals": ForgetRefusals(GangKey("a/b")),
+    "nodes": RemoveNodes(("n1", "n2")),  # type: ignore[arg-type]
+}
+
+
+def read_back(changes: list[Change]) -> tuple[Change, ...]:
+    """Changes written as JSON and read as a body."""
+    written = msgspec.json.encode({"changes": [change_document(change) for change in changes]})
+    return typed_changes(WhatIfBody.model_validate_json(written), now_s=0.0, policy_of=lambda _: Settings().policy())
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_changes_are_read_as_they_are_written(change: Change) -> None:
+    """Every change keeps its amounts and names."""
+    assert read_back([change]) == (change,)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(crowded(), st.sampled_from([4.0, 5000.0]))
+def test_suggestions_are_read_as_they_are_written(state: Any, now_s: float) -> None:
+    """What explain offers can be sent back: the same changes come out."""
+    policy = Settings().policy()
+    made = plan(state, policy, now_s=now_s)
+    for key in sorted(made.waiting)[:1]:
+        for one in unblock(Situation(state, policy, now_s), made, state.gangs[key]).suggestions:
+            assert read_back(list(one.changes)) == one.changes
+
+
+def test_a_policy_is_not_a_change_in_writing() -> None:
+    """Its settings are."""
+    with pytest.raises(ValueError, match="settings"):
+        change_document(SetPolicy(Settings().policy()))
+
+
+def test_settings_that_are_supposed() -> None:
+    """Sections are merged, the rest of them stays."""
+    here = Settings(queue={"starve_limit_s": 60.0})
+    made = policy_with(here, {"queue": {"order": "fifo"}, "score": {"ratios": "1:2:3"}, "spill_wait_s": 5})
+    assert (made.queue.order, made.queue.starve_limit_s) == (Order.FIFO, 60.0)
+    assert (made.score.ratios, made.spill_wait_s) == (Ratios(1.0, 2.0, 3.0), 5.0)
+    assert made.selection is here.selection
+
+
+async def test_openapi_shows_the_forms() -> None:
+    """Each change has a model, and the answer has one."""
+    async with running(N1) as world, asking(world) as client:
+        schema = (await client.get("/openapi.json")).json()
+        post = schema["paths"]["/v1/what-if"]["post"]
+        assert post["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/WhatIfBody")
+        assert {"200", "400", "413", "429"} <= post["responses"].keys()
+        assert {"AddNodesBody", "ResizeJobBody", "WhatIfAnswer", "Turned"} <= schema["components"]["schemas"].keys()
+
+
+def test_a_job_that_ends_is_written_by_name() -> None:
+    """For people who read JSON."""
+    assert change_document(JobEnds("team/a")) == {"change": "end-job", "job": "team/a"}

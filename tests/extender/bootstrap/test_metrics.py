@@ -1,0 +1,98 @@
+"""Counts that others keep become metrics, each once."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.bootstrap.metrics import Reporting
+from extender.network.coverage import AGE_EDGES_S, Coverage
+from extender.network.mapping import MappingConfig, map_nodes
+from extender.network.refresh import NetworkStatus, SourceStatus
+from extender.ports import EndpointInfo
+from extender.runtime.telemetry import Telemetry
+from scoring.ids import EndpointId
+from scoring.network.matrix import Metric, PairCounts
+from tests import builders
+from tests.extender.scheduling.world import node_json, running
+
+NEWS = {"relists": 0, "errors": 0, "unreadable": 0, "unreadable_now": 0, "contact_age_s": None}
+"""What a reflector says that has just begun"""
+
+
+class Desk:
+    """A reporting whose sources say what the test says."""
+
+    def __init__(self) -> None:
+        self.telemetry = Telemetry()
+        self.sync: dict[str, dict[str, Any]] = {"pods": dict(NEWS)}
+        self.network: NetworkStatus | None = None
+        self.reporting = Reporting(self.telemetry, sync=lambda: self.sync, network=lambda: self.network)
+
+    def counted(self, name: str, **labels: str) -> float:
+        """A metric's value."""
+        return self.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
+
+
+def source(**fields: Any) -> SourceStatus:
+    """A source's status; what is not named is of no matter."""
+    values: dict[str, Any] = dict.fromkeys(SourceStatus.__dataclass_fields__)
+    return SourceStatus(**(values | {"name": "file", "failures": 0} | fields))
+
+
+def network(*sources: SourceStatus) -> NetworkStatus:
+    """A network status with these sources and two known delays."""
+    values: dict[str, Any] = dict.fromkeys(NetworkStatus.__dataclass_fields__)
+    known = {"sources": sources, "pairs": {Metric.DELAY: PairCounts(2, 0, 0)}, "coverage": {}}
+    return NetworkStatus(**(values | known))
+
+
+def test_what_came_since_the_last_look_is_added() -> None:
+    """Three relists and two errors, however often somebody looks."""
+    desk = Desk()
+    desk.sync["pods"] = NEWS | {"relists": 1}
+    desk.reporting.look()
+    desk.sync["pods"] = NEWS | {"relists": 3, "errors": 2}
+    desk.reporting.look()
+    desk.reporting.look()
+    assert desk.counted("relists_total", kind="pods") == 3.0
+    assert desk.counted("watch_errors_total", kind="pods") == 2.0
+
+
+def test_fetches_of_network_data_are_counted_by_outcome() -> None:
+    """A later success is a success, a longer row of failures a failure; pairs are what they are now."""
+    desk = Desk()
+    for one in (source(last_success_s=10.0), source(last_success_s=10.0, failures=1), source(last_success_s=99.0)):
+        desk.network = network(one)
+        desk.reporting.look()
+    assert desk.counted("network_fetches_total", source="file", outcome="success") == 2.0
+    assert desk.counted("network_fetches_total", source="file", outcome="error") == 1.0
+    assert desk.counted("network_pairs", metric="delay", state="fresh") == 2.0
+
+
+def test_ages_unknown_pairs_and_nodes_are_what_they_are_now() -> None:
+    """Buckets are cumulative as a histogram's; each metric of the network has its own nodes."""
+    desk = Desk()
+    ages = (*range(len(AGE_EDGES_S)), 20)
+    nodes = [builders.node(name) for name in ("a", "b", "c")]
+    mapping = map_nodes(nodes, [EndpointInfo(EndpointId(end), ("c",)) for end in ("a", "x", "y")], MappingConfig())
+    desk.network = replace(network(), coverage={Metric.DELAY: Coverage(ages, 7)}, mapping=mapping)
+    desk.reporting.look()
+    desk.reporting.look()
+    assert desk.counted("network_pairs", metric="delay", state="unknown") == 7.0
+    assert desk.counted("network_pairs_by_age", metric="delay", le="300") == 1.0
+    assert desk.counted("network_pairs_by_age", metric="delay", le="+Inf") == 20.0
+    counts = [
+        desk.counted("network_nodes", metric="loss", state=state) for state in ("mapped", "unmapped", "ambiguous")
+    ]
+    assert counts == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.looptime
+async def test_the_running_service_reports() -> None:
+    """The first lists are counted within seconds."""
+    async with running(node_json("n1")) as world:
+        await asyncio.sleep(6.0)
+        assert world.counted("relists_total", kind="pods") == 1.0
+        assert world.counted("watch_errors_total", kind="pods") == 0.0

@@ -1,0 +1,293 @@
+"""The process: it answers what it holds when it is told to end, and does not outlive a part or a port that failed."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from extender import bootstrap
+from extender.bootstrap import Service
+from extender.bootstrap.serve import running
+from extender.server.app import DEBUG_BINDS_NOTHING
+from extender.settings.settings import Settings
+from scoring.model.reasons import Reason
+from tests.liveness import LIVENESS_S
+
+ROOT = Path(__file__).parents[3]
+CLUSTER = ROOT / "examples/snapshot/paper-testbed.json"
+REQUESTS = ROOT / "examples/requests"
+
+
+async def started(*options: str, ports: int = 1) -> tuple[Process, list[str]]:
+    """`netgang serve` over the example cluster, and the lines of its log until it serves all ports or ends."""
+    arguments = ("-m", "cli.main", "serve", "--snapshot", str(CLUSTER), *options)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NETGANG_")}
+    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=ROOT, env=environment, stderr=PIPE)
+    assert process.stderr is not None
+    lines: list[str] = []
+    while line := (await process.stderr.readline()).decode():
+        lines.append(line)
+        if sum("netgang.server: " in one for one in lines) == ports:
+            break
+    return process, lines
+
+
+def url_of(setting: str, lines: list[str]) -> str:
+    """Where the log says that the port of a setting is."""
+    [url] = re.findall(rf" {setting}: (http://127\.0\.0\.1:\d+)$", "".join(lines), re.MULTILINE)
+    return str(url)
+
+
+async def ended(process: Process) -> tuple[int, str]:
+    """Exit code and the rest of the log."""
+    assert process.stderr is not None
+    rest = (await process.stderr.read()).decode()
+    return await process.wait(), rest
+
+
+async def held(client: httpx.AsyncClient) -> "asyncio.Task[dict[str, Any]]":
+    """A bind call of one of six members, held."""
+    answer = (await client.post("/filter", content=(REQUESTS / "filter-case1.json").read_bytes())).json()
+    body = json.loads((REQUESTS / "bind-case1.json").read_text()) | {"Node": answer["NodeNames"][0]}
+
+    async def bind() -> dict[str, Any]:
+        return dict((await client.post("/bind", json=body, timeout=60.0)).json())
+
+    call = asyncio.create_task(bind())
+    while (await client.get("/v1/plan")).json()["held_binds"] < 1:  # noqa: ASYNC110 - it is in another process
+        await asyncio.sleep(0.01)
+    return call
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_answers_what_is_held_and_ends_with_0(number: signal.Signals) -> None:
+    """The held call hears at once, long before its limit of 25 s; then the process ends by itself."""
+    process, lines = await started("--port", "0")
+    try:
+        async with httpx.AsyncClient(base_url=url_of("port", lines)) as client:
+            call = await held(client)
+            process.send_signal(number)
+            async with asyncio.timeout(LIVENESS_S):
+                assert await call == {"Error": "netgang: this replica is not the leader"}
+        async with asyncio.timeout(LIVENESS_S):
+            code, rest = await ended(process)
+        assert (code, "Traceback" in rest) == (0, False)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await ended(process)
+
+
+PORTS = {  # case: (setting whose port is taken, the other options)
+    "the only port": ("port", ()),
+    "port": ("port", ("--debug-port", "0")),
+    "debug_port": ("debug_port", ("--port", "0")),
+}
+
+
+@pytest.mark.parametrize(("setting", "others"), PORTS.values(), ids=PORTS)
+async def test_a_port_that_is_taken_is_said_and_ends_all(setting: str, others: tuple[str, ...]) -> None:
+    """The setting, the address and why, no traceback, and not the exit code of a good end; no port is left serving."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+        process, lines = await started(f"--{setting.replace('_', '-')}", str(number), *others, ports=9)
+        async with asyncio.timeout(LIVENESS_S):
+            code, rest = await ended(process)
+    said = "".join(lines) + rest
+    assert "address already in use" in said
+    assert f"{setting}: cannot listen on 127.0.0.1:{number}" in said
+    assert ("Traceback" in said, code) == (False, 3)
+
+
+# -- two ports --------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def two_ports() -> AsyncIterator[tuple[Process, httpx.AsyncClient, httpx.AsyncClient]]:
+    """The process, a client of the verbs' port and one of the port for people; the process ends with the block."""
+    process, lines = await started("--port", "0", "--debug-port", "0", ports=2)
+    try:
+        async with (
+            httpx.AsyncClient(base_url=url_of("port", lines)) as verbs,
+            httpx.AsyncClient(base_url=url_of("debug_port", lines)) as people,
+        ):
+            yield process, verbs, people
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await ended(process)
+
+
+async def ends_well(process: Process) -> None:
+    """SIGTERM is soon followed by the end, with nothing to complain about."""
+    process.send_signal(signal.SIGTERM)
+    async with asyncio.timeout(LIVENESS_S):
+        code, rest = await ended(process)
+    assert (code, "Traceback" in rest) == (0, False)
+
+
+async def test_both_ports_show_one_service_and_end_together() -> None:
+    """A bind held at one is seen at the other, where a bind is not held but refused; one signal ends both."""
+    async with two_ports() as (process, verbs, people):
+        for path in ("/healthz", "/readyz", "/v1/network", "/metrics", "/docs"):
+            assert [(await one.get(path)).status_code for one in (verbs, people)] == [200, 200], path
+        call = await held(verbs)
+        assert (await people.get("/v1/plan")).json() == (await verbs.get("/v1/plan")).json()
+        assert (await people.get("/v1/plan")).json()["held_binds"] == 1
+        refused = (await people.post("/bind", content=(REQUESTS / "bind-case1.json").read_bytes())).json()
+        assert refused == {"Error": DEBUG_BINDS_NOTHING}
+        await ends_well(process)
+        assert await call == {"Error": "netgang: this replica is not the leader"}
+
+
+async def test_no_offer_is_made_at_the_port_for_people() -> None:
+    """The same filter at both ports gives the same answer, and only the verbs' port opens /bind."""
+    ask = (REQUESTS / "filter-case1.json").read_bytes()
+    async with two_ports() as (process, verbs, people):
+        answer = (await people.post("/filter", content=ask)).json()
+        bind = json.loads((REQUESTS / "bind-case1.json").read_text()) | {"Node": answer["NodeNames"][0]}
+        assert (await verbs.post("/bind", json=bind)).json() == {"Error": Reason.NEVER_OFFERED}
+        call = await held(verbs)
+        await ends_well(process)
+        assert (await call)["Error"] != Reason.NEVER_OFFERED
+
+
+@pytest.mark.parametrize("stuck", ["port", "debug_port"])
+async def test_a_stuck_caller_at_one_port_does_not_keep_the_process(stuck: str) -> None:
+    """Half a request and an idle connection at either port: the process ends within the few seconds a body may take."""
+    async with two_ports() as (process, verbs, people):
+        port = (verbs if stuck == "port" else people).base_url.port
+        writers = [(await asyncio.open_connection("127.0.0.1", port))[1] for _ in range(2)]
+        writers[0].write(b"POST /filter HTTP/1.1\r\nHost: netgang\r\nContent-Length: 100\r\n\r\n{")
+        await writers[0].drain()
+        assert (await verbs.get("/healthz")).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(LIVENESS_S):
+            code, _ = await ended(process)
+        assert code == 0
+        for writer in writers:
+            writer.close()
+
+
+# -- who only connects ------------------------------------------------------------------------------------------------
+
+HALVES = {  # what is sent, and then nothing
+    "nothing": b"",
+    "half a head": b"POST /filter HTTP/1.1\r\nHost: netgang\r\n",
+    "half a body": b"POST /v1/what-if HTTP/1.1\r\nHost: netgang\r\nContent-Length: 9\r\n\r\n{",
+}
+CERTIFICATE = ROOT / "tests/fixtures/tls/loopback.crt"
+
+
+async def end_of(reader: asyncio.StreamReader) -> None:
+    """Wait until the other side ends the connection."""
+    with suppress(ConnectionError):
+        await reader.read()
+
+
+@pytest.mark.parametrize("secured", [False, True], ids=["plain", "secured"])
+async def test_connections_that_come_to_no_request_end(secured: bool, tmp_path: Path) -> None:
+    """Sixty of them, at the port of the verbs and with the times that are shipped; under TLS no handshake begins."""
+    options: tuple[str, ...] = ()
+    if secured:
+        file = tmp_path / "settings.yaml"
+        tls = {"cert_file": str(CERTIFICATE), "key_file": str(CERTIFICATE.with_suffix(".key"))}
+        file.write_text(json.dumps({"tls": tls}))
+        options = ("--config", str(file))
+    process, lines = await started("--port", "0", *options)
+    try:
+        [port] = re.findall(r" port: https?://127\.0\.0\.1:(\d+)$", "".join(lines), re.MULTILINE)
+        clients = []
+        for sent in [b""] * 60 if secured else [*HALVES.values()] * 20:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(port))
+            writer.write(sent)
+            clients.append((reader, writer))
+        async with asyncio.timeout(LIVENESS_S):
+            await asyncio.gather(*(end_of(reader) for reader, _ in clients))
+        for _, writer in clients:
+            writer.close()
+    finally:
+        process.kill()
+        await ended(process)
+
+
+def test_open_files_are_allowed_up_to_the_systems_limit() -> None:
+    """A process that starts with the usual 1,024 has room for every connection that its ports allow."""
+    limit = "resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
+    said = "print(*resource.getrlimit(resource.RLIMIT_NOFILE))"
+    lines = (
+        f"import resource; {limit}; from extender.bootstrap.serve import allow_open_files; allow_open_files(); {said}"
+    )
+    done = subprocess.run([sys.executable, "-c", lines], cwd=ROOT, capture_output=True, text=True, check=True)
+    soft, hard = map(int, done.stdout.split())
+    assert soft == 65536 if hard < 0 else soft == min(65536, hard)
+
+
+# -- parts that fail --------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def embedded(**tasks: Callable[[], Any]) -> AsyncIterator[Service]:
+    """The service over the example cluster, with other tasks in place of its own."""
+    async with bootstrap.embedded(Settings(snapshot=CLUSTER)) as service:
+        yield replace(service, tasks={**service.tasks, **tasks})
+
+
+async def test_a_task_that_fails_ends_the_process() -> None:
+    """Half a service would look alive: its error comes out, whatever the main task was doing."""
+
+    async def fail() -> None:
+        raise RuntimeError("the planner broke")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with running(embedded(plan=fail)):
+            await asyncio.Event().wait()
+    assert caught.group_contains(RuntimeError, match="the planner broke")
+
+
+async def test_the_caller_s_own_cancellation_stays_one() -> None:
+    """Somebody else ends the service: no error is invented, and its tasks end."""
+    inside = asyncio.Event()
+    services: list[Service] = []
+
+    async def serve() -> None:
+        async with running(embedded()) as service:
+            services.append(service)
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(serve())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [one.get_name() for one in asyncio.all_tasks() if one is not asyncio.current_task()] == []
+
+
+async def test_leaving_the_block_ends_the_tasks() -> None:
+    """A clean end."""
+    async with running(embedded()) as service:
+        assert service.planner is not None
+    assert [one for one in asyncio.all_tasks() if one is not asyncio.current_task()] == []
+
+
+async def test_embedded_needs_a_snapshot() -> None:
+    """Called without one it is a mistake of the program, not of its user."""
+    with pytest.raises(ValueError, match="snapshot is not set"):
+        async with bootstrap.embedded(Settings()):
+            pass

@@ -1,0 +1,541 @@
+"""The cluster cache: what counts as room taken, what changes the version, what the service adds."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from extender.cache import ClusterCache
+from scoring.ids import GangKey, JobKey, NodeName, PodName, PodUid, ResourceName, gang_key
+from scoring.model import (
+    GATE,
+    DeviceClass,
+    GangSource,
+    GroupRef,
+    HostPort,
+    Node,
+    NodeSelectorTerm,
+    Phase,
+    Pod,
+    PodGroup,
+    Requirement,
+    Role,
+    Taint,
+)
+from scoring.model.resources import CPU, Resources
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import NetworkMatrix
+from tests.builders import bound, mesh, node, pod
+
+N1, N2 = NodeName("n1"), NodeName("n2")
+PIN_N1 = (NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),)),)
+
+
+def cluster(*pods: Pod, nodes: tuple[Node, ...] | None = None) -> ClusterCache:
+    """A cache with nodes n1 and n2 and these pods."""
+    cache = ClusterCache()
+    cache.nodes.replace([node("n1"), node("n2")] if nodes is None else nodes)
+    cache.pods.replace(pods)
+    return cache
+
+
+def used_cpu(cache: ClusterCache, where: str = "n1") -> int:
+    """Millicores taken on a node, by the snapshot."""
+    snapshot = cache.snapshot()
+    cache.validate()
+    row, column = snapshot.table.index[NodeName(where)], snapshot.table.axis.index(CPU)
+    return int(snapshot.used[row, column])
+
+
+def member(name: str, **fields: object) -> Pod:
+    """A member of gang `default/g` with min-available 2."""
+    return pod(name, gang="g", min_available=2, **fields)  # type: ignore[arg-type]
+
+
+COUNTED: dict[str, tuple[int, Pod]] = {
+    # case: (millicores taken on n1, pod of 1 CPU)
+    "bound": (1000, pod("p", node="n1")),
+    "bound elsewhere": (0, pod("p", node="n2")),
+    "bound and being deleted": (1000, pod("p", node="n1", deleting=True)),
+    "of another scheduler": (1000, pod("p", node="n1", scheduler_name="default-scheduler")),
+    "succeeded": (0, pod("p", node="n1", phase=Phase.SUCCEEDED)),
+    "failed": (0, pod("p", node="n1", phase=Phase.FAILED)),
+    "unknown phase": (1000, pod("p", node="n1", phase=Phase.UNKNOWN)),
+    "pending": (0, pod("p")),
+    "nominated": (1000, pod("p", nominated_node=N1)),
+    "nominated and being deleted": (0, pod("p", nominated_node=N1, deleting=True)),
+    "bound elsewhere than nominated": (0, pod("p", node="n2", nominated_node=N1)),
+    "pinned, for a scheduler of any name": (0, pod("p", affinity=PIN_N1, scheduler_name="nobody")),
+    "a gang's member, bound": (1000, member("p", node="n1")),
+    "a gang's member that is planned anyway": (0, member("p", affinity=PIN_N1, nominated_node=N1)),
+    "a member of a foreign gang": (1000, member("p", nominated_node=N1, scheduler_name="other")),
+}
+
+
+@pytest.mark.parametrize(("want", "one"), COUNTED.values(), ids=COUNTED)
+def test_what_counts(want: int, one: Pod) -> None:
+    """Room is taken by unfinished pods on the node and by those that are about to come, each once.
+
+    docs/safety.md S12.
+    """
+    assert used_cpu(cluster(one)) == want
+
+
+def test_a_pod_on_an_unknown_node_counts_once_the_node_is_there() -> None:
+    """Pods may be watched before their node; nothing breaks, and their room is taken when the node appears."""
+    cache = cluster(pod("p", node="n3"), pod("q", node="n3"))
+    assert "n3" not in cache.snapshot().table.index
+    cache.nodes.upsert(node("n3"))
+    assert used_cpu(cache, "n3") == 2000
+    cache.nodes.delete("n3")
+    assert "n3" not in cache.snapshot().table.index
+    cache.nodes.upsert(node("n3"))
+    assert used_cpu(cache, "n3") == 2000
+
+
+def test_the_axis_follows_the_nodes() -> None:
+    """A resource has a column while some node offers it; what pods requested of it meanwhile counts then."""
+    cache = cluster(pod("p", node="n1", gpu=2))
+    gpu = ResourceName("nvidia.com/gpu")
+    assert gpu not in cache.snapshot().table.axis
+    cache.nodes.upsert(node("n1", gpu=8))
+    snapshot = cache.snapshot()
+    assert int(snapshot.used[0, snapshot.table.axis.index(gpu)]) == 2
+    cache.nodes.upsert(node("n1"))
+    assert gpu not in cache.snapshot().table.axis
+    cache.validate()
+
+
+def test_nonsense_requests_cannot_overflow() -> None:
+    """Requests that add up beyond int64 fill their node instead of breaking the cache."""
+    huge = str(2**61)
+    cache = cluster(*(pod(f"p{i}", node="n1", memory=huge) for i in range(9)))
+    snapshot = cache.snapshot()
+    assert int(snapshot.used.max()) == 2**62
+    cache.validate()
+
+
+def test_host_ports() -> None:
+    """A node's ports are those of the pods that take room there; a port shared by two is free when both are gone."""
+    port = HostPort("TCP", "0.0.0.0", 80)
+    plain = pod("p", node="n1")
+    limits = replace(plain.member_class.constraints, host_ports=(port,))
+    one = replace(plain, member_class=replace(plain.member_class, constraints=limits))
+    cache = cluster(one, replace(one, uid=PodUid("q"), name=PodName("q")))
+    assert cache.snapshot().host_ports == {"n1": frozenset({port})}
+    cache.pods.delete("default/q")
+    assert cache.snapshot().host_ports == {"n1": frozenset({port})}
+    cache.pods.upsert(replace(one, phase=Phase.SUCCEEDED))
+    assert cache.snapshot().host_ports == {}
+    cache.validate()
+
+
+# -- version and snapshots ---------------------------------------------------------------------------------------------
+
+IDLE: dict[str, tuple[Pod, Pod]] = {
+    # case: (pod before, pod after)
+    "resourceVersion of a member": (member("p", resource_version="1"), member("p", resource_version="2")),
+    "label of a plain bound pod": (pod("p", node="n1"), pod("p", node="n1", job="j")),
+    "the same event again": (member("p", node="n1"), member("p", node="n1")),
+    "plain pending pod": (pod("p"), pod("p", gates=("x",))),
+    "foreign gang": (member("p", scheduler_name="other"), member("p", scheduler_name="other", gates=("x",))),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), IDLE.values(), ids=IDLE)
+def test_what_cannot_decide_changes_no_version(before: Pod, after: Pod) -> None:
+    """The snapshot stays the same object, and nobody is told, when nothing that decides has changed."""
+    cache = cluster(before)
+    snapshot = cache.snapshot()
+    told: list[int] = []
+    cache.on_change = lambda: told.append(cache.version)
+    cache.pods.upsert(after)
+    cache.nodes.upsert(node("n1"))
+    cache.pods.replace([after])
+    assert cache.snapshot() is snapshot
+    assert told == []
+    assert cache.pod(after.uid) == after
+    cache.validate()
+
+
+CHANGES: dict[str, tuple[Pod | None, Pod | None]] = {
+    # case: (pod before, pod after)
+    "a member comes": (None, member("p")),
+    "a member goes": (member("p"), None),
+    "a member is gated no more": (member("p", gates=("x",)), member("p")),
+    "a member finishes": (member("p", node="n1"), member("p", node="n1", phase=Phase.SUCCEEDED)),
+    "a foreign pod is bound": (pod("p", scheduler_name="other"), pod("p", scheduler_name="other", node="n1")),
+    "a foreign pod goes": (pod("p", scheduler_name="other", node="n1"), None),
+    "a bound pod is resized": (pod("p", node="n1", cpu="1"), pod("p", node="n1", cpu="2")),
+    "a pod joins a gang": (pod("p"), member("p")),
+    "another pod of that name": (pod("p", node="n1"), replace(pod("p", node="n2"), uid=PodUid("other"))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after"), CHANGES.values(), ids=CHANGES)
+def test_what_can_decide_changes_the_version_once(before: Pod | None, after: Pod | None) -> None:
+    """Each change that can decide gives a new snapshot and tells the service once; the old snapshot stays as it was."""
+    cache = cluster(*([before] if before else []))
+    old = cache.snapshot()
+    frozen = old.used.copy(), dict(old.gangs)
+    told: list[int] = []
+    cache.on_change = lambda: told.append(cache.version)
+    if after is None:
+        cache.pods.delete("default/p")
+    else:
+        cache.pods.upsert(after)
+    assert told == [old.version + 1]
+    assert cache.snapshot().version == old.version + 1
+    assert np.array_equal(old.used, frozen[0])
+    assert old.gangs == frozen[1]
+    cache.validate()
+
+
+def test_arrays_cannot_be_written() -> None:
+    """A decision that writes into shared state fails at once."""
+    snapshot = cluster(pod("p", node="n1")).snapshot()
+    for array in (snapshot.used, snapshot.table.allocatable, *snapshot.table.zones.values()):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_node_table_version() -> None:
+    """The table is the same object until a node's record changes; then its version and content change together."""
+    cache = cluster(pod("p", node="n1"))
+    table = cache.snapshot().table
+    cache.pods.upsert(pod("q", node="n1"))
+    assert cache.snapshot().table is table
+    cache.nodes.upsert(node("n1", taints=[Taint("gpu", "", "NoSchedule")]))
+    tainted = cache.snapshot().table
+    assert tainted.version == table.version + 1
+    assert tainted.nodes[0].taints
+    assert tainted.allocatable is table.allocatable
+    cache.nodes.upsert(node("n0", zone="b"))
+    assert cache.snapshot().table.names == ("n0", "n1", "n2")
+    assert list(cache.snapshot().table.zones) == ["a", "b"]
+    cache.nodes.replace([node("n2", zone="c")])
+    assert cache.snapshot().table.names == ("n2",)
+    cache.validate()
+
+
+def test_a_relist_is_one_change() -> None:
+    """`replace` drops what is not listed, and tells the service once; in steps no snapshot shows half of it."""
+    cache = cluster(pod("a", node="n1"), pod("b", node="n1"))
+    old = cache.snapshot()
+    told: list[int] = []
+    cache.on_change = lambda: told.append(cache.version)
+    steps = cache.pods.replace_in_steps([pod("b", node="n1"), pod("c", node="n2"), pod("d", node="n2")], size=1)
+    seen: list[Snapshot] = []
+    for _ in steps:
+        seen.append(cache.snapshot())
+        cache.nodes.upsert(node("n3"))
+    assert all(snapshot is old for snapshot in seen)
+    assert len(seen) == 3
+    assert told == [old.version + 1]
+    assert (used_cpu(cache, "n1"), used_cpu(cache, "n2"), used_cpu(cache, "n3")) == (1000, 2000, 0)
+    assert cache.pod_by_name("default", "a") is None
+
+
+def test_an_abandoned_relist_keeps_what_was_read() -> None:
+    """When the reflector is cancelled in the middle, the records taken over so far count, and snapshots work again."""
+    cache = cluster(pod("a", node="n1"))
+    steps = cache.pods.replace_in_steps([pod("b", node="n1"), pod("c", node="n1")], size=1)
+    next(steps)
+    steps.close()  # type: ignore[attr-defined]
+    assert used_cpu(cache) == 2000
+
+
+# -- what the service adds ---------------------------------------------------------------------------------------------
+
+
+def test_assumed_pods_count_as_bound() -> None:
+    """A confirmed Binding counts before the watch shows it, survives stale events, and ends when the watch agrees."""
+    cache = cluster(member("p"), member("q"))
+    told: list[int] = []
+    cache.on_change = lambda: told.append(cache.version)
+    p = PodUid("uid-default-p")
+    cache.assume(p, N1)
+    assert (used_cpu(cache), len(told), cache.is_assumed(p)) == (1000, 1, True)
+    gang = cache.gang_of(p)
+    assert gang is not None
+    assert [one.name for one in gang.placed] == ["p"]
+    cache.pods.upsert(member("p", gates=("late",)))
+    assert used_cpu(cache) == 1000
+    told.clear()
+    cache.pods.upsert(replace(member("p", gates=("late",)), node=N1))
+    assert (told, cache.is_assumed(p)) == ([], False)
+    cache.pods.upsert(bound(member("p"), "n1"))
+    assert used_cpu(cache) == 1000
+
+
+def test_the_watch_knows_better_than_an_assumption() -> None:
+    """A pod that turns out to be elsewhere, finished or gone is no longer assumed."""
+    p = PodUid("uid-default-p")
+    cache = cluster(pod("p"))
+    cache.assume(p, N1)
+    cache.pods.upsert(pod("p", node="n2"))
+    assert (used_cpu(cache, "n1"), used_cpu(cache, "n2"), cache.is_assumed(p)) == (0, 1000, False)
+    cache = cluster(pod("p"))
+    cache.assume(p, N1)
+    cache.pods.upsert(pod("p", phase=Phase.FAILED))
+    assert (used_cpu(cache), cache.is_assumed(p)) == (0, False)
+    cache = cluster(pod("p"))
+    cache.assume(p, N1)
+    cache.pods.replace([])
+    assert (used_cpu(cache), cache.sizes().assumed) == (0, 0)
+
+
+def test_assuming_what_is_not_there_changes_nothing() -> None:
+    """Unknown, finished and bound pods cannot be assumed."""
+    cache = cluster(pod("done", phase=Phase.SUCCEEDED), pod("there", node="n2"))
+    snapshot = cache.snapshot()
+    for name in ("nobody", "done", "there"):
+        cache.assume(PodUid(f"uid-default-{name}"), N1)
+    assert cache.snapshot() is snapshot
+
+
+def test_commitments_shrink_as_members_are_bound() -> None:
+    """A commitment holds the members that still need a node; the last one ends it."""
+    g = GangKey("default/g")
+    uids = [PodUid(f"uid-default-{name}") for name in "pqrs"]
+    cache = cluster(member("p"), member("q"), member("r"), member("s", node="n1"))
+    cache.set_commitment(g, dict.fromkeys(uids, N1))
+    assert set(cache.snapshot().commitments[g].assignment) == set(uids[:3])
+    cache.assume(uids[0], N1)
+    cache.pods.upsert(member("q", deleting=True))
+    assert set(cache.snapshot().commitments[g].assignment) == {uids[2]}
+    cache.validate()
+    cache.pods.delete("default/r")
+    assert cache.snapshot().commitments == {}
+
+
+def test_commitments_are_set_replaced_and_cleared() -> None:
+    """Only a real change counts; pods not seen yet may be committed; no pod belongs to two."""
+    g, h = GangKey("default/g"), GangKey("default/h")
+    p = PodUid("uid-default-p")
+    cache = cluster()
+    cache.set_commitment(g, {p: N1})
+    snapshot = cache.snapshot()
+    assert snapshot.commitments[g].assignment == {p: N1}
+    cache.set_commitment(g, {p: N1})
+    assert cache.snapshot() is snapshot
+    with pytest.raises(ValueError, match="is committed in gang default/g"):
+        cache.set_commitment(h, {p: N2})
+    cache.set_commitment(g, {p: N2})
+    assert cache.snapshot().commitments[g].assignment == {p: N2}
+    assert snapshot.commitments[g].assignment == {p: N1}
+    cache.clear_commitment(g)
+    cache.set_commitment(h, {p: N2})
+    assert set(cache.snapshot().commitments) == {h}
+
+
+def test_exclusions_expire_and_are_forgotten_with_the_node() -> None:
+    """A learned refusal lasts until its time, or until the node changes or goes (docs/safety.md S7)."""
+    small = pod("p").member_class
+    large = pod("p", cpu="4").member_class
+    cache = cluster()
+    cache.exclude(small, N1, 100.0)
+    cache.exclude(small, N2, 50.0)
+    cache.exclude(large, N1, 70.0)
+    snapshot = cache.snapshot()
+    assert snapshot.exclusions == {small: frozenset({N1, N2}), large: frozenset({N1})}
+    cache.exclude(small, N1, 90.0)
+    assert cache.snapshot() is snapshot
+    assert cache.next_expiry_s() == 50.0
+    cache.expire(50.0)
+    assert cache.snapshot().exclusions == {small: frozenset({N1}), large: frozenset({N1})}
+    cache.nodes.upsert(node("n1", cpu="16"))
+    assert cache.snapshot().exclusions == {}
+    assert cache.next_expiry_s() is None
+    assert snapshot.exclusions == {small: frozenset({N1, N2}), large: frozenset({N1})}
+
+
+def test_what_nodes_refused_is_kept_without_the_terms_of_an_admission() -> None:
+    """The pod that comes in the place of an admitted one is of the same kind to them (docs/safety.md S27)."""
+    listed = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),))
+    admitted, successor = pod("p", affinity=(listed,)).member_class, pod("p").member_class
+    cache = cluster()
+    cache.exclude(admitted, N1, 100.0)
+    snapshot = cache.snapshot()
+    assert snapshot.exclusions == {successor: frozenset({N1})}
+    assert snapshot.excluded(successor) == snapshot.excluded(admitted) == {N1}
+    assert snapshot.excluded(pod("p", cpu="4").member_class) == frozenset()
+
+
+def test_only_who_was_refused_can_show_that_a_node_passes() -> None:
+    """Another gang's labels may make the difference, and what we turned away from ourselves does not count.
+
+    docs/safety.md S7.
+    """
+    member, other = pod("p", gang="g"), pod("q", gang="h")
+    cache = cluster()
+    cache.exclude(member.member_class, N1, 100.0, by=gang_key("default", "g"))
+    cache.exclude(member.member_class, N2, 100.0)
+    assert not cache.passed(other, [N1, N2])
+    assert not cache.passed(member, [N2])
+    before = cache.version
+    assert cache.passed(member, [N1, N2])
+    assert cache.version > before
+    assert cache.snapshot().exclusions == {member.member_class: frozenset({N2})}
+    assert not cache.passed(member, [N1])
+
+
+def test_resources_that_device_classes_provide() -> None:
+    """They are in the node table as long as one of them provides them, and change what nodes can hold."""
+    cards, name = DeviceClass("cards", (ResourceName("example.com/card"),)), ResourceName("example.com/card")
+    cache = cluster()
+    table = cache.snapshot().table
+    assert table.vector(Resources.of({name: 1})) is None
+    cache.device_classes.upsert(cards)
+    provided = cache.snapshot().table
+    assert (provided.uncounted, provided.version > table.version) == ({name}, True)
+    assert provided.vector(Resources.of({name: 1})) is not None
+    cache.nodes.upsert(node("n9"))
+    assert cache.snapshot().table.uncounted == {name}
+    version = cache.version
+    cache.device_classes.upsert(cards)
+    assert cache.version == version
+    cache.device_classes.delete("cards")
+    assert cache.snapshot().table.uncounted == frozenset()
+
+
+def test_back_offs() -> None:
+    """A back-off lasts until its time, until it is ended, or until the gang's last pod goes."""
+    g = GangKey("default/g")
+    cache = cluster(member("p"))
+    cache.back_off(g, 10.0)
+    assert cache.snapshot().backing_off_until_s == {g: 10.0}
+    cache.expire(9.0)
+    assert cache.snapshot().backing_off_until_s == {g: 10.0}
+    cache.expire(10.0)
+    assert cache.snapshot().backing_off_until_s == {}
+    cache.back_off(g, 20.0)
+    cache.clear_back_off(g)
+    assert cache.snapshot().backing_off_until_s == {}
+    cache.back_off(g, 30.0)
+    cache.pods.delete("default/p")
+    assert cache.snapshot().backing_off_until_s == {}
+
+
+def test_network() -> None:
+    """A newly published matrix is a change; the same one again is not."""
+    cache = cluster()
+    cache.set_network(NetworkMatrix())
+    snapshot = cache.snapshot()
+    matrix = mesh(["n1", "n2"], now_s=5.0)
+    cache.set_network(matrix)
+    assert cache.snapshot().network is matrix
+    assert snapshot.network == NetworkMatrix()
+
+
+# -- docs/safety.md S1
+# ----------------------------------------------------------------------------------------------------------------
+
+
+def test_managed_resource_marks_own_pods() -> None:
+    """With a managed resource the pods that request it are ours; the planner never sees that request."""
+    resource = ResourceName("netgang.io/gang")
+
+    def asking(name: str, **fields: object) -> Pod:
+        plain = pod(name, gang="g", min_available=2, **fields)  # type: ignore[arg-type]
+        marked = plain.requests + Resources.of({resource: 1})
+        return replace(plain, member_class=replace(plain.member_class, requests=marked))
+
+    cache = ClusterCache(managed_resource=resource)
+    cache.nodes.replace([node("n1")])
+    cache.pods.replace([asking("p", node="n1"), asking("q"), pod("x")])
+    snapshot = cache.snapshot()
+    (gang,) = snapshot.gangs.values()
+    assert (gang.own, gang.problem) == (True, None)
+    assert {one.requests.get(resource) for one in gang.members} == {0}
+    assert all(cache.is_own(one) for one in (asking("q"), asking("new"), *gang.members))
+    assert not cache.is_own(pod("x"))
+    assert not cache.is_own(asking("q2", scheduler_name="other"))
+    assert cache.planned_as(asking("new")).requests.get(resource) == 0
+    assert used_cpu(cache) == 1000
+    cache.pods.upsert(pod("r", gang="g", min_available=2))
+    cache.validate()
+    mixed = cache.gang(GangKey("default/g"))
+    assert mixed is not None
+    assert "do not request netgang.io/gang: r" in mixed.problem_detail
+
+
+def test_scheduler_names() -> None:
+    """Gangs of other schedulers are load only, unless the configuration names their scheduler."""
+    theirs = pod("p", gang="g", min_available=1, scheduler_name="default-scheduler", node="n1")
+    cache = cluster(theirs)
+    assert (cache.snapshot().gangs, cache.gang_of(theirs.uid), cache.is_own(theirs)) == ({}, None, False)
+    whole = ClusterCache(scheduler_names=frozenset({"netgang", "default-scheduler"}))
+    whole.pods.upsert(theirs)
+    assert whole.is_own(theirs)
+    assert list(whole.snapshot().gangs) == ["default/g"]
+
+
+# -- finding things ----------------------------------------------------------------------------------------------------
+
+
+def test_lookups() -> None:
+    """Pods by uid, name, gang and job; nodes by name; PodGroups by kind."""
+    worker = member("w", job="j", role=Role.WORKER)
+    cache = cluster(worker, pod("plain", job="j"))
+    group = PodGroup(GangKey("default/pg"), 2)
+    cache.pod_groups.upsert(group)
+    assert cache.pod(worker.uid) == cache.pod_by_name("default", "w") == worker
+    assert cache.pod(PodUid("nobody")) is None
+    assert [one.name for one in cache.job_pods(JobKey("default/j"))] == ["plain", "w"]
+    assert cache.job_pods(JobKey("default/none")) == ()
+    gang = cache.gang_of(worker.uid)
+    assert gang is not None
+    assert gang is cache.gang(GangKey("default/g"))
+    assert gang is cache.snapshot().gangs[gang.key]
+    assert cache.gang_of(PodUid("uid-default-plain")) is None
+    assert cache.node(N1) == node("n1")
+    assert cache.pod_group(group.key) == group
+    assert cache.pod_group(group.key, GangSource.NATIVE) is None
+    assert {one.name for one in cache.all_pods()} == {"w", "plain"}
+    sizes = cache.sizes()
+    assert (sizes.nodes, sizes.pods, sizes.pod_groups, sizes.gangs) == (2, 2, 1, 1)
+
+
+def test_native_gangs_are_shown() -> None:
+    """Native groups are in the snapshot for zone and score; their waiting pods' nominations take room."""
+    ref = GroupRef(GangKey("default/n"), GangSource.NATIVE)
+    cache = cluster(replace(pod("p", nominated_node=N1), group=ref), replace(pod("q"), group=ref))
+    gang = cache.snapshot().gangs[ref.key]
+    assert (gang.source, gang.min_member, gang.problem) == (GangSource.NATIVE, 2, None)
+    assert used_cpu(cache) == 1000
+    cache.native_pod_groups.upsert(PodGroup(ref.key, 5, created_s=3.0))
+    gang = cache.snapshot().gangs[ref.key]
+    assert (gang.min_member, gang.created_s) == (5, 3.0)
+
+
+def test_what_the_plan_foresaw_is_told_apart() -> None:
+    """A commitment as planned, its members' way to their nodes and a gate that we removed; nothing else."""
+    cache, told = ClusterCache(), list[str]()
+    cache.on_change = lambda: told.append("new")
+    cache.on_expected_change = lambda: told.append("expected")
+    cache.nodes.replace([node("n1"), node("n2")])
+    first, second = (pod(f"g-{i}", gang="g", min_available=2, gates=(GATE,)) for i in range(2))
+    cache.pods.upsert(first)
+    cache.pods.upsert(second)
+    told.clear()
+
+    def now(*calls: Callable[[], None]) -> list[str]:
+        told.clear()
+        for call in calls:
+            call()
+        return list(told)
+
+    key, n1, n2 = gang_key("default", "g"), NodeName("n1"), NodeName("n2")
+    places = {first.uid: n1, second.uid: n2}
+    assert now(lambda: cache.set_commitment(key, places, as_planned=True)) == ["expected"]
+    let_in = replace(first, gates=(), admitted_to=n1)
+    assert now(lambda: cache.pods.upsert(let_in)) == ["expected"]
+    assert now(lambda: cache.assume(first.uid, n1)) == ["expected"]
+    running = replace(let_in, node=n1, phase=Phase.RUNNING)
+    assert now(lambda: cache.pods.upsert(running)) == ["expected"]
+    assert now(lambda: cache.pods.upsert(replace(second, gates=()))) == ["new"]  # somebody else's doing
+    assert now(lambda: cache.pods.upsert(replace(second, gates=(), node=n1))) == ["new"]  # not where it was to go
+    assert now(lambda: cache.pods.upsert(replace(running, phase=Phase.SUCCEEDED))) == ["new"]
+    assert now(lambda: cache.nodes.upsert(node("n3")), lambda: cache.pods.delete(first.key)) == ["new", "new"]

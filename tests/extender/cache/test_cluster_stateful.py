@@ -1,0 +1,330 @@
+"""Whatever comes in whatever order, the cache equals what a naive model makes of the same facts."""
+
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from extender.cache import ClusterCache
+from extender.cache.sinks import Sink
+from scoring.ids import GangKey, NodeName, PodUid, ResourceName
+from scoring.model import (
+    GangSource,
+    GroupRef,
+    HostPort,
+    MemberClass,
+    Node,
+    NodeSelectorTerm,
+    Phase,
+    Pod,
+    PodGroup,
+    Requirement,
+    Role,
+)
+from scoring.model.snapshot import NodeTable, Snapshot
+from tests.builders import node, pod
+
+NODES = ["n1", "n2", "n3"]
+NAMES = ["a", "b", "c", "d"]
+GANGS = [GangKey("default/g"), GangKey("default/h")]
+MANAGED = ResourceName("netgang.io/gang")
+Fingerprint: TypeAlias = tuple[Any, ...]
+
+node_names = st.sampled_from([NodeName(name) for name in NODES])
+maybe_node = st.none() | node_names
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> Node:
+    """A node with or without GPUs, in one of two zones, tainted or not."""
+    return node(
+        draw(node_names),
+        zone=draw(st.sampled_from("ab")),
+        gpu=draw(st.sampled_from([0, 8])),
+        unschedulable=draw(st.booleans()),
+    )
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> Pod:
+    """A pod in any state: bound, nominated, pinned, finished, going; plain or a member, ours or not, with ports or not.
+
+    Two uids share each name, as when a pod is deleted and created again.
+    """
+    name = draw(st.sampled_from(NAMES))
+    pinned = draw(maybe_node)
+    term = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", (str(pinned),)),))
+    key = draw(st.none() | st.sampled_from(GANGS))
+    source = draw(st.sampled_from(list(GangSource)))
+    plain = pod(
+        name,
+        cpu=draw(st.sampled_from(["1", "2"])),
+        gpu=draw(st.sampled_from([0, 1])),
+        role=draw(st.sampled_from([Role.PS, Role.WORKER])),
+        affinity=None if pinned is None else (term,),
+        scheduler_name=draw(st.sampled_from(["netgang", "netgang", "other"])),
+        nominated_node=draw(maybe_node),
+        phase=draw(st.sampled_from([Phase.PENDING, Phase.RUNNING, Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED])),
+        deleting=draw(st.sampled_from([False, False, True])),
+        job=draw(st.none() | st.just("j")),
+        resource_version=draw(st.sampled_from(["1", "2"])),
+    )
+    return replace(
+        plain,
+        uid=PodUid(f"{name}{draw(st.sampled_from('12'))}"),
+        node=draw(maybe_node),
+        member_class=_class(plain, ports=draw(st.booleans()), managed=draw(st.booleans())),
+        group=None if key is None else GroupRef(key, source, draw(st.sampled_from([None, 1, 2]))),
+    )
+
+
+def _class(plain: Pod, *, ports: bool, managed: bool) -> MemberClass:
+    """The pod's class with a host port, or with the managed resource."""
+    limits, requests = plain.member_class.constraints, plain.member_class.requests
+    if ports:
+        limits = replace(limits, host_ports=(HostPort("TCP", "0.0.0.0", 80),))
+    if managed:
+        requests = requests.of([*requests, (MANAGED, 1)])
+    return MemberClass(plain.role, requests, limits)
+
+
+class Model:
+    """The facts as they were told, and the obvious way to read them."""
+
+    def __init__(self, *, managed: bool) -> None:
+        self.managed = managed
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[str, Pod] = {}
+        self.groups: dict[tuple[GangSource, GangKey], PodGroup] = {}
+        self.assumed: dict[PodUid, NodeName] = {}
+
+    def put(self, one: Pod) -> None:
+        """A pod as watched."""
+        for key, other in list(self.pods.items()):
+            if other.uid == one.uid or key == one.key:
+                self.drop(key, forget=other.uid != one.uid)
+        self.pods[one.key] = one
+        if one.node is not None or one.terminal:
+            self.assumed.pop(one.uid, None)
+
+    def drop(self, key: str, *, forget: bool = True) -> None:
+        """A pod that is gone."""
+        one = self.pods.pop(key, None)
+        if one is not None and forget:
+            self.assumed.pop(one.uid, None)
+
+    def node_of(self, one: Pod) -> NodeName | None:
+        """Where the pod is, by the watch or by assumption."""
+        return one.node or self.assumed.get(one.uid)
+
+    def own(self, one: Pod) -> bool:
+        """docs/safety.md S1."""
+        return one.scheduler_name == "netgang" and (not self.managed or one.requests.get(MANAGED) > 0)
+
+    def claim(self, one: Pod) -> str | None:
+        """The node whose room the pod takes (docs/safety.md S12)."""
+        planned = one.group is not None and one.group.source is not GangSource.NATIVE and self.own(one)
+        if one.terminal:
+            return None
+        if self.node_of(one) or one.deleting or planned:
+            return self.node_of(one)
+        return one.nominated_node
+
+    def used(self, where: str, resource: ResourceName) -> int:
+        """Sum over all pods."""
+        return sum(one.requests.get(resource) for one in self.pods.values() if self.claim(one) == where)
+
+    def ports(self, where: str) -> set[HostPort]:
+        """Union over all pods."""
+        return {
+            port
+            for one in self.pods.values()
+            if self.claim(one) == where
+            for port in one.member_class.constraints.host_ports
+        }
+
+    def members(self, key: GangKey) -> dict[PodUid, NodeName | None]:
+        """Members → their node, of a gang that has one of ours at least; else empty."""
+        named = [one for one in self.pods.values() if one.group is not None and one.group.key == key]
+        return {one.uid: self.node_of(one) for one in named} if any(map(self.own, named)) else {}
+
+
+def fingerprint(snapshot: Snapshot) -> Fingerprint:
+    """Everything in a snapshot, copied; resourceVersions aside."""
+    return (
+        snapshot.version,
+        snapshot.table.version,
+        snapshot.table.nodes,
+        snapshot.table.axis,
+        snapshot.table.allocatable.tobytes(),
+        snapshot.used.tobytes(),
+        dict(snapshot.host_ports),
+        {
+            key: (replace(gang, members=()), [replace(m, resource_version="") for m in gang.members])
+            for key, gang in snapshot.gangs.items()
+        },
+        {key: dict(one.assignment) for key, one in snapshot.commitments.items()},
+        dict(snapshot.exclusions),
+        dict(snapshot.backing_off_until_s),
+    )
+
+
+class CacheMachine(RuleBasedStateMachine):
+    """Any sequence of events leaves the cache equal to the model; snapshots taken on the way never change."""
+
+    @initialize(managed=st.booleans())
+    def start(self, managed: bool) -> None:
+        """An empty cache in one of the two configurations."""
+        self.model = Model(managed=managed)
+        self.told = 0
+        self.cache = ClusterCache(managed_resource=MANAGED if managed else None, on_change=self._tell)
+        self.taken: list[tuple[Snapshot, Fingerprint]] = []
+
+    def _tell(self) -> None:
+        self.told += 1
+
+    @rule(one=pods())
+    def pod_event(self, one: Pod) -> None:
+        """ADDED or MODIFIED."""
+        self._see(one)
+
+    @rule(name=st.sampled_from(NAMES))
+    def pod_deleted(self, name: str) -> None:
+        """DELETED, perhaps of a pod that was never seen."""
+        self.model.drop(f"default/{name}")
+        self.cache.pods.delete(f"default/{name}")
+
+    @rule(listed=st.lists(pods(), max_size=4, unique_by=lambda one: one.name), stepwise=st.booleans())
+    def pods_relisted(self, listed: list[Pod], stepwise: bool) -> None:
+        """A relist, at once or in steps."""
+        for key in self.model.pods.keys() - {one.key for one in listed}:
+            self.model.drop(key)
+        for one in listed:
+            self.model.put(one)
+        self._relist(self.cache.pods, listed, stepwise)
+
+    @rule(one=nodes())
+    def node_event(self, one: Node) -> None:
+        """ADDED or MODIFIED."""
+        self.model.nodes[one.name] = one
+        self.cache.nodes.upsert(one)
+
+    @rule(name=node_names)
+    def node_deleted(self, name: NodeName) -> None:
+        """DELETED."""
+        self.model.nodes.pop(name, None)
+        self.cache.nodes.delete(name)
+
+    @rule(listed=st.lists(nodes(), max_size=3, unique_by=lambda one: one.name), stepwise=st.booleans())
+    def nodes_relisted(self, listed: list[Node], stepwise: bool) -> None:
+        """A relist, at once or in steps."""
+        self.model.nodes = {one.name: one for one in listed}
+        self._relist(self.cache.nodes, listed, stepwise)
+
+    @rule(
+        kind=st.sampled_from(["pod_groups", "native_pod_groups", "volcano_pod_groups"]),
+        key=st.sampled_from(GANGS),
+        minimum=st.none() | st.integers(0, 3),
+    )
+    def pod_group_event(self, kind: str, key: GangKey, minimum: int | None) -> None:
+        """A PodGroup comes, changes or goes."""
+        sink: Sink[PodGroup] = getattr(self.cache, kind)
+        if minimum is None:
+            sink.delete(key)
+        else:
+            sink.upsert(PodGroup(key, minimum))
+
+    @rule(choice=st.integers(0, 3), where=node_names)
+    def binding_confirmed(self, choice: int, where: NodeName) -> None:
+        """The API server confirmed a Binding: of a waiting pod if there is one, else of one it should not be for."""
+        waiting = [one for one in self.model.pods.values() if not one.terminal and self.model.node_of(one) is None]
+        known = waiting or list(self.model.pods.values())
+        uid = known[choice % len(known)].uid if known else PodUid("nobody")
+        if waiting:
+            self.model.assumed[uid] = where
+        self.cache.assume(uid, where)
+
+    @rule(choice=st.integers(0, 3), phase=st.sampled_from(list(Phase)), late=st.booleans())
+    def watch_catches_up(self, choice: int, phase: Phase, late: bool) -> None:
+        """An event of an assumed pod: a late one without its node, or the one that shows it."""
+        assumed = [one for one in self.model.pods.values() if one.uid in self.model.assumed]
+        if assumed:
+            one = assumed[choice % len(assumed)]
+            node = None if late else self.model.assumed[one.uid]
+            self._see(replace(one, phase=phase, node=node))
+
+    @rule(key=st.sampled_from(GANGS), where=node_names)
+    def committed(self, key: GangKey, where: NodeName) -> None:
+        """The service commits to all members that it sees, or to none."""
+        gang = self.cache.gang(key)
+        self.cache.set_commitment(key, {m.uid: where for m in gang.members} if gang is not None else {})
+
+    @rule(one=pods(), where=node_names, until_s=st.floats(0, 10), now_s=st.floats(0, 10))
+    def learned(self, one: Pod, where: NodeName, until_s: float, now_s: float) -> None:
+        """Refusals and back-offs come and expire."""
+        self.cache.exclude(one.member_class, where, until_s)
+        if one.group is not None:
+            self.cache.back_off(one.group.key, until_s)
+        self.cache.expire(now_s)
+        due = self.cache.next_expiry_s()
+        assert due is None or due > now_s
+
+    @rule()
+    def snapshot_taken(self) -> None:
+        """Somebody decides from a snapshot and keeps it for the record."""
+        self.taken.append((self.cache.snapshot(), fingerprint(self.cache.snapshot())))
+
+    @invariant()
+    def equals_the_model(self) -> None:
+        """Room, ports, gangs, nodes and places are those of the model."""
+        self.cache.validate()
+        snapshot = self.cache.snapshot()
+        fresh = NodeTable.of(self.model.nodes.values())
+        assert snapshot.table.nodes == fresh.nodes
+        assert np.array_equal(snapshot.table.allocatable, fresh.allocatable)
+        for row, name in enumerate(snapshot.table.names):
+            want = [self.model.used(name, resource) for resource in snapshot.table.axis]
+            assert snapshot.used[row].tolist() == want
+            assert set(snapshot.host_ports.get(name, ())) == self.model.ports(name)
+        for key in GANGS:
+            gang = snapshot.gangs.get(key)
+            found = {m.uid: m.node for m in gang.members} if gang is not None else {}
+            assert found == self.model.members(key)
+        for one in self.model.pods.values():
+            kept = self.cache.pod(one.uid)
+            assert kept is not None
+            assert kept == self.cache.pod_by_name(one.namespace, one.name)
+            assert kept.node == self.model.node_of(one)
+            assert self.cache.is_assumed(one.uid) == (one.uid in self.model.assumed)
+            assert self.cache.is_own(kept) == self.model.own(one)
+        assert self.cache.sizes().pods == len(self.model.pods)
+
+    @invariant()
+    def versions_tell_the_truth(self) -> None:
+        """Equal versions have equal content, each new version was told, and old snapshots are what they were."""
+        assert self.cache.version == self.told + 1
+        assert self.cache.snapshot() is self.cache.snapshot()
+        assert self.cache.snapshot().version == self.cache.version
+        for snapshot, print_then in self.taken:
+            assert fingerprint(snapshot) == print_then
+            if snapshot.version == self.cache.version:
+                assert snapshot is self.cache.snapshot()
+
+    def _see(self, one: Pod) -> None:
+        self.model.put(one)
+        self.cache.pods.upsert(one)
+
+    def _relist(self, sink: Sink[Any], listed: list[Any], stepwise: bool) -> None:
+        before = self.cache.snapshot()
+        if not stepwise:
+            sink.replace(listed)
+            return
+        for _ in sink.replace_in_steps(listed, size=1):
+            assert self.cache.snapshot() is before
+
+
+TestCache = CacheMachine.TestCase
+TestCache.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

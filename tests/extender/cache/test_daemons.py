@@ -1,0 +1,329 @@
+"""Room that is kept free for pods of DaemonSets, and what takes none (docs/safety.md S12, S26)."""
+
+import json
+import tracemalloc
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.cache import ClusterCache
+from extender.cache.daemons.room import MOST_SETS
+from extender.convert import daemon_set_from_json, pod_from_json
+from scoring.ids import NodeName, gang_key
+from scoring.model import DaemonSet, Node, NodeSelectorTerm, Phase, Pod, Requirement
+from scoring.model.resources import CPU
+from tests.builders import node, pod
+
+NOW_S = 10_000.0
+SETTLE_S = 100.0
+PIN_N1 = (NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),)),)
+
+
+def daemon_set(name: str = "cni", *, cpu: str = "1", created_s: float = 0.0, **fields: Any) -> DaemonSet:
+    """A DaemonSet whose pods ask for `cpu`; it is old unless something else is said."""
+    namespace = fields.pop("namespace", "kube-system")
+    deleting = fields.pop("deleting", False)
+    made = pod("template", cpu=cpu, **fields).member_class
+    return DaemonSet(namespace, name, f"{namespace}/uid-{name}", made, created_s=created_s, deleting=deleting)
+
+
+def daemon(of: DaemonSet, name: str = "d", **fields: Any) -> Pod:
+    """A pod of it, pending and pinned to n1 unless it is on a node."""
+    fields = {"affinity": PIN_N1, "scheduler_name": "default-scheduler", "namespace": str(of.namespace)} | fields
+    return replace(pod(name, **fields), daemon=of.identity)
+
+
+class Desk:
+    """A cache at a moment, with nodes that are old."""
+
+    def __init__(self, *sets: DaemonSet, nodes: Iterable[Node] | None = None) -> None:
+        self.cache = ClusterCache(node_settle_s=SETTLE_S)
+        self.at(NOW_S)
+        self.cache.nodes.replace([node("n1"), node("n2")] if nodes is None else list(nodes))
+        for one in sets:
+            self.cache.daemon_sets.upsert(one)
+        self.look()
+
+    def at(self, now_s: float) -> None:
+        """It is later."""
+        self.cache.expire(now_s)
+
+    def look(self) -> None:
+        """The round of each second."""
+        for _ in self.cache.look_for_daemon_sets():
+            pass
+
+    def used(self, where: str = "n1") -> int:
+        """Millicores that are taken or kept on a node."""
+        self.cache.validate()
+        snapshot = self.cache.snapshot()
+        return int(snapshot.used[snapshot.table.index[NodeName(where)], snapshot.table.axis.index(CPU)])
+
+
+YOUNG = node("n1", created_s=NOW_S - 1.0)
+
+PHANTOMS = {
+    # what is pinned to n1 and takes nothing there
+    "nobody's": pod("p", affinity=PIN_N1, scheduler_name="nobody"),
+    "of a DaemonSet that does not exist": daemon(daemon_set("x")),
+    "of another namespace's DaemonSet": replace(daemon(daemon_set(), namespace="tenant"), daemon="tenant/uid-cni"),
+    "of a DaemonSet, for long": daemon(daemon_set()),
+    "of a gang of another scheduler": pod("p", affinity=PIN_N1, scheduler_name="nobody", gang="g", min_available=1),
+}
+
+
+@pytest.mark.parametrize("one", PHANTOMS.values(), ids=PHANTOMS)
+def test_a_pod_takes_no_room_by_being_pinned(one: Pod) -> None:
+    """Whoever may create pods could fill the cluster with pods that no scheduler will ever place."""
+    desk = Desk(daemon_set())
+    desk.cache.pods.upsert(one)
+    assert (desk.used(), desk.cache.counted_on(one)) == (0, None)
+
+
+def test_a_young_node_keeps_room_until_the_pod_is_bound() -> None:
+    """Its request and no more, whether the pod exists yet or not; other DaemonSets' pods change nothing."""
+    cni = daemon_set()
+    desk = Desk(cni, nodes=[YOUNG])
+    assert desk.used() == 1000
+    desk.cache.pods.upsert(daemon(cni))
+    assert (desk.used(), desk.cache.counted_on(daemon(cni))) == (1000, "n1")
+    desk.cache.pods.upsert(daemon(daemon_set("log"), "other", node="n1"))
+    desk.cache.pods.upsert(replace(daemon(cni, "forged", node="n1", namespace="tenant"), daemon="tenant/uid-cni"))
+    assert desk.used() == 2000 + 1000
+    desk.cache.pods.upsert(daemon(cni, cpu="2", node="n1"))
+    assert desk.used() == 2000 + 2000
+
+
+@pytest.mark.parametrize("order", ["DaemonSet first", "node first"])
+def test_whichever_comes_first(order: str) -> None:
+    """At once for young nodes: a plan may be made in the next moment."""
+    desk = Desk(nodes=[])
+    if order == "DaemonSet first":
+        desk.cache.daemon_sets.upsert(daemon_set())
+    desk.cache.nodes.upsert(YOUNG)
+    desk.cache.daemon_sets.upsert(daemon_set())
+    assert desk.used() == 1000
+
+
+NOT_KEPT = {
+    "an old node and an old DaemonSet": (node("n1"), daemon_set()),
+    "it does not select the node": (YOUNG, daemon_set(node_selector={"gpu": "yes"})),
+    "the node is not ready": (replace(YOUNG, ready=False), daemon_set()),
+    "the DaemonSet is being deleted": (YOUNG, daemon_set(deleting=True)),
+}
+
+
+@pytest.mark.parametrize(("where", "one"), NOT_KEPT.values(), ids=NOT_KEPT)
+def test_nothing_is_kept(where: Node, one: DaemonSet) -> None:
+    """Where no pod is to come, or has not come for long."""
+    assert Desk(one, nodes=[where]).used() == 0
+
+
+def test_it_ends_with_the_settle_time() -> None:
+    """A DaemonSet whose pods can never be made closes no node for ever; how many it lacks is known."""
+    desk = Desk(daemon_set(), nodes=[YOUNG])
+    [kept] = desk.cache.kept_for_daemon_sets()
+    assert (kept.daemon_set, kept.nodes, kept.until_s) == ("kube-system/cni", ("n1",), NOW_S - 1.0 + SETTLE_S)
+    desk.at(NOW_S + SETTLE_S)
+    [over] = desk.cache.kept_for_daemon_sets()
+    assert (desk.used(), over.nodes, over.overdue) == (0, (), 1)
+    desk.cache.pods.upsert(daemon(daemon_set(), node="n1"))
+    assert desk.cache.kept_for_daemon_sets() == []
+
+
+BEGINS = ["its pod went", "its pod failed", "the node is ready", "the node has the label", "the template is another"]
+
+
+@pytest.mark.parametrize("how", BEGINS)
+def test_it_begins_when_a_pod_becomes_missing(how: str) -> None:
+    """On old nodes, too: a rollout, an eviction, a node that returns, a label that somebody sets."""
+    selects = {"gpu": "yes"} if how == "the node has the label" else {}
+    cni, where = daemon_set(node_selector=selects), node("n1", labels=selects)
+    first = {
+        "the node is ready": replace(where, ready=False),
+        "the node has the label": node("n1"),
+    }.get(how, where)
+    desk = Desk(cni, nodes=[first])
+    if how in BEGINS[:2]:
+        desk.cache.pods.upsert(daemon(cni, node="n1"))
+    assert desk.used() == (1000 if how in BEGINS[:2] else 0)
+    match how:
+        case "its pod went":
+            desk.cache.pods.delete("kube-system/d")
+        case "its pod failed":
+            desk.cache.pods.upsert(daemon(cni, node="n1", phase=Phase.FAILED))
+        case "the template is another":
+            desk.cache.daemon_sets.upsert(daemon_set(cpu="2"))
+            desk.look()
+        case _:
+            desk.cache.nodes.upsert(where)
+    assert desk.used() == (2000 if how == "the template is another" else 1000)
+
+
+def test_a_new_daemon_set_keeps_room_on_all_nodes() -> None:
+    """Within a second: nodes that are not young are looked at in steps."""
+    desk = Desk()
+    desk.cache.daemon_sets.upsert(daemon_set(created_s=NOW_S))
+    assert desk.used("n2") == 0
+    desk.look()
+    assert (desk.used("n1"), desk.used("n2")) == (1000, 1000)
+    desk.cache.daemon_sets.delete("kube-system/cni")
+    assert (desk.used("n1"), desk.used("n2")) == (0, 0)
+
+
+def test_a_promise_comes_before_it() -> None:
+    """A place that is committed is not lost to a pod that may never come; other nodes keep its room."""
+    desk = Desk()
+    desk.cache.pods.upsert(pod("p", gang="g", min_available=1))
+    desk.cache.set_commitment(gang_key("default", "g"), {pod("p").uid: NodeName("n1")})
+    desk.cache.daemon_sets.upsert(daemon_set(created_s=NOW_S))
+    desk.look()
+    assert (desk.used("n1"), desk.used("n2")) == (0, 1000)
+
+
+def test_daemon_sets_that_are_made_again_and_again_close_a_node_for_a_tenth_of_the_time() -> None:
+    """Whoever makes a new one whenever the last one's time is over does not keep the node closed; others still may."""
+    desk = Desk()
+    closed = 0
+    for second in range(2_000):
+        now_s = NOW_S + second
+        desk.at(now_s)
+        if not desk.used():
+            desk.cache.daemon_sets.replace([daemon_set(f"x{second}", created_s=now_s, namespace="tenant", cpu="8")])
+            desk.look()
+        closed += desk.used() > 0
+    assert 200 <= closed <= 320
+    desk.cache.daemon_sets.upsert(daemon_set(created_s=NOW_S + 2_000))
+    desk.look()
+    assert desk.used() in (1000, 9000)
+
+
+def test_of_one_namespace_only_so_many_are_looked_at() -> None:
+    """The others' still are."""
+    many = [daemon_set(f"x{i}", namespace="tenant", cpu="1m") for i in range(MOST_SETS + 9)]
+    assert Desk(*many, daemon_set(), nodes=[YOUNG]).used() == MOST_SETS + 1000
+
+
+def test_a_daemon_set_that_is_changed_all_the_time_leaves_no_memory() -> None:
+    """Each change ends what was kept and begins again; the ends that were noted before are forgotten."""
+    desk = Desk(nodes=[node(f"n{i}") for i in range(100)])
+    sizes: list[int] = []
+    tracemalloc.start()
+    try:
+        for second in range(90):
+            desk.at(NOW_S + second)
+            desk.cache.daemon_sets.upsert(daemon_set(created_s=NOW_S, cpu=f"{second + 1}m"))
+            desk.look()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert max(sizes) < 1.5 * max(sizes[:20])
+    assert desk.used() == 90
+
+
+def test_a_node_that_goes_takes_its_books_along() -> None:
+    """And its successor of the same name begins at nothing."""
+    desk = Desk(daemon_set(), nodes=[YOUNG, node("n2")])
+    desk.cache.nodes.delete("n1")
+    desk.cache.validate()
+    assert desk.cache.kept_for_daemon_sets() == []
+    desk.cache.nodes.upsert(node("n1", created_s=NOW_S))
+    assert desk.used() == 1000
+
+
+def test_time_that_is_not_known_makes_nothing_young() -> None:
+    """Who asks about a cluster from a file does not say when it is."""
+    cache = ClusterCache()
+    cache.daemon_sets.upsert(daemon_set(created_s=NOW_S))
+    cache.nodes.upsert(YOUNG)
+    assert cache.kept_for_daemon_sets() == []
+
+
+def test_a_daemon_set_is_read_as_its_pods_would_be() -> None:
+    """Requests and constraints of the template, and the tolerations that the controller adds."""
+    spec = {
+        "hostNetwork": True,
+        "nodeSelector": {"gpu": "yes"},
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "250m"}}, "ports": [{"containerPort": 80}]}],
+    }
+    metadata = {"name": "cni", "namespace": "kube-system", "uid": "u", "creationTimestamp": "1970-01-01T00:01:00Z"}
+    read = daemon_set_from_json(json.dumps({"metadata": metadata, "spec": {"template": {"spec": spec}}}).encode())
+    assert (read.key, read.identity, read.created_s, read.deleting) == ("kube-system/cni", "kube-system/u", 60.0, False)
+    limits = read.member_class.constraints
+    assert (read.member_class.requests.get(CPU), limits.node_selector) == (250, (("gpu", "yes"),))
+    assert ([port.port for port in limits.host_ports], len(limits.tolerations)) == ([80], 7)
+
+
+@pytest.mark.parametrize("broken", [b"{}", b'{"metadata": {"name": "x"}, "spec": {"template": {"spec": 1}}}'])
+def test_a_daemon_set_that_cannot_be_read(broken: bytes) -> None:
+    """It is an error that names it."""
+    with pytest.raises(ValueError, match="DaemonSet"):
+        daemon_set_from_json(broken)
+
+
+OWNERS = {
+    "its controller": ("team/u", {"apiVersion": "apps/v1", "kind": "DaemonSet", "uid": "u", "controller": True}),
+    "of another group": ("", {"apiVersion": "x/v1", "kind": "DaemonSet", "uid": "u", "controller": True}),
+    "an owner among others": ("", {"apiVersion": "apps/v1", "kind": "DaemonSet", "uid": "u"}),
+    "another kind": ("", {"apiVersion": "apps/v1", "kind": "ReplicaSet", "uid": "u", "controller": True}),
+}
+
+
+@pytest.mark.parametrize(("want", "owner"), OWNERS.values(), ids=OWNERS)
+def test_whose_pod_it_is(want: str, owner: dict[str, Any]) -> None:
+    """By the controller among its owners, with the pod's own namespace."""
+    metadata = {"name": "p", "namespace": "team", "ownerReferences": [{"name": "d"} | owner]}
+    assert pod_from_json(json.dumps({"metadata": metadata, "spec": {}}).encode()).daemon == want
+
+
+SETS = [daemon_set("a"), daemon_set("b", cpu="2"), daemon_set("c", namespace="tenant", node_selector={"gpu": "yes"})]
+NODES = [node("n1"), YOUNG, node("n1", labels={"gpu": "yes"}), node("n1", ready=False), node("n2", created_s=NOW_S)]
+EVENTS = st.one_of(
+    st.sampled_from(NODES),
+    st.sampled_from(["n1", "n2", "kube-system/a", "tenant/c", "kube-system/d", "tenant/d", "look"]),
+    st.builds(
+        lambda one, created_s, deleting: replace(one, created_s=created_s, deleting=deleting),
+        st.sampled_from(SETS),
+        st.sampled_from([0.0, NOW_S]),
+        st.booleans(),
+    ),
+    st.builds(
+        lambda one, where, phase: daemon(one, node=where, phase=phase),
+        st.sampled_from(SETS),
+        st.sampled_from([None, "n1", "n2"]),
+        st.sampled_from([Phase.PENDING, Phase.RUNNING, Phase.FAILED]),
+    ),
+    st.integers(1, int(SETTLE_S)),
+)
+
+
+@given(st.lists(EVENTS, max_size=30))
+@settings(max_examples=80, deadline=None)
+def test_the_books_agree_whatever_happens(events: list[Any]) -> None:
+    """Room and what is kept are as if built from scratch after each event; everything ends when time has passed."""
+    desk, now_s = Desk(nodes=[]), NOW_S
+    for event in events:
+        match event:
+            case Node():
+                desk.cache.nodes.upsert(event)
+            case Pod():
+                desk.cache.pods.upsert(event)
+            case DaemonSet():
+                desk.cache.daemon_sets.upsert(event)
+            case int():
+                desk.at(now_s := now_s + event)
+            case "look":
+                desk.look()
+            case name:
+                for sink in (desk.cache.nodes, desk.cache.daemon_sets, desk.cache.pods):
+                    sink.delete(name)
+        desk.cache.validate()
+        assert all(now_s < kept.until_s <= now_s + SETTLE_S for kept in desk.cache.kept_for_daemon_sets() if kept.nodes)
+    desk.look()
+    desk.at(now_s + SETTLE_S)
+    desk.cache.validate()
+    assert not any(kept.nodes for kept in desk.cache.kept_for_daemon_sets())

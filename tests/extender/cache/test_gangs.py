@@ -1,0 +1,180 @@
+"""How pods and PodGroups become a gang: size, order, options, and what is wrong with it."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from extender.cache import ClusterCache
+from scoring.ids import GangKey
+from scoring.model import Gang, GangSource, GroupRef, Phase, Pod, PodGroup, Role
+from scoring.model.reasons import Reason
+from tests.builders import pod
+
+G = GangKey("default/g")
+
+
+def labelled(name: str, minimum: int | None = 2, **fields: object) -> Pod:
+    """A member by labels."""
+    return pod(name, gang="g", min_available=minimum, **fields)  # type: ignore[arg-type]
+
+
+def grouped(name: str, source: GangSource = GangSource.POD_GROUP, minimum: int | None = None, **fields: object) -> Pod:
+    """A member by another source."""
+    return replace(pod(name, **fields), group=GroupRef(G, source, minimum))  # type: ignore[arg-type]
+
+
+def gang(pods: Iterable[Pod], *groups: PodGroup, volcano: Iterable[PodGroup] = ()) -> Gang:
+    """The gang that the cache builds of these."""
+    cache = ClusterCache()
+    cache.pods.replace(list(pods))
+    cache.pod_groups.replace(groups)
+    cache.volcano_pod_groups.replace(list(volcano))
+    cache.validate()
+    return cache.snapshot().gangs[G]
+
+
+def test_members_are_sorted_by_role_index_and_name() -> None:
+    """Ps, chief, workers by number (not by text), unnumbered last, others at the end."""
+    members = [
+        labelled("other", role=Role.OTHER),
+        labelled("w10", role=Role.WORKER, index=10),
+        labelled("w9", role=Role.WORKER, index=9),
+        labelled("w-b", role=Role.WORKER),
+        labelled("w-a", role=Role.WORKER),
+        labelled("c", role=Role.CHIEF, index=0),
+        labelled("ps", role=Role.PS, index=3),
+    ]
+    assert [one.name for one in gang(members).members] == ["ps", "c", "w9", "w10", "w-a", "w-b", "other"]
+
+
+def test_labels_give_size_and_creation() -> None:
+    """A gang by labels is as old as its oldest member, finished ones included."""
+    found = gang([labelled("a", created_s=9.0), labelled("b", created_s=5.0, scheduled_s=9.0, phase=Phase.SUCCEEDED)])
+    assert (found.min_member, found.created_s, found.source) == (2, 5.0, GangSource.LABELS)
+    assert (found.problem, found.problem_detail, found.own) == (None, "", True)
+
+
+def test_pod_group_gives_size_creation_and_timeout() -> None:
+    """A PodGroup's own fields count, not the pods'."""
+    group = PodGroup(G, 3, created_s=1.0, schedule_timeout_s=60.0)
+    found = gang([grouped("a", created_s=9.0)], group)
+    assert (found.min_member, found.created_s, found.schedule_timeout_s, found.problem) == (3, 1.0, 60.0, None)
+
+
+def test_priority_and_options() -> None:
+    """All members' options together; where they differ the ps counts before the workers."""
+    members = [
+        labelled("w", role=Role.WORKER, priority=5, options=(("near", "A"), ("zones", "A"))),
+        labelled("ps", role=Role.PS, priority=5, options=(("zones", "B"),)),
+    ]
+    found = gang(members)
+    assert (found.priority, found.options) == (5, (("near", "A"), ("zones", "B")))
+
+
+VOLCANO = PodGroup(G, 4)
+ANNOTATED: dict[str, tuple[tuple[int, Reason | None], Pod, tuple[PodGroup, ...], tuple[PodGroup, ...]]] = {
+    # case: ((min_member, problem), pod, coscheduling's PodGroups, Volcano's)
+    "by annotation": ((3, None), grouped("a", GangSource.ANNOTATION, 3), (), ()),
+    "by Volcano's PodGroup": ((4, None), grouped("a", GangSource.ANNOTATION), (), (VOLCANO,)),
+    "by coscheduling's PodGroup": ((5, None), grouped("a", GangSource.ANNOTATION), (PodGroup(G, 5),), ()),
+    "Volcano's first": ((4, None), grouped("a", GangSource.ANNOTATION, 3), (PodGroup(G, 5),), (VOLCANO,)),
+    "by nothing": ((1, Reason.INVALID_GROUP), grouped("a", GangSource.ANNOTATION), (), ()),
+}
+
+
+@pytest.mark.parametrize(("want", "one", "groups", "volcano"), ANNOTATED.values(), ids=ANNOTATED)
+def test_annotated_gangs(
+    want: tuple[int, Reason | None], one: Pod, groups: tuple[PodGroup, ...], volcano: tuple[PodGroup, ...]
+) -> None:
+    """A gang by annotation takes its size from a PodGroup if there is one, else from the annotation."""
+    found = gang([one], *groups, volcano=volcano)
+    assert (found.min_member, found.problem) == want
+
+
+BAD = GroupRef(G, GangSource.LABELS, None, "label x is 'y'")
+PROBLEMS: dict[str, tuple[Reason, str, list[Pod], tuple[PodGroup, ...]]] = {
+    # case: (reason, what the detail must hold, pods, PodGroups)
+    "a pod's labels": (
+        Reason.INVALID_GROUP,
+        "pod default/b: label x is 'y'",
+        [labelled("a"), replace(labelled("b"), group=BAD)],
+        (),
+    ),
+    "no PodGroup": (Reason.INVALID_GROUP, "PodGroup default/g does not exist", [grouped("a")], ()),
+    "minMember 0": (Reason.INVALID_GROUP, "minMember 0", [grouped("a")], (PodGroup(G, 0),)),
+    "different minimums": (Reason.INVALID_GROUP, "2 (a), 3 (b)", [labelled("a"), labelled("b", 3)], ()),
+    "some without minimum": (
+        Reason.INVALID_GROUP,
+        "3 (a), none (b)",
+        [grouped("a", GangSource.ANNOTATION, 3), grouped("b", GangSource.ANNOTATION)],
+        (),
+    ),
+    "different sources": (
+        Reason.INVALID_GROUP,
+        "in different ways",
+        [labelled("a"), grouped("b")],
+        (PodGroup(G, 2),),
+    ),
+    "different schedulers": (
+        Reason.MIXED_SCHEDULERS,
+        "spec.schedulerName differs: netgang (a), default-scheduler (b)",
+        [labelled("a"), labelled("b", scheduler_name="default-scheduler")],
+        (),
+    ),
+    "different priorities": (
+        Reason.MIXED_PRIORITIES,
+        "spec.priority differs: 0 (a), 9 (b)",
+        [labelled("a"), labelled("b", priority=9)],
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize(("reason", "told", "pods", "groups"), PROBLEMS.values(), ids=PROBLEMS)
+def test_problems(reason: Reason, told: str, pods: list[Pod], groups: tuple[PodGroup, ...]) -> None:
+    """What contradicts itself is refused with a constant reason and a sentence that names the pods."""
+    found = gang(pods, *groups)
+    assert found.problem is reason
+    assert told in found.problem_detail
+
+
+def test_a_mixed_gang_is_shown_but_not_own() -> None:
+    """A gang of which only some pods are ours is refused, and none of it is treated as ours (docs/safety.md S1)."""
+    found = gang([labelled("a"), labelled("b", scheduler_name="default-scheduler")])
+    assert (found.own, len(found.members)) == (False, 2)
+
+
+def test_finished_and_going_members_no_longer_contradict() -> None:
+    """A mended template works as soon as its first pods exist, while old ones still end."""
+    old = [labelled("a", 3, deleting=True, priority=9), labelled("b", 4, phase=Phase.FAILED, scheduler_name="x")]
+    found = gang([*old, labelled("c")])
+    assert (found.problem, found.min_member, found.priority, len(found.members)) == (None, 2, 0, 3)
+
+
+def test_a_gang_of_only_finished_members_is_kept() -> None:
+    """As long as its pods exist the gang does, so that Succeeded members count (docs/safety.md S8)."""
+    found = gang([labelled("a", phase=Phase.SUCCEEDED), labelled("b", phase=Phase.SUCCEEDED)])
+    assert (found.min_member, len(found.placed)) == (2, 2)
+
+
+def test_the_pod_group_may_come_later() -> None:
+    """A missing PodGroup is a problem until it is there, and again when it goes."""
+    cache = ClusterCache()
+    cache.pods.upsert(grouped("a"))
+    versions = [cache.snapshot().version]
+    cache.pod_groups.upsert(PodGroup(G, 1))
+    assert cache.snapshot().gangs[G].problem is None
+    versions.append(cache.snapshot().version)
+    cache.pod_groups.upsert(PodGroup(G, 1))
+    cache.pod_groups.upsert(PodGroup(GangKey("default/unused"), 1))
+    assert cache.snapshot().version == versions[-1] > versions[0]
+    cache.pod_groups.delete("default/g")
+    assert cache.snapshot().gangs[G].problem is Reason.INVALID_GROUP
+    cache.validate()
+
+
+def test_native_gangs_are_never_refused() -> None:
+    """What is wrong with a native gang kube-scheduler says itself; we only give it a zone and scores."""
+    found = gang([grouped("a", GangSource.NATIVE), grouped("b", GangSource.NATIVE, priority=3, scheduler_name="x")])
+    assert (found.problem, found.min_member) == (None, 2)

@@ -1,0 +1,166 @@
+"""A gang is one run, and it has started when we saw it whole: what the cache makes of pods (docs/safety.md S23)."""
+
+from dataclasses import replace
+
+from extender.cache import ClusterCache
+from scoring.feasibility.quorum import quorum_of
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import Controller, Gang, GangSource, GroupRef, Phase, Pod, PodGroup, Role, RunRef
+from scoring.model.reasons import Reason
+from tests.builders import bound, pod
+
+G = GangKey("default/g")
+
+
+def member(name: str, *, job: str = "j", index: int = 0, **fields: object) -> Pod:
+    """A pod of a Job in the gang of three."""
+    made = pod(name, gang="g", min_available=3, role=Role.WORKER, index=index, job=job, **fields)  # type: ignore[arg-type]
+    return replace(made, owner=Controller("batch/v1", "Job", job, f"uid-{job}"), run=RUNS[job])
+
+
+def run(job: str, *, letter: str, **fields: object) -> list[Pod]:
+    """Three of them."""
+    return [member(f"{letter}{index}", job=job, index=index, **fields) for index in range(3)]
+
+
+RUNS = {name: RunRef(f"uid-{name}", "Job.batch", name) for name in ("j", "k")}
+DONE = [replace(bound(one, "n1"), phase=Phase.SUCCEEDED, scheduled_s=1.0) for one in run("j", letter="a")]
+
+
+def cache_of(*pods: Pod) -> ClusterCache:
+    """With these pods, as after a restart."""
+    cache = ClusterCache()
+    cache.pods.replace(list(pods))
+    return cache
+
+
+def gang(cache: ClusterCache) -> Gang:
+    """As it is now; what is kept equals what would be built anew."""
+    cache.validate()
+    found = cache.gang(G)
+    assert found is not None
+    return found
+
+
+def test_finished_pods_of_an_earlier_job_do_not_count() -> None:
+    """The second run has to find its own quorum: with one pod bound it is not whole, and has not started."""
+    second = run("k", letter="b", created_s=100.0)
+    cache = cache_of(*DONE, bound(second[0], "n1"), *second[1:])
+    one = gang(cache)
+    assert [pod.name for pod in one.members] == ["b0", "b1", "b2"]
+    assert [pod.name for pod in one.earlier] == ["a0", "a1", "a2"]
+    quorum = quorum_of(one)
+    assert (quorum.reached_by(quorum.placed), quorum.started, one.started) == (False, False, False)
+    assert cache.partial_gangs() == {G}
+
+
+def test_finished_pods_of_the_same_job_count_for_ever() -> None:
+    """A Job whose last pod is replaced after the others are done."""
+    again = member("again", index=2, created_s=100.0)
+    one = gang(cache_of(*DONE[:2], replace(DONE[2], phase=Phase.FAILED), bound(again, "n1")))
+    assert (one.started, len(one.members), one.earlier) == (True, 4, ())
+
+
+def test_a_second_run_waits_until_the_first_has_ended() -> None:
+    """Two Jobs live under one name: the first is the gang, the other follows as soon as nothing of it lives."""
+    first, second = run("j", letter="a"), run("k", letter="b", created_s=100.0)
+    cache = cache_of(*first, *second)
+    one = gang(cache)
+    assert ([p.name for p in one.members], [p.name for p in one.later]) == (["a0", "a1", "a2"], ["b0", "b1", "b2"])
+    for each in first:
+        cache.pods.upsert(replace(bound(each, "n1"), phase=Phase.SUCCEEDED))
+        assert (gang(cache).members[0].name == "b0") == (each is first[-1])
+    assert (len(gang(cache).earlier), gang(cache).later, gang(cache).started) == (3, (), False)
+
+
+def test_owners_tell_whether_two_jobs_are_one_gang() -> None:
+    """Each wants half of the minimum: they are its parts, as soon as that is read."""
+    pods = [member("a", job="j"), member("b", job="k", index=1), member("c", job="k", index=2)]
+    cache = cache_of(*pods)
+    assert [p.name for p in gang(cache).later] == ["b", "c"]
+    cache.set_owners({}, {"uid-j": 1, "uid-k": 2})
+    assert (len(gang(cache).members), gang(cache).later) == (3, ())
+
+
+def test_a_pod_group_created_again_changes_no_run() -> None:
+    """Which pods are a run their controllers say; a PodGroup only sizes it."""
+    group = PodGroup(G, 3, created_s=50.0)
+    ref = GroupRef(G, GangSource.POD_GROUP)
+    pods = [replace(one, group=ref) for one in (*DONE, *run("k", letter="b", created_s=100.0))]
+    cache = cache_of(*pods)
+    cache.pod_groups.replace([group])
+    before = gang(cache)
+    cache.pod_groups.replace([])
+    assert gang(cache).problem is Reason.INVALID_GROUP
+    cache.pod_groups.replace([replace(group, created_s=200.0)])
+    after = gang(cache)
+    assert [one.uid for one in after.members] == [one.uid for one in before.members]
+
+
+def test_it_has_started_when_all_of_the_minimum_had_nodes() -> None:
+    """Seen whole once it has started, as long as one of those who counted then counts; a new crew has yet to start."""
+    a, b, c = run("j", letter="a")
+    cache = cache_of(a, b, c)
+    for number, one in enumerate((a, b, c)):
+        assert (gang(cache).started, cache.partial_gangs()) == (False, {G} if number else set())
+        cache.pods.upsert(bound(one, "n1"))
+    assert (gang(cache).started, cache.partial_gangs()) == (True, set())
+    cache.pods.delete(c.key)
+    cache.pods.delete(b.key)
+    assert gang(cache).started
+    cache.pods.upsert(member("again", index=1, created_s=100.0))
+    assert gang(cache).started
+    cache.pods.delete(a.key)
+    assert not gang(cache).started
+
+
+def test_a_successor_is_no_proof_of_a_start() -> None:
+    """29 of 30: a member was deleted before its Binding, and its successor is younger than all that are bound."""
+    a, b, c = run("j", letter="a", scheduled_s=5.0)
+    cache = cache_of(a, b, c)
+    cache.pods.upsert(bound(a, "n1"))
+    cache.pods.delete(c.key)
+    cache.pods.upsert(bound(b, "n1"))
+    cache.pods.upsert(member("c-again", index=2, created_s=50.0))
+    assert (gang(cache).started, cache.partial_gangs()) == (False, {G})
+
+
+def test_our_note_survives_a_restart() -> None:
+    """A process that begins with the gang broken knows from the note of one member that it had started."""
+    a, b, _ = (bound(one, "n1") for one in run("j", letter="a"))
+    again = member("c-again", index=2, created_s=50.0)
+    assert not gang(cache_of(a, b, again)).started
+    assert gang(cache_of(a, replace(b, started=True), again)).started
+    dead = replace(b, started=True, phase=Phase.FAILED)
+    assert not gang(cache_of(a, dead, again)).started, "nobody is left whom the note is about"
+
+
+def test_writing_the_note_changes_no_decision() -> None:
+    """The note that comes back by the watch makes no new version; whoever asks finds it on the pod."""
+    cache = cache_of(*(bound(one, "n1") for one in run("j", letter="a")))
+    version = cache.snapshot().version
+    cache.pods.upsert(replace(bound(member("a0"), "n1"), started=True, resource_version="2"))
+    assert cache.snapshot().version == version
+    noted = cache.pod(PodUid("uid-default-a0"))
+    assert noted is not None
+    assert noted.started
+
+
+def test_an_invalid_gang_does_not_start() -> None:
+    """What its minimum is cannot be said, so having nodes is no proof."""
+    pods = [bound(one, "n1") for one in run("j", letter="a")]
+    ref = GroupRef(G, GangSource.POD_GROUP)
+    cache = cache_of(*(replace(one, group=ref) for one in pods))
+    assert (gang(cache).problem, gang(cache).started) == (Reason.INVALID_GROUP, False)
+    cache.pod_groups.replace([PodGroup(G, 3)])
+    assert gang(cache).started
+    cache.pod_groups.replace([])
+    assert gang(cache).started, "it had started before"
+
+
+def test_all_pods_have_nodes_although_one_is_lost() -> None:
+    """A node that went while we were away: its pods are still on it, so the gang had started."""
+    cache = cache_of(*(bound(one, node) for one, node in zip(run("j", letter="a"), ("n1", "n2", "gone"), strict=True)))
+    one = gang(cache)
+    assert one.started
+    assert not quorum_of(one, lost_nodes=frozenset({NodeName("gone")})).reached_by(quorum_of(one).placed)

@@ -1,0 +1,62 @@
+"""The sink for PodGroups: a status goes beside the cache, what decides goes into it."""
+
+from dataclasses import replace
+
+from extender.cache import ClusterCache
+from extender.cache.seen_groups import SeenGroups
+from extender.convert.podgroups import SeenPodGroup
+from scoring.explain.podgroup_status import GroupStatus
+from scoring.ids import gang_key
+from scoring.model import GangSource, GroupRef, PodGroup
+from tests.builders import pod
+
+KEY = gang_key("default", "g")
+SEEN = SeenPodGroup(PodGroup(KEY, 2), uid="u1", resource_version="1")
+
+
+def cached() -> tuple[ClusterCache, SeenGroups]:
+    """A cache with a pod of PodGroup `g`, and the sink before it."""
+    cache = ClusterCache()
+    cache.pods.upsert(replace(pod("p"), group=GroupRef(KEY, GangSource.POD_GROUP)))
+    return cache, SeenGroups(cache.pod_groups)
+
+
+def test_a_status_changes_nothing_that_is_planned() -> None:
+    """Not the version, and not the snapshot: our own write is no event."""
+    cache, groups = cached()
+    groups.upsert(SEEN)
+    before = cache.snapshot()
+    written = replace(SEEN, resource_version="2", status=GroupStatus("Running", running=2), ours=True)
+    groups.upsert(written)
+    assert cache.snapshot() is before
+    assert groups.get(KEY) is written
+
+
+def test_a_minimum_does() -> None:
+    """The spec is handed on, from single events and from lists."""
+    cache, groups = cached()
+    groups.upsert(SEEN)
+    assert cache.snapshot().gangs[KEY].min_member == 2
+    groups.replace([replace(SEEN, group=PodGroup(KEY, 5))])
+    assert cache.snapshot().gangs[KEY].min_member == 5
+    groups.delete(KEY)
+    assert cache.snapshot().gangs[KEY].problem is not None
+    assert groups.get(KEY) is None
+
+
+def test_other_writers_are_known_as_long_as_they_show() -> None:
+    """One PodGroup with another writer is enough; gone with it, by event or by list."""
+    _, groups = cached()
+    other = replace(SEEN, group=PodGroup(gang_key("x", "y"), 1), other_writer="controller")
+    groups.upsert(SEEN)
+    assert groups.other_writer is None
+    groups.upsert(other)
+    assert groups.other_writer == "controller"
+    groups.upsert(replace(other, other_writer=""))
+    assert groups.other_writer is None
+    groups.upsert(other)
+    groups.delete("x/y")
+    assert groups.other_writer is None
+    groups.upsert(other)
+    groups.replace([SEEN])
+    assert (groups.other_writer, list(groups.by_key)) == (None, [KEY])

@@ -1,0 +1,220 @@
+"""A cluster in memory in which Indexed Jobs get pods, pods get nodes, and deleted pods take a while to end.
+
+Everything of netgang is real; Job controller, kube-scheduler and kubelets are three loops in virtual time. They do what
+the real ones do as far as resizing goes: missing indexes are created, indexes beyond `completions` are deleted, a
+deleted pod keeps its room until it has ended.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from extender.controllers.elastic.parts import runs
+from extender.controllers.removal.quiet_period import QUIET_S
+from extender.convert.wire import Passed
+from extender.kube.calls import OWNERS, PODS
+from scoring.ids import GangKey
+from tests.extender.scheduling.world import World, node_json, pod_json, unfinished
+from tests.fakes.cluster_api import FakeClusterApi
+
+JOBS = OWNERS["batch", "Job"]
+ENDS_S = 2.0
+"""How long a pod takes to end."""
+ELASTIC: dict[str, Any] = {"enabled": True, "cool_down_s": 0.0, "decrement": None, "increment": None}
+CPUS = 4
+"""Of a node; each pod asks for one."""
+LEAK_S = 5.0
+"""Longest time for which room may be kept for who needs none any more."""
+_TICK_S = 0.2
+_TICKS_A_TRY = 5
+
+
+def job_json(name: str, workers: int, *, least: int, annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    """An Indexed Job of one-CPU workers whose gang needs `least`."""
+    labels = {
+        "pod-group.scheduling.sigs.k8s.io/name": name,
+        "pod-group.scheduling.sigs.k8s.io/min-available": str(least),
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "annotations": annotations or {}, "creationTimestamp": "2023-11-14T00:00:00Z"},
+        "spec": {
+            "completionMode": "Indexed",
+            "parallelism": workers,
+            "completions": workers,
+            "template": {"metadata": {"labels": labels}},
+        },
+    }
+
+
+@dataclass(slots=True)
+class Site:
+    """The world, and what acts in it."""
+
+    world: World
+    asleep: set[str] = field(default_factory=set)
+    """Jobs whose pods kube-scheduler does not try"""
+    stuck: set[str] = field(default_factory=set)
+    """Pods that do not end"""
+    _idle_s: dict[str, float] = field(default_factory=dict)
+    """gang that needs no room any more, and for which room is kept → since when"""
+    _ends_s: dict[str, float] = field(default_factory=dict)
+    """uid of a deleted pod → when it is gone"""
+
+    # -- words for tests ----------------------------------------------------------------------------------------------
+
+    @property
+    def api(self) -> FakeClusterApi:
+        """The API server."""
+        return self.world.api
+
+    def create(self, name: str, workers: int, *, least: int, annotations: dict[str, str] | None = None) -> None:
+        """Create a Job."""
+        self.api.add(job_json(name, workers, least=least, annotations=annotations))
+
+    def workers(self, name: str) -> int:
+        """A Job's wanted workers."""
+        return int(self.api.store.get(JOBS, "default", name)["spec"]["parallelism"])
+
+    def scale(self, name: str, workers: int) -> None:
+        """What a user does."""
+        counts = {"parallelism": workers, "completions": workers}
+        self.api.store.merge_patch(JOBS, "default", name, {"spec": counts})
+
+    def end(self, name: str) -> None:
+        """Delete a Job; its pods are deleted too."""
+        self.api.remove(name, kind="Job")
+
+    def on_nodes(self, job: str) -> list[int]:
+        """Indexes of a job's pods that have nodes and are not being deleted."""
+        return sorted(
+            int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"])
+            for pod in self.pods(job)
+            if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
+        )
+
+    def pods(self, job: str = "") -> list[dict[str, Any]]:
+        """A job's pods, or all."""
+        found = [msgspec.json.decode(body) for body in self.api.store.bodies(PODS).values()]
+        return [one for one in found if not job or one["metadata"]["labels"]["batch.kubernetes.io/job-name"] == job]
+
+    @property
+    def claims(self) -> dict[str, dict[str, str]]:
+        """Gang → the places that are kept for it."""
+        return {
+            key: {str(u): str(n) for u, n in one.assignment.items()}
+            for key, one in self.world.service.cache.snapshot().claims.items()
+        }
+
+    def told(self, reason: str) -> list[str]:
+        """Notes of the Events with this reason."""
+        return [one["note"] for one in self.api.events if one["reason"] == reason]
+
+    async def until_quiet_is_over(self) -> None:
+        """Wait until changes are allowed."""
+        await self.world.settle(QUIET_S + 1.0)
+
+    async def until(self, what: str, accept: Any, *, limit_s: float = 60.0) -> None:
+        """Wait in virtual time."""
+        until_s = self.world.now_s + limit_s
+        while not accept():
+            assert self.world.now_s < until_s, f"{what}: not within {limit_s:g} s"
+            await self.world.settle(_TICK_S)
+
+    # -- what acts ----------------------------------------------------------------------------------------------------
+
+    async def act(self) -> None:
+        """Job controller and kubelets five times a second, kube-scheduler once."""
+        for tick in count():
+            jobs = {name: msgspec.json.decode(body) for (_, name), body in self.api.store.bodies(JOBS).items()}
+            for name, job in jobs.items():
+                self._sync(name, int(job["spec"]["completions"]), job)
+            for pod in self.pods():
+                if pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] not in jobs:
+                    self._delete(pod)
+                self._kubelet(pod)
+            if tick % _TICKS_A_TRY == 0:
+                for pod in self.pods():
+                    self._schedule(pod)
+            self._nothing_leaks()
+            await asyncio.sleep(_TICK_S)
+
+    def _nothing_leaks(self) -> None:
+        """Room is kept for gangs that wait, and nodes hold no more than they can; else an AssertionError."""
+        now_s, gangs = self.world.now_s, self.world.service.cache.snapshot().gangs
+        idle = [key for key in self.claims if key not in gangs or runs(gangs[GangKey(key)])]
+        self._idle_s = {key: self._idle_s.get(key, now_s) for key in idle}
+        assert all(now_s - since_s < LEAK_S for since_s in self._idle_s.values()), f"room is kept for {idle}"
+        on_nodes = Counter(pod["spec"].get("nodeName") for pod in self.pods() if pod["spec"].get("nodeName"))
+        assert all(count <= CPUS for count in on_nodes.values()), on_nodes
+
+    def _sync(self, name: str, completions: int, job: dict[str, Any]) -> None:
+        there: set[int] = set()
+        for pod in self.pods(name):
+            index = int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"])
+            if index >= completions:
+                self._delete(pod)
+            elif "deletionTimestamp" not in pod["metadata"]:
+                there.add(index)
+        labels = job["spec"]["template"]["metadata"]["labels"]
+        for index in sorted(set(range(completions)) - there):
+            made = pod_json(f"{name}-{index}-{self.api.store.version}")
+            made["metadata"]["creationTimestamp"] = datetime.fromtimestamp(self.world.clock.now_s(), UTC).isoformat()
+            made["metadata"]["labels"] = {
+                **labels,
+                "batch.kubernetes.io/job-name": name,
+                "batch.kubernetes.io/job-completion-index": str(index),
+            }
+            self.api.add(made)
+
+    def _delete(self, pod: dict[str, Any]) -> None:
+        if "deletionTimestamp" not in pod["metadata"]:
+            pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+            self.api.add(pod)
+            self._ends_s[pod["metadata"]["uid"]] = self.world.now_s + ENDS_S
+
+    def _kubelet(self, pod: dict[str, Any]) -> None:
+        meta = pod["metadata"]
+        if "deletionTimestamp" in meta:
+            if self.world.now_s >= self._ends_s.get(meta["uid"], 0.0) and meta["name"] not in self.stuck:
+                self.api.remove(meta["name"])
+        elif pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") != "Running":
+            self.world.change(meta["name"], phase="Running")
+
+    def _schedule(self, pod: dict[str, Any]) -> None:
+        name = pod["metadata"]["name"]
+        waits = "deletionTimestamp" not in pod["metadata"] and not pod["spec"].get("nodeName")
+        at_bind = any(call.pod == name and call.waits for call in self.world.calls)
+        if not waits or at_bind or pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] in self.asleep:
+            return
+        answer = self.world.filter(name)
+        if isinstance(answer, Passed) and answer.names:
+            self.world.bind(name, answer.names[0])
+
+
+@asynccontextmanager
+async def site(
+    *, api: FakeClusterApi | None = None, nodes: int = 2, elastic: dict[str, Any] | None = None, **settings: Any
+) -> AsyncIterator[Site]:
+    """Nodes of four CPUs with netgang and everything that acts; with `api` they go on where another block ended."""
+    objects = [] if api is not None else [node_json(f"n{number}", cpu=str(CPUS)) for number in range(nodes)]
+    fake = api if api is not None else FakeClusterApi()
+    fake.store.install(JOBS)
+    async with unfinished(*objects, api=fake, elastic={**ELASTIC, **(elastic or {})}, **settings) as world:
+        made = Site(world)
+        acting = asyncio.create_task(made.act(), name="cluster")
+        try:
+            yield made
+            assert not acting.done(), acting
+        finally:
+            acting.cancel()
+            with suppress(asyncio.CancelledError):
+                await acting

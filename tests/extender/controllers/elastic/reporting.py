@@ -1,0 +1,88 @@
+"""Jobs that report, in one line, for the tests of reports, series and their address."""
+
+import json
+import threading
+from collections.abc import Iterable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from extender.controllers.elastic.records import JobView
+from scoring.ids import Namespace
+from scoring.scaling.job import JobKey
+from scoring.scaling.metrics.series import Point
+
+TFJOB = "TFJob.kubeflow.org"
+REPORT_PATH = "/v1/jobs/team/resnet/metrics"
+
+
+def job_key(name: str, *, namespace: str = "team", kind: str = TFJOB) -> JobKey:
+    """A job's name."""
+    return JobKey(Namespace(namespace), kind, name)
+
+
+def view(name: str, *, namespace: str = "team", kind: str = TFJOB, uid: str = "uid-1", **fields: Any) -> JobView:
+    """A running job of three workers."""
+    defaults: dict[str, Any] = {
+        "api_version": "kubeflow.org/v1",
+        "gang": None,
+        "workers": 3,
+        "min_workers": 1,
+        "max_workers": 6,
+        "min_source": "annotation netgang.io/min-workers",
+        "refusal": None,
+        "job": None,
+        "running": True,
+        "finished": False,
+    }
+    return JobView(key=job_key(name, namespace=namespace, kind=kind), uid=uid, **(defaults | fields))
+
+
+def views(*listed: JobView) -> dict[JobKey, JobView]:
+    """As records hold them."""
+    return {one.key: one for one in listed}
+
+
+def points(steps: Iterable[int]) -> list[Point]:
+    """One point for each step."""
+    return [Point(step, float(step), 1.0) for step in steps]
+
+
+class Sink:
+    """A server that keeps what is reported and answers with `status`."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.status = status
+        self.got: list[tuple[str, str | None, dict[str, Any]]] = []
+        """(path, authorization, document) of each request"""
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                outer.got.append((self.path, self.headers["authorization"], json.loads(body)))
+                self.send_response(outer.status)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}{REPORT_PATH}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+
+    def __enter__(self) -> "Sink":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def points(self) -> list[dict[str, Any]]:
+        """All points, in the order in which they came."""
+        return [point for _, _, document in self.got for point in document["points"]]
+
+    def steps(self) -> list[list[int]]:
+        """Steps of each request."""
+        return [[point["step"] for point in document["points"]] for _, _, document in self.got]

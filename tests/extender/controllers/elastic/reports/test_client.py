@@ -1,0 +1,261 @@
+"""`netgang.report`: what it sends, and that training never notices when anything is wrong with it."""
+
+import ast
+import importlib.util
+import logging
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.extender.controllers.elastic.reporting import REPORT_PATH as PATH
+from tests.extender.controllers.elastic.reporting import Sink
+from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, hang, ok, reset
+from tests.liveness import LIVENESS_S
+
+ROOT = Path(__file__).parents[5]
+CLIENT = ROOT / "netgang/__init__.py"
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A process's own copy of the client, with a token; its thread ends with the test."""
+    (tmp_path / "token").write_text("sesame\n")
+    monkeypatch.setenv("NETGANG_TOKEN_FILE", str(tmp_path / "token"))
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there: a proxy must not be asked
+    spec = importlib.util.spec_from_file_location("netgang_of_this_test", CLIENT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    module._hurry.set()
+    for thread in senders():
+        thread.join(10.0)
+    assert senders() == []
+
+
+def senders() -> list[threading.Thread]:
+    """Threads of the client that live."""
+    return [thread for thread in threading.enumerate() if thread.name == "netgang-report"]
+
+
+def test_a_report_is_sent(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the address of the environment, with the token of the file, and the moment by the job's clock."""
+    with Sink() as sink:
+        monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
+        client.report(step=7, loss=0.5, samples_per_second=100, accuracy=None, workers=3)
+        client.flush()
+    [(path, authorization, document)] = sink.got
+    assert (path, authorization, document["restarted"]) == (PATH, "Bearer sesame", True)
+    [point] = document["points"]
+    assert point.pop("time") > 1_700_000_000.0
+    assert point == {"step": 7, "loss": 0.5, "samples_per_second": 100.0, "workers": 3.0}
+
+
+def test_many_reports_are_few_requests(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes while the client waits goes together, in order; only the first says that the process began."""
+
+    class Patient(threading.Event):
+        """Waits for `flush` instead of for a second, so that the machine's speed decides nothing."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            return super().wait(None if timeout is None else LIVENESS_S)
+
+    monkeypatch.setattr(client, "_hurry", Patient())
+    with Sink() as sink:
+        monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
+        for step in range(100):
+            client.report(step=step, loss=1.0)
+        client.flush()
+        client.report(step=100, loss=1.0)
+        client.flush()
+    assert [step for steps in sink.steps() for step in steps] == list(range(101))
+    assert 2 <= len(sink.got) <= 4
+    assert [document["restarted"] for _, _, document in sink.got] == [True] + [False] * (len(sink.got) - 1)
+
+
+def test_several_threads_may_report(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sends for all of them; nothing is lost or sent twice."""
+    with Sink() as sink:
+        monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
+
+        def train(first: int) -> None:
+            for step in range(first, first + 50):
+                client.report(step=step, loss=1.0)
+                assert len(senders()) <= 1
+
+        threads = [threading.Thread(target=train, args=(first,)) for first in (0, 50, 100, 150)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        client.flush()
+    assert sorted(step for steps in sink.steps() for step in steps) == list(range(200))
+
+
+def test_a_report_that_was_refused_was_not_the_first(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the process began is said until netgang has taken it."""
+    with Sink(503) as sink:
+        monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
+        client.report(step=1, loss=1.0)
+        client.flush()
+        sink.status = 200
+        client.report(step=2, loss=1.0)
+        client.flush()
+        client.flush()
+    assert [document["restarted"] for _, _, document in sink.got] == [True, True]
+    assert sink.steps() == [[1], [2]]
+
+
+class NoNumber:
+    """What a framework may hand over by mistake."""
+
+    def __float__(self) -> float:
+        raise RuntimeError("a tensor of many elements")
+
+
+ODD = {
+    "a text": {"step": 1, "loss": "low"},
+    "no number": {"step": 1, "loss": NoNumber()},
+    "no step": {"step": None, "loss": 1.0},
+    "not a number": {"step": 1, "loss": float("nan")},
+    "infinite": {"step": 1, "loss": 1.0, "samples_per_second": float("inf")},
+    "an infinite step": {"step": float("inf"), "loss": 1.0},
+    "no loss": {"step": 1, "loss": None},
+}
+
+
+@pytest.mark.parametrize("values", ODD.values(), ids=ODD)
+def test_odd_values_stop_nothing(client: Any, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any]) -> None:
+    """They are left out, or netgang refuses them; the next report is sent."""
+    with Sink() as sink:
+        monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
+        client.report(**values)
+        client.report(step=2, loss=1.0)
+        client.flush()
+    assert [step for steps in sink.steps() for step in steps][-1] == 2
+
+
+def test_without_an_address_nothing_happens(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same program runs on a laptop: no thread, no file, nothing kept."""
+    for address in (None, ""):
+        monkeypatch.delenv("NETGANG_REPORT_URL", raising=False)
+        if address is not None:
+            monkeypatch.setenv("NETGANG_REPORT_URL", address)
+        client.report(step=1, loss=1.0)
+        assert (senders(), len(client._pending)) == ([], 0)
+        client.flush()
+
+
+FAULTS: dict[str, Answer | str] = {
+    "nobody listens": "http://127.0.0.1:9/",
+    "no address": "resnet",
+    "another scheme": "file:///etc/hostname",
+    "a reset": reset,
+    "silence": hang,
+    "an answer that never ends": drip,
+    "garbage": b"\x00\x01\x02\r\n\r\n",
+    "a server's error": ok(b"", status=500),
+    "a refusal": ok(b'{"detail": "no"}', status=403),
+    "a redirect": b"HTTP/1.1 307 Temporary Redirect\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_no_fault_reaches_training(
+    client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Answer | str
+) -> None:
+    """A thousand reports use no network themselves, nothing is raised, one thread at most, and little is kept."""
+    callers: set[str] = set()
+    connect = socket.socket.connect
+
+    def noted(own: socket.socket, address: Any) -> None:
+        callers.add(threading.current_thread().name)
+        connect(own, address)
+
+    monkeypatch.setattr(socket.socket, "connect", noted)
+    with RawServer({PATH: fault} if not isinstance(fault, str) else {}) as server:
+        monkeypatch.setenv("NETGANG_REPORT_URL", fault if isinstance(fault, str) else f"{server.url}{PATH}")
+        with caplog.at_level(logging.WARNING):
+            for step in range(1000):
+                client.report(step=step, loss=1.0)
+                assert len(senders()) <= 1
+            assert callers <= {"netgang-report"}
+            assert len(client._pending) <= 256
+            client.flush(0.05)
+        assert all(request.startswith(f"POST {PATH} ") for request in server.requests)
+        client._hurry.set()
+        for thread in senders():
+            thread.join(10.0)
+
+
+def test_a_token_that_is_not_there_stops_nothing(
+    client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning says what is missing; nothing is sent without one, and an exchanged one is used at once."""
+    with Sink() as sink, caplog.at_level(logging.WARNING):
+        monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
+        file = Path(client.os.environ["NETGANG_TOKEN_FILE"])
+        file.unlink()
+        client.report(step=1, loss=1.0)
+        client.flush()
+        client.flush()
+        assert sink.got == []
+        assert "FileNotFoundError" in caplog.text
+        file.write_text("open")
+        client.report(step=2, loss=1.0)
+        client.flush()
+    assert [authorization for _, authorization, _ in sink.got] == ["Bearer open"]
+
+
+@pytest.mark.parametrize("trusted", [True, False], ids=["with its authority", "without"])
+def test_a_server_must_show_a_certificate_that_is_trusted(
+    client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, trusted: bool
+) -> None:
+    """The authority of NETGANG_CA_FILE, or one of the system's; to nobody else goes the token."""
+    with RawServer({PATH: ok(b"{}")}, tls=True) as server, caplog.at_level(logging.WARNING):
+        monkeypatch.setenv("NETGANG_REPORT_URL", f"{server.url}{PATH}")
+        if trusted:
+            monkeypatch.setenv("NETGANG_CA_FILE", str(CERTIFICATE))
+        client.report(step=1, loss=1.0)
+        client.flush()
+        client.flush()
+    assert (len(server.requests), "CERTIFICATE_VERIFY_FAILED" in caplog.text) == ((1, False) if trusted else (0, True))
+
+
+def test_the_end_of_a_process_is_not_held_up(tmp_path: Path) -> None:
+    """A program whose netgang hangs ends as soon as it has trained, without flush and without a word."""
+    (tmp_path / "token").write_text("sesame")
+    program = "import netgang\nfor step in range(50):\n    netgang.report(step=step, loss=1.0)\nprint('trained')"
+    with RawServer({PATH: hang}) as server:
+        environment = {"NETGANG_REPORT_URL": f"{server.url}{PATH}", "NETGANG_TOKEN_FILE": str(tmp_path / "token")}
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LIVENESS_S,
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "trained\n", "")
+
+
+def test_the_client_is_small_and_needs_nothing_but_python() -> None:
+    """At most 60 lines, to be read before it is trusted inside a job; imports of the standard library alone."""
+    source = CLIENT.read_text()
+    assert len(source.splitlines()) <= 60
+    tree = ast.parse(source)
+    imported = {
+        name.split(".")[0]
+        for one in ast.walk(tree)
+        if isinstance(one, ast.Import | ast.ImportFrom)
+        for name in ([one.module or ""] if isinstance(one, ast.ImportFrom) else [alias.name for alias in one.names])
+    }
+    assert imported <= sys.stdlib_module_names

@@ -1,0 +1,124 @@
+"""The callbacks of examples/: what reaches netgang when a framework calls them.
+
+Neither Keras nor PyTorch is installed here. What is tested: that the examples run, and that the calls of Keras'
+documented callback protocol, made by a stand-in in the documented order, and of a plain PyTorch loop become the right
+reports. What is not: that a certain version of a framework makes these calls.
+"""
+
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scoring.model.policy import KNOWN_OPTIONS
+from tests.extender.controllers.elastic.reporting import Sink
+
+EXAMPLES = Path(__file__).parents[5] / "examples"
+
+
+@pytest.fixture
+def sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
+    """A server at the address that the environment names."""
+    (tmp_path / "token").write_text("sesame")
+    with Sink() as made:
+        monkeypatch.setenv("NETGANG_REPORT_URL", made.url)
+        monkeypatch.setenv("NETGANG_TOKEN_FILE", str(tmp_path / "token"))
+        yield made
+
+
+class Tensor:
+    """A number that waits for a GPU: it counts how often it was asked for."""
+
+    asked = 0
+
+    def __init__(self, value: float) -> None:
+        self._value = value
+
+    def __float__(self) -> float:
+        Tensor.asked += 1
+        return self._value
+
+
+class Model:
+    """Stand-in for keras.Model: its `fit` calls callbacks in the order of Keras' documentation, with logs as it has."""
+
+    def fit(self, *, epochs: int, batches: int, callbacks: list[Any]) -> None:
+        """Train for some epochs."""
+        for one in callbacks:
+            one.set_params({"epochs": epochs, "steps": batches, "verbose": 0})
+            one.set_model(self)
+            one.on_train_begin(None)
+        for epoch in range(epochs):
+            for one in callbacks:
+                one.on_epoch_begin(epoch, {})
+            for batch in range(batches):
+                logs = {"loss": 2.0 - 0.01 * (epoch * batches + batch), "accuracy": 0.5}
+                for one in callbacks:
+                    one.on_train_batch_begin(batch, {})
+                    one.on_train_batch_end(batch, logs)
+            for one in callbacks:
+                one.on_epoch_end(epoch, {"loss": 1.0, "val_loss": 1.5})
+        for one in callbacks:
+            one.on_train_end({"loss": 1.0})
+
+
+def test_keras(sink: Sink) -> None:
+    """Steps go on over epochs; every tenth batch is reported, and at the end everything is sent."""
+    callback = runpy.run_path(str(EXAMPLES / "report_keras.py"))["ReportToNetgang"]
+    Model().fit(epochs=3, batches=15, callbacks=[callback(batch_size=32, workers=2)])
+    points = sink.points()  # on_train_end has waited for them
+    assert [point["step"] for point in points] == [10, 20, 30, 40]
+    assert [point["loss"] for point in points] == pytest.approx([1.91, 1.81, 1.71, 1.61])
+    assert {point["accuracy"] for point in points} == {0.5}
+    assert all(point["samples_per_second"] > 0.0 for point in points)
+
+
+def test_keras_after_a_restart(sink: Sink) -> None:
+    """Steps go on from the checkpoint; a batch without a loss is no report; what is no callback is no attribute."""
+    callback = runpy.run_path(str(EXAMPLES / "report_keras.py"))["ReportToNetgang"](
+        batch_size=32, first_step=100, every=1
+    )
+    callback.on_train_begin()
+    callback.on_train_batch_end(0, {"loss": 1.0})
+    callback.on_train_batch_end(1, {})
+    callback.on_train_batch_end(2, None)
+    callback.on_train_batch_end(3, {"loss": 0.5})
+    callback.on_train_end({})
+    assert [point["step"] for point in sink.points()] == [101, 104]
+    with pytest.raises(AttributeError):
+        _ = callback.model
+
+
+def test_pytorch(sink: Sink) -> None:
+    """Rank 0 reports every tenth step, and asks the GPU for no other loss; other ranks report nothing."""
+    reporter = runpy.run_path(str(EXAMPLES / "report_pytorch.py"))["Reporter"]
+    Tensor.asked = 0
+    for rank in (0, 1):
+        one = reporter(batch_size=64, world_size=4, rank=rank, first_step=5)
+        for step in range(30):
+            one.step(Tensor(2.0 - step / 100))
+        one.close()
+    points = sink.points()
+    assert [point["step"] for point in points] == [10, 20, 30]
+    assert (Tensor.asked, points[0]["loss"]) == (3, 1.96)
+    assert all("workers" not in point for point in points), "ranks are no pods: netgang counts them itself"
+    assert all(point["samples_per_second"] > 0.0 for point in points)
+
+
+def test_the_job_says_where_it_reports() -> None:
+    """The address is its own; its annotations exist; its count is within its bounds, and its gang is the minimum."""
+    job = yaml.safe_load((EXAMPLES / "reporting-job.yaml").read_text())
+    meta, spec = job["metadata"], job["spec"]
+    env = {one["name"]: one["value"] for one in spec["template"]["spec"]["containers"][0]["env"]}
+    assert env["NETGANG_REPORT_URL"].endswith(f":8891/v1/jobs/{meta['namespace']}/{meta['name']}/metrics")
+    options = {name.removeprefix("netgang.io/"): value for name, value in meta["annotations"].items()}
+    assert options.keys() <= KNOWN_OPTIONS
+    least, most = int(options["min-workers"]), int(options["max-workers"])
+    assert least <= spec["parallelism"] == spec["completions"] <= most
+    labels = spec["template"]["metadata"]["labels"]
+    assert labels["pod-group.scheduling.sigs.k8s.io/min-available"] == str(least)
+    [mount] = spec["template"]["spec"]["containers"][0]["volumeMounts"]
+    assert env["NETGANG_CA_FILE"] == f"{mount['mountPath']}/ca.crt"

@@ -1,0 +1,93 @@
+"""manifests/components/reports: pods reach the reports and nothing else, and netgang may ask whose a token is.
+
+Needs kubectl as tests/contract/test_manifests.py does.
+"""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.kube.calls import TOKEN_REVIEW, rules
+from extender.settings.layers import ENV_PREFIX
+from extender.settings.settings import Settings
+from tests.contract.test_manifests import _allowed, _kubectl, _of_kind, _pod_spec
+from tests.liveness import LIVENESS_S
+
+MANIFESTS = Path(__file__).parents[5] / "manifests"
+WITH = ("tls", "elastic", "reports", "debug-auth")
+Object = Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> tuple[Object, ...]:
+    """The recommended overlay with what belongs to reports."""
+    directory = tmp_path_factory.mktemp("reports").resolve()
+    above = os.path.relpath(MANIFESTS, directory)
+    kustomization = {
+        "resources": [f"{above}/overlays/second-scheduler"],
+        "components": [f"{above}/components/{name}" for name in WITH],
+    }
+    (directory / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    done = subprocess.run([_kubectl(), "kustomize", directory], capture_output=True, text=True, timeout=LIVENESS_S)
+    assert done.returncode == 0, done.stderr
+    return tuple(one for one in yaml.safe_load_all(done.stdout) if one)
+
+
+def _container(objects: tuple[Object, ...]) -> Mapping[str, Any]:
+    (found,) = _pod_spec(_of_kind(objects, "Deployment")["netgang"])["containers"]
+    return dict(found)
+
+
+@pytest.fixture
+def settings(objects: tuple[Object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """What netgang reads in its pod: the mounted file, and over it the environment."""
+    for one in _container(objects)["env"]:
+        if one["name"].startswith(ENV_PREFIX):
+            monkeypatch.setenv(one["name"], one["value"])
+    volumes = _pod_spec(_of_kind(objects, "Deployment")["netgang"])["volumes"]
+    (name,) = [volume["configMap"]["name"] for volume in volumes if volume["name"] == "settings"]
+    file = tmp_path / "netgang.yaml"
+    file.write_text(_of_kind(objects, "ConfigMap")[name]["data"]["netgang.yaml"])
+    return Settings.load(file)
+
+
+def test_reports_come_in_at_a_port_of_their_own(objects: tuple[Object, ...], settings: Settings) -> None:
+    """Under TLS, by service accounts; Service, container and settings name the same number."""
+    assert settings.reports.port == 8891
+    assert (settings.elastic.enabled, settings.reports.service_accounts, settings.reports.plain) == (True, True, False)
+    assert settings.tls.cert_file is not None
+    assert {one["name"]: one["containerPort"] for one in _container(objects)["ports"]}["reports"] == 8891
+    ports = {one["name"]: one["port"] for one in _of_kind(objects, "Service")["netgang"]["spec"]["ports"]}
+    assert ports == {"http": 8888, "reports": 8891}
+
+
+def test_pods_reach_the_reports_and_not_the_verbs(objects: tuple[Object, ...]) -> None:
+    """The verbs are kube-scheduler's; health is open and names no job; documents are named nowhere."""
+    verbs, *others = _of_kind(objects, "NetworkPolicy")["netgang"]["spec"]["ingress"]
+    assert [port["port"] for port in verbs["ports"]] == [8888]
+    assert verbs["from"] == [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "netgang-scheduler"}}}]
+    assert others == [
+        {"ports": [{"protocol": "TCP", "port": 8890}]},
+        {"from": [{"namespaceSelector": {}}], "ports": [{"protocol": "TCP", "port": 8891}]},
+    ]
+
+
+def test_netgang_may_ask_whose_a_token_is(objects: tuple[Object, ...]) -> None:
+    """That right and no other is added, to its own account."""
+    role = _of_kind(objects, "ClusterRole")["netgang-reports"]
+    assert set(_allowed(role["rules"])) == rules((TOKEN_REVIEW,))
+    binding = _of_kind(objects, "ClusterRoleBinding")["netgang-reports"]
+    assert [(one["name"], one["namespace"]) for one in binding["subjects"]] == [("netgang", "netgang-system")]
+
+
+def test_neither_tls_nor_elastic_can_be_left_out(settings: Settings) -> None:
+    """No start with an open door: the settings without one of them are refused."""
+    given = settings.model_dump(mode="json", exclude={"score"})
+    for name, said in (("tls", "cross the network readable"), ("elastic", "elastic.enabled")):
+        with pytest.raises(ValueError, match=said):
+            Settings.model_validate({key: value for key, value in given.items() if key != name})

@@ -1,0 +1,63 @@
+"""The port for reports as pods reach it: TLS without a client certificate, the real client, nothing of the verbs.
+
+Everything behind the port is the whole service over a cluster in memory, on the real event loop and real sockets.
+"""
+
+import asyncio
+import os
+import ssl
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from extender.runtime.clock import SystemClock
+from tests.extender.controllers.elastic.cluster import site
+from tests.extender.controllers.elastic.test_training import SECRET, document, served, until_known
+from tests.extender.scheduling import world
+from tests.extender.server.tls.conftest import Certificates, certificates
+from tests.fakes.clock import LoopClock
+
+__all__ = ["certificates"]
+ROOT = Path(__file__).parents[5]
+PROGRAM = """
+import netgang
+for step in range(30):
+    netgang.report(step=step, loss=1.0 / (step + 1), accuracy=step / 30)
+netgang.flush()
+"""
+
+
+async def test_a_pod_reports_over_tls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificates: Certificates
+) -> None:
+    """A program of its own reports with nothing but address, authority and token; the verbs are not at this port."""
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(world, "LoopClock", lambda: LoopClock(SystemClock().now_s() - loop.time()))
+    (tmp_path / "secret").write_text(SECRET)
+    pair = certificates.ours.server().into(tmp_path)
+    tls = {"cert_file": pair.cert, "key_file": pair.key, "client_ca_file": certificates.ours.cert}
+    reports: dict[str, Any] = {"port": 0, "service_accounts": False, "secret_file": tmp_path / "secret"}
+    async with site(reports=reports, tls=tls, health_port=0) as here, served(here, reports) as url:
+        assert url.startswith("https://")
+        here.create("train", 2, least=2)
+        await until_known(here)
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("NETGANG_")},
+            "NETGANG_REPORT_URL": f"{url}/v1/jobs/default/train/metrics",
+            "NETGANG_TOKEN_FILE": str(tmp_path / "secret"),
+            "NETGANG_CA_FILE": str(certificates.ours.cert),
+        }
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, cwd=ROOT, env=environment)
+        assert await process.wait() == 0
+        told = await document(here)
+        assert (told["points"]["kept"], told["reported"]["step"]) == (30, 29)
+        assert told["reported"]["accuracy"] == pytest.approx(29 / 30)
+        context = ssl.create_default_context(cafile=str(certificates.ours.cert))
+        shown = {"authorization": f"Bearer {SECRET}"}
+        async with httpx.AsyncClient(base_url=url, verify=context, trust_env=False, headers=shown) as client:
+            for path in ("/filter", "/bind", "/v1/plan", "/v1/jobs", "/openapi.json", "/docs", "/healthz"):
+                assert (await client.post(path, json={})).status_code == 404, path
+            assert (await client.get("/v1/jobs/default/train")).status_code == 404

@@ -1,0 +1,343 @@
+"""Taking reports: of jobs that there are, in ascending steps, not too many; and who may send them."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from extender.api.reports import Reporters, ReportsDoor, create_reports_app
+from extender.controllers.elastic.records import JobView
+from extender.controllers.elastic.reports.reports import Rates, Reports
+from extender.controllers.elastic.reports.series import SeriesBook
+from extender.errors import ApiUnavailableError
+from tests.extender.controllers.elastic.reporting import job_key, view, views
+from tests.fakes.clock import FakeClock
+from tests.fakes.reviews import FakeReviews
+
+TEAM = {"authorization": "Bearer team-token"}
+SECRET = "a secret of the whole cluster"
+RESNET = "/v1/jobs/team/resnet/metrics"
+OWNERS = {
+    "team-token": "system:serviceaccount:team:trainer",
+    "other-token": "system:serviceaccount:other:trainer",
+    "teams-token": "system:serviceaccount:teams:trainer",
+    "ann-token": "ann",
+    "odd-token": "system:serviceaccount:team:",
+    "netgang-token": "system:serviceaccount:team:trainer",
+    "vault-token": "system:serviceaccount:team:trainer",
+}
+AUDIENCES = {"netgang-token": "netgang", "vault-token": "vault"}
+
+
+class Port:
+    """The port for reports over some jobs, as a pod sees it."""
+
+    def __init__(
+        self,
+        *jobs: JobView,
+        secret_file: Path | None = None,
+        rates: Rates = Rates(),
+        accounts: bool = True,
+        audiences: tuple[str, ...] = (),
+        body_timeout_s: float = 5.0,
+    ) -> None:
+        self.clock = FakeClock()
+        self.jobs = views(*(jobs or (view("resnet"),)))
+        self.book = SeriesBook()
+        self.reports = Reports(lambda: self.jobs, self.book, self.clock, rates=rates)
+        self.reviews = FakeReviews(owners=OWNERS, audiences=AUDIENCES)
+        self.leads = True
+        self.counted: list[str] = []
+        app = create_reports_app(
+            self.reports, acting=lambda: self.leads, max_body_bytes=65536, body_timeout_s=body_timeout_s
+        )
+        reporters = Reporters(self.reviews if accounts else None, secret_file, audiences)
+        self.door = ReportsDoor(app, reporters, self.clock, count=self.counted.append)
+
+    async def send(
+        self, document: Any, path: str = RESNET, *, headers: Mapping[str, str] = TEAM, method: str = "POST"
+    ) -> httpx.Response:
+        """Report `document`; bytes are sent as they are."""
+        body = document if isinstance(document, bytes) else json.dumps(document).encode()
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(self.door), base_url="http://netgang") as client:
+            return await client.request(method, path, content=body, headers=headers)
+
+    async def statuses(self, *steps: int, **more: Any) -> list[int]:
+        """What is answered to reports of these steps, one after the other."""
+        return [(await self.send(point(step), **more)).status_code for step in steps]
+
+    def kept(self, name: str = "resnet", **key: str) -> list[int]:
+        """Steps that are kept."""
+        job = self.jobs[job_key(name, **key)]
+        return [one.step for one in self.book.of(job.key, job.uid)]
+
+
+def point(step: int, **more: Any) -> dict[str, Any]:
+    """A report of one point."""
+    return {"step": step, "loss": 1.0, **more}
+
+
+async def test_a_report_is_kept_with_the_workers_of_the_moment() -> None:
+    """By the job's name; the count is the spec's where the job does not say."""
+    port = Port()
+    answer = await port.send({"points": [point(1, time=port.clock.now_s()), point(2, time=port.clock.now_s())]})
+    assert (answer.status_code, answer.json()) == (200, {"accepted": 2, "step": 2})
+    assert [(one.step, one.workers) for one in port.book.of(job_key("resnet"), "uid-1")] == [(1, 3), (2, 3)]
+    assert port.counted == ["accepted"]
+
+
+async def test_a_bad_value_is_400_and_names_the_field() -> None:
+    """Nothing is kept of the report, not even its good points."""
+    port = Port()
+    body = b'[{"step": 1, "loss": 1, "time": 1700000000}, {"step": 2, "loss": NaN, "time": 1700000000}]'
+    answer = await port.send(body)
+    assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
+    assert answer.json()["detail"].startswith("points[1].loss: must be a number")
+    assert (port.kept(), port.counted) == ([], ["bad report"])
+
+
+async def test_steps_go_back_only_after_a_restart() -> None:
+    """409 names the last step; a process that began anew says so, and what it undid is forgotten."""
+    port = Port()
+    assert await port.statuses(10, 20, 30) == [200, 200, 200]
+    answer = await port.send(point(20))
+    assert (answer.status_code, port.kept()) == (409, [10, 20, 30])
+    assert "points[0].step: 20 is not above 30" in answer.json()["detail"]
+    assert (await port.send(point(20, restarted=True))).status_code == 200
+    assert port.kept() == [10, 20]
+
+
+UNKNOWN = {  # case: (path, status)
+    "no such job": ("/v1/jobs/team/vgg/metrics", 404),
+    "the name in another namespace": ("/v1/jobs/other/resnet/metrics", 403),
+    "no name": ("/v1/jobs/team//metrics", 404),
+    "no name of Kubernetes": ("/v1/jobs/team/ResNet/metrics", 400),
+    "another kind": (f"{RESNET}?kind=PyTorchJob", 404),
+    "its kind": (f"{RESNET}?kind=tfjob", 200),
+    "its kind with the group": (f"{RESNET}?kind=TFJob.kubeflow.org", 200),
+    "a document of people": ("/v1/jobs/team/resnet", 404),
+    "all jobs": ("/v1/jobs", 403),
+    "a verb": ("/bind", 403),
+    "metrics of netgang": ("/metrics", 403),
+}
+
+
+@pytest.mark.parametrize(("path", "status"), UNKNOWN.values(), ids=UNKNOWN)
+async def test_nothing_else_is_at_this_port(path: str, status: int) -> None:
+    """A problem document for every other address, whoever asks."""
+    port = Port()
+    answer = await port.send(point(1), path)
+    assert answer.status_code == status
+    assert status == 200 or answer.json()["status"] == status
+
+
+async def test_a_report_is_posted() -> None:
+    """Another method is told so."""
+    assert (await Port().send(b"", method="GET")).status_code == 405
+
+
+async def test_two_jobs_of_one_name_must_be_told_apart() -> None:
+    """A TFJob and a Job: 409 names the kinds; with `?kind=` each has its own series."""
+    port = Port(view("resnet"), view("resnet", kind="Job.batch"))
+    answer = await port.send(point(1))
+    assert (answer.status_code, "Job.batch, TFJob.kubeflow.org" in answer.json()["detail"]) == (409, True)
+    assert (await port.send(point(1), f"{RESNET}?kind=job")).status_code == 200
+    assert (port.kept(kind="Job.batch"), port.kept()) == ([1], [])
+
+
+# -- who may ----------------------------------------------------------------------------------------------------------
+
+CALLERS = {  # case: (authorization, status)
+    "nobody": (None, 401),
+    "an unknown token": ("Bearer x", 401),
+    "another scheme": ("Basic dGVhbTp4", 401),
+    "another namespace": ("Bearer other-token", 403),
+    "a namespace that begins alike": ("Bearer teams-token", 403),
+    "a person": ("Bearer ann-token", 403),
+    "an account without a name": ("Bearer odd-token", 403),
+    "an account of the namespace": ("Bearer team-token", 200),
+}
+
+
+@pytest.mark.parametrize(("authorization", "status"), CALLERS.values(), ids=CALLERS)
+async def test_a_pod_reports_for_its_own_namespace(authorization: str | None, status: int) -> None:
+    """Who is refused leaves no point, and hears why in a problem document on a connection that ends."""
+    port = Port()
+    answer = await port.send(point(1), headers={"authorization": authorization} if authorization else {})
+    assert answer.status_code == status
+    assert port.kept() == ([1] if status == 200 else [])
+    if status != 200:
+        assert answer.json()["status"] == status
+        assert answer.headers["connection"] == "close"
+        assert port.counted == ["no token" if status == 401 else "other namespace"]
+    if status == 403:
+        said = answer.json()["detail"]
+        assert "of its own namespace" in said
+        assert "let a pod of the job's namespace report" in said
+        assert "reports.secret_file" in said
+
+
+FOR_US = {  # case: (audiences of the settings, token, status)
+    "a pod's own": ((), "team-token", 200),
+    "one for us that nobody asks for": ((), "netgang-token", 401),
+    "one for us": (("netgang",), "netgang-token", 200),
+    "one for us or others": (("vault", "netgang"), "netgang-token", 200),
+    "a pod's own where one for us is asked for": (("netgang",), "team-token", 401),
+    "one for somebody else": (("netgang",), "vault-token", 401),
+}
+
+
+@pytest.mark.parametrize(("audiences", "token", "status"), FOR_US.values(), ids=FOR_US)
+async def test_a_token_is_for_somebody(audiences: tuple[str, ...], token: str, status: int) -> None:
+    """By default for the API server, as a pod's own is; else for one of those that the settings name."""
+    port = Port(audiences=audiences)
+    answer = await port.send(point(1), headers={"authorization": f"Bearer {token}"})
+    assert (answer.status_code, port.kept()) == (status, [1] if status == 200 else [])
+
+
+async def test_a_name_cannot_lead_into_another_namespace() -> None:
+    """Quoted slashes and dots stay inside a name, or the address is none."""
+    port = Port(view("resnet"), view("resnet", namespace="other"))
+    for path in ("/v1/jobs/team/..%2F..%2Fother%2Fresnet/metrics", "/v1/jobs/team%2F..%2Fother/resnet/metrics"):
+        assert (await port.send(point(1), path)).status_code in (400, 403, 404)
+    assert (port.kept(), port.kept(namespace="other")) == ([], [])
+
+
+async def test_the_secret_stands_for_every_namespace(tmp_path: Path) -> None:
+    """Whoever shows it; it is read anew when it was changed, and one that is too short counts for nothing."""
+    file = tmp_path / "secret"
+    file.write_text(f"{SECRET}\n")
+    port = Port(view("resnet"), view("vgg", namespace="other"), secret_file=file, accounts=False)
+    shown = {"authorization": f"Bearer {SECRET}"}
+    assert (await port.send(point(1), headers=shown)).status_code == 200
+    assert (await port.send(point(1), "/v1/jobs/other/vgg/metrics", headers=shown)).status_code == 200
+    assert (await port.send(point(2))).status_code == 401, "service accounts are switched off"
+    file.write_text("another secret of the cluster")
+    port.clock.advance(61.0)
+    assert (await port.send(point(3), headers=shown)).status_code == 401
+    assert (await port.send(point(3), headers={"authorization": f"Bearer {file.read_text()}"})).status_code == 200
+    file.write_text("short")
+    assert (await port.send(point(4), headers={"authorization": "Bearer short"})).status_code == 401
+    assert port.reviews.asked == []
+
+
+async def test_a_secret_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
+    """Not even who shows nothing; accounts are not affected."""
+    port = Port(secret_file=tmp_path / "none")
+    assert (await port.send(point(1), headers={"authorization": "Bearer "})).status_code == 401
+    assert (await port.send(point(1), headers={"authorization": "Bearer x"})).status_code == 401
+    assert (await port.send(point(1))).status_code == 200
+
+
+async def test_what_cannot_be_checked_is_refused() -> None:
+    """No API server, no report; training does not notice."""
+    port = Port()
+    port.reviews.error = ApiUnavailableError("no answer")
+    assert (await port.send(point(1))).status_code == 503
+    assert (port.kept(), port.counted) == ([], ["unavailable"])
+
+
+async def test_the_api_server_is_asked_once_a_minute() -> None:
+    """However often a job reports."""
+    port = Port(rates=Rates(per_job=100.0))
+    await port.statuses(*range(20))
+    assert port.reviews.asked == ["who"]
+
+
+# -- how much ---------------------------------------------------------------------------------------------------------
+
+
+async def test_too_many_reports_of_a_job_are_429() -> None:
+    """For a moment ten times the rate; then the caller hears when to come again, and others are not affected."""
+    port = Port(view("resnet"), view("vgg"))
+    assert await port.statuses(*range(21)) == [200] * 20 + [429]
+    answer = await port.send(point(30))
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+    assert await port.statuses(1, path="/v1/jobs/team/vgg/metrics") == [200]
+    port.clock.advance(0.5)
+    assert await port.statuses(40, 41) == [200, 429]
+
+
+async def test_all_jobs_together_have_a_bound_too() -> None:
+    """So that a thousand jobs cannot keep the scheduler from its work."""
+    port = Port(*(view(f"j{i}") for i in range(30)), rates=Rates(per_job=1.0, in_all=2.0, namespace_share=1.0))
+    answers = [await port.statuses(1, path=f"/v1/jobs/team/j{i}/metrics") for i in range(30)]
+    assert answers == [[200]] * 20 + [[429]] * 10
+
+
+async def test_a_namespace_cannot_use_up_what_others_need() -> None:
+    """Half of all is the most that one has, however many jobs it makes; the next namespace is heard."""
+    port = Port(*(view(f"j{i}") for i in range(30)), view("quiet", namespace="other"), rates=Rates(in_all=2.0))
+    answers = [await port.statuses(1, path=f"/v1/jobs/team/j{i}/metrics") for i in range(30)]
+    assert answers == [[200]] * 10 + [[429]] * 20
+    other = {"authorization": "Bearer other-token"}
+    assert await port.statuses(1, path="/v1/jobs/other/quiet/metrics", headers=other) == [200]
+    port.clock.advance(1.0)
+    assert await port.statuses(1, path="/v1/jobs/team/j20/metrics") == [200]
+
+
+async def test_a_body_has_a_largest_size() -> None:
+    """413 as soon as it is passed, whatever is announced; the connection ends."""
+    port = Port()
+    answer = await port.send(b" " * 65537)
+    assert (answer.status_code, answer.headers["connection"], port.counted) == (413, "close", ["too large"])
+    assert "larger than 65536 bytes" in answer.json()["detail"]
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    """408 after its longest time, and 400 for one that is broken off: never an error of ours."""
+    port = Port(body_timeout_s=0.01)
+    assert await _raw(port, []) == 408
+    assert await _raw(port, [{"type": "http.request", "body": b"{", "more_body": True}, GONE]) == 400
+
+
+GONE = {"type": "http.disconnect"}
+
+
+async def _raw(port: Port, messages: Sequence[Mapping[str, Any]]) -> int:
+    """Status for a body that comes as `messages`, and then not any more."""
+    left, sent = list(messages), []
+
+    async def receive() -> Any:
+        return left.pop(0) if left else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": RESNET,
+        "raw_path": RESNET.encode(),
+        "query_string": b"",
+        "headers": [(b"authorization", b"Bearer team-token")],
+    }
+    await port.door(scope, receive, send)
+    return int(sent[0]["status"])
+
+
+async def test_a_standby_keeps_nothing() -> None:
+    """It says who does; a new leader begins with an empty series."""
+    port = Port()
+    port.leads = False
+    answer = await port.send(point(1))
+    assert (answer.status_code, answer.headers["retry-after"], port.kept()) == (503, "1", [])
+    port.leads = True
+    assert await port.statuses(5) == [200]
+    port.reports.forget()
+    assert (port.kept(), await port.statuses(1)) == ([], [200])
+
+
+async def test_jobs_that_are_gone_are_forgotten() -> None:
+    """Their series and their rates."""
+    port = Port(view("resnet"), view("vgg"))
+    assert await port.statuses(1) == [200]
+    gone = port.jobs.pop(job_key("resnet"))
+    port.reports.tidy()
+    assert len(port.book) == 0
+    port.jobs[gone.key] = gone
+    assert await port.statuses(*range(20)) == [200] * 20

@@ -1,0 +1,203 @@
+"""Wishes between two looks, and counting: what is remembered of a job, for how long, and what is counted once."""
+
+from dataclasses import replace
+
+import pytest
+
+from extender.controllers.elastic.metering import Metering
+from extender.controllers.elastic.records import Change, Records, Stage, Who
+from extender.controllers.elastic.reports.reports import Reports
+from extender.controllers.elastic.reports.series import SeriesBook
+from extender.controllers.elastic.reports.wishes import MetricWishes
+from extender.runtime.telemetry import Telemetry
+from scoring.ids import GangKey
+from scoring.scaling.job import ElasticJob, Wants
+from scoring.scaling.metrics.series import Point
+from scoring.scaling.options import MetricOptions
+from tests.extender.controllers.elastic.reporting import job_key, view, views
+from tests.fakes.clock import FakeClock
+
+OPTIONS = MetricOptions(every_steps=50, workers_step=1, min_interval_s=0.0, settle_steps=0, reversal_steps=0)
+
+
+def elastic(name: str = "resnet", *, workers: int = 2, uid: str = "uid-1", wants: Wants = Wants.LOSS) -> ElasticJob:
+    """A job of one to six workers."""
+    return ElasticJob(
+        key=job_key(name),
+        uid=uid,
+        gang=GangKey(f"team/{name}"),
+        workers=workers,
+        min_workers=1,
+        max_workers=6,
+        indexes={},
+        refusal=None,
+        wants=wants,
+        changed_s=None,
+        created_s=0.0,
+    )
+
+
+class Told:
+    """A book, and the wishes that are read from it."""
+
+    def __init__(self, options: MetricOptions = OPTIONS) -> None:
+        self.clock, self.book = FakeClock(), SeriesBook()
+        self.wishes = MetricWishes(self.book, options, self.clock)
+        self.step = 0
+
+    def fall(self, job: ElasticJob, *, steps: int = 60) -> None:
+        """The job reports a loss that falls."""
+        points = [
+            Point(step, self.clock.now_s(), 2.0 / (1.0 + step / 100), workers=job.workers)
+            for step in range(self.step, self.step + steps)
+        ]
+        self.step += steps
+        self.book.add(job.key, job.uid, points)
+
+
+def test_only_who_reports_wishes() -> None:
+    """A job that says nothing is not among the wishes, so that the queue alone decides; nor one that wants none."""
+    told, job = Told(), elastic()
+    assert told.wishes([job]) == {}
+    told.fall(job)
+    assert told.wishes([job]) == {job.key: 3}
+    assert told.wishes([replace(job, wants=Wants.OFF)]) == {}
+
+
+def test_a_wish_is_remembered_while_pods_come_and_go() -> None:
+    """A job that is missing for a round wishes the same afterwards, and is not looked at as if it were new."""
+    told, job = Told(MetricOptions(every_steps=50, workers_step=1, min_interval_s=300.0, settle_steps=0)), elastic()
+    told.fall(job)
+    assert told.wishes([job]) == {job.key: 3}
+    assert told.wishes([]) == {}
+    told.clock.advance(20.0)
+    grown = elastic(workers=3)
+    told.fall(grown)
+    assert told.wishes([grown]) == {job.key: 3}, "the least time between two changes goes on"
+    told.clock.advance(300.0)
+    told.fall(grown)
+    assert told.wishes([grown]) == {job.key: 4}
+
+
+def test_a_job_of_the_same_name_begins_anew() -> None:
+    """Neither the wish nor the reports of its predecessor count."""
+    told, job = Told(), elastic()
+    told.fall(job)
+    assert told.wishes([job]) == {job.key: 3}
+    assert told.wishes([elastic(uid="uid-2")]) == {}
+    assert told.wishes.of(job.key) is not None
+    told.wishes.forget()
+    assert told.wishes.of(job.key) is None
+
+
+def test_a_look_is_not_repeated_without_news() -> None:
+    """Ten seconds long the very same wish stands; a report or a change of the job is news at once."""
+    told, job = Told(), elastic()
+    told.fall(job)
+    told.wishes([job])
+    first = told.wishes.of(job.key)
+    told.clock.advance(9.0)
+    told.wishes([job])
+    assert told.wishes.of(job.key) is first
+    told.clock.advance(1.0)
+    told.wishes([job])
+    assert told.wishes.of(job.key) is not first
+    second = told.wishes.of(job.key)
+    told.fall(job, steps=1)
+    told.wishes([job])
+    assert told.wishes.of(job.key) is not second
+
+
+def test_others_have_their_turn_between_two_looks() -> None:
+    """A fit takes a while, so there is a pause after each job that was looked at anew; without news there are few."""
+    told, jobs = Told(), [elastic(f"j{number:02}") for number in range(20)]
+    for job in jobs:
+        told.fall(job)
+    assert sum(1 for _ in told.wishes.in_steps(jobs)) == 20
+    assert sum(1 for _ in told.wishes.in_steps(jobs)) == 0
+    assert len(told.wishes(jobs)) == 20
+
+
+def test_a_term_that_ends_between_two_looks_is_forgotten_all_the_same() -> None:
+    """What is known at the end of the looks belonged to the term before."""
+    told, job = Told(), elastic()
+    told.fall(job)
+    steps = told.wishes.in_steps([job])
+    next(steps)
+    told.wishes.forget()
+    assert list(steps) == []
+    assert told.wishes.of(job.key) is None
+
+
+# -- counting ---------------------------------------------------------------------------------------------------------
+
+
+class Meter:
+    """Records, and what is counted of them."""
+
+    def __init__(self) -> None:
+        self.records, self.telemetry = Records(), Telemetry()
+        self.records.views = views(
+            view("resnet"), view("vgg", uid="uid-2", running=False), view("x", uid="uid-3", finished=True)
+        )
+        reports = Reports(lambda: self.records.views, SeriesBook(), FakeClock())
+        self.metering = Metering(self.records, reports, self.telemetry)
+
+    def count(self, name: str, **labels: str) -> float:
+        """A metric's value after a look."""
+        self.metering.look()
+        return self.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
+
+    def change(self, *, after: int = 2, stage: Stage = Stage.REMOVING) -> Change:
+        """A change of resnet from three workers."""
+        made = Change(job_key("resnet"), "uid-1", 3, after, Who.QUEUE, "why", GangKey("team/h"), 100.0, stage)
+        self.records.put(made)
+        return made
+
+
+def test_jobs_are_counted_by_what_they_are() -> None:
+    """Resizing while a change is under way."""
+    meter = Meter()
+    assert [meter.count("jobs", state=state) for state in ("running", "waiting", "completed")] == [1, 1, 1]
+    change = meter.change()
+    assert [meter.count("jobs", state=state) for state in ("running", "resizing")] == [0, 1]
+    meter.records.end(change, Stage.DONE, now_s=104.0)
+    assert [meter.count("jobs", state=state) for state in ("running", "resizing")] == [1, 0]
+
+
+def test_a_replica_that_lays_down_its_office_shows_no_jobs() -> None:
+    """They would be counted twice otherwise."""
+    meter = Meter()
+    assert meter.count("jobs", state="running") == 1.0
+    meter.metering.forget()
+    assert meter.telemetry.registry.get_sample_value("netgang_jobs", {"state": "running"}) is None
+
+
+ENDS = {  # stage → (seconds counted as duration, pod seconds lost)
+    Stage.DONE: (4.0, 4.0),
+    Stage.GIVEN_BACK: (0.0, 4.0),
+    Stage.OVERRULED: (0.0, 4.0),
+}
+
+
+@pytest.mark.parametrize(("stage", "counted"), ENDS.items(), ids=ENDS)
+def test_the_end_of_a_change_is_counted_once(stage: Stage, counted: tuple[float, float]) -> None:
+    """Each with its outcome; only one that served its purpose has a duration."""
+    meter = Meter()
+    change = meter.change()
+    labels = {"kind": "TFJob.kubeflow.org", "direction": "in", "outcome": stage.value}
+    assert meter.count("resizes_total", **labels) == 0.0
+    meter.records.end(change, stage, now_s=104.0)
+    for _ in range(3):
+        assert meter.count("resizes_total", **labels) == 1.0
+    assert meter.count("resize_duration_seconds_sum", direction="in") == counted[0]
+    assert meter.count("lost_pod_seconds_total") == counted[1]
+
+
+def test_what_a_former_process_did_is_not_counted_again() -> None:
+    """Its changes are known from the jobs' notes, without a moment of their end; a dry run's are counted."""
+    meter = Meter()
+    meter.change(stage=Stage.DONE)
+    assert meter.count("resizes_total", kind="TFJob.kubeflow.org", direction="in", outcome="done") == 0.0
+    meter.change(after=5, stage=Stage.DRY_RUN)
+    assert meter.count("resizes_total", kind="TFJob.kubeflow.org", direction="out", outcome="dry-run") == 1.0

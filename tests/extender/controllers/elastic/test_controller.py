@@ -1,0 +1,384 @@
+"""A running job gives up workers for a heavier gang and gets them back, whatever happens meanwhile (PAPERS K4–K7)."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from extender.controllers.elastic.kinds import KINDS
+from extender.controllers.elastic.kinds.indexed import JOB
+from extender.controllers.removal.quiet_period import QUIET_S
+from extender.errors import ApiError, ApiUnavailableError, ConflictError
+from extender.kube.calls import AUTOSCALERS
+from scoring.model.reasons import Reason
+from tests.extender.controllers.elastic.cluster import ELASTIC, ENDS_S, JOBS, Site, site
+from tests.extender.scheduling.world import key, node_json, pod_json, unfinished
+
+pytestmark = pytest.mark.looptime
+
+
+async def full(here: Site) -> None:
+    """Six workers of which two suffice, on all of six CPUs that are not left free, and the quiet time is over."""
+    here.create("low", 6, least=2)
+    await here.until("low runs", lambda: here.on_nodes("low") == [0, 1, 2, 3, 4, 5])
+    await here.until_quiet_is_over()
+
+
+async def test_a_job_gives_way_and_grows_back() -> None:
+    """It shrinks to what the heavier gang needs; the room is kept until that runs; later it has all workers again."""
+    async with site() as here:
+        await full(here)
+        here.create("heavy", 5, least=5)
+        await here.until("low is patched", lambda: here.workers("low") == 3, limit_s=5.0)
+        assert set(here.claims) == {key("heavy")}
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5, limit_s=ENDS_S + 5.0)
+        assert here.on_nodes("low") == [0, 1, 2]
+        await here.until("nothing is kept any more", lambda: not here.claims, limit_s=5.0)
+        here.end("heavy")
+        await here.until("low has grown", lambda: here.on_nodes("low") == [0, 1, 2, 3, 4, 5], limit_s=ENDS_S + 15.0)
+
+
+async def test_nothing_is_changed_in_the_quiet_time() -> None:
+    """docs/safety.md S11: for half a minute after start the cache may be behind."""
+    async with site() as here:
+        here.create("low", 6, least=2)
+        await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
+        here.create("heavy", 5, least=5)
+        await here.world.until(QUIET_S - 1.0)
+        assert here.workers("low") == 6
+        await here.until("low is patched", lambda: here.workers("low") == 3, limit_s=5.0)
+
+
+async def test_no_third_gang_slips_in() -> None:
+    """A lighter gang that comes while pods end one by one gets none of the room, though it would fit at once.
+
+    docs/safety.md S13.
+    """
+    async with site() as here:
+        await full(here)
+        held = [pod["metadata"]["name"] for pod in here.pods("low")][-3:]
+        here.stuck.update(held)
+        here.create("heavy", 5, least=5)
+        await here.until("low is patched", lambda: here.workers("low") == 3)
+        here.create("small", 1, least=1)
+        for name in held:
+            await here.world.settle(ENDS_S + 3.0)
+            assert (here.on_nodes("small"), here.on_nodes("heavy")) == ([], [])
+            here.stuck.discard(name)
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5, limit_s=5.0)
+        assert here.on_nodes("small") == []
+
+
+async def test_who_would_not_fit_all_the_same_costs_nobody_anything() -> None:
+    """Nothing is patched when even all that low may give up is too little."""
+    async with site() as here:
+        await full(here)
+        here.create("huge", 7, least=7)
+        await here.world.settle(20.0)
+        assert here.workers("low") == 6
+        assert here.claims == {}
+
+
+async def test_an_edit_at_the_same_moment_wins() -> None:
+    """A conflict ends the attempt; the next round reads again, and patches once."""
+    async with site() as here:
+        await full(here)
+        here.api.fail_next("patch_object", ConflictError(409, "the object has been modified"), times=2)
+        here.create("heavy", 5, least=5)
+        await here.until("low is patched", lambda: here.workers("low") == 3)
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        assert here.api.calls["patch_object"] == 3
+
+
+async def test_a_webhook_that_refuses_is_asked_less_and_less() -> None:
+    """The pauses double; the refusal is told on the job; nobody's room is kept meanwhile; in the end it works."""
+    async with site() as here:
+        await full(here)
+        refusal = ApiError(500, "failed calling webhook")
+        here.api.fail_next("patch_object", refusal, times=1000)
+        here.create("heavy", 5, least=5)
+        await here.world.settle(60.0)
+        tried = here.api.calls["patch_object"]
+        assert 4 <= tried <= 9
+        assert (here.workers("low"), here.claims) == (6, {})
+        assert any("failed calling webhook" in note for note in here.told("JobNotResized"))
+        here.api.heal()
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5, limit_s=100.0)
+        assert here.workers("low") == 3
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["took effect", "was lost"])
+async def test_a_patch_without_answer(applied: bool) -> None:
+    """Whether it took effect is seen, not guessed: it is not sent again if it did, and once more if it did not."""
+    async with site() as here:
+        await full(here)
+        here.api.fail_next("patch_object", ApiUnavailableError("no answer"), applied=applied)
+        here.create("heavy", 5, least=5)
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5, limit_s=60.0)
+        assert here.workers("low") == 3
+        assert here.api.calls["patch_object"] == (1 if applied else 2)
+        await here.until("nothing is kept any more", lambda: not here.claims, limit_s=5.0)
+
+
+async def test_killed_between_patch_and_start() -> None:
+    """The next process keeps the room from its first moment on, and takes nothing more for the same gang."""
+    async with site() as first:
+        await full(first)
+        first.stuck.update(pod["metadata"]["name"] for pod in first.pods("low"))
+        first.create("heavy", 5, least=5)
+        await first.until("low is patched", lambda: first.workers("low") == 3)
+        api = first.api
+    async with site(api=api) as second:
+        await second.world.settle(0.2)
+        assert set(second.claims) == {key("heavy")}
+        second.create("small", 1, least=1)
+        await second.until("heavy runs", lambda: len(second.on_nodes("heavy")) == 5)
+        assert second.on_nodes("small") == []
+        await second.until_quiet_is_over()
+        assert (second.workers("low"), second.claims) == (3, {})
+        assert api.calls["patch_object"] == 1
+
+
+async def test_killed_after_the_start() -> None:
+    """A change that is over is not taken up again; what was taken is given back when the heavier gang ends."""
+    async with site() as first:
+        await full(first)
+        first.create("heavy", 5, least=5)
+        await first.until("heavy runs", lambda: len(first.on_nodes("heavy")) == 5)
+        api = first.api
+    async with site(api=api) as second:
+        await second.world.settle(2.0)
+        assert second.claims == {}
+        second.end("heavy")
+        await second.until("low has grown", lambda: len(second.on_nodes("low")) == 6)
+
+
+@pytest.mark.parametrize("workers", [5, 6], ids=["some", "all"])
+async def test_a_user_who_takes_the_workers_back_wins(workers: int) -> None:
+    """The room is kept no longer, and the job is not shrunk again for the same gang."""
+    async with site() as here:
+        await full(here)
+        here.stuck.update(pod["metadata"]["name"] for pod in here.pods("low"))
+        here.create("heavy", 5, least=5)
+        await here.until("low is patched", lambda: here.workers("low") == 3)
+        here.scale("low", workers)
+        await here.until("nothing is kept any more", lambda: not here.claims, limit_s=5.0)
+        here.stuck.clear()
+        await here.world.settle(30.0)
+        assert (here.workers("low"), here.on_nodes("heavy")) == (workers, [])
+
+
+@pytest.mark.parametrize("gone", ["low", "heavy"])
+async def test_a_job_that_is_deleted_in_the_middle(gone: str) -> None:
+    """Whichever it is, no room stays kept, and the other one goes on."""
+    async with site() as here:
+        await full(here)
+        here.create("heavy", 5, least=5)
+        await here.until("low is patched", lambda: here.workers("low") == 3)
+        here.end(gone)
+        await here.until("nothing is kept any more", lambda: not here.claims, limit_s=ENDS_S + 5.0)
+        left, count = ("heavy", 5) if gone == "low" else ("low", 6)
+        await here.until(f"{left} runs", lambda: len(here.on_nodes(left)) == count)
+
+
+async def test_room_is_not_kept_for_ever() -> None:
+    """A gang that nobody schedules loses it after the limit; it is not served again; low grows back."""
+    async with site(elastic={"reserve_timeout_s": 20.0}) as here:
+        await full(here)
+        here.asleep.add("heavy")
+        here.create("heavy", 5, least=5)
+        await here.until("low is patched", lambda: here.workers("low") == 3)
+        await here.world.settle(ENDS_S + 15.0)
+        assert set(here.claims) == {key("heavy")}
+        await here.until("nothing is kept any more", lambda: not here.claims, limit_s=10.0)
+        assert here.api.calls["patch_object"] == 1
+
+
+async def test_a_dry_run_changes_nothing() -> None:
+    """What would be done is told on the job, once."""
+    async with site(elastic={"dry_run": True}) as here:
+        await full(here)
+        here.create("heavy", 5, least=5)
+        await here.world.settle(20.0)
+        assert (here.workers("low"), here.claims, here.api.calls["patch_object"]) == (6, {}, 0)
+        assert here.told("JobShrunk") == ["Dry run: from 6 to 3 workers: room for default/heavy"]
+
+
+async def test_who_must_not_be_resized_is_told_why() -> None:
+    """A job that claims to be elastic and is not safe to resize gets an Event, and keeps its workers."""
+    async with site() as here:
+        here.create("low", 6, least=2)
+        here.api.store.merge_patch(JOBS, "default", "low", {"spec": {"managedBy": "example.com/mine"}})
+        await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
+        await here.until_quiet_is_over()
+        here.create("heavy", 5, least=5)
+        await here.world.settle(10.0)
+        assert here.workers("low") == 6
+        assert here.told("JobNotResized") == ["It is not resized, because another controller manages it (managedBy)"]
+
+
+async def two_lows(here: Site) -> None:
+    """Two jobs of three workers, one of which suffices each: both must give up all they can for a gang of six."""
+    for name in ("low-a", "low-b"):
+        here.create(name, 3, least=1)
+    await here.until("both run", lambda: len(here.on_nodes("low-a")) == len(here.on_nodes("low-b")) == 3)
+    await here.until_quiet_is_over()
+    here.api.latency_s["patch_object"] = here.api.latency_s["get_object"] = 0.5
+
+
+def sizes(here: Site) -> list[int]:
+    """Workers that the two want."""
+    return sorted(here.workers(name) for name in ("low-a", "low-b"))
+
+
+async def test_several_jobs_give_way_together() -> None:
+    """And each gets back what it gave up."""
+    async with site() as here:
+        await two_lows(here)
+        here.create("heavy", 6, least=6)
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 6)
+        assert sizes(here) == [1, 1]
+        here.end("heavy")
+        await here.until("all are back", lambda: sizes(here) == [3, 3])
+
+
+async def test_nobody_gives_way_if_one_of_them_cannot_be_read() -> None:
+    """All are read before the first is patched."""
+    async with site() as here:
+        await two_lows(here)
+        here.create("heavy", 6, least=6)
+        await here.until("the first is read", lambda: here.api.calls["get_object"] == 1)
+        here.api.fail_next("get_object", ApiError(500, "etcd is ill"), times=2)
+        await here.world.settle(3.0)
+        assert (sizes(here), here.claims) == ([3, 3], {})
+
+
+async def test_a_plan_that_stops_in_the_middle_is_finished() -> None:
+    """The second of two patches is refused for a while: what the first freed is kept, and the second comes later."""
+    async with site() as here:
+        await two_lows(here)
+        here.create("heavy", 6, least=6)
+        await here.until("the first is patched", lambda: sizes(here) == [1, 3])
+        here.api.fail_next("patch_object", ApiError(500, "failed calling webhook"), times=3)
+        await here.world.settle(ENDS_S + 1.0)
+        here.create("small", 1, least=1)
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 6)
+        assert (sizes(here), here.on_nodes("small")) == ([1, 1], [])
+
+
+async def test_killed_in_the_middle_of_a_plan() -> None:
+    """The next process finishes it: only what is still missing is taken."""
+    async with site() as first:
+        await two_lows(first)
+        first.create("heavy", 6, least=6)
+        await first.until("the first is patched", lambda: sizes(first) == [1, 3])
+        api = first.api
+    async with site(api=api) as second:
+        await second.until("heavy runs", lambda: len(second.on_nodes("heavy")) == 6, limit_s=QUIET_S + 30.0)
+        assert sizes(second) == [1, 1]
+        await second.until("nothing is kept any more", lambda: not second.claims, limit_s=5.0)
+
+
+async def test_a_job_with_an_autoscaler_is_the_autoscalers() -> None:
+    """It is left alone as long as there is one, and elastic from the moment it is gone."""
+    async with site() as here:
+        here.api.store.install(AUTOSCALERS)
+        ref = {"apiVersion": "batch/v1", "kind": "Job", "name": "low"}
+        metadata = {"name": "mine", "namespace": "default"}
+        here.api.store.put(AUTOSCALERS, {"metadata": metadata, "spec": {"scaleTargetRef": ref}})
+        await here.world.settle(40.0)  # the kind is looked for now and then
+        await full(here)
+        here.create("heavy", 5, least=5)
+        await here.world.settle(10.0)
+        assert here.workers("low") == 6
+        assert any("HorizontalPodAutoscaler" in note for note in here.told("JobNotResized"))
+        here.api.store.remove(AUTOSCALERS, "default", "mine")
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+
+
+async def test_pods_that_ask_in_vain_are_told() -> None:
+    """The annotation is on pods of nothing that we know how to resize: one Event says so, and no more."""
+    owner = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r", "uid": "u", "controller": True}
+    made = pod_json("robot-0", gang="robot", size=1, annotations={"netgang.io/min-workers": "1"})
+    made["metadata"]["ownerReferences"] = [owner]
+    async with unfinished(node_json("n1"), made, elastic=ELASTIC) as world:
+        await world.settle(100.0)
+        told = [one["note"] for one in world.api.events if one["reason"] == "JobNotResized"]
+        assert told == ["It is not resized, because how jobs of kind Robot (example.com/v1) are resized is not known"]
+
+
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs are a kind whose workers must leave one after the other, as a TFJob's."""
+    monkeypatch.setitem(KINDS, "Job.batch", replace(JOB, one_by_one=True))
+
+
+@pytest.mark.usefixtures("one_by_one")
+async def test_workers_leave_one_by_one() -> None:
+    """Each is gone before the next is told to go; the room is kept all the while."""
+    async with site() as here:
+        await full(here)
+        seen = [6]
+        here.create("heavy", 5, least=5)
+        await here.until("the first step", lambda: here.workers("low") == 5)
+        here.create("small", 1, least=1)
+        while here.workers("low") > 3 or not here.on_nodes("heavy"):
+            there = {one["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] for one in here.pods("low")}
+            assert len(there) <= here.workers("low") + 1
+            assert here.on_nodes("small") == []
+            if here.workers("low") != seen[-1]:
+                seen.append(here.workers("low"))
+            assert here.world.now_s < 90.0
+            await here.world.settle(0.2)
+        assert seen == [6, 5, 4, 3]
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        here.end("heavy")
+        await here.until("low has grown", lambda: len(here.on_nodes("low")) == 6)
+
+
+@pytest.mark.usefixtures("one_by_one")
+async def test_killed_between_two_steps() -> None:
+    """The next process keeps the room at once, goes on after its quiet time, and takes no more than was decided."""
+    async with site() as first:
+        await full(first)
+        first.create("heavy", 5, least=5)
+        await first.until("the second step", lambda: first.workers("low") == 4)
+        api = first.api
+    async with site(api=api) as second:
+        await second.world.settle(3.0)
+        assert (set(second.claims), second.workers("low")) == ({key("heavy")}, 4)
+        await second.until("heavy runs", lambda: len(second.on_nodes("heavy")) == 5)
+        assert second.workers("low") == 3
+
+
+@pytest.mark.usefixtures("one_by_one")
+async def test_a_user_between_two_steps_wins() -> None:
+    """No further worker is told to go."""
+    async with site() as here:
+        await full(here)
+        here.create("heavy", 5, least=5)
+        await here.until("the first step", lambda: here.workers("low") == 5)
+        here.scale("low", 6)
+        await here.until("nothing is kept any more", lambda: not here.claims, limit_s=5.0)
+        await here.world.settle(20.0)
+        assert here.workers("low") == 6
+
+
+async def test_the_first_plan_of_a_process_knows_what_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+    """A third gang that waits already gets nothing between the first plan and the first round."""
+    async with site() as first:
+        await full(first)
+        first.stuck.update(pod["metadata"]["name"] for pod in first.pods("low"))
+        first.create("heavy", 5, least=5)
+        await first.until("low is patched", lambda: first.workers("low") == 3)
+        first.create("small", 1, least=1)
+        await first.world.settle(1.0)
+        api = first.api
+    caplog.clear()
+    caplog.set_level(logging.INFO, "netgang.decisions")
+    async with site(api=api) as second:  # settled for half a second
+        assert not [one for one in caplog.messages if "admit" in one and "default/small" in one]
+        assert second.world.waits_for("small") is Reason.RESERVED
+        assert set(second.claims) == {key("heavy")}
+        await second.until("heavy runs", lambda: len(second.on_nodes("heavy")) == 5)
+        assert second.on_nodes("small") == []

@@ -1,0 +1,79 @@
+"""Only the leader resizes jobs, and the next leader goes on where it stopped (docs/safety.md S11, S16)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+
+import pytest
+
+from tests.extender.controllers.elastic.cluster import ELASTIC, JOBS, Site
+from tests.extender.leadership.test_elector import Replica, Replicas, cut_off, until_leads
+from tests.extender.scheduling.world import key
+
+pytestmark = pytest.mark.looptime
+
+
+@asynccontextmanager
+async def two() -> AsyncIterator[tuple[Site, Replica, Replica]]:
+    """Two replicas over one cluster; the first leads, and a job of six workers runs, of which two suffice."""
+    async with AsyncExitStack() as stack:
+        group = Replicas(stack)
+        group.api.store.install(JOBS)
+        a, b = await group.start("a", elastic=ELASTIC), await group.start("b", elastic=ELASTIC)
+        here = Site(a.world)
+        acting = asyncio.create_task(here.act(), name="cluster")
+        try:
+            here.create("low", 6, least=2)
+            await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
+            await here.until_quiet_is_over()
+            yield here, a, b
+            assert not acting.done(), acting
+        finally:
+            acting.cancel()
+            with suppress(asyncio.CancelledError):
+                await acting
+
+
+async def test_one_of_two_acts() -> None:
+    """The standby knows the same and does nothing."""
+    async with two() as (here, _, b):
+        here.create("heavy", 5, least=5)
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await here.world.settle(10.0)
+        assert here.api.calls["patch_object"] == 1
+        assert b.world.service.cache.snapshot().claims == {}
+
+
+async def test_the_next_leader_keeps_the_room_and_takes_nothing_more() -> None:
+    """The lease changes hands while the removed pods end, which takes them longer than the new leader's quiet time."""
+    async with two() as (here, a, b):
+        here.stuck.update(pod["metadata"]["name"] for pod in here.pods("low"))
+        here.create("heavy", 5, least=5)
+        await here.until("low is patched", lambda: here.workers("low") == 3)
+        cut_off(a)
+        await until_leads(b)
+        here.world = b.world
+        await here.world.settle(3.0)
+        assert set(here.claims) == {key("heavy")}
+        assert a.world.service.cache.snapshot().claims == {}
+        await here.until_quiet_is_over()
+        await here.world.settle(10.0)
+        assert (here.workers("low"), here.api.calls["patch_object"], set(here.claims)) == (3, 1, {key("heavy")})
+        here.stuck.clear()
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await here.world.settle(10.0)
+        assert (here.workers("low"), here.api.calls["patch_object"], here.claims) == (3, 1, {})
+
+
+async def test_a_leader_without_its_lease_resizes_nobody() -> None:
+    """It is cut off before the heavier job comes; the other one waits for its own quiet time, and then acts."""
+    async with two() as (here, a, b):
+        cut_off(a)
+        await until_leads(b)
+        began_s = here.world.now_s
+        here.world = b.world
+        here.create("heavy", 5, least=5)
+        await here.world.until(began_s + 25.0)
+        assert (here.workers("low"), here.api.calls["patch_object"]) == (6, 0)
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        assert here.api.calls["patch_object"] == 1

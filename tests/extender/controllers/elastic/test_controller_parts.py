@@ -1,0 +1,258 @@
+"""The parts of the elastic controller, each by itself: stages, views, notes, records, retries."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from extender.controllers.elastic.follow import ARRIVES_S, Facts, Limits, by_others, followed, steps_on
+from extender.controllers.elastic.intent import Intent
+from extender.controllers.elastic.jobs.views import NotNow, Surroundings, gang_key_of, view_of
+from extender.controllers.elastic.kinds import Seen, State, Unsafe
+from extender.controllers.elastic.kinds.seen import Bounds
+from extender.controllers.elastic.records import OPEN, Change, Records, Stage, Who
+from extender.controllers.elastic.retries import Retries
+from scoring.ids import GangKey, Namespace
+from scoring.model import Gang, GangSource, Phase, Pod, Role
+from scoring.scaling.job import JobKey, Wants
+from tests.builders import gang, pod
+
+LOW = JobKey(Namespace("default"), "TFJob.kubeflow.org", "low")
+HEAVY = GangKey("default/heavy")
+SEEN = Seen(
+    key=LOW,
+    uid="u1",
+    resource_version="7",
+    api_version="kubeflow.org/v1",
+    workers=3,
+    others=1,
+    bounds=Bounds(2, None, "annotation"),
+    gang_minimum=3,
+    steers_gang=True,
+    unsafe=None,
+    state=State.ACTIVE,
+    created_s=1.0,
+)
+SHRINK = Change(LOW, "u1", 6, 3, Who.QUEUE, "room", HEAVY, 100.0, Stage.REMOVING)
+FREED = replace(SHRINK, stage=Stage.FREED, gone_s=105.0)
+FEWER = replace(SHRINK, beneficiary=None)
+GROW = Change(LOW, "u1", 2, 3, Who.QUEUE, "room", None, 100.0, Stage.GROWING)
+NOTE = Intent(6, 3, 100.0, Who.QUEUE, "room", HEAVY, 6, 6, (100.0,))
+"""What `SHRINK` writes on the job"""
+LIMITS = Limits(removal_s=60.0, reserve_s=20.0, growth_s=30.0)
+
+
+def facts(*, seen: Seen | None = SEEN, left: int = 0, bound: int = 3, waits: bool = True, runs: bool = False) -> Facts:
+    """What can be seen: the patch took effect, the pods are gone, the beneficiary waits."""
+    return Facts(seen, left, left, bound, waits=waits, runs=runs)
+
+
+STAGES = {
+    # case: (stage, change, facts, now_s)
+    "pods are going": (Stage.REMOVING, SHRINK, facts(left=2), 110.0),
+    "pods are gone": (Stage.FREED, SHRINK, facts(), 110.0),
+    "they never go": (Stage.GIVEN_BACK, SHRINK, facts(left=2), 161.0),
+    "the beneficiary is let in": (Stage.FREED, FREED, facts(), 110.0),
+    "the beneficiary runs": (Stage.DONE, FREED, facts(waits=False, runs=True), 110.0),
+    "it runs before the last pod is gone": (Stage.DONE, SHRINK, facts(left=1, waits=False, runs=True), 110.0),
+    "the beneficiary never comes": (Stage.GIVEN_BACK, FREED, facts(), 126.0),
+    "the beneficiary is gone": (Stage.GIVEN_BACK, FREED, facts(waits=False), 110.0),
+    "the job is gone": (Stage.OVERRULED, SHRINK, facts(seen=None, left=2), 110.0),
+    "another job has its name": (Stage.OVERRULED, SHRINK, facts(seen=replace(SEEN, uid="u2")), 110.0),
+    "the job ended": (Stage.OVERRULED, SHRINK, facts(seen=replace(SEEN, state=State.ENDED)), 110.0),
+    "the watch is behind": (Stage.REMOVING, SHRINK, facts(seen=replace(SEEN, workers=6)), 100.0 + ARRIVES_S),
+    "the patch was lost": (Stage.OVERRULED, SHRINK, facts(seen=replace(SEEN, workers=6)), 101.0 + ARRIVES_S),
+    "somebody scaled": (Stage.OVERRULED, SHRINK, facts(seen=replace(SEEN, workers=4)), 101.0),
+    "somebody scaled back": (Stage.OVERRULED, FREED, facts(seen=replace(SEEN, workers=6, intent=NOTE)), 106.0),
+    "fewer for nobody": (Stage.DONE, FEWER, facts(waits=False), 101.0),
+    "fewer, pods are going": (Stage.REMOVING, FEWER, facts(left=1, waits=False), 101.0),
+    "growing": (Stage.GROWING, GROW, facts(bound=2, waits=False), 101.0),
+    "grown": (Stage.DONE, GROW, facts(bound=3, waits=False), 101.0),
+    "growth found no room": (Stage.GIVEN_BACK, GROW, facts(bound=2, waits=False), 131.0),
+}
+
+
+@pytest.mark.parametrize(("want", "change", "seen", "now_s"), STAGES.values(), ids=STAGES)
+def test_stages(want: Stage, change: Change, seen: Facts, now_s: float) -> None:
+    """How far a change has come follows from what can be seen; whatever ends it has a moment."""
+    now = followed(change, seen, LIMITS, now_s=now_s)
+    assert now.stage is want
+    assert (now.ended_s is None) == (want in OPEN)
+    assert now == change if want is change.stage else now != change
+    assert followed(now, seen, LIMITS, now_s=now_s).stage is want or want not in OPEN
+
+
+STEP = replace(SHRINK, step=5)
+LATER = replace(SHRINK, step=4, stepped_s=120.0)
+
+
+def seen_of(workers: int) -> Seen:
+    """The job with so many workers."""
+    return replace(SEEN, workers=workers)
+
+
+STEPS = {
+    # case: (time for the next step?, stage, change, facts)
+    "the first worker is going": (False, Stage.REMOVING, STEP, Facts(seen_of(5), 3, 1, 5, waits=True, runs=False)),
+    "the first is gone": (True, Stage.REMOVING, STEP, Facts(seen_of(5), 2, 0, 5, waits=True, runs=False)),
+    "the watch is behind": (False, Stage.REMOVING, LATER, Facts(seen_of(5), 2, 0, 5, waits=True, runs=False)),
+    "the second is gone": (True, Stage.REMOVING, LATER, Facts(seen_of(4), 1, 0, 4, waits=True, runs=False)),
+    "all are gone by themselves": (True, Stage.REMOVING, LATER, Facts(seen_of(4), 0, 0, 4, waits=True, runs=False)),
+    "the beneficiary runs by now": (False, Stage.DONE, LATER, Facts(seen_of(4), 1, 0, 4, waits=False, runs=True)),
+    "somebody scaled": (False, Stage.OVERRULED, LATER, Facts(seen_of(6), 1, 0, 4, waits=True, runs=False)),
+}
+
+
+@pytest.mark.parametrize(("want", "stage", "change", "seen"), STEPS.values(), ids=STEPS)
+def test_one_by_one(want: bool, stage: Stage, change: Change, seen: Facts) -> None:
+    """The next worker is told to go when the one before is gone, and not if that is needed no more."""
+    now = followed(change, seen, LIMITS, now_s=125.0)
+    assert now.stage is stage
+    assert steps_on(now, seen) is want
+    if stage is Stage.DONE:
+        assert (now.after, now.step) == (4, None)
+
+
+def test_who_changed_it() -> None:
+    """Another count than before and after; and the one before, where our note says that our patch took effect."""
+    assert [by_others(SHRINK, facts(seen=replace(SEEN, workers=n))) for n in (3, 6, 4)] == [False, False, True]
+    assert by_others(SHRINK, facts(seen=replace(SEEN, workers=6, intent=NOTE)))
+
+
+def test_what_a_change_cost() -> None:
+    """Removed workers times the seconds to the start; a change that came to nothing took no time."""
+    done = followed(FREED, facts(waits=False, runs=True), LIMITS, now_s=107.0)
+    assert (done.lost_pod_s, done.took_s) == (21.0, 7.0)
+    lapsed = followed(FREED, facts(), LIMITS, now_s=130.0)
+    assert (lapsed.lost_pod_s, lapsed.took_s) == (90.0, None)
+    assert (SHRINK.lost_pod_s, GROW.lost_pod_s) == (None, None)
+
+
+# -- views ------------------------------------------------------------------------------------------------------------
+
+
+def members(*, workers: int = 3, **fields: object) -> list[Pod]:
+    """A ps and workers of `low`, bound."""
+    ps = pod("low-ps-0", role=Role.PS, index=0, gang="low", job="low", node="n1")
+    made = [
+        pod(f"low-worker-{i}", role=Role.WORKER, index=i, gang="low", job="low", node="n1", **fields)  # type: ignore[arg-type]
+        for i in range(workers)
+    ]
+    return [ps, *made]
+
+
+def around(pods: list[Pod] | None = None, *, group: Gang | None = None, **more: bool) -> Surroundings:
+    """The job's pods and gang."""
+    there = members() if pods is None else pods
+    return Surroundings(pods=there, gang=group or gang("low", members=there, min_member=3), **more)  # type: ignore[arg-type]
+
+
+REFUSALS = {
+    # case: (refusal, job, surroundings)
+    "fine": (None, SEEN, around()),
+    "unsafe": (Unsafe.CHIEF, replace(SEEN, unsafe=Unsafe.CHIEF), around()),
+    "autoscaled": (Unsafe.AUTOSCALED, SEEN, around(autoscaled=True)),
+    "another kind's job of its name": (NotNow.NAMESAKE, SEEN, around(namesake=True)),
+    "suspended": (NotNow.SUSPENDED, replace(SEEN, state=State.SUSPENDED), around()),
+    "restarting": (NotNow.RESTARTING, replace(SEEN, state=State.RESTARTING), around()),
+    "deleted": (NotNow.DELETED, replace(SEEN, state=State.DELETED), around()),
+    "no gang": (NotNow.NO_GANG, SEEN, Surroundings(pods=members())),
+    "others' gang": (NotNow.NO_GANG, SEEN, around(group=replace(gang("low", members=members()), own=False))),
+    "native gang": (NotNow.NO_GANG, SEEN, around(group=replace(gang("low", 4), source=GangSource.NATIVE))),
+    "its last change": (NotNow.UNDER_WAY, SEEN, around(under_way=True)),
+    "the last attempt": (NotNow.ATTEMPT_FAILED, SEEN, around(failed=True)),
+    "a worker is missing": (NotNow.UNSETTLED, SEEN, around(members(workers=2))),
+    "a worker too many": (NotNow.UNSETTLED, SEEN, around(members(workers=4))),
+    "workers are being deleted": (NotNow.UNSETTLED, SEEN, around(members(deleting=True))),
+    "a failed worker was replaced": (
+        None,
+        SEEN,
+        around([*members(), pod("x", role=Role.WORKER, index=1, gang="low", job="low", phase=Phase.FAILED)]),
+    ),
+}
+
+
+@pytest.mark.parametrize(("want", "seen", "where"), REFUSALS.values(), ids=REFUSALS)
+def test_when_a_job_is_left_alone(want: str | None, seen: Seen, where: Surroundings) -> None:
+    """Whatever is in doubt is a constant text, in the view and in the job that decisions see."""
+    view = view_of(seen, where)
+    assert view.refusal == want
+    if view.job is not None:
+        assert view.job.refusal == want
+
+
+def test_what_decisions_see() -> None:
+    """Counts, bounds, indexes of workers alone, and the moments of our changes."""
+    intent = Intent(6, 3, 9.0, Who.QUEUE, "", HEAVY, 6, 6, (5.0, 9.0))
+    job = view_of(replace(SEEN, intent=intent, wants=Wants.LOSS), around()).job
+    assert job is not None
+    assert (job.workers, job.min_workers, job.max_workers, job.grow_back_to) == (3, 2, 6, 6)
+    assert (job.changed_s, job.changes_s, job.wants) == (9.0, (5.0, 9.0), Wants.LOSS)
+    assert sorted(job.indexes.values()) == [0, 1, 2]
+
+
+def test_after_somebody_elses_change_our_note_is_history() -> None:
+    """The count that somebody chose is the job's size now: nothing is given back, nothing beyond it is its maximum."""
+    intent = Intent(6, 4, 9.0, Who.QUEUE, "", HEAVY, 6, 6, (9.0,))
+    job = view_of(replace(SEEN, intent=intent), around()).job
+    assert job is not None
+    assert (job.max_workers, job.grow_back_to, job.changed_s) == (3, None, 9.0)
+
+
+def test_a_job_without_bounds_is_not_elastic() -> None:
+    """It is seen, and no decision hears of it."""
+    view = view_of(replace(SEEN, bounds=Bounds()), around())
+    assert (view.job, view.min_workers, view.max_workers) == (None, 3, 3)
+
+
+def test_a_gang_that_we_do_not_steer_limits_the_minimum() -> None:
+    """Below the gang's minimum a restart could not start again, so the job is not shrunk below it."""
+    seen = replace(SEEN, steers_gang=False, bounds=Bounds(1, None, "annotation"))
+    assert view_of(seen, around(group=gang("low", members=members(), min_member=3))).min_workers == 2
+    assert view_of(replace(seen, steers_gang=True), around()).min_workers == 1
+
+
+def test_the_gang_of_a_job() -> None:
+    """One that all pods name, or none."""
+    assert gang_key_of(members()) == "default/low"
+    assert gang_key_of([*members(), pod("y", gang="other")]) is None
+    assert gang_key_of([*members(), pod("y")]) is None
+    assert gang_key_of([]) is None
+
+
+# -- records and retries ----------------------------------------------------------------------------------------------
+
+
+def test_records_are_bounded_and_keep_the_newest() -> None:
+    """Per job and in all; a change that goes on takes the place of itself."""
+    records = Records(most=5, most_a_job=3)
+    for number in range(4):
+        records.put(replace(SHRINK, decided_s=float(number)))
+    assert [one.decided_s for one in records.changes_of("u1")] == [1.0, 2.0, 3.0]
+    records.put(replace(SHRINK, decided_s=3.0, stage=Stage.DONE))
+    assert [one.stage for one in records.changes_of("u1")] == [Stage.REMOVING, Stage.REMOVING, Stage.DONE]
+    for number in range(4):
+        records.put(replace(SHRINK, uid=f"u{number + 2}", decided_s=10.0))
+    assert len(records.changes()) == 5
+    assert [one.decided_s for one in records.changes_of("u1")] == [3.0]
+    assert len(records.open_changes()) == 4
+
+
+def test_pauses_double_and_end_with_success() -> None:
+    """A job that cannot be changed is asked less and less, at most every few minutes."""
+    retries = Retries(random.Random(1), first_s=1.0, limit_s=8.0)
+    pauses: list[float] = []
+    now_s = 0.0
+    for _ in range(6):
+        retries.failed("a", now_s=now_s)
+        step_s = 0.0
+        while retries.waits("a", now_s=now_s + step_s):
+            step_s += 0.05
+        pauses.append(step_s)
+        now_s += step_s
+    assert all(low <= pause <= 2.0 * low + 0.1 for pause, low in zip(pauses, (0.5, 1, 2, 4, 4, 4), strict=True))
+    retries.succeeded("a")
+    assert not retries.waits("a", now_s=now_s)
+    retries.failed("a", now_s=now_s)
+    retries.keep({"b"})
+    assert not retries.waits("a", now_s=now_s)

@@ -1,0 +1,106 @@
+"""Jobs that keep their workers although a gang waits: nothing is patched; /v1/jobs and an Event say why."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+
+from scoring.scaling.reasons import No
+from tests.extender.controllers.elastic.cluster import Site, site
+
+pytestmark = pytest.mark.looptime
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Two jobs, the second of which has to wait."""
+
+    low: tuple[int, int]
+    """Workers and minimum of the one that runs"""
+    heavy: tuple[int, int]
+    why_not: No
+    """Why nobody gives way"""
+    low_says: str = ""
+    """Part of what the first says of itself"""
+    elastic: dict[str, Any] = field(default_factory=dict)
+    most: str | None = None
+    """Maximum of the first, where it is not its size"""
+
+
+CASES = {
+    "it would not suffice": Case(low=(6, 3), heavy=(6, 6), why_not=No.NOT_ENOUGH),
+    "as heavy and earlier": Case(low=(8, 2), heavy=(2, 2), why_not=No.NO_JOB, low_says=No.NOT_LIGHTER),
+    "heavier": Case(low=(8, 3), heavy=(2, 2), why_not=No.NO_JOB, low_says=No.NOT_LIGHTER),
+    "at its minimum": Case(  # a dry run, because else it would grow into the two CPUs that the other cannot use
+        low=(6, 6), heavy=(7, 7), why_not=No.NO_JOB, low_says=No.AT_MINIMUM, elastic={"dry_run": True}, most="8"
+    ),
+    "at most so many at once": Case(
+        low=(6, 2), heavy=(5, 5), why_not=No.NOT_ENOUGH, elastic={"decrement": 1, "increment": 1}
+    ),
+}
+
+
+async def told(here: Site, path: str) -> Any:
+    """A document."""
+    transport = httpx.ASGITransport(app=here.world.service.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+        reply = await client.get(path)
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+async def test_nothing_is_patched_and_the_reason_is_visible(case: Case) -> None:
+    """The count stays, no room is kept, and both the waiting gang's and the job's reason can be read.
+
+    Besides, the waiting job has one Event with both.
+    """
+    async with site(elastic=case.elastic) as here:
+        bounds = {} if case.most is None else {"netgang.io/max-workers": case.most}
+        here.create("low", case.low[0], least=case.low[1], annotations=bounds)
+        await here.until("low runs", lambda: len(here.on_nodes("low")) == case.low[0])
+        here.create("heavy", case.heavy[0], least=case.heavy[1])
+        await here.until_quiet_is_over()
+        await here.world.settle(10.0)
+        assert (here.workers("low"), here.claims, here.api.calls["patch_object"]) == (case.low[0], {}, 0)
+        first = (await told(here, "/v1/jobs"))["first_waiting"]
+        assert (first["gang"], first["reason"]) == ("default/heavy", case.why_not)
+        assert case.low_says in (await told(here, "/v1/jobs/default/low"))["wish"]
+        [note] = [one for one in here.told("GangWaiting") if one.startswith("No running job gives up workers for it")]
+        assert case.why_not in note
+        assert f"1 job: {case.low_says}" in note or not case.low_says
+
+
+async def test_a_job_that_was_changed_a_short_time_ago() -> None:
+    """It gives way once; for the next gang it does not before its cool-down is over."""
+    async with site(elastic={"cool_down_s": 60.0}) as here:
+        here.create("low", 8, least=2)
+        await here.until("low runs", lambda: len(here.on_nodes("low")) == 8)
+        await here.until_quiet_is_over()
+        here.create("first", 3, least=3)
+        await here.until("the first runs", lambda: len(here.on_nodes("first")) == 3)
+        began_s = here.world.now_s
+        here.create("second", 3, least=3)
+        await here.world.settle(10.0)
+        assert (here.workers("low"), here.on_nodes("second")) == (5, [])
+        assert No.COOL_DOWN in (await told(here, "/v1/jobs/default/low"))["wish"]
+        await here.until("the second runs", lambda: len(here.on_nodes("second")) == 3, limit_s=90.0)
+        assert here.world.now_s > began_s + 45.0
+        assert here.workers("low") == 2
+
+
+async def test_the_history_of_a_change_is_told() -> None:
+    """From how many to how many, for whom, why, and what it cost."""
+    async with site() as here:
+        here.create("low", 6, least=2)
+        await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
+        await here.until_quiet_is_over()
+        here.create("heavy", 5, least=5)
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await here.world.settle(2.0)
+        (change,) = (await told(here, "/v1/jobs/default/low"))["changes"]
+        assert (change["before"], change["after"], change["for"]) == (6, 3, "default/heavy")
+        assert (change["who"], change["stage"], change["why"]) == ("queue", "done", "room for default/heavy")
+        assert 0.0 < change["took_s"] < 10.0
+        assert change["lost_pod_s"] == pytest.approx(3 * change["took_s"])

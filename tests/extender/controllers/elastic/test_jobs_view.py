@@ -1,0 +1,328 @@
+"""What /v1/jobs, `netgang jobs` and Prometheus say of jobs that report, wish and are resized, by the whole service."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli.main import app as command_line
+from extender.api.documents.jobs import JobsView
+from extender.controllers.elastic.records import Records
+from extender.controllers.elastic.reports.series import SeriesBook
+from extender.runtime.slices import in_slices
+from extender.settings.settings import Settings
+from scoring.ids import GangKey
+from scoring.plan.steps import finish
+from tests.extender.controllers.elastic.cluster import JOBS, Site, site
+from tests.extender.controllers.elastic.reporting import view, views
+from tests.extender.scheduling.world import unfinished
+from tests.fakes.raw_http import RawServer, ok
+
+pytestmark = pytest.mark.looptime
+SECRET = "a secret of the whole cluster"
+REPORTS: dict[str, Any] = {"port": 0, "service_accounts": False}
+LOSS = {"netgang.io/min-workers": "2", "netgang.io/max-workers": "6", "netgang.io/scaling": "loss"}
+METRICS = {"every_steps": 50, "min_interval_s": 0.0, "reversal_steps": 0, "workers_step": 2, "settle_steps": 0}
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> dict[str, Any]:
+    """Settings with a port for reports and a secret."""
+    (tmp_path / "secret").write_text(SECRET)
+    return {**REPORTS, "secret_file": tmp_path / "secret"}
+
+
+async def get(here: Site, path: str) -> httpx.Response:
+    """Ask for a document."""
+    transport = httpx.ASGITransport(here.world.service.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+        return await client.get(path)
+
+
+async def tell(here: Site, job: str, losses: list[float], *, first: int = 0) -> httpx.Response:
+    """Report one loss a step."""
+    app = here.world.service.reports_app
+    assert app is not None
+    now_s = here.world.clock.now_s()
+    points = [{"step": first + i, "loss": loss, "time": now_s} for i, loss in enumerate(losses)]
+    headers = {"authorization": f"Bearer {SECRET}"}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://netgang") as client:
+        return await client.post(f"/v1/jobs/default/{job}/metrics", json=points, headers=headers)
+
+
+async def test_a_running_job() -> None:
+    """State, weight, workers, places, the network's worth; nothing was reported, wished or changed."""
+    async with site(nodes=2) as here:
+        here.create("low", 6, least=2, annotations={"netgang.io/max-workers": "7"})
+        await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
+        await here.world.settle(2.0)
+        document = (await get(here, "/v1/jobs")).json()
+        assert (document["counts"], document["of"]) == ({"RUNNING": 1}, 1)
+        [low] = document["jobs"]
+        assert (low["job"], low["kind"], low["state"], low["gang"]) == (
+            "default/low",
+            "Job.batch",
+            "RUNNING",
+            "default/low",
+        )
+        workers = low["workers"]
+        assert (workers["now"], workers["min"], workers["max"]) == (6, 2, 7)
+        assert sum(low["placement"]["nodes"].values()) == 6
+        assert low["placement"]["zones"] == ["a"]
+        assert low["weight"]["omega"] > 0.5
+        assert 0.0 < low["network"] <= 100.0
+        assert (low["refusal"], low["reported"], low["last_change"]) == (None, None, None)
+        assert low["metrics"]["policy"] == "curve"
+        full = (await get(here, "/v1/jobs/default/low")).json()
+        assert low.items() <= full.items()
+        assert len(full["pods"]) == 6
+        assert full["links"]["nodes"] == 2
+        assert (full["changes"], full["points"]) == ([], {"kept": 0, "last": []})
+        assert here.world.counted("jobs", state="running") == 1.0
+
+
+async def test_the_history_of_a_change() -> None:
+    """Who, for whom, why, before and after, how long it took and what it cost; counted once, at its end."""
+    async with site() as here:
+        here.create("low", 6, least=2)
+        await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
+        await here.until_quiet_is_over()
+        here.create("heavy", 5, least=5)
+        await here.until("low is patched", lambda: here.workers("low") == 3)
+        await here.world.settle(1.0)
+        low = (await get(here, "/v1/jobs/default/low")).json()
+        [change] = low["changes"]
+        assert (change["before"], change["after"], change["who"], change["for"]) == (6, 3, "queue", "default/heavy")
+        assert (change["stage"], change["took_s"], change["lost_pod_s"]) == ("removing", None, None)
+        assert here.world.counted("jobs", state="resizing") == 1.0
+        assert here.world.counted("resizes_total", kind="Job.batch", direction="in", outcome="done") == 0.0
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await here.world.settle(3.0)
+        [change] = (await get(here, "/v1/jobs/default/low")).json()["changes"]
+        assert change["stage"] == "done"
+        assert change["decided_s"] < change["gone_s"] <= change["ended_s"]
+        assert change["took_s"] == pytest.approx(change["ended_s"] - change["decided_s"])
+        assert change["lost_pod_s"] == pytest.approx(3 * change["took_s"])
+        counted = here.world.counted
+        assert counted("resizes_total", kind="Job.batch", direction="in", outcome="done") == 1.0
+        assert counted("resize_duration_seconds_count", direction="in") == 1.0
+        assert counted("lost_pod_seconds_total") == pytest.approx(change["lost_pod_s"])
+
+
+async def test_reports_become_a_wish_and_the_wish_workers(reports: dict[str, Any]) -> None:
+    """The loss falls, so the job wishes two more, gets them, and every document says why."""
+    async with site(reports=reports, elastic={"metrics": METRICS}) as here:
+        here.create("low", 2, least=2, annotations=LOSS)
+        await here.until("low runs", lambda: len(here.on_nodes("low")) == 2)
+        await here.world.settle(2.0)
+        assert (await tell(here, "low", [2.0 - i / 50 for i in range(51)])).json() == {"accepted": 51, "step": 50}
+        await here.until_quiet_is_over()
+        await here.until("low has grown", lambda: here.on_nodes("low") == [0, 1, 2, 3], limit_s=20.0)
+        await here.world.settle(5.0)
+        low = (await get(here, "/v1/jobs/default/low")).json()
+        assert (low["metrics"]["policy"], low["metrics"]["workers"]) == ("loss", 4)
+        assert low["metrics"]["reason"]
+        assert (low["reported"]["step"], low["reported"]["loss"], low["reported"]["workers"]) == (50, 1.0, 2)
+        assert low["points"]["kept"] == 51
+        assert [point["step"] for point in low["points"]["last"]] == list(range(31, 51))
+        [change] = low["changes"]
+        assert (change["who"], change["before"], change["after"]) == ("metrics", 2, 4)
+        assert here.workers("low") == 4, "its wish is no wish for the maximum"
+        assert here.world.counted("reports_total", outcome="accepted") == 1.0
+
+
+async def test_a_job_that_is_left_alone_is_shown_with_the_reason(reports: dict[str, Any]) -> None:
+    """It reports, but its metrics move nothing: it did not say that it is elastic."""
+    async with site(reports=reports, elastic={"metrics": METRICS}) as here:
+        here.create("low", 2, least=2, annotations={"netgang.io/min-workers": "2", "netgang.io/scaling": "loss"})
+        here.api.store.merge_patch(JOBS, "default", "low", {"spec": {"completionMode": "NonIndexed"}})
+        await here.until("low runs", lambda: len(here.on_nodes("low")) == 2)
+        await here.world.settle(2.0)
+        assert (await tell(here, "low", [2.0 - i / 50 for i in range(51)])).status_code == 200
+        await here.until_quiet_is_over()
+        await here.world.settle(20.0)
+        low = (await get(here, "/v1/jobs/default/low")).json()
+        assert (low["workers"]["now"], low["changes"]) == (2, [])
+        assert low["refusal"]
+
+
+async def test_reports_of_jobs_that_are_gone_are_forgotten(reports: dict[str, Any]) -> None:
+    """The next job of the name begins with nothing."""
+    async with site(reports=reports) as here:
+        here.create("low", 2, least=2)
+        await here.until("low runs", lambda: len(here.on_nodes("low")) == 2)
+        await here.world.settle(2.0)
+        assert (await tell(here, "low", [1.0])).status_code == 200
+        here.end("low")
+        await here.world.settle(5.0)
+        assert (await tell(here, "low", [1.0])).status_code == 404
+        assert (await get(here, "/v1/jobs/default/low")).status_code == 404
+        here.create("low", 2, least=2)
+        await here.world.settle(2.0)
+        assert (await get(here, "/v1/jobs/default/low")).json()["points"]["kept"] == 0
+
+
+ASKED = {  # case: (path, status)
+    "no such job": ("/v1/jobs/default/none", 404),
+    "another kind": ("/v1/jobs/default/low?kind=TFJob", 404),
+    "its kind": ("/v1/jobs/default/low?kind=job", 200),
+    "no name of Kubernetes": ("/v1/jobs/default/Low", 400),
+    "a limit of none": ("/v1/jobs?limit=0", 400),
+    "a namespace without jobs": ("/v1/jobs?namespace=other", 200),
+}
+
+
+@pytest.mark.parametrize(("path", "status"), ASKED.values(), ids=ASKED)
+async def test_addresses_of_jobs(path: str, status: int) -> None:
+    """Problem documents for what is not there; a namespace without jobs is an empty list."""
+    async with site() as here:
+        here.create("low", 2, least=2)
+        await here.world.settle(2.0)
+        answer = await get(here, path)
+        assert answer.status_code == status, answer.text
+        if "namespace" in path:
+            assert (answer.json()["jobs"], answer.json()["of"]) == ([], 0)
+
+
+async def test_without_elastic_jobs_the_address_says_so() -> None:
+    """And there is no port for reports."""
+    async with unfinished() as world:
+        transport = httpx.ASGITransport(world.service.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+            for path in ("/v1/jobs", "/v1/jobs/default/low"):
+                answer = await client.get(path)
+                assert (answer.status_code, "elastic.enabled" in answer.json()["detail"]) == (404, True)
+        assert world.service.reports_app is None
+
+
+# -- the command line -------------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str) -> Result:
+    """Run netgang in this process, in a thread without an event loop, as a process begins."""
+    environment = {"COLUMNS": "200", "NO_COLOR": "1"}
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(CliRunner().invoke, command_line, list(arguments), env=environment).result()
+
+
+def lines(result: Result) -> list[str]:
+    """What is printed, blanks as one."""
+    assert result.exit_code == 0, result.output
+    return [" ".join(line.split()) for line in result.stdout.splitlines()]
+
+
+async def documents(reports: dict[str, Any]) -> tuple[bytes, bytes]:
+    """/v1/jobs and /v1/jobs/default/low of a service in which a job has reported and was shrunk."""
+    async with site(reports=reports) as here:
+        here.create("low", 6, least=2)
+        await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
+        await here.world.settle(2.0)
+        assert (await tell(here, "low", [0.5])).status_code == 200
+        await here.until_quiet_is_over()
+        here.create("heavy", 5, least=5)
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await here.world.settle(3.0)
+        return (await get(here, "/v1/jobs")).content, (await get(here, "/v1/jobs/default/low")).content
+
+
+async def test_for_people_and_for_machines(reports: dict[str, Any]) -> None:
+    """A row for each job; for one job the history; with --json the document as it came."""
+    everything, low = await documents(reports)
+    with RawServer({"/v1/jobs?limit=200": ok(everything), "/v1/jobs/default/low": ok(low)}) as server:
+        table = lines(run("jobs", "--url", server.url))
+        assert any("default/low │ RUNNING │" in line and "2 ≤ 3 ≤ 6" in line for line in table)
+        assert any("default/heavy │ RUNNING │" in line and "5 ≤ 5 ≤ 5" in line for line in table)
+        assert any("step 0, loss 0.5" in line for line in table)
+        one = lines(run("jobs", "default/low", "--url", server.url))
+        assert any("6 → 3 │ queue │ room for default/heavy │ done" in line for line in one)
+        assert json.loads(run("jobs", "--url", server.url, "--json").stdout) == json.loads(everything)
+        assert json.loads(run("jobs", "default/low", "--url", server.url, "--json").stdout) == json.loads(low)
+
+
+WRONG: dict[str, tuple[list[str], int, str]] = {
+    "no namespace": (["low"], 2, "no NAMESPACE/NAME"),
+    "not known": (["default/none"], 2, "no job default/none"),
+    "no document": (["default/odd"], 1, "not what netgang answers"),
+    "an error": (["default/bad"], 1, "status 503"),
+    "nobody there": (["--url", "http://127.0.0.1:9"], 1, "does netgang run there"),
+    "no address": (["--url", "resnet"], 2, "accepted: http://HOST:PORT"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "code", "said"), WRONG.values(), ids=WRONG)
+def test_what_goes_wrong_is_a_sentence(arguments: list[str], code: int, said: str) -> None:
+    """On standard error, with the exit code of the documentation and no traceback."""
+    answers = {
+        "/v1/jobs/default/none": ok(b'{"detail": "no job default/none"}', status=404),
+        "/v1/jobs/default/odd": ok(b'{"job": 3}'),
+        "/v1/jobs/default/bad": ok(b"{}", status=503),
+    }
+    with RawServer(answers) as server:
+        result = run("jobs", *([] if "--url" in arguments else ["--url", server.url]), *arguments)
+    assert (result.exit_code, said in result.stderr, result.stdout) == (code, True, ""), result.output
+
+
+def test_no_jobs_are_no_table() -> None:
+    """A sentence instead."""
+    with RawServer({"/v1/jobs?limit=200&namespace=a": ok(b'{"jobs": [], "of": 0}')}) as server:
+        assert lines(run("jobs", "-n", "a", "--url", server.url)) == ["no jobs of kinds that netgang resizes"]
+
+
+async def test_of_many_jobs_the_first_are_shown() -> None:
+    """And it is said how many there are, here as in the document."""
+    async with site() as here:
+        here.create("a", 1, least=1)
+        here.create("b", 1, least=1)
+        await here.world.settle(3.0)
+        document = (await get(here, "/v1/jobs?limit=1")).content
+    assert [one["job"] for one in json.loads(document)["jobs"]] == ["default/a"]
+    with RawServer({"/v1/jobs?limit=1": ok(document)}) as server:
+        assert lines(run("jobs", "--limit", "1", "--url", server.url))[-1] == "1 of 2 jobs; see --namespace and --limit"
+
+
+async def test_of_many_jobs_others_have_their_turn_meanwhile() -> None:
+    """The document of many jobs is made in steps of a few, and is that of one moment."""
+    async with site() as here:
+        service = here.world.service
+        records = Records()
+        records.views = views(*(view(f"j{number:02}", gang=GangKey("default/g")) for number in range(41)))
+        jobs = JobsView(service.cache, service.planner, records, SeriesBook(), here.world.clock)
+        steps = jobs.steps()
+        next(steps)
+        records.views = {}
+        assert 1 + sum(1 for _ in steps) >= 10
+        records.views = views(*(view(f"j{number:02}") for number in range(41)))
+        assert [one["job"] for one in (await in_slices(jobs.steps(limit=2)))["jobs"]] == ["team/j00", "team/j01"]
+        assert finish(jobs.steps())["of"] == 41
+
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+DOORS: dict[str, tuple[dict[str, Any], str]] = {
+    "without elastic jobs": ({"reports": {"port": 1}}, "reports.port needs elastic.enabled"),
+    "a port that is taken": ({"reports": {"port": 8888}}, "must differ from port"),
+    "a saved cluster": ({"reports": {"port": 1}, "snapshot": "c.json"}, "reports.port needs a live cluster"),
+    "nobody can prove anything": ({"reports": {"port": 1, "service_accounts": False}}, "a way to know who reports"),
+    "tokens for nobody": ({"reports": {"port": 1, "audiences": ["netgang", ""]}}, "at least 1 character"),
+    "readable tokens": ({"reports": {"port": 1, "host": "0.0.0.0"}}, "would cross the network readable"),
+    "readable tokens at the host of the verbs": ({"reports": {"port": 1}, "host": "0.0.0.0"}, "cross the network"),
+}
+
+
+@pytest.mark.parametrize(("settings", "said"), DOORS.values(), ids=DOORS)
+def test_a_door_that_would_stand_open_is_refused(settings: dict[str, Any], said: str) -> None:
+    """At start, with the way out."""
+    elastic = {} if said.endswith("elastic.enabled") else {"elastic": {"enabled": True}}
+    with pytest.raises(ValueError, match=said):
+        Settings.model_validate({**elastic, **settings})
+
+
+@pytest.mark.parametrize("more", [{"plain": True}, {"host": "127.0.0.1"}], ids=["said to be safe", "loopback"])
+def test_a_door_that_is_guarded_is_accepted(more: dict[str, Any]) -> None:
+    """Somebody else protects the tokens, or nobody else can reach the port."""
+    reports = {"port": 8891, **more}
+    assert Settings.model_validate({"host": "0.0.0.0", "elastic": {"enabled": True}, "reports": reports}).reports.port

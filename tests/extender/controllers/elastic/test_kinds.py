@@ -1,0 +1,297 @@
+"""What each kind of job says of itself, and the patch that gives it another worker count."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from extender.controllers.elastic.intent import LAST_CHANGE, Intent
+from extender.controllers.elastic.kinds import KINDS, Seen, State, Unsafe, kinds_with, read, resize_patch
+from extender.controllers.elastic.kinds.seen import MAX_WORKERS, MIN_WORKERS, SCALING
+from extender.controllers.elastic.records import Who
+from scoring.ids import GangKey
+from scoring.scaling.job import Wants
+from tests.fakes.key_store import notes_of_a_former_process
+
+NOTES = notes_of_a_former_process()
+INTENT = Intent(6, 3, 9.0, Who.QUEUE, "room for a/heavy", GangKey("a/heavy"), 6, 6, (9.0,))
+
+
+def job(
+    kind: str,
+    spec: Mapping[str, Any],
+    *,
+    annotations: Mapping[str, str] | None = None,
+    status: Mapping[str, Any] | None = None,
+    **metadata: Any,
+) -> bytes:
+    """A job's JSON."""
+    own = {
+        "name": "low",
+        "namespace": "a",
+        "uid": "u1",
+        "resourceVersion": "7",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    return json.dumps(
+        {
+            "apiVersion": KINDS[kind].where.api_version,
+            "kind": KINDS[kind].where.kind,
+            "metadata": {**own, "annotations": dict(annotations or {}), **metadata},
+            "spec": spec,
+            "status": status or {},
+        }
+    ).encode()
+
+
+def tf(*, specs: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """A TFJob's spec: one ps and six workers that may come and go, three pods at least."""
+    replicas = {"PS": {"replicas": 1}, "Worker": {"replicas": 6, "restartPolicy": "OnFailure"}}
+    policy = {"schedulingPolicy": {"minAvailable": 3}}
+    return {"enableDynamicWorker": True, "tfReplicaSpecs": specs or replicas, "runPolicy": policy, **more}
+
+
+def torch(**more: Any) -> dict[str, Any]:
+    """An elastic PyTorchJob's spec."""
+    policy = {"minReplicas": 2, "maxReplicas": 8}
+    return {"elasticPolicy": policy, "pytorchReplicaSpecs": {"Worker": {"replicas": 6}}, **more}
+
+
+def indexed(workers: int = 6, *, labels: Mapping[str, str] | None = None, **more: Any) -> dict[str, Any]:
+    """An Indexed Job's spec."""
+    template = {"metadata": {"labels": dict(labels or {})}}
+    counts = {"parallelism": workers, "completions": workers}
+    return {"completionMode": "Indexed", **counts, "template": template, **more}
+
+
+def job_set(*parts: tuple[str, int], **more: Any) -> dict[str, Any]:
+    """A JobSet's spec: (name, workers) of its replicated Jobs."""
+    jobs = [{"name": name, "replicas": 1, "template": {"spec": indexed(workers)}} for name, workers in parts]
+    return {"replicatedJobs": jobs, **more}
+
+
+LEAST_2 = {"schedulingPolicy": {"minAvailable": 2}}
+LABELLED = {"pod-group.scheduling.sigs.k8s.io/min-available": "3"}
+TF, TORCH, JOB, SET = "TFJob.kubeflow.org", "PyTorchJob.kubeflow.org", "Job.batch", "JobSet.jobset.x-k8s.io"
+MPI, PADDLE, XGB = "MPIJob.kubeflow.org", "PaddleJob.kubeflow.org", "XGBoostJob.kubeflow.org"
+
+COUNTS = {
+    # case: ((workers, others, least, most), job)
+    "TFJob": ((6, 1, 2, None), job(TF, tf())),
+    "TFJob, roles in other letters": (
+        (4, 2, None, None),
+        job(TF, {"tfReplicaSpecs": {"ps": {"replicas": 2}, "WORKER": {"replicas": 4}}}),
+    ),
+    "TFJob, replicas missing": ((1, 1, None, None), job(TF, {"tfReplicaSpecs": {"PS": {}, "Worker": {}}})),
+    "TFJob, minAvailable is ps alone": (
+        (6, 1, None, None),
+        job(TF, tf(runPolicy={"schedulingPolicy": {"minAvailable": 1}})),
+    ),
+    "TFJob, own minimum first": ((6, 1, 4, 9), job(TF, tf(), annotations={MIN_WORKERS: "4", MAX_WORKERS: "9"})),
+    "PyTorchJob": ((6, 0, 2, 8), job(TORCH, torch())),
+    "PyTorchJob, own maximum first": ((6, 0, 2, 7), job(TORCH, torch(), annotations={MAX_WORKERS: "7"})),
+    "PaddleJob infers nothing": (
+        (5, 0, None, None),
+        job(PADDLE, {"paddleReplicaSpecs": {"Worker": {"replicas": 5}}, "runPolicy": LEAST_2}),
+    ),
+    "MPIJob": (
+        (5, 1, 2, None),
+        job(MPI, {"mpiReplicaSpecs": {"Launcher": {}, "Worker": {"replicas": 5}}}, annotations={MIN_WORKERS: "2"}),
+    ),
+    "Job": ((6, 0, 2, None), job(JOB, indexed(), annotations={MIN_WORKERS: "2"})),
+    "Job, the pods' label is the minimum": ((6, 0, 3, None), job(JOB, indexed(labels=LABELLED))),
+    "Job, never below the pods' label": (
+        (6, 0, 3, None),
+        job(JOB, indexed(labels=LABELLED), annotations={MIN_WORKERS: "2"}),
+    ),
+    "Job, Kueue's minimum": (
+        (6, 0, 5, None),
+        job(JOB, indexed(), annotations={"kueue.x-k8s.io/job-min-parallelism": "5"}),
+    ),
+    "JobSet": (
+        (4, 1, 2, None),
+        job(SET, job_set(("driver", 1), ("node", 4)), annotations={MIN_WORKERS: "2", "netgang.io/fixed": "driver"}),
+    ),
+}
+
+
+def kind_of(raw: bytes) -> str:
+    """The kind's name in KINDS."""
+    found = json.loads(raw)
+    return f"{found['kind']}.{found['apiVersion'].partition('/')[0]}"
+
+
+def seen(raw: bytes) -> Seen:
+    """The job as its kind reads it."""
+    return read(KINDS[kind_of(raw)], raw, notes=NOTES)
+
+
+@pytest.mark.parametrize(("want", "raw"), COUNTS.values(), ids=COUNTS)
+def test_counts(want: tuple[int, int, int | None, int | None], raw: bytes) -> None:
+    """Workers, other pods and bounds are read where each kind writes them, and nothing is guessed."""
+    found = seen(raw)
+    assert want == (found.workers, found.others, found.bounds.least, found.bounds.most)
+
+
+SAFE = {
+    # case: (reason, job)
+    "TFJob": (None, job(TF, tf())),
+    "TFJob, not dynamic": (Unsafe.STATIC_WORKERS, job(TF, tf(enableDynamicWorker=False))),
+    "TFJob with a chief": (Unsafe.CHIEF, job(TF, tf(specs={"Chief": {}, "Worker": {"restartPolicy": "OnFailure"}}))),
+    "TFJob, workers never restart": (Unsafe.NEVER_RESTARTS, job(TF, tf(specs={"Worker": {"replicas": 3}}))),
+    "TFJob of another manager": (Unsafe.MANAGED, job(TF, tf(runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}))),
+    "TFJob of Kueue": (Unsafe.QUEUED, job(TF, tf(), labels={"kueue.x-k8s.io/queue-name": "q"})),
+    "PyTorchJob": (None, job(TORCH, torch())),
+    "PyTorchJob, not elastic": (Unsafe.NO_ELASTIC_POLICY, job(TORCH, {"pytorchReplicaSpecs": {"Worker": {}}})),
+    "PyTorchJob with Master": (Unsafe.MASTER, job(TORCH, torch(pytorchReplicaSpecs={"Master": {}, "Worker": {}}))),
+    "PyTorchJob with metrics": (Unsafe.AUTOSCALED, job(TORCH, torch(elasticPolicy={"metrics": [{}]}))),
+    "XGBoostJob": (Unsafe.FAILS_WHEN_SHRUNK, job(XGB, {"xgbReplicaSpecs": {"Worker": {"replicas": 3}}})),
+    "MPIJob": (None, job(MPI, {"mpiReplicaSpecs": {"Launcher": {}, "Worker": {}}})),
+    "MPIJob, launcher works": (
+        Unsafe.LAUNCHER_WORKS,
+        job(MPI, {"runLauncherAsWorker": True, "mpiReplicaSpecs": {"Worker": {}}}),
+    ),
+    "Job": (None, job(JOB, indexed())),
+    "Job without indexes": (Unsafe.NOT_INDEXED, job(JOB, {"parallelism": 3})),
+    "Job, more to do than at once": (Unsafe.UNEQUAL, job(JOB, indexed(completions=9))),
+    "Job of a JobSet": (Unsafe.CONTROLLED, job(JOB, indexed(), ownerReferences=[{"controller": True}])),
+    "JobSet": (None, job(SET, job_set(("node", 4)))),
+    "JobSet, which are workers?": (Unsafe.SEVERAL_WORKER_JOBS, job(SET, job_set(("a", 4), ("b", 4)))),
+    "bounds that are no numbers": (Unsafe.BAD_BOUNDS, job(JOB, indexed(), annotations={MIN_WORKERS: "two"})),
+    "bounds that cross": (Unsafe.BAD_BOUNDS, job(JOB, indexed(), annotations={MIN_WORKERS: "5", MAX_WORKERS: "4"})),
+}
+
+
+@pytest.mark.parametrize(("want", "raw"), SAFE.values(), ids=SAFE)
+def test_safety(want: Unsafe | None, raw: bytes) -> None:
+    """A job is safe to resize, or one constant text says why it is not."""
+    assert want == seen(raw).unsafe
+
+
+def held(*types: str) -> dict[str, Any]:
+    """A status in which these conditions are True."""
+    return {"conditions": [{"type": one, "status": "True"} for one in types]}
+
+
+STATES = {
+    # case: (state, job)
+    "TFJob runs": (State.ACTIVE, job(TF, tf(), status=held("Created", "Running"))),
+    "TFJob restarts": (State.RESTARTING, job(TF, tf(), status=held("Restarting"))),
+    "TFJob failed": (State.ENDED, job(TF, tf(), status=held("Failed"))),
+    "TFJob suspended": (State.SUSPENDED, job(TF, tf(runPolicy={"suspend": True}))),
+    "TFJob deleted": (State.DELETED, job(TF, tf(), deletionTimestamp="2026-01-01T00:00:00Z")),
+    "Job ended": (State.ENDED, job(JOB, indexed(), status=held("Complete"))),
+    "Job suspended": (State.SUSPENDED, job(JOB, indexed(suspend=True))),
+    "JobSet ended": (State.ENDED, job(SET, job_set(("node", 2)), status=held("Completed"))),
+}
+
+
+@pytest.mark.parametrize(("want", "raw"), STATES.values(), ids=STATES)
+def test_states(want: State, raw: bytes) -> None:
+    """Whether a job runs is read from its conditions and switches."""
+    assert want == seen(raw).state
+
+
+PATCHES = {
+    # case: (spec of the patch, job)
+    "TFJob": ({"tfReplicaSpecs": {"Worker": {"replicas": 3}}}, job(TF, tf())),
+    "TFJob, key as stored": (
+        {"tfReplicaSpecs": {"worker": {"replicas": 3}}},
+        job(TF, tf(specs={"PS": {}, "worker": {"replicas": 6}})),
+    ),
+    "TFJob without minAvailable": (
+        {"tfReplicaSpecs": {"Worker": {"replicas": 3}}, "runPolicy": {"schedulingPolicy": {"minAvailable": 3}}},
+        job(TF, tf(runPolicy={}), annotations={MIN_WORKERS: "2"}),
+    ),
+    "TFJob, the gang wants more than the job": (
+        {"tfReplicaSpecs": {"Worker": {"replicas": 3}}, "runPolicy": {"schedulingPolicy": {"minAvailable": 3}}},
+        job(TF, tf(runPolicy={"schedulingPolicy": {"minAvailable": 7}}), annotations={MIN_WORKERS: "2"}),
+    ),
+    "PyTorchJob": (
+        {"pytorchReplicaSpecs": {"Worker": {"replicas": 3}}, "runPolicy": {"schedulingPolicy": {"minAvailable": 2}}},
+        job(TORCH, torch()),
+    ),
+    "Job": ({"parallelism": 3, "completions": 3}, job(JOB, indexed())),
+    "JobSet": (
+        {"replicatedJobs": job_set(("driver", 1), ("node", 3))["replicatedJobs"]},
+        job(SET, job_set(("driver", 1), ("node", 4)), annotations={"netgang.io/fixed": "driver"}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("want", "raw"), PATCHES.values(), ids=PATCHES)
+def test_patches(want: dict[str, Any], raw: bytes) -> None:
+    """The patch changes the worker count and the gang's minimum, names the very version, and notes what was done."""
+    patch = json.loads(resize_patch(KINDS[kind_of(raw)], raw, INTENT, notes=NOTES))
+    assert want == patch["spec"]
+    assert (patch["metadata"]["uid"], patch["metadata"]["resourceVersion"]) == ("u1", "7")
+    assert list(patch["metadata"]["annotations"]) == [LAST_CHANGE]
+    assert {"metadata", "spec"} == set(patch)
+
+
+def test_what_was_noted_is_read_back() -> None:
+    """The note of a patch is the intent of the job that has it."""
+    raw = job(JOB, indexed())
+    note = json.loads(resize_patch(KINDS[JOB], raw, INTENT, notes=NOTES))["metadata"]["annotations"]
+    assert seen(job(JOB, indexed(3), annotations=note)).intent == INTENT
+
+
+def test_wishes_are_one_of_the_words() -> None:
+    """What is not a word is told apart from nothing at all."""
+    said = seen(job(JOB, indexed(), annotations={SCALING: "loss"}))
+    assert (said.wants, said.bad_wants) == (Wants.LOSS, False)
+    typo = seen(job(JOB, indexed(), annotations={SCALING: "los"}))
+    assert (typo.wants, typo.bad_wants) == (None, True)
+    silent = seen(job(JOB, indexed()))
+    assert (silent.wants, silent.bad_wants) == (None, False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"[]", b"null", b'{"metadata":{}}', b'{"metadata":[],"spec":[]}', b'{"metadata":{"name":"x"},"spec":"text"}',
+     b'{"metadata":{"name":"x"},"spec":{"parallelism":-1,"tfReplicaSpecs":[]}}'],
+)  # fmt: skip
+def test_rubbish_is_a_value_error(kind: str, raw: bytes) -> None:
+    """Whatever an object looks like, reading it gives a record or a ValueError, which reflectors count."""
+    try:
+        found = read(KINDS[kind], raw)
+    except ValueError:
+        return
+    assert found.workers >= 0
+
+
+STATEFUL_SET = "StatefulSet.apps"
+NAMED = "apps/v1/statefulsets/StatefulSet"
+
+
+def stateful_set(spec: Mapping[str, Any], **annotations: str) -> bytes:
+    """A StatefulSet's JSON."""
+    metadata = {"name": "low", "namespace": "a", "uid": "u1", "resourceVersion": "7", "annotations": annotations}
+    return json.dumps({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}).encode()
+
+
+def test_a_kind_that_the_operator_names() -> None:
+    """Its count is spec.replicas; it is elastic by our annotation alone, and without a count it is left alone."""
+    kind = kinds_with([NAMED])[STATEFUL_SET]
+    found = read(kind, stateful_set({"replicas": 6}, **{MIN_WORKERS: "2"}))
+    assert (found.workers, found.bounds.least, found.unsafe, found.claims) == (6, 2, None, True)
+    assert not read(kind, stateful_set({"replicas": 6})).claims
+    assert read(kind, stateful_set({"size": 6})).unsafe is Unsafe.NO_REPLICAS
+    patch = json.loads(resize_patch(kind, stateful_set({"replicas": 6}), INTENT, notes=NOTES))
+    assert patch["spec"] == {"replicas": 3}
+
+
+def test_a_name_does_not_replace_what_we_know_better() -> None:
+    """A TFJob stays a TFJob, whatever the operator names."""
+    kinds = kinds_with(["kubeflow.org/v1/tfjobs/TFJob", NAMED])
+    assert kinds[TF] is KINDS[TF]
+    assert kinds.keys() - KINDS.keys() == {STATEFUL_SET}
+
+
+@pytest.mark.parametrize("text", ["", "apps/v1/statefulsets", "apps/v1/StatefulSet/statefulsets", "apps/one/x/X"])
+def test_names_that_are_none(text: str) -> None:
+    """They are refused with a sentence that says what is accepted."""
+    with pytest.raises(ValueError, match="GROUP/VERSION/PLURAL/KIND"):
+        kinds_with([text])

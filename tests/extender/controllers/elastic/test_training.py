@@ -1,0 +1,173 @@
+"""A real, small training job is resized by the real controller while it trains, and its loss keeps falling.
+
+Real: the processes (one per pod, talking over sockets), their numpy training, `netgang.report` over HTTP at a port of
+the whole service, the `loss` policy, the controller, planner, filter and bind. In memory: the API server, and the loops
+that play Job controller, kubelets and kube-scheduler (`cluster`). Nothing waits for a duration: phases of training are
+ordered and answered on pipes, changes are waited for, and the half minute in which netgang changes nothing after its
+start is jumped over.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from extender.bootstrap.serve import configs
+from extender.controllers.removal.quiet_period import QUIET_S
+from extender.runtime.clock import SystemClock
+from extender.settings.settings import Settings
+from tests.extender.controllers.elastic import trainee
+from tests.extender.controllers.elastic.cluster import Site, site
+from tests.extender.scheduling import world
+from tests.fakes.clock import LoopClock
+from tests.liveness import LIVENESS_S
+
+ROOT = Path(__file__).parents[4]
+SECRET = "a secret of the whole cluster"
+STEPS = 50
+POLICY = {"netgang.io/min-workers": "1", "netgang.io/max-workers": "3", "netgang.io/scaling": "loss"}
+METRICS = {"every_steps": STEPS - 1, "min_interval_s": 0.0, "reversal_steps": 0, "workers_step": 1, "settle_steps": 0}
+
+
+class Kubelets:
+    """Keeps one process for each pod of the job that is on a node."""
+
+    def __init__(self, here: Site, directory: Path, reports_url: str) -> None:
+        self._here = here
+        self._of: dict[int, Process] = {}
+        """index → its process"""
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("NETGANG_")},
+            "NETGANG_REPORT_URL": f"{reports_url}/v1/jobs/default/train/metrics",
+            "NETGANG_TOKEN_FILE": str(directory / "secret"),
+            "TRAINEE_ADDRESS": str(directory / "rank-0"),
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+
+    async def agree(self, workers: int) -> None:
+        """Wait until the job has just these workers on nodes; start and end processes as kubelets would."""
+        wanted = list(range(workers))
+        await self._here.until(f"train has {workers} workers", lambda: self._here.on_nodes("train") == wanted)
+        for index in wanted:
+            if index not in self._of:
+                self._of[index] = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", "tests.extender.controllers.elastic.trainee", str(index)),
+                    cwd=ROOT,
+                    env=self._environment,
+                    stdin=PIPE,
+                    stdout=PIPE,
+                )
+        for index in [index for index in self._of if index >= workers]:
+            gone = self._of.pop(index)
+            gone.terminate()
+            await gone.wait()
+
+    async def train(self, workers: int) -> float:
+        """`STEPS` steps with these workers, reported; the loss then."""
+        first = self._of[0]
+        assert first.stdin is not None
+        assert first.stdout is not None
+        first.stdin.write(f"{STEPS} {workers}\n".encode())
+        answer = json.loads(await first.stdout.readline())
+        return float(answer["loss"])
+
+    @property
+    def first(self) -> Process:
+        """The process of index 0."""
+        return self._of[0]
+
+    async def end(self) -> None:
+        """End all processes."""
+        for process in self._of.values():
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
+
+
+@asynccontextmanager
+async def served(here: Site, reports: dict[str, Any]) -> AsyncIterator[str]:
+    """The service's port for reports on the loopback, as `netgang serve` has it; its address."""
+    settings = Settings.model_validate({"elastic": {"enabled": True}, "reports": reports})
+    config = dict(configs(settings, here.world.service))["reports.port"]
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server._serve(), name="reports")
+    while not server.started:  # noqa: ASYNC110 - it tells nobody
+        await asyncio.sleep(0.001)
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
+    try:
+        yield f"{'https' if config.is_ssl else 'http'}://{host}:{port}"
+    finally:
+        server.should_exit = True
+        await serving
+
+
+async def document(here: Site) -> dict[str, Any]:
+    """/v1/jobs/default/train."""
+    transport = httpx.ASGITransport(here.world.service.debug_app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+        return dict((await client.get("/v1/jobs/default/train")).json())
+
+
+async def until_known(here: Site) -> None:
+    """Wait until the controller knows the job: reports of others are refused."""
+    async with asyncio.timeout(LIVENESS_S):
+        while "state" not in await document(here):
+            await here.world.settle(0.05)
+
+
+@pytest.mark.slow
+async def test_the_loss_keeps_falling_over_resizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 → 2 → 3 workers as the loss falls, 2 for a heavier gang, 3 again when it ends; rank 0 trains on throughout."""
+    loop, jumped_s = asyncio.get_running_loop(), 0.0
+    real_time = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real_time() + jumped_s)
+    monkeypatch.setattr(world, "LoopClock", lambda: LoopClock(SystemClock().now_s() - real_time()))
+    (tmp_path / "secret").write_text(SECRET)
+    reports = {"port": 0, "service_accounts": False, "secret_file": tmp_path / "secret"}
+    losses: list[float] = []
+    async with site(nodes=2, reports=reports, elastic={"metrics": METRICS}) as here, served(here, reports) as url:
+        kubelets = Kubelets(here, tmp_path, url)
+        try:
+            here.create("train", 1, least=1, annotations=POLICY)
+            await kubelets.agree(1)
+            await until_known(here)
+            losses.append(await kubelets.train(1))
+            rank_0 = kubelets.first.pid
+            jumped_s += QUIET_S + 1.0
+            for workers in (2, 3):  # the loss falls: one more, and one more
+                await kubelets.agree(workers)
+                losses.append(await kubelets.train(workers))
+            here.create("heavy", 6, least=6)  # 8 CPUs, of which 3 are used
+            await kubelets.agree(2)
+            losses.append(await kubelets.train(2))
+            await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 6)
+            here.end("heavy")
+            await kubelets.agree(3)
+            losses.append(await kubelets.train(3))
+            told = await document(here)
+            assert (kubelets.first.pid, kubelets.first.returncode) == (rank_0, None)
+        finally:
+            await kubelets.end()
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < 0.9 * losses[1]
+    schedule = [(STEPS, workers) for workers in (1, 2, 3, 2, 3)]
+    assert losses == pytest.approx(trainee.alone(schedule)), "every worker's part counted, in every step"
+    changes = [(one["before"], one["after"], one["who"], one["for"]) for one in told["changes"]]
+    assert changes == [
+        (1, 2, "metrics", None),
+        (2, 3, "metrics", None),
+        (3, 2, "queue", "default/heavy"),
+        (2, 3, "queue", None),
+    ]
+    assert (told["points"]["kept"], told["reported"]["step"]) == (5 * STEPS, 5 * STEPS)
+    assert told["reported"]["loss"] == pytest.approx(losses[-1])
+    assert {one["workers"] for one in told["points"]["last"]} == {3}

@@ -1,0 +1,131 @@
+"""Two schedulers bind to one node at once: it is counted and told, and the member that is lost is replaced."""
+
+import pytest
+
+from extender.controllers.events.overcommits import SCAN_S, TOLD_AT_ONCE
+from scoring.ids import NodeName
+from tests.extender.scheduling.world import World, node_json, pod_json, running
+
+pytestmark = pytest.mark.looptime
+
+
+def told(world: World) -> dict[str, str]:
+    """Node → what was said of it."""
+    found = [one for one in world.api.events if one["reason"] == "NodeOvercommitted"]
+    assert all(one["regarding"]["kind"] == "Node" for one in found)
+    assert all(one["metadata"]["namespace"] == "default" for one in found)
+    assert all(one["regarding"]["namespace"] == "" for one in found)
+    return {one["regarding"]["name"]: one["note"] for one in found}
+
+
+def counts(world: World) -> tuple[float, float]:
+    """Nodes over-committed now, and how often one became so."""
+    return world.counted("overcommitted_nodes"), world.counted("overcommits_total")
+
+
+async def gang_runs(world: World) -> None:
+    """A gang of two of three CPUs each, one on each of two nodes of four."""
+    first, second = world.gang("g", 2, cpu="3")
+    await world.settle()
+    world.bind_offered(first, second)
+    await world.settle()
+    assert len(world.bound()) == 2
+
+
+async def test_a_node_that_two_schedulers_filled_is_counted_and_told() -> None:
+    """Once for as long as it stays so; the Event says how much, and whose pods they are; then it counts as over."""
+    async with running(node_json("n1"), node_json("n2")) as world:
+        await gang_runs(world)
+        assert counts(world) == (0.0, 0.0)
+        world.occupy(str(world.node_of("g-0")), cpu="2")
+        await world.settle(2.0)
+        assert counts(world) == (1.0, 1.0)
+        [(node, note)] = told(world).items()
+        assert node == world.node_of("g-0")
+        assert "request 5 cpu of 4. Of netgang: default/g-0; of other schedulers: default/stranger." in note
+        await world.settle(30.0)
+        assert counts(world) == (1.0, 1.0)
+        world.delete("stranger")
+        await world.settle(2.0)
+        assert counts(world) == (0.0, 1.0)
+        world.occupy(str(world.node_of("g-0")), cpu="2")
+        await world.settle(2.0)
+        assert counts(world) == (1.0, 2.0)
+        assert len([one for one in world.api.events if one["reason"] == "NodeOvercommitted"]) == 1
+
+
+async def test_it_is_seen_before_a_kubelet_rejects_a_pod() -> None:
+    """A quarter of a second is enough: looked at after each plan, not once in a while."""
+    async with running(node_json("n1"), node_json("n2")) as world:
+        await gang_runs(world)
+        await world.settle(SCAN_S + 1.0)
+        world.occupy(str(world.node_of("g-0")), cpu="2")
+        await world.settle(0.25)
+        world.change("g-0", phase="Failed")
+        await world.settle(2.0)
+        assert counts(world) == (0.0, 1.0)
+
+
+async def test_nodes_without_a_pod_of_ours_are_not_our_business() -> None:
+    """Other schedulers may do as they like with each other."""
+    async with running(node_json("n1"), node_json("n2")) as world:
+        for number in range(2):
+            world.occupy("n1", cpu="3", name=f"stranger-{number}")
+        await world.settle(3.0)
+        assert (counts(world), told(world)) == ((0.0, 0.0), {})
+
+
+async def test_pods_that_are_not_bound_do_not_count() -> None:
+    """A pod that is pinned to the node, or nominated for it, may claim room; the node holds nothing of it."""
+    async with running(node_json("n1"), node_json("n2")) as world:
+        await gang_runs(world)
+        waiting = pod_json("pinned", cpu="4", scheduler="default-scheduler")
+        waiting["status"] = {"nominatedNodeName": world.node_of("g-0")}
+        world.api.add(waiting)
+        await world.settle(3.0)
+        assert counts(world) == (0.0, 0.0)
+
+
+async def test_many_nodes_at_once_are_counted_and_few_told() -> None:
+    """A cluster that is full beyond its nodes at the start: one look tells of ten."""
+    count = TOLD_AT_ONCE + 5
+    small = [node_json(f"n{i:02}", cpu="2") for i in range(count)]
+    large = [pod_json(f"p{i}", cpu="3", nodeName=f"n{i:02}") for i in range(count)]
+    async with running(*small, *large) as world:
+        await world.settle(5.0)
+        assert counts(world) == (float(count), float(count))
+        assert len(told(world)) == TOLD_AT_ONCE
+
+
+async def test_a_pod_that_just_replaced_another_is_no_overcommitment() -> None:
+    """Our Binding is confirmed before the watch tells that the pod before it has gone."""
+    async with running(node_json("n1")) as world:
+        world.occupy("n1", cpu="3")
+        await world.settle()
+        world.gang("g", 1, cpu="3")
+        await world.settle()
+        world.api.store.silence()
+        world.delete("stranger")
+        world.service.cache.assume(world.uid("g-0"), NodeName("n1"))
+        world.service.planner.mark_dirty()
+        await world.settle(3.0)
+        assert counts(world) == (0.0, 0.0)
+        world.api.store.speak()
+
+
+async def test_a_member_that_the_kubelet_rejects_is_replaced() -> None:
+    """Phase Failed, OutOfcpu: the others stay, and its successor is bound beside them (docs/safety.md S8, S13)."""
+    async with running(*(node_json(f"n{i}") for i in range(3))) as world:
+        await gang_runs(world)
+        lost = str(world.node_of("g-0"))
+        world.occupy(lost, cpu="2")
+        await world.settle(1.0)
+        world.change("g-0", phase="Failed")
+        world.pod("g-0-again", gang="g", size=2, cpu="3")
+        await world.settle(2.0)
+        assert world.offered("g-0-again") not in (lost, world.node_of("g-1"))
+        world.bind_offered("g-0-again")
+        await world.settle(1.0)
+        assert world.node_of("g-1") is not None
+        assert world.node_of("g-0-again") not in (None, lost)
+        assert world.api.evictions == []

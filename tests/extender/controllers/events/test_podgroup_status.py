@@ -1,0 +1,301 @@
+"""PodGroups' statuses: one write per change, none at rest, none against others; in virtual time."""
+
+import asyncio
+import doctest
+from typing import Any
+
+import pytest
+
+from extender.cache import ClusterCache
+from extender.cache.seen_groups import SeenGroups
+from extender.controllers.events import podgroup_status as module
+from extender.controllers.events.podgroup_status import PATIENCE_S, GroupStatuses
+from extender.convert.podgroups import SeenPodGroup
+from extender.errors import ApiError, ApiUnavailableError
+from extender.kube.calls import POD_GROUPS
+from extender.settings.status import StatusMode
+from scoring.ids import gang_key
+from scoring.model import PodGroup
+from scoring.plan import Plan
+from tests.extender.scheduling.world import World, node_json, running
+from tests.fakes.clock import LoopClock
+from tests.fakes.cluster_api import FakeClusterApi
+
+pytestmark = pytest.mark.looptime
+
+LABEL = "scheduling.x-k8s.io/pod-group"
+N1 = node_json("n1", cpu="8")
+SETTLED_S = PATIENCE_S + 2.5
+
+
+def group(name: str = "g", least: int = 2) -> dict[str, Any]:
+    """A PodGroup."""
+    return {"kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": least}}
+
+
+def member(name: str, *, of: str = "g", scheduler: str = "netgang", **fields: Any) -> dict[str, Any]:
+    """A pod of a PodGroup."""
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {LABEL: of}},
+        "spec": {
+            "schedulerName": scheduler,
+            "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
+            **fields.pop("spec", {}),
+        },
+        **fields,
+    }
+
+
+def runs(name: str, *, phase: str = "Running", **fields: Any) -> dict[str, Any]:
+    """The same, on a node."""
+    return member(name, spec={"nodeName": "n1"}, status={"phase": phase}, **fields)
+
+
+def status(world: World, name: str = "g") -> dict[str, Any]:
+    """A PodGroup's status as stored."""
+    return dict(world.api.store.get(POD_GROUPS, "default", name).get("status", {}))
+
+
+def phases(world: World) -> list[str]:
+    """The phase in each patch that has one."""
+    return [patch["phase"] for _, patch in world.api.status_patches if "phase" in patch]
+
+
+async def test_a_status_is_written_once() -> None:
+    """What differs, in one patch; and not again for an hour, however much happens to others."""
+    async with running(N1, group(), runs("a"), runs("b")) as world:
+        await world.settle(SETTLED_S)
+        assert status(world)["phase"] == "Running"
+        assert status(world)["running"] == 2
+        assert world.api.calls["group_status"] == 1
+        for number in range(60):
+            world.node(f"m{number}")
+            await world.settle(60.0)
+        assert world.api.calls["group_status"] == 1
+
+
+async def test_our_own_write_wakes_nobody() -> None:
+    """It comes back by the watch and changes neither the cluster's version nor the plan."""
+    async with running(N1, group(), runs("a"), runs("b")) as world:
+        await world.settle(PATIENCE_S - 1.0)
+        before = (world.service.cache.version, world.service.planner.current)
+        assert world.api.calls["group_status"] == 0
+        await world.settle(3.5)
+        assert world.api.calls["group_status"] == 1
+        assert (world.service.cache.version, world.service.planner.current) == before
+
+
+async def test_changes_of_a_second_are_one_write() -> None:
+    """Forty members that come to run one after the other: a few writes, not forty."""
+    async with running(node_json("n1", cpu="64"), group(least=40), *(member(f"p{i:02}") for i in range(40))) as world:
+        await world.settle(SETTLED_S)
+        before = world.api.calls["group_status"]
+        for i in range(40):
+            world.api.add(runs(f"p{i:02}"))
+            await asyncio.sleep(0.05)
+        await world.settle(3.0)
+        assert status(world)["running"] == 40
+        assert world.api.calls["group_status"] - before <= 4
+
+
+async def test_a_life() -> None:
+    """From too few pods to the end; the end stays when the pods are cleaned up."""
+    async with running(group(), member("a")) as world:
+        await world.settle(SETTLED_S)
+        world.api.add(member("b"))
+        await world.settle(2.5)
+        start = status(world)["scheduleStartTime"]
+        world.node("n1")
+        for phase in ("Running", "Succeeded"):
+            for name in ("a", "b"):
+                world.api.add(runs(name, phase=phase))
+            await world.settle(2.5)
+        world.api.remove("a")
+        await world.settle(2.5)
+        world.api.remove("b")
+        await world.settle(2.5)
+        assert phases(world) == ["Pending", "PreScheduling", "Running", "Finished"]
+        assert (status(world)["succeeded"], status(world)["scheduleStartTime"]) == (2, start)
+
+
+async def test_pods_that_are_gone_before_the_end_are_not_shown_for_ever() -> None:
+    """A suspended job: the group is as before its pods came."""
+    async with running(N1, group(), runs("a"), runs("b")) as world:
+        await world.settle(SETTLED_S)
+        for name in ("a", "b"):
+            world.api.remove(name)
+        await world.settle(2.5)
+        found = status(world)
+        assert (found["phase"], found["running"], "scheduleStartTime" in found) == ("Pending", 0, False)
+
+
+NOT_OURS: dict[str, list[dict[str, Any]]] = {
+    "no pods": [],
+    "pods of another scheduler": [runs("a", scheduler="other"), runs("b", scheduler="other")],
+    "one pod of another scheduler": [runs("a"), runs("b", scheduler="other")],
+}
+
+
+@pytest.mark.parametrize("pods", NOT_OURS.values(), ids=NOT_OURS)
+async def test_podgroups_of_others_are_left_alone(pods: list[dict[str, Any]]) -> None:
+    """Own gangs only (docs/safety.md S1)."""
+    async with running(N1, group(), *pods, pod_group_status="on") as world:
+        await world.settle(60.0)
+        assert world.api.calls["group_status"] == 0
+
+
+async def test_off_is_off() -> None:
+    """Nothing is written at all."""
+    async with running(N1, group(), runs("a"), runs("b"), pod_group_status="off") as world:
+        await world.settle(60.0)
+        assert world.api.calls["group_status"] == 0
+
+
+async def test_another_controller_is_given_way() -> None:
+    """`auto`: it signs its first PodGroup within our patience, and we write none, on no PodGroup, while it shows."""
+    async with running(N1, group(), runs("a"), runs("b"), group("theirs")) as world:
+        await world.settle(PATIENCE_S / 2)
+        world.api.write_status("theirs", {"status": {"phase": "Pending"}}, by="controller")
+        await world.settle(600.0)
+        assert world.api.calls["group_status"] == 0
+        world.api.remove("theirs", kind="PodGroup")
+        await world.settle(SETTLED_S)
+        assert phases(world) == ["Running"]
+
+
+async def test_a_controller_that_is_installed_later_is_given_way() -> None:
+    """From its first write on ours end."""
+    async with running(N1, group(), runs("a"), runs("b")) as world:
+        await world.settle(SETTLED_S)
+        world.api.write_status("g", {"status": {"phase": "Scheduling"}}, by="controller")
+        world.api.add(runs("b", phase="Failed"))
+        await world.settle(600.0)
+        assert phases(world) == ["Running"]
+        assert status(world)["phase"] == "Scheduling"
+
+
+async def test_on_is_no_tug_of_war() -> None:
+    """Somebody who always writes something else is overwritten ever more rarely: about ten times in an hour."""
+    async with running(N1, group(), runs("a"), runs("b"), pod_group_status="on") as world:
+        for _ in range(3600):
+            if status(world).get("phase") != "Scheduling":
+                world.api.write_status("g", {"status": {"phase": "Scheduling"}}, by="controller")
+            await asyncio.sleep(1.0)
+        assert 5 <= world.api.calls["group_status"] <= 20
+
+
+async def test_a_change_ends_the_waiting() -> None:
+    """After a tug of war: what is new is written at once."""
+    async with running(N1, group(), runs("a"), runs("b"), pod_group_status="on") as world:
+        for _ in range(300):
+            if status(world).get("phase") == "Running":
+                world.api.write_status("g", {"status": {"phase": "Scheduling"}}, by="controller")
+            await asyncio.sleep(1.0)
+        for name in ("a", "b"):
+            world.api.add(runs(name, phase="Succeeded"))
+        await world.settle(300.0)
+        assert status(world)["phase"] == "Finished"
+
+
+async def test_a_field_that_is_not_kept_is_no_reason_to_write() -> None:
+    """The definition without `scheduled` drops it; where it is kept it is right."""
+    async with running(N1, group(), runs("a"), runs("b")) as world:
+        await world.settle(SETTLED_S)
+        assert "scheduled" not in status(world)
+        world.api.add(runs("a", phase="Succeeded"))
+        await world.settle(60.0)
+        assert world.api.calls["group_status"] == 2
+        assert "scheduled" not in world.api.status_patches[1][1]
+    async with running(N1) as world:
+        world.api.status_fields |= {"scheduled"}
+        for one in (group(), runs("a"), runs("b")):
+            world.api.add(one)
+        await world.settle(SETTLED_S)
+        assert status(world)["scheduled"] == 2
+
+
+async def test_what_fails_is_tried_again_later_each_time() -> None:
+    """An outage of ten minutes costs about ten calls; afterwards it is written."""
+    async with running(N1, group(), runs("a"), runs("b")) as world:
+        world.api.fail_next("group_status", ApiUnavailableError("refused"), times=1000)
+        await world.settle(600.0)
+        assert 5 <= world.api.calls["group_status"] <= 12
+        world.api.heal()
+        await world.settle(600.0)
+        assert status(world)["phase"] == "Running"
+
+
+async def test_no_right_to_write_is_no_defect() -> None:
+    """403: the service goes on, and asks rarely."""
+    async with running(N1, group(), runs("a"), runs("b")) as world:
+        world.api.fail_next("group_status", ApiError(403, "podgroups/status is forbidden"), times=1000)
+        await world.settle(3600.0)
+        assert world.api.calls["group_status"] <= 20
+
+
+async def test_who_changed_it_meanwhile_wins() -> None:
+    """The patch names the version that was seen; the next look decides from the new one."""
+    async with running(N1, group(), runs("a"), runs("b")) as world:
+        release = world.api.hold("group_status")
+        await world.settle(SETTLED_S)
+        world.api.add({**world.api.store.get(POD_GROUPS, "default", "g"), "spec": {"minMember": 1}})
+        release.set()
+        await world.settle(5.0)
+        assert world.api.calls["group_status"] == 2
+        assert status(world)["phase"] == "Running"
+
+
+async def test_a_lost_answer_is_found_out() -> None:
+    """The write took effect: nothing more changes (but what the definition keeps is asked for once more)."""
+    async with running(N1, group(), runs("a"), runs("b")) as world:
+        world.api.fail_next("group_status", ApiUnavailableError("reset"), applied=True)
+        await world.settle(600.0)
+        assert len(world.api.status_patches) == 1
+        assert world.api.calls["group_status"] <= 2
+
+
+async def test_many_are_paced() -> None:
+    """A hundred groups at once: twenty a second."""
+    crowd = [one for i in range(100) for one in (group(f"g{i}", 1), runs(f"p{i}", of=f"g{i}"))]
+    async with running(node_json("n1", cpu="200"), *crowd) as world:
+        await world.settle(PATIENCE_S + 2.0)
+        early = world.api.calls["group_status"]
+        await world.settle(7.0)
+        assert early <= 60
+        assert world.api.calls["group_status"] == 100
+
+
+async def test_a_deleted_podgroup_is_forgotten() -> None:
+    """Also between the look and the write."""
+    async with running(N1, group(), runs("a"), runs("b")) as world:
+        release = world.api.hold("group_status")
+        await world.settle(SETTLED_S)
+        world.api.remove("g", kind="PodGroup")
+        release.set()
+        await world.settle(60.0)
+        assert world.api.calls["group_status"] == 1
+
+
+def test_examples_in_docstrings_hold() -> None:
+    """What the docstrings show is what happens."""
+    outcome = doctest.testmod(module)
+    assert (outcome.attempted > 0, outcome.failed) == (True, 0)
+
+
+async def test_a_look_lets_others_have_turns() -> None:
+    """Beside a thousand PodGroups a look is made in parts; one that goes meanwhile is left out."""
+    cache = ClusterCache()
+    groups = SeenGroups(cache.pod_groups)
+    for number in range(1000):
+        groups.upsert(SeenPodGroup(PodGroup(gang_key("team", f"g{number:03}"), 2), f"u{number}", "1", ours=True))
+    api, plan = FakeClusterApi(), Plan(version=1)
+    statuses = GroupStatuses(cache, groups, api, LoopClock(), mode=StatusMode.ON, plan=lambda: plan, per_s=1000.0)
+    look = statuses.look()
+    next(look)
+    groups.delete(gang_key("team", "g999"))
+    assert sum(1 for _ in look) >= 10
+    writing = asyncio.create_task(statuses.run())
+    await asyncio.sleep(10.0)
+    writing.cancel()
+    assert api.calls["group_status"] == 999

@@ -1,0 +1,228 @@
+"""Events: what they say, that they are few, and that nothing depends on them."""
+
+import asyncio
+import doctest
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from extender.controllers.events import recorder as module
+from extender.controllers.events.label_problems import PATIENCE_S
+from extender.controllers.events.recorder import MOST_QUEUED, REPEAT_S, Events, Happening
+from extender.errors import ApiError, ApiUnavailableError
+from extender.runtime.telemetry import Telemetry
+from scoring.model import GATE, Pod
+from tests.builders import pod
+from tests.extender.scheduling.world import ADMIT_S, World, node_json, running
+from tests.fakes.clock import LoopClock
+from tests.fakes.cluster_api import FakeClusterApi
+
+pytestmark = pytest.mark.looptime
+
+NORMAL = (
+    *(Happening.REPINNED, Happening.GANG_WAITING, Happening.GANG_STARTED, Happening.RESTARTED, Happening.PREEMPTS),
+    *(Happening.RESUMED, Happening.JOB_SHRUNK, Happening.JOB_GROWN),
+)
+GATED = [{"name": GATE}]
+N1 = node_json("n1")
+
+
+class Desk:
+    """A poster at work."""
+
+    def __init__(self) -> None:
+        self.api = FakeClusterApi()
+        self.telemetry = Telemetry()
+        self.events = Events(self.api, LoopClock(), self.telemetry, instance="netgang-0")
+
+    def tell(self, about: Pod, what: Happening = Happening.NODES_GONE, note: str = "gone") -> None:
+        """Tell."""
+        self.events.tell(about, what, note)
+
+    @property
+    def dropped(self) -> float | None:
+        """Events counted as not posted."""
+        return self.telemetry.registry.get_sample_value("netgang_events_dropped_total")
+
+
+@asynccontextmanager
+async def at_work() -> AsyncIterator[Desk]:
+    """Events during the block."""
+    desk = Desk()
+    task = asyncio.create_task(desk.events.run())
+    try:
+        yield desk
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def told(world: World) -> list[tuple[str, str]]:
+    """(reason, pod) of all Events so far."""
+    return [(one["reason"], one["regarding"]["name"]) for one in complaints(world)]
+
+
+def complaints(world: World) -> list[dict[str, Any]]:
+    """All Events so far but those that say why a gang waits: these have their own tests."""
+    return [one for one in world.api.events if not one["reason"].startswith("Gang") or one["reason"] == "GangInvalid"]
+
+
+async def test_an_event_has_what_the_api_asks_for() -> None:
+    """All required fields of events.k8s.io/v1, in their lengths and formats."""
+    async with at_work() as desk:
+        one = pod("p", namespace="team-a")
+        desk.tell(one, Happening.REPINNED, "moved")
+        await asyncio.sleep(1.0)
+        [event] = desk.api.events
+        assert event["metadata"]["namespace"] == "team-a"
+        assert event["metadata"]["generateName"] == "p-"
+        assert event["regarding"] == {
+            "apiVersion": "v1", "kind": "Pod", "namespace": "team-a", "name": "p", "uid": one.uid,
+        }  # fmt: skip
+        assert (event["reason"], event["type"], event["note"]) == ("Repinned", "Normal", "moved")
+        assert event["action"]
+        assert (event["reportingController"], event["reportingInstance"]) == ("netgang.io/extender", "netgang-0")
+        assert datetime.fromisoformat(event["eventTime"]).timestamp() == 1_700_000_000.0
+        assert len(event["eventTime"].partition(".")[2]) == len("000000Z")
+
+
+@pytest.mark.parametrize("what", Happening)
+async def test_what_asks_for_nothing_is_normal(what: Happening) -> None:
+    """Everything else asks somebody to do something."""
+    async with at_work() as desk:
+        desk.tell(pod("p"), what)
+        await asyncio.sleep(1.0)
+        assert desk.api.events[0]["type"] == ("Normal" if what in NORMAL else "Warning")
+
+
+async def test_a_note_is_clipped_to_what_is_stored() -> None:
+    """1,024 bytes, not characters, and no half ones."""
+    async with at_work() as desk:
+        desk.tell(pod("p"), note="ü" * 1000)
+        await asyncio.sleep(1.0)
+        note = desk.api.events[0]["note"]
+        assert note.endswith("ü…")
+        assert 1020 < len(note.encode()) <= 1024
+
+
+async def test_the_same_is_told_once_in_ten_minutes() -> None:
+    """Per pod and reason: another pod, another reason, or the next ten minutes are something new."""
+    async with at_work() as desk:
+        one, other = pod("p"), pod("q")
+        for _ in range(5):
+            desk.tell(one)
+            await asyncio.sleep(REPEAT_S / 6)
+        assert len(desk.api.events) == 1
+        desk.tell(other)
+        desk.tell(one, Happening.NODES_FULL)
+        await asyncio.sleep(REPEAT_S / 6)
+        assert len(desk.api.events) == 3
+        desk.tell(one)
+        await asyncio.sleep(1.0)
+        assert len(desk.api.events) == 4
+
+
+async def test_a_flood_is_paced_and_cut_off() -> None:
+    """Ten a second; what the queue cannot hold is counted and forgotten."""
+    async with at_work() as desk:
+        for number in range(MOST_QUEUED + 7):
+            desk.tell(pod(f"p{number}"))
+        assert desk.dropped == 7.0
+        await asyncio.sleep(10.0)
+        assert 95 <= len(desk.api.events) <= 105
+        await asyncio.sleep(MOST_QUEUED / 10.0)
+        assert len(desk.api.events) == MOST_QUEUED
+
+
+@pytest.mark.parametrize("error", [ApiError(403, "namespace is going"), ApiUnavailableError("refused")])
+async def test_failures_do_not_matter(error: Exception) -> None:
+    """The Event is counted as dropped, and the next one is posted."""
+    async with at_work() as desk:
+        desk.api.fail_next("create_event", error)
+        desk.tell(pod("p"))
+        desk.tell(pod("q"))
+        await asyncio.sleep(1.0)
+        assert desk.dropped == 1.0
+        assert [one["regarding"]["name"] for one in desk.api.events] == ["q"]
+
+
+# What the service tells.
+
+
+async def test_a_lapse_is_told_of_one_member() -> None:
+    """A gang that was let in and does not come to bind."""
+    async with running(N1) as world:
+        first, *_ = world.gang("g", 3, schedulingGates=GATED)
+        await world.settle(ADMIT_S - 2.0)
+        assert told(world) == []
+        await world.settle(5.0)
+        assert told(world) == [("AdmissionLapsed", first)]
+        assert "default/g" in world.api.events[0]["note"]
+
+
+async def test_a_refused_patch_is_told() -> None:
+    """The API server's words are what helps."""
+    async with running(N1) as world:
+        world.api.fail_next("admit", ApiError(422, "spec.affinity: Invalid value"), times=9)
+        world.gang("g", 1, schedulingGates=GATED)
+        await world.settle(3.0)
+        assert told(world) == [("AdmissionRefused", "g-0")]
+        assert "spec.affinity: Invalid value" in world.api.events[0]["note"]
+
+
+async def test_bad_labels_are_told_once() -> None:
+    """On the pod that has them, in the words of the plan; and not again as long as they stay."""
+    async with running(N1) as world:
+        world.pod("good", gang="g", size=2)
+        bad: dict[str, Any] = {"pod-group.scheduling.sigs.k8s.io/min-available": "two"}
+        world.api.add(_labelled(world, "good", "bad", **bad))
+        await world.settle(PATIENCE_S + 2.0)
+        assert told(world) == [("GangInvalid", "bad")]
+        assert "'two'" in complaints(world)[0]["note"]
+        await world.settle(2 * REPEAT_S)
+        assert len(complaints(world)) == 1
+
+
+async def test_unknown_options_are_told() -> None:
+    """A typing mistake in an annotation: the default is used, and somebody is told."""
+    async with running(N1) as world:
+        world.gang("g", 1, cpu="9", annotations={"netgang.io/selection": "best", "netgang.io/zonez": "a"})
+        await world.settle(PATIENCE_S + 2.0)
+        assert told(world) == [("OptionIgnored", "g-0")]
+        note = complaints(world)[0]["note"]
+        assert "'best' is not one of" in note
+        assert "netgang.io/zonez: no such annotation" in note
+
+
+async def test_what_is_mended_in_time_is_not_told() -> None:
+    """Pods come before their PodGroup, and one after the other."""
+    async with running(N1) as world:
+        world.api.add(_grouped("p", "late"))
+        await world.settle(PATIENCE_S - 2.0)
+        world.api.add({
+            "kind": "PodGroup", "metadata": {"name": "late"}, "spec": {"minMember": 2},
+        })  # fmt: skip
+        await world.settle(2 * PATIENCE_S)
+        assert told(world) == []
+
+
+def _labelled(world: World, like: str, name: str, **labels: str) -> dict[str, Any]:
+    """A pod like another one, with other labels."""
+    copy = world.api.pod(like)
+    metadata = {"name": name, "labels": {**copy["metadata"]["labels"], **labels}}
+    return {"kind": "Pod", "metadata": metadata, "spec": copy["spec"]}
+
+
+def _grouped(name: str, group: str) -> dict[str, Any]:
+    """A pod of a PodGroup."""
+    spec = {"schedulerName": "netgang", "containers": [{"name": "main"}]}
+    return {"kind": "Pod", "metadata": {"name": name, "labels": {"scheduling.x-k8s.io/pod-group": group}}, "spec": spec}
+
+
+def test_examples_in_docstrings_hold() -> None:
+    """What the docstrings show is what happens."""
+    outcome = doctest.testmod(module)
+    assert (outcome.attempted > 0, outcome.failed) == (True, 0)

@@ -1,0 +1,140 @@
+"""Events about waiting gangs: on the PodGroup and one pod, once per reason, and that it has started."""
+
+import doctest
+
+import pytest
+
+from extender.controllers.events import waiting as module
+from extender.controllers.events.waiting import AGAIN_S, PATIENCE_S
+from extender.kube.calls import POD_GROUPS
+from tests.extender.controllers.events.test_podgroup_status import group, member
+from tests.extender.scheduling.world import World, node_json, running
+
+pytestmark = pytest.mark.looptime
+
+SMALL = node_json("n1", cpu="1")
+TOLD_S = PATIENCE_S + 3.0
+
+
+def told(world: World, kind: str = "PodGroup") -> list[tuple[str, str]]:
+    """(reason, name) of all Events on objects of this kind, in order."""
+    return [(one["reason"], one["regarding"]["name"]) for one in world.api.events if one["regarding"]["kind"] == kind]
+
+
+async def test_on_the_podgroup_and_on_one_pod() -> None:
+    """The same sentence, once each; nobody has to do anything about it."""
+    async with running(SMALL, node_json("n2", cpu="1"), group(), member("a"), member("b")) as world:
+        world.occupy("n2", cpu="1")
+        await world.settle(TOLD_S)
+        assert (told(world), told(world, "Pod")) == ([("GangWaiting", "g")], [("GangWaiting", "a")])
+        on_group, on_pod = world.api.events
+        assert on_group["note"] == on_pod["note"]
+        assert "zone a has room for 1, 1 too few" in on_group["note"]
+        assert on_group["type"] == "Normal"
+        uid = world.api.store.get(POD_GROUPS, "default", "g")["metadata"]["uid"]
+        assert on_group["regarding"] == {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "namespace": "default", "name": "g",
+            "uid": uid,
+        }  # fmt: skip
+
+
+async def test_once_and_then_rarely() -> None:
+    """The numbers change all the time; that is no reason to say it again before half an hour has passed."""
+    async with running(SMALL, node_json("n2", cpu="1"), group(), member("a"), member("b")) as world:
+        world.occupy("n2", cpu="1")
+        for number in range(int(AGAIN_S / 60.0) - 1):
+            world.node(f"m{number}", zone=f"z{number}", cpu="1")
+            await world.settle(60.0)
+        assert told(world) == [("GangWaiting", "g")]
+        await world.settle(180.0)
+        assert told(world) == [("GangWaiting", "g")] * 2
+
+
+async def test_another_reason_is_news() -> None:
+    """First a pod is missing, then room."""
+    async with running(SMALL, node_json("n2", cpu="1"), group(), member("a")) as world:
+        world.occupy("n2", cpu="1")
+        await world.settle(TOLD_S)
+        world.api.add(member("b"))
+        await world.settle(TOLD_S)
+        assert told(world) == [("GangWaiting", "g")] * 2
+        notes = [one["note"] for one in world.api.events if one["regarding"]["kind"] == "PodGroup"]
+        assert notes[0] == "The gang waits for pods: 1 of 2 pods exist."
+        assert "needs room for 2 pods" in notes[1]
+
+
+async def test_a_reason_that_comes_and_goes_is_told_once() -> None:
+    """Ten minutes of back and forth between two reasons: each once."""
+    async with running(SMALL, node_json("n2", cpu="1"), group(), member("a"), member("b")) as world:
+        world.occupy("n2", cpu="1")
+        for _ in range(20):
+            await world.settle(TOLD_S)
+            world.delete("b")
+            await world.settle(TOLD_S)
+            world.api.add(member("b"))
+        assert len(told(world)) == 2
+
+
+async def test_what_cannot_start_is_a_warning() -> None:
+    """Somebody has to do something."""
+    async with running(SMALL, group(), member("a"), member("b")) as world:
+        await world.settle(TOLD_S)
+        assert told(world) == [("GangCannotStart", "g")]
+        assert {one["type"] for one in world.api.events} == {"Warning"}
+
+
+async def test_a_short_wait_is_not_told() -> None:
+    """Pods come one after the other, and most gangs start at once."""
+    async with running(node_json("n1"), group(), member("a")) as world:
+        await world.settle(PATIENCE_S - 2.0)
+        world.api.add(member("b"))
+        await world.settle()
+        world.bind_offered("a", "b")
+        await world.settle(60.0)
+        assert world.api.events == []
+
+
+async def test_the_end_of_a_wait_is_told() -> None:
+    """On the PodGroup alone: where, and how long it took."""
+    async with running(SMALL, node_json("n2", cpu="1"), group(), member("a"), member("b")) as world:
+        world.occupy("n2", cpu="1")
+        await world.settle(30.0)
+        world.delete("stranger")
+        await world.settle()
+        world.bind_offered("a", "b")
+        await world.settle(3.0)
+        assert told(world) == [("GangWaiting", "g"), ("GangStarted", "g")]
+        assert ("GangStarted", "a") not in told(world, "Pod")
+        note = world.api.events[-1]["note"]
+        assert note.startswith("2 pods have nodes in zone a after 3")
+        assert note.endswith(" s of waiting.")
+
+
+async def test_a_gang_without_podgroup_is_told_on_a_pod() -> None:
+    """Gangs by labels have nothing else."""
+    async with running(SMALL) as world:
+        world.gang("l", 2)
+        await world.settle(TOLD_S)
+        assert (told(world), told(world, "Pod")) == ([], [("GangCannotStart", "l-0")])
+
+
+async def test_a_fault_of_the_podgroup_is_told_on_it_too() -> None:
+    """Not as a wait: as what is wrong."""
+    async with running(SMALL, group(least=0), member("a")) as world:
+        await world.settle(TOLD_S)
+        assert (told(world), told(world, "Pod")) == ([("GangInvalid", "g")], [("GangInvalid", "a")])
+
+
+async def test_a_crowd_has_its_turn() -> None:
+    """A hundred gangs: each told once within a minute, none twice."""
+    async with running(SMALL) as world:
+        for number in range(100):
+            world.gang(f"g{number:02}", 2)
+        await world.settle(60.0)
+        assert len(set(told(world, "Pod"))) == len(told(world, "Pod")) == 100
+
+
+def test_examples_in_docstrings_hold() -> None:
+    """What the docstrings show is what happens."""
+    outcome = doctest.testmod(module)
+    assert (outcome.attempted > 0, outcome.failed) == (True, 0)

@@ -1,0 +1,640 @@
+"""Pods that can start nowhere any more: who is removed, when, and who never is (docs/safety.md S6, S8, S10, S11)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from extender.controllers.gates.repins import GONE_GRACE_S
+from extender.controllers.removal.quiet_period import QUIET_S
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.kube.calls import PODS
+from scoring.model import GATE
+from scoring.model.reasons import Reason
+from tests.extender.controllers.operator import Operator
+from tests.extender.scheduling.world import World, key, node_json, pod_json, running
+
+pytestmark = pytest.mark.looptime
+
+GATED = [{"name": GATE}]
+REPIN_S = 300.0
+"""The default of `repin_timeout_s`."""
+IGNORES = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+"""`spec.podFailurePolicy` of a Job whose evicted pods cost it nothing."""
+SOON_S = GONE_GRACE_S + 3.0
+"""From the loss of all nodes to the removal, at most."""
+AGAIN_S = 70.0
+"""After a refusal it is tried again within this time."""
+
+
+def nodes(*names: str, **fields: Any) -> list[dict[str, Any]]:
+    """Nodes with room for one member each."""
+    return [node_json(name, cpu="1500m", **fields) for name in names]
+
+
+def job(
+    world: World, name: str = "job", *, kind: str = "Job", api_version: str = "batch/v1", **more: Any
+) -> dict[str, Any]:
+    """Create an owner; what its pods write into ownerReferences. A Job does not count what is evicted."""
+    if kind == "Job":
+        more = {"spec": {"podFailurePolicy": IGNORES}} | more
+    stored = world.api.add({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **more})
+    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": stored["metadata"]["uid"], "controller": True}
+
+
+def member(name: str, owner: dict[str, Any] | None, *, size: int = 2, gang: str = "g", **fields: Any) -> dict[str, Any]:
+    """A gated member as its owner creates it."""
+    made = pod_json(name, gang=gang, size=size, schedulingGates=GATED, **fields)
+    if owner is not None:
+        made["metadata"]["ownerReferences"] = [owner]
+    return made
+
+
+async def let_in(world: World, *members: dict[str, Any]) -> list[str]:
+    """Create members and wait until their gates are gone and the quiet time is over; their names."""
+    for one in members:
+        world.api.add(one)
+    await world.settle(QUIET_S + 1.0)
+    names = [one["metadata"]["name"] for one in members]
+    assert sorted(names) == sorted(world.api.admitted)
+    return names
+
+
+def lose(world: World, *names: str) -> None:
+    """Delete nodes."""
+    for name in names:
+        world.api.remove(name, kind="Node")
+
+
+def forbid_suspending(world: World) -> None:
+    """Take from netgang the right to patch jobs, as where manifests/components/restart is not installed."""
+    world.api.fail_next("patch_object", ApiError(403, "jobs.batch is forbidden"), times=1000)
+
+
+def told(world: World) -> list[tuple[str, str]]:
+    """(reason, object) of all Events but those of lapses, and of gangs that are to be suspended and may not be."""
+    besides = ("AdmissionLapsed", "GangWaiting", "GangCannotStart", "GangRestarted", "DisruptionRefused")
+    return [(one["reason"], one["regarding"]["name"]) for one in world.api.events if one["reason"] not in besides]
+
+
+async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:
+    """They are removed after the grace, with uid and version; their successors are let in to other nodes and bound."""
+    async with running(*nodes("n1", "n2", "n3")) as world:
+        owner = job(world)
+        names = await let_in(world, member("p", owner), member("q", owner))
+        uids = sorted(world.uid(name) for name in names)
+        lose(world, "n1", "n2", "n3")
+        for one in nodes("m1", "m2"):
+            world.api.add(one)
+        await world.settle(GONE_GRACE_S - 1.0)
+        assert world.api.evictions == []
+        await world.settle(SOON_S - GONE_GRACE_S + 1.0)
+        assert sorted(world.api.evictions) == uids
+        assert world.counted("evictions_total", reason="repin") == 2.0
+        assert told(world) == [("Repinned", "p"), ("Repinned", "job"), ("Repinned", "q")]
+        for name in names:
+            world.api.add(member(name, owner))
+        await world.settle()
+        assert sorted(world.committed[key("g")].values()) == ["m1", "m2"]
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.api.bindings) == 2
+
+
+async def test_a_spare_makes_the_loss_harmless() -> None:
+    """As long as one listed node each is left, nobody is removed."""
+    async with running(*nodes("n1", "n2", "n3", "n4")) as world:
+        owner = job(world)
+        await let_in(world, member("p", owner), member("q", owner))
+        lose(world, "n1", "n2")
+        await world.settle(SOON_S)
+        assert world.api.evictions == []
+        assert sorted(world.committed[key("g")].values()) == ["n3", "n4"]
+
+
+async def test_a_node_that_comes_back_is_no_loss() -> None:
+    """Deleted and created again within the grace, as when a node registers anew."""
+    async with running(*nodes("n1", "n2"), spares=0) as world:
+        owner = job(world)
+        await let_in(world, member("p", owner), member("q", owner))
+        for _ in range(3):
+            lose(world, "n1", "n2")
+            await world.settle(GONE_GRACE_S - 2.0)
+            for one in nodes("n1", "n2"):
+                world.api.add(one)
+            await world.settle(2.0)
+        await world.settle(SOON_S)
+        assert world.api.evictions == []
+
+
+FULL = {  # case: what keeps n1 and n2 from taking the members
+    "taken by others": {"occupy": True},
+    "not ready": {"ready": False},
+    "cordoned": {"unschedulable": True},
+}
+
+
+@pytest.mark.parametrize("how", FULL.values(), ids=FULL)
+async def test_nodes_that_stay_full(how: dict[str, Any]) -> None:
+    """Removed only after the whole `repin_timeout_s`."""
+    async with running(*nodes("n1", "n2"), spares=0) as world:
+        owner = job(world)
+        await let_in(world, member("p", owner), member("q", owner))
+        began_s = world.now_s
+        for name in ("n1", "n2"):
+            if how.get("occupy"):
+                world.occupy(name, cpu="1", name=f"stranger-{name}")
+            else:
+                world.node(name, cpu="1500m", **how)
+        await world.until(began_s + REPIN_S - 2.0)
+        assert world.api.evictions == []
+        await world.settle(6.0)
+        assert len(world.api.evictions) == 2
+
+
+async def test_a_gang_that_only_fits_in_part() -> None:
+    """First the member goes that lost its place; its successor finds none beside the other, so that goes as well."""
+    async with running(*nodes("n1", "n2"), spares=1) as world:
+        owner = job(world)
+        await let_in(world, member("p", owner), member("q", owner))
+        began_s, uids = world.now_s, {world.uid("p"), world.uid("q")}
+        world.occupy("n1", cpu="1")
+        await world.until(began_s + REPIN_S - 2.0)
+        assert world.api.evictions == []
+        await world.settle(6.0)
+        [first] = world.api.evictions
+        [name] = {"p", "q"} - {name for _, name in world.api.store.bodies(PODS)}
+        world.api.add(member(name, owner))
+        await world.settle(100.0)
+        assert set(world.api.evictions) == uids
+        assert world.api.evictions[0] == first
+
+
+async def test_room_for_a_moment_does_not_start_the_time_anew() -> None:
+    """A node that is free for less than half a minute, when nobody comes, was as good as full."""
+    async with running(*nodes("n1", "n2"), spares=0) as world:
+        owner = job(world)
+        await let_in(world, member("p", owner), member("q", owner))
+        for name in ("n1", "n2"):
+            world.node(name, cpu="1500m", unschedulable=True)
+        began_s = world.now_s
+        await world.settle(REPIN_S / 2)
+        for name in ("n1", "n2"):
+            world.node(name, cpu="1500m")
+        await world.settle(10.0)
+        for name in ("n1", "n2"):
+            world.node(name, cpu="1500m", unschedulable=True)
+        await world.until(began_s + REPIN_S - 2.0)
+        assert world.api.evictions == []
+        await world.settle(6.0)
+        assert len(world.api.evictions) == 2
+
+
+async def test_nodes_that_are_free_again_in_time() -> None:
+    """For as long as it takes: the gang has its places again, and its time is forgotten."""
+    async with running(*nodes("n1", "n2"), spares=0) as world:
+        owner = job(world)
+        names = await let_in(world, member("p", owner), member("q", owner))
+        for name in ("n1", "n2"):
+            world.node(name, cpu="1500m", unschedulable=True)
+        await world.settle(REPIN_S - 10.0)
+        for name in ("n1", "n2"):
+            world.node(name, cpu="1500m")
+        await world.settle(40.0)
+        for name in ("n1", "n2"):
+            world.node(name, cpu="1500m", unschedulable=True)
+        await world.settle(REPIN_S - 10.0)
+        assert world.api.evictions == []
+        for name in ("n1", "n2"):
+            world.node(name, cpu="1500m")
+        await world.settle(15.0)
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.api.bindings) == 2
+
+
+async def test_bare_pods_are_never_removed() -> None:
+    """Nobody would create them again: each gets an Event that says so, once in ten minutes."""
+    async with running(*nodes("n1", "n2")) as world:
+        names = await let_in(world, member("p", None), member("q", None))
+        lose(world, "n1", "n2")
+        await world.settle(5 * AGAIN_S)
+        assert world.api.calls["evict"] == 0
+        assert sorted(told(world)) == [("NodesGone", name) for name in sorted(names)]
+        notes = [one["note"] for one in world.api.events if one["reason"] == "NodesGone"]
+        assert all("no controller would create it again" in note for note in notes)
+
+
+async def test_nodes_that_stay_full_under_bare_pods() -> None:
+    """Another reason, another name."""
+    async with running(*nodes("n1", "n2"), spares=0, repin_timeout_s=60.0) as world:
+        await let_in(world, member("p", None), member("q", None))
+        for name in ("n1", "n2"):
+            world.node(name, cpu="1500m", unschedulable=True)
+        await world.settle(70.0)
+        assert sorted(told(world)) == [("NodesFull", "p"), ("NodesFull", "q")]
+
+
+REFUSING: dict[str, tuple[dict[str, Any], list[str]]] = {
+    # case: (owner, reasons of Events about its pods)
+    "budget used up": ({"spec": {"backoffLimit": 1}}, ["NodesGone", "NodesGone"]),
+    "kind not known": ({"kind": "RayCluster", "api_version": "ray.io/v1"}, ["NodesGone", "NodesGone"]),
+    "suspended": ({"spec": {"suspend": True}}, []),
+    "failed": ({"status": {"conditions": [{"type": "Failed", "status": "True"}]}}, []),
+    "finished": ({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, []),
+    "training job suspended": (
+        {"kind": "PyTorchJob", "api_version": "kubeflow.org/v1", "spec": {"runPolicy": {"suspend": True}}}, [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("owner", "reasons"), REFUSING.values(), ids=REFUSING)
+async def test_owners_that_do_not_allow_it(owner: dict[str, Any], reasons: list[str]) -> None:
+    """No pod is removed; people are told where they can do something."""
+    async with running(*nodes("n1", "n2")) as world:
+        if owner.get("kind") == "RayCluster":
+            mine = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "r", "uid": "1", "controller": True}
+        else:
+            mine = job(world, **owner)
+        forbid_suspending(world)
+        await let_in(world, member("p", mine), member("q", mine))
+        lose(world, "n1", "n2")
+        await world.settle(2 * AGAIN_S)
+        assert world.api.calls["evict"] == 0
+        assert [reason for reason, _ in told(world)] == reasons
+
+
+async def test_a_budget_that_grows() -> None:
+    """The owner is read again each minute: raising its limit is enough."""
+    async with running(*nodes("n1", "n2")) as world:
+        mine = job(world, spec={"backoffLimit": 1})
+        await let_in(world, member("p", mine), member("q", mine))
+        forbid_suspending(world)
+        lose(world, "n1", "n2")
+        await world.settle(SOON_S + 20.0)
+        age = world.api.calls["get_object"]
+        await world.settle(15.0)
+        assert world.api.calls["get_object"] == age
+        job(world, spec={"backoffLimit": 2})
+        await world.settle(AGAIN_S)
+        assert (len(world.api.evictions), world.api.calls["get_object"]) == (2, age + 1)
+
+
+async def test_one_who_must_stay_keeps_the_others() -> None:
+    """A gang that never started is of no use in part: nothing is spent for it."""
+    async with running(*nodes("n1", "n2", "n3", "n4")) as world:
+        mine = job(world)
+        for one in (member("p", mine), member("q", None)):
+            world.api.add(one)
+        await world.settle(QUIET_S + 1.0)
+        lose(world, "n1", "n2", "n3", "n4")
+        await world.settle(SOON_S)
+        assert (world.api.evictions, told(world)) == ([], [("NodesGone", "q")])
+
+
+async def test_gangs_do_not_wait_for_one_that_is_refused() -> None:
+    """A gang whose owner says no is put off; the next one is seen to at once."""
+    async with running(*nodes("n1", "n2")) as world:
+        no, yes = job(world, "no", spec={"backoffLimit": 0}), job(world, "yes")
+        forbid_suspending(world)
+        await let_in(world, member("p", no, gang="g", size=1), member("q", yes, gang="h", size=1))
+        uid = world.uid("q")
+        lose(world, "n1", "n2")
+        await world.settle(SOON_S + 15.0)
+        assert world.api.evictions == [uid]
+        assert sorted(told(world)) == [("NodesGone", "p"), ("Repinned", "q"), ("Repinned", "yes")]
+
+
+REFUSED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+
+
+def refuse(world: World, *names: str) -> None:
+    """kube-scheduler says that its filters refuse these pods all the nodes that they may use."""
+    for name in names:
+        world.api.add({**world.api.pod(name), "status": REFUSED})
+
+
+@asynccontextmanager
+async def refused_job(world: World, **spec: Any) -> AsyncIterator[Operator]:
+    """A Job of two, admitted to n1 and n2, which then refuse its pods; the quiet time is over."""
+    operator = Operator(world, size=2, annotations={}, spec=spec)
+    keeps = asyncio.create_task(operator.keep())
+    await world.settle(QUIET_S + 1.0)
+    assert set(world.committed[key("g")].values()) == {"n1", "n2"}
+    refuse(world, *operator.members())
+    yield operator
+    keeps.cancel()
+
+
+async def test_what_is_refused_is_suspended_and_costs_nothing() -> None:
+    """Its Job may not fail once: it is suspended and resumed, its pods go elsewhere, and only the zone is named.
+
+    docs/safety.md S27.
+
+    Also while an eviction would be within its budget: netgang had named the nodes.
+    """
+    for limit in (0, 6):
+        async with (
+            running(*nodes("n1", "n2", "n3", "n4"), spares=0) as world,
+            refused_job(world, backoffLimit=limit) as operator,
+        ):
+            before = operator.uids()
+            await world.settle(25.0)
+            assert not operator.suspended
+            assert operator.uids().isdisjoint(before)
+            assert set(world.committed[key("g")].values()) == {"n3", "n4"}
+            for name in operator.members():
+                required = world.api.pod(name)["spec"]["affinity"]["nodeAffinity"]
+                [term] = required["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+                assert [one["key"] for one in term["matchExpressions"]] == ["topology.kubernetes.io/zone"]
+            assert world.api.evictions == []
+
+
+async def test_what_is_refused_waits_where_it_would_be_no_better_elsewhere() -> None:
+    """No node is left: the pods stay as they are, however long, and start when kube-scheduler asks about a node."""
+    async with (
+        running(*nodes("n1", "n2"), spares=0, exclusion_ttl_s=60.0) as world,
+        refused_job(world, backoffLimit=6) as operator,
+    ):
+        before = operator.uids()
+        await world.settle(2 * REPIN_S)
+        assert world.waits_for("g") is Reason.FILTERED
+        assert (operator.uids(), world.api.evictions, world.api.calls["patch_object"]) == (before, [], 0)
+        for name in operator.members():
+            world.filter(name, nodes=["n1", "n2"])
+        await world.settle()
+        world.bind_offered(*operator.members())
+        await world.settle()
+        assert len(world.api.bindings) == 2
+
+
+async def test_what_is_refused_is_kept_where_it_cannot_be_had_for_nothing() -> None:
+    """Without the right to suspend, pods that their Job would count stay, and an Event says what would help.
+
+    docs/safety.md S27.
+    """
+    async with running(*nodes("n1", "n2", "n3", "n4"), spares=0) as world:
+        forbid_suspending(world)
+        async with refused_job(world, backoffLimit=6) as operator:
+            await world.settle(AGAIN_S)
+            assert world.api.evictions == []
+            assert [reason for reason, _ in told(world)].count("NodesFull") == 2
+            [note, _] = [one["note"] for one in world.api.events if one["reason"] == "NodesFull"]
+            assert "would count it as failed" in note
+            assert "manifests/components/restart" in note
+            assert not operator.suspended
+
+
+async def test_what_is_refused_and_costs_nothing_is_evicted() -> None:
+    """A Job that ignores disruptions, or an owner that does not count: no right to suspend is needed."""
+    async with running(*nodes("n1", "n2", "n3", "n4"), spares=0) as world:
+        forbid_suspending(world)
+        async with refused_job(world, backoffLimit=0, podFailurePolicy=IGNORES) as operator:
+            before = operator.uids()
+            await world.settle(25.0)
+            assert operator.uids().isdisjoint(before)
+            assert set(world.committed[key("g")].values()) == {"n3", "n4"}
+
+
+async def test_a_job_that_lost_all_its_nodes_is_suspended_where_that_is_allowed() -> None:
+    """Its failure budget is spent only where there is no other way."""
+    for allowed, evicted in ((True, 0), (False, 2)):
+        async with running(*nodes("n1", "n2"), spares=0) as world:
+            if not allowed:
+                forbid_suspending(world)
+            operator = Operator(world, size=2, annotations={}, spec={"backoffLimit": 6})
+            keeps = asyncio.create_task(operator.keep())
+            await world.settle(QUIET_S + 1.0)
+            before = operator.uids()
+            lose(world, "n1", "n2")
+            for one in nodes("m1", "m2"):
+                world.api.add(one)
+            await world.settle(30.0)
+            assert operator.uids().isdisjoint(before)
+            assert len(world.api.evictions) == evicted
+            assert set(world.committed[key("g")].values()) == {"m1", "m2"}
+            keeps.cancel()
+
+
+async def test_members_of_a_started_gang() -> None:
+    """The one that runs is left alone; the successor of the other, pinned to nodes that are gone, is removed.
+
+    docs/safety.md S8.
+    """
+    async with running(*nodes("n1", "n2"), spares=0) as world:
+        mine = job(world)
+        names = await let_in(world, member("p", mine), member("q", mine))
+        world.bind_offered(*names)
+        await world.settle()
+        place = world.node_of("q")
+        assert place is not None
+        world.delete("q")
+        world.api.add(member("q", mine))
+        await world.settle()
+        assert world.api.admitted[-1] == "q"
+        uid = world.uid("q")
+        lose(world, place)
+        await world.settle(SOON_S)
+        assert world.api.evictions == [uid]
+        assert world.node_of("p") is not None
+
+
+async def test_nothing_is_removed_soon_after_the_start() -> None:
+    """What a new process finds stranded waits for the quiet time (docs/safety.md S11)."""
+    async with running(*nodes("n1", "n2")) as first:
+        mine = job(first)
+        await let_in(first, member("p", mine), member("q", mine))
+        api = first.api
+    for name in ("n1", "n2"):
+        api.remove(name, kind="Node")
+    async with running(api=api) as world:
+        reads = api.calls["get"]
+        await world.settle(QUIET_S - 2.0)
+        assert (api.evictions, api.calls["get"]) == ([], reads)
+        await world.settle(5.0)
+        assert len(api.evictions) == 2
+
+
+async def test_nothing_is_removed_soon_after_a_new_list() -> None:
+    """The API server forgot the watch's version, and what was read instead may be behind (docs/safety.md S11)."""
+    async with running(*nodes("n1", "n2")) as world:
+        mine = job(world)
+        await let_in(world, member("p", mine), member("q", mine))
+        world.api.store.hang_up()
+        lose(world, "n1", "n2")
+        world.api.store.compact()
+        began_s = world.now_s
+        await world.until(began_s + QUIET_S - 2.0)
+        assert world.api.evictions == []
+        await world.settle(10.0)
+        assert len(world.api.evictions) == 2
+
+
+STRANGE: dict[str, dict[str, Any]] = {  # case: what the API server has of p and the cache does not
+    "bound": {"nodeName": "n1"},
+    "running": {"phase": "Running"},
+    "going": {"deleting": True},
+    "no list": {"affinity": None},
+    "another list": {
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n9"]}]}
+                    ]
+                }
+            }
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("fields", STRANGE.values(), ids=STRANGE)
+async def test_pods_that_look_different_by_now_are_spared(fields: dict[str, Any]) -> None:
+    """The watch is silent: the fresh read tells, and nobody of the gang is removed."""
+    async with running(*nodes("n1", "n2")) as world:
+        mine = job(world)
+        await let_in(world, member("p", mine), member("q", mine))
+        lose(world, "n1", "n2")
+        await world.settle(GONE_GRACE_S - 2.0)
+        world.api.store.silence()
+        world.change("p", **fields)
+        await world.settle(SOON_S)
+        assert world.api.calls["get"] > 0
+        assert world.api.calls["evict"] == 0
+        world.api.store.speak()
+
+
+async def test_an_owner_of_the_same_name_is_not_the_owner() -> None:
+    """The Job was deleted and created anew: the pods belong to the garbage collector."""
+    async with running(*nodes("n1", "n2")) as world:
+        mine = job(world)
+        await let_in(world, member("p", mine), member("q", mine))
+        world.api.remove("job", kind="Job")
+        job(world)
+        lose(world, "n1", "n2")
+        await world.settle(SOON_S)
+        assert world.api.calls["get_object"] > 0
+        assert (world.api.calls["evict"], told(world)) == (0, [])
+
+
+FAILURES: dict[str, tuple[str, Exception]] = {
+    "pods cannot be read": ("get", ApiUnavailableError("connection refused")),
+    "a pod is gone": ("get", NotFoundError(404, "not found")),
+    "the owner cannot be read": ("get_object", ApiError(403, "forbidden")),
+    "the owner is gone": ("get_object", NotFoundError(404, "not found")),
+    "eviction fails": ("evict", ApiError(500, "webhook failed")),
+    "the pod has changed": ("evict", ConflictError(409, "resourceVersion")),
+}
+
+
+@pytest.mark.parametrize(("verb", "error"), FAILURES.values(), ids=FAILURES)
+async def test_what_fails_is_tried_again_soon(verb: str, error: Exception) -> None:
+    """The attempt ends there, and the next one comes seconds later."""
+    async with running(*nodes("n1", "n2")) as world:
+        mine = job(world)
+        await let_in(world, member("p", mine), member("q", mine))
+        world.api.fail_next(verb, error)
+        lose(world, "n1", "n2")
+        await world.settle(SOON_S)
+        assert len(world.api.evictions) < 2
+        await world.settle(10.0)
+        assert len(world.api.evictions) == 2
+
+
+async def test_a_pod_that_changes_between_read_and_eviction_stays() -> None:
+    """The version that was read is a precondition: the API server compares it in the last moment."""
+    async with running(*nodes("n1", "n2")) as world:
+        mine = job(world)
+        await let_in(world, member("p", mine), member("q", mine))
+        release = world.api.hold("get_object")
+        lose(world, "n1", "n2")
+        await world.settle(SOON_S)
+        changed = world.api.pod("p")
+        changed["metadata"]["labels"]["touched"] = "yes"
+        world.api.add(changed)
+        kept, gone = world.uid("p"), world.uid("q")
+        release.set()
+        await world.settle(1.0)
+        assert world.api.evictions == [gone]
+        await world.settle(10.0)
+        assert world.api.evictions == [gone, kept]
+
+
+async def test_a_new_list_during_the_attempt_ends_it() -> None:
+    """What was decided on may be behind what was just read (docs/safety.md S11)."""
+    async with running(*nodes("n1", "n2")) as world:
+        mine = job(world)
+        await let_in(world, member("p", mine), member("q", mine))
+        release = world.api.hold("get_object")
+        lose(world, "n1", "n2")
+        await world.settle(SOON_S)
+        world.api.store.hang_up()
+        world.api.add(node_json("tiny", cpu="1m"))
+        world.api.store.compact()
+        await world.settle(5.0)
+        release.set()
+        await world.settle(QUIET_S - 10.0)
+        assert world.api.calls["evict"] == 0
+        await world.settle(20.0)
+        assert len(world.api.evictions) == 2
+
+
+async def test_pods_that_get_a_place_during_the_attempt_stay() -> None:
+    """The nodes come back while the owner is read: nothing is removed."""
+    async with running(*nodes("n1", "n2")) as world:
+        mine = job(world)
+        await let_in(world, member("p", mine), member("q", mine))
+        release = world.api.hold("get_object")
+        lose(world, "n1", "n2")
+        await world.settle(SOON_S)
+        for one in nodes("n1", "n2"):
+            world.api.add(one)
+        await world.settle(1.0)
+        release.set()
+        await world.settle(1.0)
+        assert world.api.calls["evict"] == 0
+
+
+async def test_a_removal_that_is_not_through_is_waited_for() -> None:
+    """A Job's pods stay until it has counted them: another round before that would not know what it costs."""
+    async with running(*nodes("n1", "n2", "n3"), spares=0) as world:
+        mine = job(world)
+        await let_in(world, *(member(name, mine, size=3) for name in ("p", "q", "r")))
+        lose(world, "n1", "n2", "n3")
+        await world.settle(1.0)
+        world.change("p", deleting=True)
+        await world.settle(5 * SOON_S)
+        assert world.api.evictions == []
+        world.delete("p")
+        await world.settle(SOON_S)
+        assert len(world.api.evictions) == 2
+
+
+async def test_one_gang_at_a_time() -> None:
+    """However many are stranded at once, no two removals run side by side."""
+    async with running(*nodes(*(f"n{i}" for i in range(6)))) as world:
+        mine = job(world)
+        await let_in(world, *(member(f"p{i}", mine, gang=f"g{i}", size=1) for i in range(6)))
+        under_way: list[int] = []
+        world.api.latency_s["evict"] = 0.5
+        lose(world, *(f"n{i}" for i in range(6)))
+        for _ in range(200):
+            await asyncio.sleep(0.1)
+            under_way.append(world.api.calls["evict"] - len(world.api.evictions))
+        assert max(under_way) == 1
+        assert len(world.api.evictions) == 6
+
+
+async def test_a_defect_is_counted_and_ends_nothing() -> None:
+    """It is no reason to stop, but nobody overlooks it."""
+    async with running(*nodes("n1", "n2")) as world:
+        mine = job(world)
+        await let_in(world, member("p", mine), member("q", mine))
+        world.api.fail_next("evict", RuntimeError("a defect"))
+        lose(world, "n1", "n2")
+        await world.settle(SOON_S + 10.0)
+        assert world.counted("internal_errors_total", place="repin") == 1.0
+        assert len(world.api.evictions) == 2

@@ -1,0 +1,279 @@
+"""Letting pods go: one small patch for the very pod, never for anybody else's, and none twice without need."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from extender.cache import ClusterCache
+from extender.controllers.gates.wakes import Gates, Wakes
+from extender.convert import NUDGE_ANNOTATION, admission_patch, pod_from_json
+from extender.errors import ApiUnavailableError
+from extender.kube.calls import PODS
+from extender.notes import NoteKind
+from extender.runtime.telemetry import Telemetry
+from scoring.ids import NodeName, PodUid
+from scoring.model import GATE
+from scoring.model.reasons import Reason
+from tests.extender.scheduling.world import node_json, pod_json, running
+from tests.fakes.clock import LoopClock
+from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.key_store import notes_of_a_former_process
+
+pytestmark = pytest.mark.looptime
+
+N1, N2 = node_json("n1"), node_json("n2")
+
+NOTES = notes_of_a_former_process()
+
+
+class Desk:
+    """Wakes at work over a cache that follows nothing."""
+
+    def __init__(self) -> None:
+        self.api = FakeClusterApi()
+        self.cache = ClusterCache()
+        self.telemetry = Telemetry()
+        gates = Gates(
+            lambda pod: admission_patch(pod, NodeName("n1"), (), notes=NOTES), lambda _: None, lambda _pod, _why: None
+        )
+        self.wakes = Wakes(self.cache, self.api, LoopClock(), self.telemetry, gates)
+
+    def pod(self, name: str, **fields: object) -> PodUid:
+        """A pod in cluster and cache."""
+        self.api.add(pod_json(name, **fields))  # type: ignore[arg-type]
+        self.cache.pods.upsert(pod_from_json(self.api.store.body(PODS, "default", name)))
+        return PodUid(self.api.pod(name)["metadata"]["uid"])
+
+    def gated_pod(self, name: str) -> PodUid:
+        """A gated pod in cluster and cache."""
+        return self.pod(name, schedulingGates=[{"name": GATE}])
+
+    def counted(self, outcome: str) -> float | None:
+        """Patches with this outcome."""
+        labels = {"action": "nudge", "outcome": outcome}
+        return self.telemetry.registry.get_sample_value("netgang_nudges_total", labels)
+
+
+@asynccontextmanager
+async def at_work() -> AsyncIterator[Desk]:
+    """Wakes during the block."""
+    desk = Desk()
+    task = asyncio.create_task(desk.wakes.run())
+    try:
+        yield desk
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_nudge_writes_a_new_value_each_time() -> None:
+    """The time of the nudge: any new value is an update to kube-scheduler, and people can read it."""
+    async with at_work() as desk:
+        uid = desk.pod("p")
+        for _ in range(2):
+            desk.wakes.add([uid])
+            await asyncio.sleep(1.0)
+        assert desk.api.patches == [
+            (uid, {NUDGE_ANNOTATION: "1700000000.000"}),
+            (uid, {NUDGE_ANNOTATION: "1700000001.000"}),
+        ]
+        assert desk.counted("done") == 2.0
+
+
+async def test_a_pod_is_in_the_queue_once() -> None:
+    """Ten reasons to wake it are one patch."""
+    async with at_work() as desk:
+        uid = desk.pod("p")
+        for _ in range(10):
+            desk.wakes.add([uid, uid])
+        desk.wakes.add([])
+        await asyncio.sleep(1.0)
+        assert len(desk.api.patches) == 1
+
+
+async def test_patches_are_few_at_a_time() -> None:
+    """Sixteen under way at most, and all get their turn."""
+    async with at_work() as desk:
+        uids = [desk.pod(f"p{number}") for number in range(40)]
+        desk.api.latency_s["patch"] = 1.0
+        desk.wakes.add(uids)
+        await asyncio.sleep(0.5)
+        assert desk.api.calls["patch"] == 16
+        await asyncio.sleep(3.0)
+        assert {uid for uid, _ in desk.api.patches} == set(uids)
+
+
+async def test_plain_pods_take_one_turn_together() -> None:
+    """A gang that is let go behind a hundred plain pods waits for one turn of theirs."""
+    async with at_work() as desk:
+        plain = [desk.pod(f"p{number:03}") for number in range(100)]
+        members = [desk.pod(f"g{number}", gang="g", size=2) for number in range(2)]
+        desk.wakes.add([*plain, *members])
+        await asyncio.sleep(5.0)
+        order = [uid for uid, _ in desk.api.patches]
+        assert sorted(order) == sorted([*plain, *members])
+        assert max(order.index(uid) for uid in members) < 40
+
+
+async def test_a_successor_of_the_same_name_is_not_touched() -> None:
+    """The patch carries the uid: it fails, is counted, and is not tried again."""
+    async with at_work() as desk:
+        uid = desk.pod("p")
+        desk.api.remove("p")
+        desk.api.add(pod_json("p", uid="another"))
+        desk.wakes.add([uid])
+        await asyncio.sleep(1.0)
+        assert (desk.api.patches, desk.api.calls["patch"], desk.counted("gone")) == ([], 1, 1.0)
+
+
+async def test_an_error_is_counted_and_ends_nothing() -> None:
+    """The next pod is woken all the same, and the failed one a moment later."""
+    async with at_work() as desk:
+        first, second = desk.pod("p"), desk.pod("q")
+        desk.api.fail_next("patch", ApiUnavailableError("connection refused"))
+        desk.wakes.add([first, second])
+        await asyncio.sleep(1.0)
+        assert [uid for uid, _ in desk.api.patches] == [second, first]
+        assert (desk.counted("error"), desk.counted("done")) == (1.0, 2.0)
+
+
+LEFT_ALONE: dict[str, dict[str, object]] = {  # case: fields of the pod
+    "of another scheduler": {"scheduler": "default-scheduler"},
+    "bound meanwhile": {"nodeName": "n1"},
+}
+
+
+@pytest.mark.parametrize("fields", LEFT_ALONE.values(), ids=LEFT_ALONE)
+async def test_other_pods_are_left_alone(fields: dict[str, object]) -> None:
+    """Only own, waiting pods are patched (docs/safety.md S1)."""
+    async with at_work() as desk:
+        desk.wakes.add([desk.pod("p", **fields), PodUid("unknown")])
+        going = desk.pod("going")
+        pod = desk.api.pod("going")
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        desk.api.add(pod)
+        desk.cache.pods.upsert(pod_from_json(desk.api.store.body(PODS, "default", "going")))
+        desk.wakes.add([going])
+        await asyncio.sleep(1.0)
+        assert desk.api.calls["patch"] == 0
+
+
+# -- in the whole service ---------------------------------------------------------------------------------------------
+
+
+async def test_the_members_of_a_newly_planned_gang_are_woken_once_each() -> None:
+    """All were refused while one was missing; its arrival plans the gang and wakes the others."""
+    async with running(N1, N2) as world:
+        first, second = (pod_json(f"g-{number}", gang="g", size=3) for number in range(2))
+        world.api.add(first)
+        world.api.add(second)
+        await world.settle()
+        assert [world.refusal(name) for name in ("g-0", "g-1")] == [Reason.INCOMPLETE] * 2
+        world.pod("g-2", gang="g", size=3)
+        await world.settle()
+        woken = sorted(uid for uid, _ in world.api.patches)
+        assert woken == sorted(world.uid(name) for name in ("g-0", "g-1"))
+        calls = world.bind_offered("g-2", "g-0", "g-1")
+        await world.settle()
+        assert [call.answer for call in calls] == [None] * 3
+        assert len(world.api.patches) == 2
+
+
+async def test_a_gang_that_comes_by_itself_is_not_disturbed() -> None:
+    """kube-scheduler brings the members one after the other: no patch is spent on them, however long they are held."""
+    async with running(N1, hold_limit_s=40.0, http_timeout_s=90.0) as world:
+        names = world.gang("g", 4)
+        await world.settle()
+        calls = world.bind_offered(*names[:3])
+        await world.settle(9.0)
+        assert world.api.calls["patch"] == 0
+        await world.settle(25.0)
+        patched = {uid for uid, _ in world.api.patches}
+        assert patched == {world.uid(names[3])}
+        calls += world.bind_offered(names[3])
+        await world.settle()
+        assert [call.answer for call in calls] == [None] * 4
+
+
+async def test_a_sibling_that_was_not_offered_its_node_is_woken_soon() -> None:
+    """Its gang is held meanwhile: it is asked again after a second, not after the ten of one that nobody refused."""
+    async with running(N1) as world:
+        names = world.gang("g", 2)
+        await world.settle()
+        first, second = (world.uid(name) for name in names)
+        world.filter(names[0])
+        world.service.verbs.filter(world.asking(names[1], nodes=["n9"]))
+        assert world.api.patches == []
+        call = world.bind(names[0], "n1")
+        await world.settle(3.0)
+        assert {uid for uid, _ in world.api.patches} == {second}
+        assert first != second
+        call.hang_up()
+
+
+async def test_a_lost_patch_is_not_a_lost_pod() -> None:
+    """The wake-up fails for a while: it is tried again, less and less often, until it succeeds."""
+    async with running(N1) as world:
+        world.occupy("n1")
+        [name] = world.gang("g", 1)
+        await world.settle()
+        assert world.refusal(name) is Reason.NO_ROOM
+        world.api.fail_next("patch", ApiUnavailableError("connection refused"), times=4)
+        world.delete("stranger")
+        await world.settle()
+        assert world.api.patches == []
+        await world.settle(5.0)
+        assert {uid for uid, _ in world.api.patches} == {world.uid(name)}
+
+
+# -- gates while the API server or the watch is behind ----------------------------------------------------------------
+
+
+async def test_plans_made_during_an_outage_add_no_retries() -> None:
+    """Ten plans want the gate gone while the API server is away: afterwards it is removed once, and nobody nudged."""
+    async with at_work() as desk:
+        uid = desk.gated_pod("p")
+        desk.api.fail_next("admit", ApiUnavailableError("connection refused"), times=10)
+        for _ in range(10):
+            desk.wakes.add([uid])
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(120.0)
+        assert desk.api.admitted == ["p"]
+        assert desk.api.calls["admit"] == 11
+        assert [list(fields) for _, fields in desk.api.patches] == [[NoteKind.ADMITTED]]
+
+
+async def test_a_pod_that_was_let_in_a_moment_ago_is_nudged() -> None:
+    """The cache still shows the gate: a second removal would be no update to kube-scheduler and would wake nobody."""
+    async with at_work() as desk:
+        uid = desk.gated_pod("p")
+        for _ in range(2):
+            desk.wakes.add([uid])
+            await asyncio.sleep(1.0)
+        assert desk.api.calls["admit"] == 1
+        assert [list(fields) for _, fields in desk.api.patches] == [[NoteKind.ADMITTED], [NUDGE_ANNOTATION]]
+
+
+async def test_a_gate_that_is_still_there_later_is_removed_again() -> None:
+    """What the watch does not show after five seconds is believed to be lost."""
+    async with at_work() as desk:
+        uid = desk.gated_pod("p")
+        for _ in range(2):
+            desk.wakes.add([uid])
+            await asyncio.sleep(6.0)
+        assert desk.api.calls["admit"] == 2
+
+
+async def test_failures_of_a_pod_that_is_gone_are_forgotten() -> None:
+    """It is deleted while its next try waits: nothing of it stays."""
+    async with at_work() as desk:
+        uid = desk.pod("p")
+        desk.api.fail_next("patch", ApiUnavailableError("connection refused"), times=3)
+        desk.wakes.add([uid])
+        await asyncio.sleep(0.05)
+        assert desk.wakes.failing == {uid}
+        desk.cache.pods.delete("default/p")
+        await asyncio.sleep(60.0)
+        assert desk.wakes.failing == frozenset()

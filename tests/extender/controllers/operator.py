@@ -1,0 +1,146 @@
+"""A controller of gangs in a few lines: creates missing members, and removes all while it is suspended.
+
+What it promises is what netgang relies on of a batch Job and of Kubeflow's operators: a suspended owner says so in its
+conditions, its pods go, and a resumed one has new pods with the same indexes.
+"""
+
+import asyncio
+from typing import Any
+
+from extender.errors import NotFoundError
+from extender.kube.calls import OWNERS, PODS
+from tests.extender.scheduling.world import Object, World, pod_json
+
+ROOT = {"Job": "batch/v1", "TFJob": "kubeflow.org/v1", "StatefulSet": "apps/v1"}
+
+
+class Operator:
+    """Keeps `size` pods of one gang there. Run `keep` as a task."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        kind: str = "Job",
+        size: int = 3,
+        least: int | None = None,
+        name: str = "job",
+        gates: tuple[str, ...] = ("netgang.io/gang",),
+        annotations: dict[str, str] | None = None,
+        spec: dict[str, Any] | None = None,
+        cpu: str = "1",
+        gang: str = "g",
+        priority: int = 0,
+    ) -> None:
+        self.world = world
+        self.kind = kind
+        self.name = name
+        self.size = size
+        self.least = size if least is None else least
+        self.gates = gates
+        self.annotations = {"netgang.io/repair": "restart"} if annotations is None else annotations
+        self.cpu = cpu
+        self.gang = gang
+        self.priority = priority
+        self.resource = OWNERS[ROOT[kind].rpartition("/")[0], kind]
+        made = {"apiVersion": ROOT[kind], "kind": kind, "metadata": {"name": name}, "spec": spec or {}}
+        self.uid = str(world.api.add(made)["metadata"]["uid"])
+        self.created = 0
+        """Pods created so far"""
+        self.ends = True
+        """Whether pods of a suspended owner end"""
+
+    @property
+    def owner(self) -> Object:
+        """The owner as stored."""
+        return self.world.api.store.get(self.resource, "default", self.name)
+
+    @property
+    def annotations_of_owner(self) -> dict[str, str]:
+        """What is noted on it."""
+        return dict(self.owner["metadata"].get("annotations") or {})
+
+    @property
+    def suspended(self) -> bool:
+        """Whether its switch says so."""
+        spec = self.owner["spec"]
+        return bool(spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend"))
+
+    def put(self, **fields: Any) -> None:
+        """Change its spec or status, as a user or its controller does."""
+        self.world.api.store.put(self.resource, {**self.owner, **fields})
+
+    def members(self) -> list[str]:
+        """Names of its pods."""
+        names = [name for _, name in self.world.api.store.bodies(PODS)]
+        return sorted(name for name in names if name.startswith(f"{self.name}-"))
+
+    def uids(self) -> set[str]:
+        """Uids of its pods."""
+        return {str(self.world.uid(name)) for name in self.members()}
+
+    async def keep(self) -> None:
+        """Do a controller's work until cancelled."""
+        while True:
+            await asyncio.sleep(0.2)
+            try:
+                self.sync()
+            except NotFoundError:
+                return
+
+    def sync(self) -> None:
+        """One look."""
+        suspended = self.suspended
+        status = self.owner.get("status") or {}
+        said = {"type": "Suspended", "status": "True" if suspended else "False"}
+        if said not in status.get("conditions", []):
+            others = [one for one in status.get("conditions", []) if one["type"] != "Suspended"]
+            self.put(status={**status, "conditions": [said, *others]})
+        there = set(self.members())
+        if suspended:
+            if self.ends:
+                self.world.delete(*there)
+            return
+        for index in range(self.size):
+            if f"{self.name}-{index}" not in there:
+                self.create(index)
+
+    def create(self, index: int, *, name: str = "") -> None:
+        """Create a member; a Job gives each pod a name of its own, `name`."""
+        self.created += 1
+        pod = pod_json(
+            name or f"{self.name}-{index}",
+            gang=self.gang,
+            size=self.least,
+            cpu=self.cpu,
+            annotations=dict(self.annotations),
+            schedulingGates=[{"name": gate} for gate in self.gates],
+            priority=self.priority,
+        )
+        pod["metadata"]["labels"] |= {
+            "batch.kubernetes.io/job-name": self.name,
+            "batch.kubernetes.io/job-completion-index": str(index),
+        }
+        pod["metadata"]["ownerReferences"] = [
+            {"apiVersion": ROOT[self.kind], "kind": self.kind, "name": self.name, "uid": self.uid, "controller": True}
+        ]
+        self.world.api.add(pod)
+
+
+async def schedule(world: World) -> None:
+    """kube-scheduler's part: ask for every pod that may be scheduled, until cancelled."""
+    asked: set[str] = set()
+    while True:
+        await asyncio.sleep(0.1)
+        bound = world.bound()
+        for _, name in sorted(world.api.store.bodies(PODS)):
+            pod = world.api.pod(name)
+            uid = str(pod["metadata"]["uid"])
+            if pod["spec"].get("schedulingGates") or name in bound or uid in asked:
+                continue
+            if pod["metadata"].get("deletionTimestamp") or pod["spec"].get("schedulerName") != "netgang":
+                continue
+            node = world.plan.node_of.get(world.uid(name))
+            if node is not None:
+                asked.add(uid)
+                world.bind(name, world.offered(name))

@@ -1,0 +1,166 @@
+"""A job's age is its owner's: read once, and of no consequence to anybody's waiting time (docs/safety.md S14)."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from extender.api.documents.queue import QueueView
+from extender.cache import ClusterCache
+from extender.controllers.owners.ages import OwnerAges
+from extender.convert import pod_from_json
+from extender.errors import ApiError
+from scoring.ids import GangKey
+from scoring.queue.states import waiting_since_s
+from tests.extender.scheduling.world import World, pod_json, running, unfinished
+from tests.fakes.clock import LoopClock
+from tests.fakes.cluster_api import FakeClusterApi
+
+pytestmark = pytest.mark.looptime
+
+NOW_S = 1_700_000_000.0
+OLD_S = NOW_S - 86_400.0
+GATED = [{"name": "netgang.io/gang"}, {"name": "example.com/later"}]
+
+
+def at(moment_s: float) -> str:
+    """A moment as the API server writes it."""
+    return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def job(world: World, name: str, *, created_s: float, kind: str = "Job", api_version: str = "batch/v1") -> Any:
+    """Create an owner; what its pods write into ownerReferences."""
+    meta = {"name": name, "creationTimestamp": at(created_s)}
+    stored = world.api.add({"apiVersion": api_version, "kind": kind, "metadata": meta})
+    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": stored["metadata"]["uid"], "controller": True}
+
+
+def members(world: World, gang: str, owner: Any, *, created_s: float = NOW_S, size: int = 2) -> None:
+    """Waiting pods of a gang, made by `owner` just now."""
+    for number in range(size):
+        one = pod_json(f"{gang}-{number}", gang=gang, size=size, schedulingGates=GATED)
+        one["metadata"]["creationTimestamp"] = at(created_s)
+        one["metadata"]["ownerReferences"] = [owner]
+        world.api.add(one)
+
+
+def age_of(world: World, gang: str) -> float:
+    """When the gang was created, in the order's view."""
+    found = world.service.cache.gang(GangKey(f"default/{gang}"))
+    assert found is not None
+    return found.created_s
+
+
+async def test_a_gang_is_as_old_as_its_owner() -> None:
+    """Resumed after a day, it has new pods, and the older job goes first again; another owner is another age."""
+    async with running() as world:
+        members(world, "a", job(world, "young", created_s=NOW_S - 60.0))
+        members(world, "b", job(world, "old", created_s=OLD_S))
+        await world.settle(5.0)
+        assert (age_of(world, "a"), age_of(world, "b")) == (NOW_S - 60.0, OLD_S)
+        world.delete("b-0", "b-1")
+        members(world, "b", world.api.pod("a-0")["metadata"]["ownerReferences"][0])
+        await world.settle(5.0)
+        assert age_of(world, "b") == NOW_S - 60.0
+
+
+async def test_waiting_begins_with_the_pods() -> None:
+    """A day suspended is no day waited: neither STARVING nor spread over zones at once."""
+    async with running(queue={"starve_limit_s": 3600.0}) as world:
+        members(world, "g", job(world, "old", created_s=OLD_S))
+        await world.settle(5.0)
+        gang = world.service.cache.snapshot().gangs[GangKey("default/g")]
+        assert gang.created_s == OLD_S
+        assert waiting_since_s(gang) == NOW_S
+        queue = QueueView(world.service.cache, world.service.planner, world.clock).document()
+        assert [one["state"] for one in queue["gangs"]] == ["WAITING"]
+
+
+async def test_the_order_is_the_same_after_a_restart() -> None:
+    """The ages are read before the first plan is made."""
+    async with unfinished() as world:
+        members(world, "b", job(world, "old", created_s=OLD_S))
+        await world.settle(5.0)
+        before = age_of(world, "b")
+        async with unfinished(api=world.api) as again:
+            assert age_of(again, "b") == before == OLD_S
+
+
+async def test_several_owners_the_oldest_counts() -> None:
+    """A Job of ps and a Job of workers are one gang."""
+    async with running() as world:
+        members(world, "g", job(world, "ps", created_s=OLD_S), size=3)
+        world.delete("g-2")
+        one = pod_json("g-2", gang="g", size=3, schedulingGates=GATED)
+        one["metadata"]["ownerReferences"] = [job(world, "workers", created_s=OLD_S - 5.0)]
+        world.api.add(one)
+        await world.settle(5.0)
+        assert age_of(world, "g") == OLD_S - 5.0
+
+
+UNREAD: dict[str, tuple[dict[str, Any], int]] = {  # case: (the owner, how often it is asked for in two minutes)
+    "a kind that nobody may read": ({"kind": "Robot", "api_version": "example.com/v1"}, 0),
+    "a kind that is refused": ({}, 1),
+}
+
+
+@pytest.mark.parametrize(("kind", "reads"), UNREAD.values(), ids=UNREAD)
+async def test_an_owner_that_cannot_be_read_changes_nothing(kind: dict[str, Any], reads: int) -> None:
+    """The pods' age counts, and it is not asked for again and again."""
+    owner = {"apiVersion": kind.get("api_version", "batch/v1"), "kind": kind.get("kind", "Job"), "name": "x"}
+    api, cache = alone({**owner, "uid": "u", "controller": True})
+    api.fail_next("get_object", ApiError(403, "forbidden"), times=100)
+    ages = OwnerAges(cache, api, LoopClock())
+    for _ in range(120):
+        await ages.look()
+        await asyncio.sleep(1.0)
+    assert [gang.created_s for gang in cache.snapshot().gangs.values()] == [NOW_S]
+    assert api.calls["get_object"] == reads
+
+
+async def test_an_owner_is_read_once() -> None:
+    """However long its pods wait, and however often they change."""
+    api, cache = alone({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True})
+    api.add(
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "uid": "u", "creationTimestamp": at(OLD_S)}}
+    )
+    ages = OwnerAges(cache, api, LoopClock())
+    for number in range(600):
+        await ages.look()
+        await asyncio.sleep(1.0)
+        cache.pods.upsert(replace(next(cache.all_pods()), options=(("near", str(number)),)))
+    assert [gang.created_s for gang in cache.snapshot().gangs.values()] == [OLD_S]
+    assert api.calls["get_object"] == 1
+
+
+def alone(owner: Any) -> tuple[FakeClusterApi, ClusterCache]:
+    """A waiting pod of this owner in a cache that follows nothing, and an API server."""
+    one = pod_json("g-0", gang="g", size=1, schedulingGates=GATED)
+    one["metadata"] |= {"creationTimestamp": at(NOW_S), "ownerReferences": [owner]}
+    cache = ClusterCache()
+    cache.pods.upsert(pod_from_json(msgspec.json.encode(one)))
+    return FakeClusterApi(), cache
+
+
+async def test_another_object_of_the_same_name_is_another_job() -> None:
+    """The owner was deleted and made anew while its pods are still there."""
+    async with running() as world:
+        gone = {**job(world, "j", created_s=OLD_S), "uid": "somebody-else"}
+        members(world, "g", gone)
+        await world.settle(5.0)
+        assert age_of(world, "g") == NOW_S
+
+
+async def test_owners_without_pods_are_forgotten() -> None:
+    """What is remembered is bounded by what exists."""
+    async with running() as world:
+        owner = job(world, "old", created_s=OLD_S)
+        members(world, "g", owner)
+        await world.settle(3.0)
+        assert world.service.cache.owners.knows(owner["uid"])
+        world.delete("g-0", "g-1")
+        await world.settle(3.0)
+        assert not world.service.cache.owners.knows(owner["uid"])

@@ -1,0 +1,340 @@
+"""What the removal of pods costs their owner: Jobs by the Job controller's own rules, other kinds by theirs."""
+
+import doctest
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.controllers.owners import failure_budget as owners
+from extender.controllers.owners.counts import desired_pods, has_succeeded
+from extender.controllers.owners.failure_budget import (
+    KINDS,
+    OVER,
+    Allowed,
+    NotAllowed,
+    OwnerRef,
+    Refusal,
+    budget,
+    controller_of,
+    uid_of,
+)
+from extender.kube.calls import OWNERS
+
+Json = dict[str, Any]
+
+DISRUPTION = {"type": "DisruptionTarget"}
+
+
+def job(status: Json | None = None, **spec: Any) -> bytes:
+    """A batch/v1 Job as the API server stores it, with defaults filled in."""
+    filled = {"completions": 4, "parallelism": 4, "backoffLimit": 6, **spec}
+    return json.dumps({"apiVersion": "batch/v1", "kind": "Job", "spec": filled, "status": status or {}}).encode()
+
+
+def other(api_version: str, kind: str, *, status: Json | None = None, **spec: Any) -> bytes:
+    """Another owner."""
+    return json.dumps({"apiVersion": api_version, "kind": kind, "spec": spec, "status": status or {}}).encode()
+
+
+def member(index: int = 0, *, failures: int | str | None = None, conditions: tuple[Json, ...] = ()) -> bytes:
+    """A pending pod of an Indexed Job; `failures` is what its index has behind it."""
+    annotations = {"batch.kubernetes.io/job-completion-index": str(index)}
+    if failures is not None:
+        annotations["batch.kubernetes.io/job-index-failure-count"] = str(failures)
+    status = {"phase": "Pending", "conditions": list(conditions)}
+    return json.dumps({"metadata": {"name": f"p{index}", "annotations": annotations}, "status": status}).encode()
+
+
+def pods(count: int) -> list[bytes]:
+    """Pods without a past."""
+    return [member(index) for index in range(count)]
+
+
+def true(kind: str) -> Json:
+    """A condition that holds."""
+    return {"type": kind, "status": "True"}
+
+
+def policy(*rules: Json) -> Json:
+    """A podFailurePolicy."""
+    return {"rules": list(rules)}
+
+
+IGNORE: Json = {"action": "Ignore", "onPodConditions": [DISRUPTION]}
+ON_EXIT: Json = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}
+UNSCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+
+JOBS: dict[str, tuple[bytes, list[bytes], int | Refusal]] = {
+    # case: (Job, pods to remove, what it costs or why not)
+    "default limit of six": (job(backoffLimit=None), pods(6), 6),
+    "one more than that": (job(backoffLimit=None), pods(7), Refusal.BACKOFF_LIMIT),
+    "limit reached exactly": (job(backoffLimit=2), pods(2), 2),
+    "no failure allowed": (job(backoffLimit=0), pods(1), Refusal.BACKOFF_LIMIT),
+    "failures of before count": (job({"failed": 5}), pods(2), Refusal.BACKOFF_LIMIT),
+    "failures not yet counted count": (
+        job({"failed": 4, "uncountedTerminatedPods": {"failed": ["u1"]}}), pods(2), Refusal.BACKOFF_LIMIT,
+    ),
+    "restartPolicy OnFailure counts the same": (
+        job(backoffLimit=1, template={"spec": {"restartPolicy": "OnFailure"}}), pods(2), Refusal.BACKOFF_LIMIT,
+    ),
+    "podReplacementPolicy only delays": (job(backoffLimit=1, podReplacementPolicy="Failed"), pods(1), 1),
+    "disruptions ignored": (job(backoffLimit=0, podFailurePolicy=policy(IGNORE)), pods(3), 0),
+    "disruptions ignored, after a rule on exit codes": (
+        job(backoffLimit=0, podFailurePolicy=policy(ON_EXIT, IGNORE)), pods(3), 0,
+    ),
+    "the first rule that matches decides": (
+        job(backoffLimit=0, podFailurePolicy=policy({**IGNORE, "action": "Count"}, IGNORE)),
+        pods(1), Refusal.BACKOFF_LIMIT,
+    ),
+    "a rule for the condition when it is False": (
+        job(backoffLimit=0, podFailurePolicy=policy({"action": "Ignore", "onPodConditions": [
+            {"type": "DisruptionTarget", "status": "False"}]})),
+        pods(1), Refusal.BACKOFF_LIMIT,
+    ),
+    "a rule on a condition that the pod has": (
+        job(podFailurePolicy=policy({"action": "FailJob", "onPodConditions": [
+            {"type": "PodScheduled", "status": "False"}]}, IGNORE)),
+        [member(conditions=(UNSCHEDULED,))], Refusal.FAILURE_POLICY,
+    ),
+    "disruptions fail the Job": (
+        job(podFailurePolicy=policy({**IGNORE, "action": "FailJob"})), pods(1), Refusal.FAILURE_POLICY,
+    ),
+    "disruptions fail the index": (
+        job(backoffLimitPerIndex=3, podFailurePolicy=policy({**IGNORE, "action": "FailIndex"})),
+        pods(1), Refusal.FAILURE_POLICY,
+    ),
+    "only exit codes have rules": (job(backoffLimit=1, podFailurePolicy=policy(ON_EXIT)), pods(1), 1),
+    "per index, first failure": (job(backoffLimitPerIndex=1, backoffLimit=2147483647), pods(4), 4),
+    "per index, without defaults": (job(backoffLimitPerIndex=1, backoffLimit=None), pods(9), 9),
+    "per index, none allowed": (job(backoffLimitPerIndex=0, backoffLimit=None), pods(1), Refusal.INDEX_LIMIT),
+    "per index, used up": (
+        job(backoffLimitPerIndex=2, backoffLimit=None), [member(0), member(1, failures=2)], Refusal.INDEX_LIMIT,
+    ),
+    "per index, used up and ignored": (
+        job(backoffLimitPerIndex=2, backoffLimit=None, podFailurePolicy=policy(IGNORE)), [member(1, failures=2)], 0,
+    ),
+    "per index, a count that is no number": (
+        job(backoffLimitPerIndex=1, backoffLimit=None), [member(failures="-7")], 1,
+    ),
+    "per index and in all": (job(backoffLimitPerIndex=3, backoffLimit=1), pods(2), Refusal.BACKOFF_LIMIT),
+    "suspended": (job(suspend=True), pods(1), Refusal.SUSPENDED),
+    "complete": (job({"conditions": [true("Complete")]}), pods(1), Refusal.ENDED),
+    "failed": (job({"conditions": [true("Failed")]}), pods(1), Refusal.ENDED),
+    "about to fail": (job({"conditions": [true("FailureTarget")]}), pods(1), Refusal.ENDED),
+    "about to succeed": (job({"conditions": [true("SuccessCriteriaMet")]}), pods(1), Refusal.ENDED),
+    "resumed": (job({"conditions": [{"type": "Suspended", "status": "False"}]}, suspend=False), pods(1), 1),
+    "work queue": (job(completions=None), pods(1), 1),
+    "work queue that begins to end": (job({"succeeded": 1}, completions=None), pods(1), Refusal.NO_MORE),
+    "managed by somebody else": (job(managedBy="kueue.x-k8s.io/multikueue"), pods(1), Refusal.UNKNOWN_KIND),
+    "managed by the Job controller by name": (job(managedBy="kubernetes.io/job-controller"), pods(1), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("owner", "removed", "want"), JOBS.values(), ids=JOBS)
+def test_jobs(owner: bytes, removed: list[bytes], want: int | Refusal) -> None:
+    """As pkg/controller/job of Kubernetes 1.36 counts pods that are deleted before they ran."""
+    verdict = budget(owner, removed)
+    if isinstance(want, Refusal):
+        assert isinstance(verdict, NotAllowed)
+        assert verdict.reason is want
+    else:
+        assert verdict == Allowed(want)
+
+
+KUBEFLOW, OPERATOR = "kubeflow.org/v1", "kubeflow.org/training-operator"
+OTHERS: dict[str, tuple[bytes, Refusal | None]] = {
+    # case: (owner, why not; None: freely)
+    **{kind: (other(KUBEFLOW, kind), None)
+       for kind in ("TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")},
+    "MPIJob of its own operator": (
+        other("kubeflow.org/v2beta1", "MPIJob", runPolicy={"managedBy": "kubeflow.org/mpi-operator"}), None,
+    ),
+    "training job, managed by name": (other(KUBEFLOW, "TFJob", runPolicy={"managedBy": OPERATOR}), None),
+    "training job, managed elsewhere": (
+        other(KUBEFLOW, "TFJob", runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}), Refusal.UNKNOWN_KIND,
+    ),
+    "training job, running": (other(KUBEFLOW, "TFJob", status={"conditions": [true("Running")]}), None),
+    "training job, failed": (other(KUBEFLOW, "TFJob", status={"conditions": [true("Failed")]}), Refusal.ENDED),
+    "training job, over": (other(KUBEFLOW, "TFJob", status={"conditions": [true("Succeeded")]}), Refusal.ENDED),
+    "training job, suspended": (other(KUBEFLOW, "PyTorchJob", runPolicy={"suspend": True}), Refusal.SUSPENDED),
+    "training job, about to resume": (
+        other(KUBEFLOW, "PyTorchJob", status={"conditions": [true("Suspended")]}), Refusal.SUSPENDED,
+    ),
+    "StatefulSet": (other("apps/v1", "StatefulSet", replicas=3), None),
+    "ReplicaSet": (other("apps/v1", "ReplicaSet"), None),
+    "ReplicaSet of none": (other("apps/v1", "ReplicaSet", replicas=0), Refusal.NO_MORE),
+    "LeaderWorkerSet": (other("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", replicas=2), None),
+    "Ray": (other("ray.io/v1", "RayCluster"), Refusal.UNKNOWN_KIND),
+    "a Job of another group": (other("batch.volcano.sh/v1alpha1", "Job"), Refusal.UNKNOWN_KIND),
+    "nothing": (b"{}", Refusal.UNKNOWN_KIND),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("owner", "want"), OTHERS.values(), ids=OTHERS)
+def test_other_kinds(owner: bytes, want: Refusal | None) -> None:
+    """They recreate pods that never ran without counting; what is not known is not allowed."""
+    verdict = budget(owner, pods(20))
+    assert (verdict.reason if isinstance(verdict, NotAllowed) else None) is want
+    assert want is not None or verdict == Allowed(0)
+
+
+@pytest.mark.parametrize(("group", "kind"), KINDS)
+def test_an_owner_that_is_being_deleted(group: str, kind: str) -> None:
+    """Its pods go with it; nothing of any kind is removed then."""
+    found = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    verdict = budget(json.dumps(found).encode(), pods(1))
+    assert isinstance(verdict, NotAllowed)
+    assert verdict.reason is Refusal.DELETED
+    assert verdict.reason in OVER
+
+
+def test_every_kind_can_be_read() -> None:
+    """What `budget` knows is what the client has a path, and the role a right, for."""
+    assert set(KINDS) == set(OWNERS)
+
+
+def test_the_detail_has_the_numbers() -> None:
+    """For the Event: how many failures are used, allowed and would be added."""
+    verdict = budget(job({"failed": 5}), pods(2))
+    assert isinstance(verdict, NotAllowed)
+    assert verdict.detail == "5 of at most 6 failures are used, 2 would be added"
+
+
+@given(
+    limit=st.integers(0, 8),
+    failed=st.integers(0, 8),
+    count=st.integers(1, 8),
+    ignored=st.booleans(),
+    fewer=st.integers(0, 8),
+)
+def test_within_the_limit_exactly(limit: int, failed: int, count: int, ignored: bool, fewer: int) -> None:
+    """A Job is never pushed over its limit; removing fewer pods is allowed whenever removing more is."""
+    spec: Json = {"backoffLimit": limit}
+    if ignored:
+        spec["podFailurePolicy"] = policy(IGNORE)
+    owner = job({"failed": failed}, **spec)
+    verdict = budget(owner, pods(count))
+    assert isinstance(verdict, Allowed) == (ignored or failed + count <= limit)
+    if isinstance(verdict, Allowed):
+        assert isinstance(budget(owner, pods(min(fewer, count))), Allowed)
+
+
+REFERENCES: dict[str, tuple[Any, OwnerRef | None]] = {
+    "none": (None, None),
+    "only an owner": ([{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"}], None),
+    "a controller after an owner": (
+        [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"},
+            {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "2", "controller": True},
+        ],
+        OwnerRef("batch/v1", "Job", "j", "2"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("references", "want"), REFERENCES.values(), ids=REFERENCES)
+def test_the_controller_of_a_pod(references: Any, want: OwnerRef | None) -> None:
+    """The one owner that is marked as controller; others would not recreate the pod."""
+    assert controller_of(json.dumps({"metadata": {"ownerReferences": references}}).encode()) == want
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"\xff", b'{"metadata"'])
+def test_what_is_no_object(raw: bytes) -> None:
+    """Is a ValueError, never a verdict."""
+    for read in (controller_of, uid_of, lambda owner: budget(owner, [])):
+        with pytest.raises(ValueError, match="not an API object"):
+            read(raw)
+
+
+def test_examples_in_docstrings_hold() -> None:
+    """What the docstrings show is what happens."""
+    outcome = doctest.testmod(owners)
+    assert (outcome.attempted > 0, outcome.failed) == (True, 0)
+
+
+def on_a_node(pod: bytes) -> bytes:
+    """The same pod, bound."""
+    found = json.loads(pod)
+    return json.dumps({**found, "spec": {"nodeName": "n1"}}).encode()
+
+
+BOUND: dict[str, tuple[Refusal | None, bytes]] = {  # case: (why pods with nodes must stay, their owner)
+    "a Job": (None, job()),
+    "a Job whose exit codes may fail it": (
+        Refusal.FAILURE_POLICY,
+        job(podFailurePolicy=policy({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [143]}})),
+    ),
+    "a Job that ignores exit codes": (
+        None,
+        job(podFailurePolicy=policy({"action": "Ignore", "onExitCodes": {"operator": "In", "values": [143]}})),
+    ),
+    "a TFJob": (Refusal.COUNTS_AS_FAILED, other("kubeflow.org/v1", "TFJob")),
+    "a StatefulSet": (None, other("apps/v1", "StatefulSet", replicas=4)),
+}
+
+
+@pytest.mark.parametrize(("why", "owner"), BOUND.values(), ids=BOUND)
+def test_pods_that_have_nodes(why: Refusal | None, owner: bytes) -> None:
+    """They end with an exit code that nobody knows, and an operator may take them for failed ones."""
+    verdict = budget(owner, [on_a_node(pod) for pod in pods(2)])
+    assert why == (verdict.reason if isinstance(verdict, NotAllowed) else None)
+
+
+DESIRED: dict[str, tuple[int | None, bytes]] = {  # case: (pods it wants, owner)
+    "an Indexed Job": (4, job()),
+    "fewer at a time": (2, job(parallelism=2)),
+    "a queue of work": (3, job(parallelism=3, completions=None)),
+    "a TFJob": (
+        4,
+        other("kubeflow.org/v1", "TFJob", tfReplicaSpecs={"PS": {"replicas": 1}, "worker": {"replicas": 3}}),
+    ),
+    "a replica without number": (1, other("kubeflow.org/v1", "PyTorchJob", pytorchReplicaSpecs={"Worker": {}})),
+    "a StatefulSet": (4, other("apps/v1", "StatefulSet", replicas=4)),
+    "it does not tell": (None, other("apps/v1", "StatefulSet")),
+}
+
+
+@pytest.mark.parametrize(("count", "owner"), DESIRED.values(), ids=DESIRED)
+def test_how_many_pods_an_owner_wants(count: int | None, owner: bytes) -> None:
+    """All roles together; of a Job what it runs at a time."""
+    assert count == desired_pods(owner)
+
+
+SUCCEEDED: dict[str, tuple[bool, bytes]] = {  # case: (whether a pod has succeeded, owner)
+    "a new Job": (False, job()),
+    "a Job": (True, job({"succeeded": 1})),
+    "a Job that has yet to count it": (True, job({"uncountedTerminatedPods": {"succeeded": ["uid"]}})),
+    "a Job with failures": (False, job({"failed": 3, "uncountedTerminatedPods": {"failed": ["uid"]}})),
+    "a TFJob": (
+        True,
+        other(
+            "kubeflow.org/v1", "TFJob", status={"replicaStatuses": {"PS": {"active": 1}, "Worker": {"succeeded": 1}}}
+        ),
+    ),
+    "a TFJob that runs": (False, other("kubeflow.org/v1", "TFJob", status={"replicaStatuses": {"PS": {"active": 1}}})),
+}
+
+
+@pytest.mark.parametrize(("want", "owner"), SUCCEEDED.values(), ids=SUCCEEDED)
+def test_whose_pods_have_succeeded(want: bool, owner: bytes) -> None:
+    """The owner remembers it when the pods are gone (docs/safety.md S8)."""
+    assert want == has_succeeded(owner)
+
+
+UNREADABLE: dict[str, bytes] = {  # case: what a custom resource may hold, or a broken answer
+    "nested beyond reading": b'{"metadata": {}, "spec": ' + b'{"x":' * 5_000 + b"1" + b"}" * 5_000 + b"}",
+    "a list": b"[]",
+    "cut": b'{"metadata": {',
+    "not text": b'{"metadata": "\xff"}',
+}
+
+
+@pytest.mark.parametrize("raw", UNREADABLE.values(), ids=UNREADABLE)
+def test_an_owner_that_cannot_be_read_is_a_value_error(raw: bytes) -> None:
+    """Whatever a tenant writes: no other exception leaves the reader, and nothing is done (docs/safety.md S21)."""
+    for reader in (owners.controller_of, owners.uid_of, lambda one: budget(one, ())):
+        with pytest.raises(ValueError, match="not an API object"):
+            reader(raw)

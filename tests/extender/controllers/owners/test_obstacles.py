@@ -1,0 +1,137 @@
+"""Deadlines, quotas and budgets: read when somebody asks, and said to be unknown where they cannot be read."""
+
+import doctest
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from extender.controllers.owners import obstacles as module
+from extender.controllers.owners.obstacles import TIMEOUT_S, Circumstances
+from extender.errors import ApiError, ApiUnavailableError
+from scoring.explain import Topic
+from scoring.ids import GangKey
+from tests.extender.scheduling.world import World, node_json, pod_json, running
+
+pytestmark = pytest.mark.looptime
+
+
+def job(world: World, name: str, **spec: Any) -> Any:
+    """Create a Job that started just now; what its pods write into ownerReferences."""
+    started = datetime.fromtimestamp(world.clock.now_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+    stored = world.api.add(body | {"status": {"startTime": started}})
+    return {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": stored["metadata"]["uid"], "controller": True}
+
+
+def members(world: World, owner: Any, *, size: int = 2, of: int = 2, **spec: Any) -> None:
+    """Pods of gang `g`, made by `owner`."""
+    for number in range(size):
+        one = pod_json(f"g-{number}", gang="g", size=of, **spec)
+        one["metadata"]["ownerReferences"] = [owner]
+        one["metadata"]["labels"]["app"] = "g"
+        world.api.add(one)
+
+
+async def notes(world: World, asking: Circumstances | None = None) -> list[tuple[Topic, str]]:
+    """What is said of gang `g`."""
+    await world.settle()
+    gang = world.service.cache.gang(GangKey("default/g"))
+    assert gang is not None
+    asking = asking or Circumstances(world.service.cache, world.api, world.clock)
+    return [(note.topic, note.text) for note in await asking.notes(gang)]
+
+
+async def test_a_deadline_that_runs_while_the_gang_waits() -> None:
+    """A Job's time counts from its start, not from its pods'."""
+    async with running(node_json("n1", cpu="1")) as world:
+        members(world, job(world, "train", activeDeadlineSeconds=3600))
+        [(topic, text)] = await notes(world)
+        assert topic is Topic.DEADLINE
+        assert text.startswith("Job train fails in ")
+        assert text.endswith("whether it has started or not: activeDeadlineSeconds 3600")
+
+
+async def test_a_quota_that_is_full() -> None:
+    """Looked at where pods are missing: what it leaves, and what a member asks for."""
+    async with running(node_json("n1")) as world:
+        members(world, job(world, "train"), size=1, of=3)
+        status = {"hard": {"requests.cpu": "4", "pods": "9"}, "used": {"requests.cpu": "3500m", "pods": "1"}}
+        world.api.add({"kind": "ResourceQuota", "metadata": {"name": "team"}, "status": status})
+        told = await notes(world)
+        assert told == [(Topic.QUOTA, "ResourceQuota team leaves 500m of requests.cpu, and a member asks for 1")]
+
+
+async def test_a_budget_that_blocks_repair() -> None:
+    """Looked at where members are on nodes."""
+    async with running(node_json("n1")) as world:
+        members(world, job(world, "train"), nodeName="n1")
+        spec = {"selector": {"matchLabels": {"app": "g"}}}
+        body = {"kind": "PodDisruptionBudget", "metadata": {"name": "keep"}, "spec": spec}
+        world.api.add(body | {"status": {"disruptionsAllowed": 1}})
+        [(topic, text)] = await notes(world)
+        assert (topic, text.partition(" does")[0]) == (Topic.BUDGET, "PodDisruptionBudget keep")
+        world.api.add(body | {"status": {"disruptionsAllowed": 2}})
+        assert await notes(world) == []
+
+
+ERRORS = {
+    "no right": (ApiError(403, "forbidden"), "netgang has no right to read it: install manifests/components/explain"),
+    "nobody there": (ApiUnavailableError("connection refused"), "connection refused"),
+    "another error": (ApiError(500, "boom"), "boom"),
+}
+
+
+@pytest.mark.parametrize(("error", "said"), ERRORS.values(), ids=ERRORS)
+async def test_what_cannot_be_read_is_not_known(error: Exception, said: str) -> None:
+    """And says why; the rest is said all the same."""
+    async with running(node_json("n1")) as world:
+        members(world, job(world, "train", activeDeadlineSeconds=60), size=1, of=3)
+        await world.settle()
+        world.api.fail_next("list", error)
+        told = dict(await notes(world))
+        assert told.keys() == {Topic.DEADLINE, Topic.QUOTA}
+        assert told[Topic.QUOTA].startswith("not known: ")
+        assert said in told[Topic.QUOTA]
+
+
+async def test_a_slow_api_server_is_not_waited_for() -> None:
+    """Two seconds at most, and the explanation goes out without it."""
+    async with running(node_json("n1")) as world:
+        members(world, job(world, "train"), size=1, of=3)
+        await world.settle()
+        world.api.latency_s["list"] = 60.0
+        before_s = world.clock.monotonic_s()
+        [(_, text)] = await notes(world)
+        assert text == "not known: the API server did not answer within 2 s"
+        assert world.clock.monotonic_s() - before_s < TIMEOUT_S + 1.0
+        world.api.latency_s.clear()
+
+
+async def test_what_was_read_is_believed_for_seconds() -> None:
+    """Somebody who reloads a page does not ask the API server each time."""
+    async with running(node_json("n1")) as world:
+        members(world, job(world, "train", activeDeadlineSeconds=3600), size=1, of=3)
+        asking = Circumstances(world.service.cache, world.api, world.clock)
+        first = await notes(world, asking)
+        calls = world.api.calls["list"]
+        assert await notes(world, asking) == first
+        assert world.api.calls["list"] == calls
+        await world.settle(11.0)
+        await notes(world, asking)
+        assert world.api.calls["list"] == calls + 1
+
+
+async def test_explain_says_it() -> None:
+    """Among the notes of the document, where the service itself reads."""
+    async with running(node_json("n1", cpu="1")) as world:
+        members(world, job(world, "train", activeDeadlineSeconds=3600))
+        await world.settle()
+        document = await world.service.views.explain_in_turns("default", "g")
+        assert document is not None
+        assert "active deadline" in {note["about"] for note in document["notes"]}
+
+
+def test_examples_in_docstrings_hold() -> None:
+    """What the docstrings show is what happens."""
+    assert doctest.testmod(module).failed == 0

@@ -1,0 +1,251 @@
+"""How long the room of gangs that leave is kept, through refusals, restarts and changes of the leader."""
+
+from contextlib import AsyncExitStack
+from typing import Any
+
+import msgspec
+import pytest
+
+from extender.controllers.preemption.notes import NOTE
+from extender.controllers.removal.quiet_period import QUIET_S
+from extender.errors import ApiUnavailableError
+from extender.notes import Bearer, NoteKind
+from scoring.model.snapshot import Claim
+from tests.extender.controllers.events.test_podgroup_status import group, member
+from tests.extender.controllers.preemption.test_controller import (
+    MAKES_ROOM_S,
+    ON,
+    acting,
+    arrives,
+    claims,
+    full,
+    job,
+    nodes,
+    running_gangs,
+)
+from tests.extender.leadership.test_elector import Replicas, cut_off, until_leads
+from tests.extender.scheduling.world import NO_BUDGET, key, node_json, pod_json, running, unfinished
+from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.key_store import notes_of_a_former_process
+
+pytestmark = pytest.mark.looptime
+
+WALL_S = 1_700_000_000.0
+"""The wall clock at the start of a test."""
+
+
+async def test_one_that_is_refused_in_the_middle_is_asked_again() -> None:
+    """A budget appeared after all had been asked: one pod of three is gone, the others follow as soon as they may."""
+    async with full(("three", 3), kind="StatefulSet") as (world, stack, _):
+        world.api.fail_next("evict", NO_BUDGET, times=2)
+        world.api.latency_s["evict"] = 0.0
+        released = world.api.hold("evict")
+        await arrives(world, stack, 3)
+        await world.settle(MAKES_ROOM_S)
+        assert claims(world) == {"default/high": ["default/three"]}
+        world.api.heal()
+        released.set()
+        await world.settle(0.2)
+        world.api.fail_next("evict", NO_BUDGET)
+        await world.settle(MAKES_ROOM_S + 10.0)
+        assert running_gangs(world) == {"high": 3}
+        assert claims(world) == {}
+
+
+async def test_one_of_two_gangs_that_refuses_is_asked_again() -> None:
+    """The first has left; the second could not be read just then: it leaves a little later, and the room waits."""
+    async with full(("a", 1), ("b", 1)) as (world, stack, jobs):
+        jobs["a"].ends = jobs["b"].ends = False
+        await arrives(world, stack, 2)
+        released = world.api.hold("patch_object")
+        await world.settle(2.0)
+        world.api.fail_next("patch_object", ApiUnavailableError("connection refused"))
+        released.set()
+        await world.settle(2.0)
+        jobs["a"].ends = jobs["b"].ends = True
+        await world.settle(MAKES_ROOM_S + 8.0)
+        assert running_gangs(world) == {"high": 2}
+        assert world.counted("preemptions_total", outcome="started") == 1.0
+
+
+async def test_a_note_that_cannot_be_wiped_does_no_harm() -> None:
+    """It is too old to count when anybody reads it next."""
+    settings = {**ON, "preemption_timeout_s": 30.0}
+    async with full(("two", 2), settings=settings) as (world, stack, jobs):
+        jobs["two"].ends = False
+        high = await arrives(world, stack, 2)
+        await world.settle(MAKES_ROOM_S)
+        world.api.fail_next("patch", ApiUnavailableError("connection refused"))
+        await world.settle(30.0)
+        assert claims(world) == {}
+        assert world.api.pod(high.members()[0])["metadata"]["annotations"][NOTE] != ""
+        jobs["two"].ends = True
+        await world.settle(5.0)
+
+
+GIVES: dict[str, list[str]] = {"default/high": ["default/low"]}
+"""Room is kept, and low is seen to make it."""
+NOTED: dict[str, tuple[dict[str, list[str]], dict[str, Any]]] = {
+    # case: (the claims that are made, what is different from a note that counts)
+    "it counts": (GIVES, {}),
+    "nobody is seen leaving": ({"default/high": []}, {"deleting": False}),
+    "who leaves has a higher priority": ({"default/high": []}, {"priority": 20}),
+    "it is too old": ({}, {"at_s": WALL_S - 700.0}),
+    "it is of the future": ({}, {"at_s": WALL_S + 700.0}),
+    "it is another pod's": ({}, {"uid": "u-other"}),
+    "it is not signed": ({}, {"signed": False}),
+    "the gang has its nodes": ({}, {"node": "n3"}),
+    "not switched on": ({}, {"settings": {}}),
+}
+
+
+@pytest.mark.parametrize(("want", "other"), NOTED.values(), ids=NOTED)
+async def test_what_a_new_process_makes_of_a_note(want: dict[str, list[str]], other: dict[str, Any]) -> None:
+    """The room that was claimed is kept again for a note of ours that is young; nobody is made to leave by it."""
+    low = pod_json("low-0", gang="low", size=1, nodeName="n0", priority=other.get("priority", 0))
+    low["metadata"]["creationTimestamp"] = "2023-11-14T22:00:00Z"
+    if other.get("deleting", True):
+        low["metadata"]["deletionTimestamp"] = "2023-11-14T22:13:00Z"
+    content = msgspec.json.encode({"at_s": other.get("at_s", WALL_S), "nodes": {"u-high": "n0"}}).decode()
+    bearer = Bearer("v1", "Pod", "default", "high-0", other.get("uid", "u-high"))
+    signed = notes_of_a_former_process().write(NoteKind.PREEMPTS, bearer, content)
+    text = signed if other.get("signed", True) else content
+    spec = {"nodeName": other["node"]} if "node" in other else {}
+    high = pod_json("high-0", gang="high", size=1, uid="u-high", annotations={NOTE: text}, priority=10, **spec)
+    objects = [node_json(f"n{i}", cpu="1") for i in (0, 3)]
+    async with unfinished(*objects, low, high, **other.get("settings", ON)) as world:
+        assert claims(world) == want
+
+
+async def test_another_leader_keeps_the_room() -> None:
+    """The leader is cut off while members end: it forgets whom it kept room for, and its successor knows."""
+    async with AsyncExitStack() as stack:
+        group = Replicas(stack)
+        a, b = await group.start("a", **ON), await group.start("b", **ON)
+        two = job(a.world, "two", 2, cpu="3")
+        async with acting(a.world, two), AsyncExitStack() as mine:
+            await a.world.settle(QUIET_S + 5.0)
+            two.ends = False
+            high = await arrives(a.world, mine, 2, cpu="3")
+            await a.world.settle(MAKES_ROOM_S)
+            assert claims(a.world) == {"default/high": ["default/two"]}
+            assert claims(b.world) == {}
+        a.world.delete("two-0")
+        cut_off(a)
+        await until_leads(b)
+        assert (claims(a.world), claims(b.world)) == ({}, {"default/high": []})
+        await b.world.settle(3.0)  # for a look at suspended owners
+        assert claims(b.world) == {"default/high": ["default/two"]}
+        two.world = high.world = b.world
+        two.ends = True
+        async with acting(b.world, two, high):
+            await b.world.settle(QUIET_S + 5.0)
+            assert running_gangs(b.world) == {"high": 2}
+            assert claims(b.world) == {}
+
+
+async def test_a_defect_is_counted_and_does_not_stop_it() -> None:
+    """The next look decides anew."""
+    async with full(("two", 2)) as (world, stack, _):
+        world.api.fail_next("patch", RuntimeError("a defect"))
+        await arrives(world, stack, 2)
+        await world.settle(MAKES_ROOM_S)
+        assert world.counted("internal_errors_total", place="preempt") == 1.0
+
+
+async def test_a_gang_that_changes_while_all_are_asked_is_left_alone() -> None:
+    """Between the first decision and the second a gang for which nobody has to leave gets room: nobody leaves."""
+    api = FakeClusterApi(*nodes(2))
+    async with unfinished(api=api, **ON) as world, AsyncExitStack() as stack:
+        two = job(world, "two", 2)
+        await stack.enter_async_context(acting(world, two))
+        await world.settle(QUIET_S + 3.0)
+        released = api.hold("list")
+        await arrives(world, stack, 2)
+        await world.settle(3.0)
+        for one in nodes(4)[2:]:
+            api.add(one)
+        await world.settle(1.0)
+        released.set()
+        await world.settle(MAKES_ROOM_S)
+        assert running_gangs(world) == {"high": 2, "two": 2}
+        assert two.created == 2
+
+
+async def test_room_that_somebody_else_makes_meanwhile_is_enough() -> None:
+    """Between the questions and the claim an elastic job began to shrink for the same gang: nobody leaves."""
+    async with full(("two", 2)) as (world, stack, jobs):
+        released = world.api.hold("list")
+        await arrives(world, stack, 2)
+        await world.settle(MAKES_ROOM_S)
+        world.service.cache.set_claim(Claim(key("high"), {}, ()))
+        released.set()
+        await world.settle(MAKES_ROOM_S)
+        assert jobs["two"].created == 2
+        assert world.counted("preemptions_total", outcome="begun") == 0.0
+        world.service.cache.clear_claim(key("high"))
+        await world.settle(MAKES_ROOM_S)
+        assert running_gangs(world) == {"high": 2}
+
+
+async def test_a_gang_that_goes_while_its_note_is_written_makes_nobody_leave() -> None:
+    """Its pods were deleted before the API server answered."""
+    async with full(("two", 2)) as (world, _, jobs):
+        async with AsyncExitStack() as mine:
+            high = await arrives(world, mine, 2)
+            released = world.api.hold("patch")
+            await world.settle(MAKES_ROOM_S)
+            assert claims(world) == {"default/high": ["default/two"]}
+        world.delete(*high.members())
+        await world.settle(2.0)
+        assert claims(world) == {}
+        released.set()
+        await world.settle(MAKES_ROOM_S)
+        assert running_gangs(world) == {"two": 2}
+        assert jobs["two"].created == 2
+
+
+async def test_it_is_told_on_the_podgroup_too() -> None:
+    """The gang that waits has one; who would make room has no owner, and stays."""
+    low = pod_json("low-0", gang="low", size=1, nodeName="n0")
+    wants = [group(least=1), member("a", spec={"priority": 10})]
+    async with running(node_json("n0", cpu="1"), low, *wants, **ON) as world:
+        await world.settle(QUIET_S + MAKES_ROOM_S)
+        told = [one for one in world.api.events if one["reason"] == "GangPreemptionBlocked"]
+        assert [one["regarding"]["kind"] for one in told] == ["PodGroup", "Pod"]
+        assert "default/low, which has less priority, but that one stays" in told[0]["note"]
+        assert told[0]["type"] == "Warning"
+
+
+@pytest.mark.parametrize("changed", ["nothing", "preemptible", "priority"])
+async def test_whoever_takes_over_decides_again(changed: str) -> None:
+    """One of two gangs has been suspended, then the leader dies: the other leaves only if that is right by then."""
+    api = FakeClusterApi(*nodes(2))
+    async with unfinished(api=api, **ON) as world:
+        a, b = job(world, "a", 1), job(world, "b", 1)
+        async with acting(world, a, b), AsyncExitStack() as stack:
+            await world.settle(QUIET_S + 3.0)
+            a.ends = b.ends = False
+            released = api.hold("patch_object")
+            high = await arrives(world, stack, 2)
+            await world.settle(MAKES_ROOM_S)
+            api.fail_next("patch_object", ApiUnavailableError("refused"))
+            released.set()
+            await world.settle(1.0)
+    [first, other] = sorted((a, b), key=lambda one: not one.suspended)
+    assert (first.suspended, other.suspended) == (True, False)
+    member = api.pod(other.members()[0])
+    if changed == "preemptible":
+        member["metadata"]["annotations"] = {"netgang.io/preemptible": "false"}
+    if changed == "priority":
+        member["spec"]["priority"] = 20
+    api.add(member)
+    async with unfinished(api=api, **ON) as world:
+        for one in (a, b, high):
+            one.world = world
+            one.ends = True
+        async with acting(world, a, b, high):
+            await world.settle(QUIET_S + 30.0)
+            assert running_gangs(world) == ({"high": 2} if changed == "nothing" else {other.name: 1})
+            assert other.created == (2 if changed == "nothing" else 1)
+            assert not first.suspended

@@ -1,0 +1,337 @@
+"""Gangs that leave for one of higher priority: who, how, what is kept for whom, and what survives a restart."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from extender.controllers.preemption.notes import NOTE
+from extender.controllers.removal.quiet_period import QUIET_S
+from extender.errors import ApiError, ApiUnavailableError
+from scoring.model.reasons import Reason
+from tests.extender.controllers.operator import Operator, schedule
+from tests.extender.scheduling.world import World, key, node_json, running, unfinished
+from tests.fakes.cluster_api import FakeClusterApi
+
+pytestmark = pytest.mark.looptime
+
+OFF: dict[str, Any] = {"queue": {"starve_limit_s": 1e12}}
+"""Pods of these tests are as old as Unix time, and would all be STARVING."""
+ON: dict[str, Any] = {**OFF, "preemption": "gangs"}
+MAKES_ROOM_S = 12.0
+"""From the arrival of the gang that waits to its start, at most."""
+
+
+def nodes(count: int) -> list[dict[str, Any]]:
+    """Nodes on each of which one member fits."""
+    return [node_json(f"n{i}", cpu="1500m") for i in range(count)]
+
+
+@asynccontextmanager
+async def acting(world: World, *operators: Operator) -> AsyncIterator[None]:
+    """Job controllers and kube-scheduler at work."""
+    tasks = [asyncio.create_task(one) for one in (schedule(world), *(one.keep() for one in operators))]
+    try:
+        yield
+    finally:
+        for one in tasks:
+            one.cancel()
+            with suppress(asyncio.CancelledError):
+                await one
+
+
+def job(world: World, name: str, size: int, *, priority: int = 0, **how: Any) -> Operator:
+    """A Job that is a gang of its own."""
+    how.setdefault("annotations", {})
+    return Operator(world, name=name, gang=name, size=size, priority=priority, **how)
+
+
+@asynccontextmanager
+async def full(
+    *sizes: tuple[str, int], room: int = 0, settings: dict[str, Any] = ON, quiet: bool = True, **how: Any
+) -> AsyncIterator[tuple[World, AsyncExitStack, dict[str, Operator]]]:
+    """A cluster in which these gangs run, and `room` more nodes, after the quiet time."""
+    async with (
+        running(*nodes(sum(size for _, size in sizes) + room), **settings) as world,
+        AsyncExitStack() as stack,
+    ):
+        jobs = {name: job(world, name, size, **how) for name, size in sizes}
+        await stack.enter_async_context(acting(world, *jobs.values()))
+        await world.settle(QUIET_S + 3.0 if quiet else 3.0)
+        assert len(world.bound()) == sum(size for _, size in sizes)
+        yield world, stack, jobs
+        await world.settle(5.0)
+
+
+async def arrives(world: World, stack: AsyncExitStack, size: int, *, name: str = "high", **how: Any) -> Operator:
+    """A gang of priority 10 comes."""
+    high = job(world, name, size, **{"priority": 10, **how})
+    await stack.enter_async_context(acting(world, high))
+    return high
+
+
+def running_gangs(world: World) -> dict[str, int]:
+    """Gang → how many of its pods have nodes."""
+    names = [name.rpartition("-")[0] for name in world.bound()]
+    return {name: names.count(name) for name in sorted(set(names))}
+
+
+def events(world: World, reason: str) -> dict[str, str]:
+    """Pod → what was told of it."""
+    found = [one for one in world.api.events if one["reason"] == reason]
+    return {one["regarding"]["name"]: one["note"] for one in found}
+
+
+def claims(world: World) -> dict[str, Sequence[str]]:
+    """Gang → who leaves for it."""
+    return {str(one): list(claim.givers) for one, claim in world.service.cache.snapshot().claims.items()}
+
+
+def budget(world: World, name: str, allowed: int, **labels: str) -> None:
+    """A disruption budget for pods with these labels."""
+    world.api.add(
+        {
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": labels}},
+            "status": {"disruptionsAllowed": allowed},
+        }
+    )
+
+
+@pytest.mark.parametrize("kind", ["Job", "TFJob"])
+async def test_the_smallest_sufficient_gang_leaves_and_nobody_else(kind: str) -> None:
+    """Of gangs of 1, 2 and 4 that of 2 is suspended and resumed; it waits, and the others never notice."""
+    async with full(("one", 1), ("two", 2), ("four", 4), kind=kind) as (world, stack, jobs):
+        before = {name: one.uids() for name, one in jobs.items()}
+        await arrives(world, stack, 2)
+        await world.settle(MAKES_ROOM_S)
+        assert running_gangs(world) == {"four": 4, "high": 2, "one": 1}
+        assert {name: jobs[name].uids() for name in ("one", "four")} == {name: before[name] for name in ("one", "four")}
+        assert jobs["two"].uids().isdisjoint(before["two"])
+        assert not jobs["two"].suspended
+        assert world.waits_for("two") is Reason.NO_ROOM
+        assert world.api.evictions == []
+        assert claims(world) == {}
+        assert events(world, "GangPreempted").keys() == {"two-0"}
+        assert "leaves its place to gang default/high, which has priority 10" in events(world, "GangPreempted")["two-0"]
+        assert "Gang default/two of lower priority leaves" in events(world, "GangPreempts")["high-0"]
+        assert [world.counted("preemptions_total", outcome=one) for one in ("begun", "started")] == [1.0, 1.0]
+
+
+async def test_a_gang_that_cannot_be_suspended_is_evicted_whole() -> None:
+    """A StatefulSet makes new pods: all are evicted through the Eviction API, with uid and version."""
+    async with full(("one", 1), ("two", 2), kind="StatefulSet") as (world, stack, jobs):
+        before = jobs["two"].uids()
+        await arrives(world, stack, 2)
+        await world.settle(MAKES_ROOM_S)
+        assert running_gangs(world) == {"high": 2, "one": 1}
+        assert {str(uid) for uid in world.api.evictions} == before
+
+
+async def test_several_gangs_leave_when_one_is_not_enough() -> None:
+    """Two of three small ones leave for a gang of two; the third stays."""
+    async with full(("a", 1), ("b", 1), ("c", 1)) as (world, stack, jobs):
+        await arrives(world, stack, 2)
+        await world.settle(MAKES_ROOM_S)
+        assert running_gangs(world) == {"c": 1, "high": 2}
+        assert {name for name, one in jobs.items() if one.created > one.size} == {"a", "b"}
+
+
+NOTHING = {  # case: (how the gang that comes is, how those that run are, the settings)
+    "it would not suffice": ({"size": 4}, {}, ON),
+    "equal priority": ({"size": 2, "priority": 0}, {}, ON),
+    "switched off, which is the default": ({"size": 2}, {}, OFF),
+    "they are protected": ({"size": 2}, {"annotations": {"netgang.io/preemptible": "false"}}, ON),
+    "nobody would make their pods again": ({"size": 2}, {"spec": {"managedBy": "example.com/other"}}, ON),
+}
+
+
+@pytest.mark.parametrize(("comes", "runs", "settings"), NOTHING.values(), ids=NOTHING)
+async def test_nothing_happens(comes: dict[str, Any], runs: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Nobody is suspended or evicted, no room is kept, and the gang that came waits."""
+    async with full(("a", 1), ("b", 2), settings=settings, **runs) as (world, stack, jobs):
+        before = {name: one.uids() for name, one in jobs.items()}
+        await arrives(world, stack, **comes)
+        await world.settle(MAKES_ROOM_S * 3)
+        assert {name: one.uids() for name, one in jobs.items()} == before
+        assert running_gangs(world) == {"a": 1, "b": 2}
+        assert world.api.calls["patch_object"] + world.api.calls["evict"] == 0
+        assert claims(world) == {}
+
+
+async def test_nobody_leaves_in_the_quiet_time() -> None:
+    """What the cache shows soon after the start may be less than there is (docs/safety.md S11)."""
+    async with full(("a", 2), quiet=False) as (world, stack, _):
+        await arrives(world, stack, 2)
+        await world.settle(MAKES_ROOM_S)
+        assert running_gangs(world) == {"a": 2}
+        await world.settle(QUIET_S)
+        assert running_gangs(world) == {"high": 2}
+
+
+async def test_a_disruption_budget_spares_a_gang() -> None:
+    """The gang of two is spared after a moment, and that of three leaves; it is said why the better one stays."""
+    async with full(("two", 2), ("three", 3)) as (world, stack, jobs):
+        budget(world, "keep", 1, **{"batch.kubernetes.io/job-name": "two"})
+        before = jobs["two"].uids()
+        await arrives(world, stack, 2)
+        await world.settle(MAKES_ROOM_S + 4.0)
+        assert running_gangs(world) == {"high": 2, "two": 2}
+        assert jobs["two"].uids() == before
+        told = events(world, "GangPreemptionBlocked")["high-0"]
+        assert "default/two" in told
+        assert "PodDisruptionBudget keep" in told
+
+
+async def test_a_budget_that_forbids_all_keeps_everybody() -> None:
+    """All stay, whole; /v1/explain says what is in the way."""
+    async with full(("two", 2), ("three", 3)) as (world, stack, _):
+        budget(world, "keep", 1)
+        await arrives(world, stack, 2)
+        await world.settle(MAKES_ROOM_S * 3)
+        assert running_gangs(world) == {"three": 3, "two": 2}
+        document = world.service.views.explain("default", "high")
+        assert document is not None
+        assert "PodDisruptionBudget keep" in document["preemption"]["blocked"]
+        assert world.counted("preemptions_total", outcome="begun") == 0.0
+
+
+async def test_gangs_that_share_a_budget_do_not_leave_one_by_one() -> None:
+    """Either of the two may leave, both may not: nobody does, because one alone is not enough."""
+    async with full(("a", 2), ("b", 2)) as (world, stack, _):
+        budget(world, "shared", 2)
+        await arrives(world, stack, 4)
+        await world.settle(MAKES_ROOM_S * 3)
+        assert running_gangs(world) == {"a": 2, "b": 2}
+        assert world.api.calls["patch_object"] == 0
+
+
+async def test_the_room_is_kept_while_members_end() -> None:
+    """One of two pods is gone, the other takes its time: a small gang behind does not get the first one's place.
+
+    Nobody else leaves for the same gang meanwhile, and everybody can read what goes on.
+    """
+    async with full(("two", 2), ("three", 3)) as (world, stack, jobs):
+        jobs["two"].ends = False
+        await arrives(world, stack, 2)
+        await world.settle(MAKES_ROOM_S)
+        assert claims(world) == {"default/high": ["default/two"]}
+        world.delete("two-0")
+        await arrives(world, stack, 1, name="small", priority=0)
+        await world.settle(30.0)
+        assert running_gangs(world) == {"three": 3, "two": 1}
+        assert world.waits_for("small") is Reason.RESERVED
+        document = world.service.views.explain("default", "high")
+        assert document is not None
+        assert document["preemption"]["makes_room"] == ["default/two"]
+        document = world.service.views.explain("default", "two")
+        assert document is not None
+        assert document["preemption"]["leaves_for"] == "default/high"
+        jobs["two"].ends = True
+        await world.settle(5.0)
+        assert running_gangs(world) == {"high": 2, "three": 3}
+        assert claims(world) == {}
+
+
+async def test_a_restart_in_the_middle_forgets_nothing() -> None:
+    """The next process reads the note: the freed place is kept from its first plan on, and the gang gets it.
+
+    Who leaves for it is seen from the Job that was suspended. The other gang that could have made room never leaves.
+    """
+    api = FakeClusterApi(*nodes(5))
+    async with unfinished(api=api, **ON) as world:
+        jobs = [job(world, "two", 2), job(world, "three", 3)]
+        async with acting(world, *jobs), AsyncExitStack() as stack:
+            await world.settle(QUIET_S + 3.0)
+            jobs[0].ends = False
+            high = await arrives(world, stack, 2)
+            await world.settle(MAKES_ROOM_S)
+            world.delete("two-0")
+            await world.settle(1.0)
+    async with running(api=api, **ON) as world:
+        assert claims(world) == {"default/high": []}
+        jobs[0].world = jobs[1].world = high.world = world
+        small = job(world, "small", 1)
+        async with acting(world, *jobs, high, small):
+            await world.settle(10.0)
+            assert running_gangs(world) == {"three": 3, "two": 1}
+            assert claims(world) == {"default/high": ["default/two"]}
+            jobs[0].ends = True
+            await world.settle(QUIET_S + 5.0)
+            assert running_gangs(world) == {"high": 2, "three": 3}
+            assert jobs[1].created == 3
+            assert not jobs[0].suspended
+            assert claims(world) == {}
+
+
+async def test_room_that_is_lost_to_others_is_not_waited_for_for_ever() -> None:
+    """A plain pod takes a place that was made: the claim lapses, the rest is given back, and nobody else leaves."""
+    settings = {**ON, "preemption_timeout_s": 60.0}
+    async with full(("two", 2), ("three", 3), settings=settings) as (world, stack, jobs):
+        jobs["two"].ends = False
+        high = await arrives(world, stack, 2)
+        await world.settle(MAKES_ROOM_S)
+        place = world.node_of("two-0")
+        assert place is not None
+        world.delete("two-0")
+        world.occupy(place, cpu="1500m")
+        jobs["two"].ends = True
+        await world.settle(50.0)
+        assert claims(world) == {"default/high": ["default/two"]}
+        await world.settle(20.0)
+        assert claims(world) == {}
+        assert "did not start in time" in events(world, "GangPreemptionLapsed")["high-0"]
+        assert world.api.pod(high.members()[0])["metadata"]["annotations"][NOTE] == ""
+        await world.settle(30.0)
+        assert running_gangs(world) == {"three": 3}
+        assert world.counted("preemptions_total", outcome="lapsed") == 1.0
+        world.delete("stranger")
+        await world.settle(5.0)
+        assert running_gangs(world) == {"high": 2, "three": 3}
+
+
+@pytest.mark.parametrize("error", [ApiUnavailableError("connection refused"), ApiError(403, "forbidden")])
+async def test_nobody_leaves_while_the_note_cannot_be_written(error: Exception) -> None:
+    """A restart would forget whose room it is; as soon as it can be written they leave."""
+    async with full(("two", 2)) as (world, stack, _):
+        world.api.fail_next("patch", error, times=3)
+        await arrives(world, stack, 2)
+        await world.settle(2.0)
+        assert running_gangs(world) == {"two": 2}
+        assert claims(world) == {}
+        await world.settle(MAKES_ROOM_S + 3.0)
+        assert running_gangs(world) == {"high": 2}
+
+
+async def test_a_gang_that_would_not_leave_after_all_ends_it() -> None:
+    """The owner cannot be suspended: nobody has left, no room is kept, and it is tried again a minute later."""
+    async with full(("two", 2)) as (world, stack, _):
+        world.api.fail_next("patch_object", ApiError(403, "forbidden"))
+        await arrives(world, stack, 2)
+        await world.settle(MAKES_ROOM_S)
+        assert running_gangs(world) == {"two": 2}
+        assert claims(world) == {}
+        assert world.counted("preemptions_total", outcome="refused") == 1.0
+        assert "did not leave for it after all" in events(world, "GangPreemptionBlocked")["high-0"]
+        await world.settle(65.0)
+        assert running_gangs(world) == {"high": 2}
+
+
+async def test_a_gang_that_is_deleted_gives_the_room_back() -> None:
+    """Its job is deleted while others leave for it: they get their places back at once."""
+    async with full(("two", 2)) as (world, _stack, jobs):
+        jobs["two"].ends = False
+        async with AsyncExitStack() as mine:
+            high = await arrives(world, mine, 2)
+            await world.settle(MAKES_ROOM_S)
+        assert key("high") in world.service.cache.snapshot().claims
+        world.delete(*high.members())
+        await world.settle(2.0)
+        assert claims(world) == {}
+        assert world.counted("preemptions_total", outcome="gone") == 1.0
+        jobs["two"].ends = True
+        await world.settle(5.0)
+        assert running_gangs(world) == {"two": 2}

@@ -1,0 +1,333 @@
+"""Whatever takes pods away is announced before, on the pod and on its owner, and takes none of others.
+
+docs/safety.md S1 and docs/safety.md S11.
+"""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, Events, Happening
+from extender.controllers.removal.disruptions import MOST_TOLD, Cause, Disruptions, owner_subject
+from extender.controllers.removal.fresh_gang import Fresh
+from extender.convert import pod_from_json
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotOursError
+from extender.runtime.telemetry import Telemetry
+from scoring.ids import NodeName
+from tests.extender.controllers.elastic.cluster import site
+from tests.extender.controllers.gates.test_repins import SOON_S, job, let_in, lose, member, nodes
+from tests.extender.controllers.preemption.test_controller import MAKES_ROOM_S, arrives, full
+from tests.extender.controllers.removal.test_evictions import half_bound
+from tests.extender.controllers.restart.test_controller import RESTART_S, started
+from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, World, node_json, pod_json, running
+from tests.fakes.clock import LoopClock
+from tests.fakes.cluster_api import FakeClusterApi
+
+pytestmark = pytest.mark.looptime
+
+N1, N2 = node_json("n1"), node_json("n2")
+QUOTA = ApiError(403, 'events "x" is forbidden: exceeded quota: objects, requested: count/events=1')
+
+
+def told(api: FakeClusterApi, reason: str) -> set[str]:
+    """Kind/name of the objects that have an Event with this reason."""
+    return {f"{one['regarding']['kind']}/{one['regarding']['name']}" for one in api.events if one["reason"] == reason}
+
+
+async def owned_half(world: World) -> str:
+    """A gang in part whose bound member has a Job that can afford to lose it; that member's name."""
+    owner = job(world, spec={"backoffLimit": 6})
+    bound, _ = await half_bound(world)
+    pod = world.api.pod(bound)
+    pod["metadata"]["ownerReferences"] = [owner]
+    world.api.add(pod)
+    return bound
+
+
+# -- each of the acts, stopped in the moment in which it would happen --------------------------------------------------
+
+
+async def test_an_eviction_is_announced_before() -> None:
+    """A gang that stayed in part: the pod and its Job have the Event, with the reason, when the eviction is sent."""
+    async with running(N1, N2) as world:
+        bound = await owned_half(world)
+        release = world.api.hold("evict")
+        await world.settle(PARTIAL_S + 2.0)
+        assert (world.api.calls["evict"], world.api.evictions) == (1, [])
+        assert told(world.api, "GangEvicted") == {f"Pod/{bound}", "Job/job"}
+        notes = [one["note"] for one in world.api.events if one["reason"] == "GangEvicted"]
+        assert all("did not become whole in time" in note for note in notes)
+        assert any(bound in note for note in notes)
+        release.set()
+        await world.settle(1.0)
+        assert len(world.api.evictions) == 1
+        assert told(world.api, "GangEvicted") == {f"Pod/{bound}", "Job/job"}
+
+
+async def test_a_repin_is_announced_before() -> None:
+    """All nodes of an admitted pod are gone: pod and Job are told before it is removed."""
+    async with running(*nodes("n1", "n2", "n3")) as world:
+        owner = job(world)
+        await let_in(world, member("p", owner), member("q", owner))
+        release = world.api.hold("evict")
+        lose(world, "n1", "n2", "n3")
+        await world.settle(SOON_S)
+        assert (world.api.calls["evict"], world.api.evictions) == (1, [])
+        assert told(world.api, "Repinned") == {"Pod/p", "Job/job"}
+        release.set()
+        await world.settle(SOON_S)
+        assert len(world.api.evictions) == 2
+        assert told(world.api, "Repinned") == {"Pod/p", "Pod/q", "Job/job"}
+
+
+async def test_suspending_and_resuming_are_announced_before() -> None:
+    """A restart: the Job and all its pods are told before it is suspended, the Job again before it is resumed."""
+    async with running(*nodes(*(f"n{i}" for i in range(6)))) as world, started(world) as operator:
+        release = world.api.hold("patch_object")
+        world.delete("job-1")
+        await world.settle(RESTART_S)
+        assert (world.api.calls["patch_object"], operator.suspended) == (1, False)
+        assert told(world.api, "GangRestarted") == {"Job/job", "Pod/job-0", "Pod/job-1", "Pod/job-2"}
+        assert told(world.api, "GangResumed") == set()
+        release.set()
+        release = world.api.hold("patch_object")
+        await world.settle(RESTART_S)
+        assert (world.api.calls["patch_object"], operator.suspended) == (2, True)
+        assert told(world.api, "GangResumed") == {"Job/job"}
+        release.set()
+        await world.settle(RESTART_S)
+        assert not operator.suspended
+
+
+async def test_evictions_of_a_restart_are_announced_before() -> None:
+    """An owner without suspend: each pod before its own eviction, the owner before the first."""
+    six = nodes(*(f"n{i}" for i in range(6)))
+    async with running(*six) as world, started(world, kind="StatefulSet") as operator:
+        operator.size = 0
+        release = world.api.hold("evict")
+        world.delete("job-1")
+        await world.settle(RESTART_S)
+        assert (world.api.calls["evict"], world.api.evictions) == (1, [])
+        assert told(world.api, "GangRestarted") == {"StatefulSet/job", "Pod/job-0"}
+        release.set()
+        await world.settle(2.0)
+        assert told(world.api, "GangRestarted") == {"StatefulSet/job", "Pod/job-0", "Pod/job-2"}
+
+
+async def test_a_preemption_is_announced_before() -> None:
+    """The gang that makes room: its Job and its pods are told for whom before it is suspended."""
+    async with full(("two", 2)) as (world, stack, _):
+        release = world.api.hold("patch_object")
+        await arrives(world, stack, 2)
+        await world.settle(MAKES_ROOM_S)
+        assert world.api.calls["patch_object"] == 1
+        assert told(world.api, "GangRestarted") == {"Job/two", "Pod/two-0", "Pod/two-1"}
+        notes = {one["note"] for one in world.api.events if one["reason"] == "GangRestarted"}
+        assert all("makes room for gang default/high" in note for note in notes)
+        release.set()
+        await world.settle(MAKES_ROOM_S)
+
+
+async def test_a_scale_in_is_announced_before() -> None:
+    """An elastic job that gives up workers: the job and those workers are told for whom before it is patched."""
+    async with site() as here:
+        here.create("low", 6, least=2)
+        await here.until("low runs", lambda: here.on_nodes("low") == [0, 1, 2, 3, 4, 5])
+        await here.until_quiet_is_over()
+        release = here.api.hold("patch_object")
+        here.create("heavy", 5, least=5)
+        await here.until("low is about to be patched", lambda: here.api.calls["patch_object"] == 1)
+        going = {f"Pod/{one['metadata']['name']}" for one in here.pods("low") if index_of(one) >= 3}
+        assert len(going) == 3
+        assert told(here.api, "JobShrunk") == {"Job/low", *going}
+        assert all("From 6 to 3 workers: room for default/heavy" in note for note in here.told("JobShrunk"))
+        release.set()
+        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+
+
+def index_of(pod: dict[str, Any]) -> int:
+    """A Job's pod's index."""
+    return int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"])
+
+
+# -- Events that cannot be written -------------------------------------------------------------------------------------
+
+
+async def test_an_act_that_cannot_be_announced_now_is_put_off() -> None:
+    """The API server does not take the Event: nobody is evicted; it is tried again, and done once it is announced."""
+    async with running(N1, N2) as world:
+        bound = await owned_half(world)
+        uid = world.uid(bound)
+        await world.settle(PARTIAL_S - 20.0)
+        world.api.fail_next("create_event", ApiUnavailableError("connection refused"), times=1000)
+        await world.settle(PARTIAL_S + 20.0)
+        assert world.api.calls["evict"] == 0
+        assert world.counted("announcements_total", outcome="put_off") >= 1.0
+        world.api.heal()
+        await world.settle(PARTIAL_S + 5.0)
+        assert world.api.evictions == [uid]
+        assert told(world.api, "GangEvicted") == {f"Pod/{bound}", "Job/job"}
+
+
+async def test_who_refuses_events_is_not_immune() -> None:
+    """A tenant's quota on Events keeps none of its pods on nodes: it is counted, logged, and the act goes on."""
+    async with running(N1, N2) as world:
+        bound = await owned_half(world)
+        uid = world.uid(bound)
+        await world.settle(PARTIAL_S - 20.0)
+        world.api.fail_next("create_event", QUOTA, times=1000)
+        await world.settle(25.0)
+        assert world.api.evictions == [uid]
+        assert world.counted("announcements_total", outcome="refused") == 2.0
+
+
+async def test_what_is_announced_and_refused_is_told() -> None:
+    """A disruption budget says no after the Event: the pod has another Event, which says so, once in a while."""
+    async with running(N1, N2) as world:
+        bound = await owned_half(world)
+        world.api.fail_next("evict", NO_BUDGET, times=1000)
+        await world.settle(2 * PARTIAL_S + 5.0)
+        assert (world.api.calls["evict"], world.api.evictions) == (2, [])
+        [note] = [one["note"] for one in world.api.events if one["reason"] == "DisruptionRefused"]
+        assert told(world.api, "DisruptionRefused") == {f"Pod/{bound}"}
+        assert "GangEvicted has announced it: Cannot evict pod as it would violate" in note
+
+
+async def test_a_suspension_that_is_refused_is_told() -> None:
+    """An edit in the same moment wins: the owner has an Event that says so, and is tried again."""
+    async with running(*nodes(*(f"n{i}" for i in range(6)))) as world, started(world):
+        world.api.fail_next("patch_object", ConflictError(409, "the object has been modified"))
+        world.delete("job-1")
+        await world.settle(RESTART_S + 10.0)
+        assert told(world.api, "DisruptionRefused") == {"Job/job"}
+        assert world.api.calls["patch_object"] == 3
+
+
+# -- the gate itself ---------------------------------------------------------------------------------------------------
+
+
+class Gate:
+    """Disruptions over a fake API server, and pods read from it."""
+
+    def __init__(self) -> None:
+        self.api = FakeClusterApi()
+        self.telemetry = Telemetry()
+        self.events = Events(self.api, LoopClock(), self.telemetry, instance="netgang-0")
+        self.gate = Disruptions(
+            self.api,
+            self.events.announce,
+            is_own=lambda pod: pod.scheduler_name == "netgang",
+            tell_of=self.events.tell_of,
+        )
+        made = self.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": {}})
+        self.owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": made["metadata"]["uid"]}
+
+    def read(self, name: str, *, scheduler: str = "netgang", **spec: Any) -> Fresh:
+        """A member of gang g of the Job, as it would be listed."""
+        made = pod_json(name, gang="g", size=2, scheduler=scheduler, nodeName=NodeName("n1"), **spec)
+        made["metadata"]["ownerReferences"] = [{**self.owner, "controller": True}]
+        raw = msgspec.json.encode(self.api.add(made))
+        return Fresh(pod_from_json(raw), raw)
+
+    def announced(self, outcome: str) -> float:
+        """A count."""
+        return self.telemetry.registry.get_sample_value("netgang_announcements_total", {"outcome": outcome}) or 0.0
+
+
+CAUSE = Cause(Happening.EVICTED, "for a reason.")
+
+
+async def test_the_gate_refuses_to_evict_a_pod_of_another_scheduler() -> None:
+    """Whatever was decided: nothing is announced, nothing is sent."""
+    one = Gate()
+    pod = one.read("p", scheduler="default-scheduler")
+    with pytest.raises(NotOursError, match="default/p is not netgang's"):
+        await one.gate.evict(pod, CAUSE, among=[pod])
+    assert (one.api.calls["evict"], one.api.events) == (0, [])
+
+
+async def test_the_gate_refuses_an_owner_one_of_whose_pods_is_another_schedulers() -> None:
+    """Also as the last of many; one that has ended is nobody's loss."""
+    one = Gate()
+    pods = [*(one.read(f"p{i}") for i in range(3)), one.read("q", scheduler="default-scheduler")]
+    owner = owner_subject(pods[0].pod)
+    assert owner is not None
+    with pytest.raises(NotOursError):
+        await one.gate.change_owner(owner, b'{"spec": {"suspend": true}}', CAUSE, going=pods)
+    assert (one.api.calls["patch_object"], one.api.events) == (0, [])
+    ended = one.api.pod("q") | {"status": {"phase": "Succeeded"}}
+    raw = msgspec.json.encode(one.api.add(ended))
+    await one.gate.change_owner(
+        owner, b'{"spec": {"suspend": true}}', CAUSE, going=[*pods[:3], Fresh(pod_from_json(raw), raw)]
+    )
+    assert one.api.calls["patch_object"] == 1
+
+
+async def test_events_of_one_act_are_few() -> None:
+    """A gang of a thousand that is suspended: its owner has one Event, which counts them, and the first 32 pods one."""
+    one = Gate()
+    pods = [one.read(f"p{i:03}") for i in range(1000)]
+    owner = owner_subject(pods[0].pod)
+    assert owner is not None
+    await one.gate.change_owner(owner, b'{"spec": {"suspend": true}}', CAUSE, going=pods)
+    assert len(one.api.events) == MOST_TOLD + 1
+    assert one.api.events[0]["regarding"]["kind"] == "Job"
+    assert one.api.events[0]["note"] == "for a reason. Pods: p000, p001, p002 and 997 more."
+
+
+async def test_what_is_tried_again_is_not_told_again() -> None:
+    """An eviction that a disruption budget refuses for hours: two Events in ten minutes, not two for each attempt."""
+    one = Gate()
+    pod = one.read("p")
+    one.api.fail_next("evict", ApiError(429, "disruption budget"), times=5)
+    for _ in range(5):
+        with pytest.raises(ApiError):
+            await one.gate.evict(pod, CAUSE, among=[pod])
+    assert len(one.api.events) == 2
+    await asyncio.sleep(REPEAT_S + 1.0)
+    await one.gate.evict(pod, CAUSE, among=[pod])
+    assert len(one.api.events) == 4
+
+
+async def test_a_pod_without_owner_is_told_itself() -> None:
+    """A bare pod: one Event."""
+    one = Gate()
+    bare = pod_json("p", gang="g", size=2)
+    raw = msgspec.json.encode(one.api.add(bare))
+    pod = Fresh(pod_from_json(raw), raw)
+    await one.gate.evict(pod, CAUSE, among=[pod])
+    assert told(one.api, "GangEvicted") == {"Pod/p"}
+
+
+NO_ANSWER: dict[str, Exception] = {  # case: what the API server says to the Event
+    "unreachable": ApiUnavailableError("connection refused"),
+    "overloaded": ApiError(429, "too many requests"),
+    "broken": ApiError(500, "etcdserver: leader changed"),
+}
+
+
+@pytest.mark.parametrize("error", NO_ANSWER.values(), ids=NO_ANSWER)
+async def test_without_an_answer_nothing_is_done(error: Exception) -> None:
+    """The act is put off, and its Event is not taken for told."""
+    one = Gate()
+    pod = one.read("p")
+    one.api.fail_next("create_event", error)
+    with pytest.raises(NotAnnouncedError):
+        await one.gate.evict(pod, CAUSE, among=[pod])
+    assert (one.api.calls["evict"], one.api.events, one.announced("put_off")) == (0, [], 1.0)
+    await one.gate.evict(pod, CAUSE, among=[pod])
+    assert (len(one.api.events), one.api.calls["evict"]) == (2, 1)
+
+
+async def test_a_slow_api_server_is_not_waited_for_long() -> None:
+    """Bounded: after `ANNOUNCE_S` the act is put off."""
+    one = Gate()
+    pod = one.read("p")
+    one.api.latency_s["create_event"] = 60.0
+    began_s = LoopClock().monotonic_s()
+    with pytest.raises(NotAnnouncedError):
+        await one.gate.evict(pod, CAUSE, among=[pod])
+    assert LoopClock().monotonic_s() - began_s == pytest.approx(ANNOUNCE_S)
+    assert one.api.calls["evict"] == 0

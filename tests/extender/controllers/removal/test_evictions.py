@@ -1,0 +1,219 @@
+"""Gangs that stay half bound: who is evicted, when, and who never is (docs/safety.md S8, S10, S11)."""
+
+import pytest
+
+from extender.errors import ApiError, ApiUnavailableError, NotFoundError
+from scoring.model.reasons import Reason
+from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, World, node_json, running
+
+pytestmark = pytest.mark.looptime
+
+N1, N2 = node_json("n1"), node_json("n2")
+QUIET_S = 30.0
+"""Nothing is removed so soon after start or re-sync."""
+
+
+async def half_bound(world: World, *, minimum: int = 2) -> tuple[str, str]:
+    """A gang of two of which one is bound and the other has no room left; (the bound one, the other)."""
+    first, second = world.gang("g", 2, minimum=minimum, cpu="3")
+    await world.settle()
+    world.api.fail_next("bind", ApiUnavailableError("connection refused"))
+    calls = world.bind_offered(first, second)
+    await world.settle()
+    [failed] = [call for call in calls if call.answer is not None]
+    [bound] = [call for call in calls if call.answer is None]
+    world.occupy(failed.node)
+    await world.settle()
+    return bound.pod, failed.pod
+
+
+async def test_a_gang_that_never_started_is_evicted_after_its_time() -> None:
+    """Its bound member holds room and does no work: after `partial_timeout_s` it goes, with its uid as precondition."""
+    async with running(N1, N2) as world:
+        bound, _ = await half_bound(world)
+        began_s, uid = world.now_s, world.uid(bound)
+        await world.until(began_s + PARTIAL_S - 2.0)
+        assert world.api.evictions == []
+        await world.settle(4.0)
+        assert world.api.evictions == [uid]
+        assert world.counted("evictions_total", reason="partial") == 1.0
+
+
+async def test_a_gang_that_is_completed_in_time_is_spared() -> None:
+    """The missing member finds room again: nobody is evicted, then or later."""
+    async with running(N1, N2) as world:
+        _, missing = await half_bound(world)
+        await world.settle(PARTIAL_S / 2)
+        world.delete("stranger")
+        await world.settle()
+        [call] = world.bind_offered(missing)
+        await world.settle()
+        assert call.answer is None
+        await world.settle(PARTIAL_S * 2)
+        assert world.api.evictions == []
+
+
+async def test_a_started_gang_that_loses_a_member_is_not_broken() -> None:
+    """It was whole once: its successor waits as long as it takes, and nobody who runs is evicted.
+
+    docs/safety.md S8.
+    """
+    async with running(N1, N2) as world:
+        first, second = world.gang("g", 2, cpu="3")
+        await world.settle()
+        world.bind_offered(first, second)
+        await world.settle()
+        place = world.node_of(second)
+        assert place is not None
+        world.delete(second)
+        world.occupy(place)
+        world.pod(second, gang="g", size=2, cpu="3")
+        await world.settle(PARTIAL_S * 3)
+        assert world.refusal(second) is Reason.NO_ROOM
+        assert (world.api.evictions, world.node_of(first) is not None) == ([], True)
+
+
+async def test_nothing_is_evicted_soon_after_the_start() -> None:
+    """A partial gang found at start waits for the quiet time and for one whole `partial_timeout_s` after it.
+
+    docs/safety.md S11.
+    """
+    async with running(N1, N2) as first:
+        await half_bound(first)
+        api = first.api
+    async with running(api=api, partial_timeout_s=10.0) as world:
+        began_s = world.now_s
+        await world.until(began_s + QUIET_S - 1.0)
+        assert api.evictions == []
+        await world.settle(15.0)
+        assert len(api.evictions) == 1
+
+
+async def test_nothing_is_evicted_soon_after_a_resync() -> None:
+    """The API server forgot the watch's version, and the new list changed something: the quiet time begins anew."""
+    async with running(N1, N2, partial_timeout_s=50.0) as world:
+        await half_bound(world)
+        began_s = world.now_s
+        await world.settle(45.0)
+        world.node("n9")
+        world.api.store.compact()
+        await world.until(began_s + 45.0 + QUIET_S)
+        assert world.api.evictions == []
+        await world.settle(60.0)
+        assert len(world.api.evictions) == 1
+
+
+REFUSALS = {  # case: what the API server says to the Eviction
+    "disruption budget": NO_BUDGET,
+    "internal": ApiError(500, "webhook failed"),
+    "unreachable": ApiUnavailableError("connection refused"),
+    "gone": NotFoundError(404, "pods not found"),
+    "defect": RuntimeError("a defect"),
+}
+
+
+@pytest.mark.parametrize("error", REFUSALS.values(), ids=REFUSALS)
+async def test_a_refused_eviction_is_tried_again_later(error: Exception) -> None:
+    """The member counts again at once, so the gang can still be completed, and its time begins anew."""
+    async with running(N1, N2) as world:
+        bound, _ = await half_bound(world)
+        began_s, uid = world.now_s, world.uid(bound)
+        world.api.fail_next("evict", error)
+        await world.until(began_s + PARTIAL_S + 2.0)
+        assert (world.api.calls["evict"], world.api.evictions) == (1, [])
+        state = world.state("g")
+        assert state is not None
+        assert state.evicting == frozenset()
+        await world.until(began_s + 2 * PARTIAL_S + 4.0)
+        assert world.api.evictions == [uid]
+
+
+async def test_a_defect_is_counted() -> None:
+    """It is no reason to stop, but nobody overlooks it."""
+    async with running(N1, N2) as world:
+        await half_bound(world)
+        world.api.fail_next("evict", RuntimeError("a defect"))
+        await world.settle(PARTIAL_S + 2.0)
+        assert world.counted("internal_errors_total", place="evict") == 1.0
+
+
+STRANGE = {  # case: what the API server has and the cache does not: fields of the pod
+    "on another node": {"nodeName": "n7"},
+    "finished": {"phase": "Succeeded"},
+    "going": {"deleting": True},
+}
+
+
+@pytest.mark.parametrize("fields", STRANGE.values(), ids=STRANGE)
+async def test_a_gang_that_looks_different_by_now_is_spared(fields: dict[str, object]) -> None:
+    """The cache is behind (its watch is silent): the fresh read says so, and nothing is removed.
+
+    docs/safety.md S11.
+    """
+    async with running(N1, N2, partial_timeout_s=40.0) as world:
+        bound, _ = await half_bound(world)
+        world.api.store.silence()
+        world.change(bound, **fields)
+        lists = world.api.calls["list"]
+        await world.settle(44.0)
+        assert world.api.calls["list"] > lists
+        assert world.api.calls["evict"] == 0
+        world.api.store.speak()
+
+
+async def test_a_member_that_changed_in_the_last_moment_is_spared() -> None:
+    """The version that was read is a precondition beside the uid (docs/safety.md S11)."""
+    async with running(N1, N2) as world:
+        bound, _ = await half_bound(world)
+        began_s = world.now_s
+        release = world.api.hold("evict")
+        await world.until(began_s + PARTIAL_S + 2.0)
+        world.change(bound, phase="Running")
+        release.set()
+        await world.settle(1.0)
+        assert (world.api.calls["evict"], world.api.evictions) == (1, [])
+
+
+@pytest.mark.parametrize("error", [ApiUnavailableError("connection refused"), NotFoundError(404, "not found")])
+async def test_a_gang_that_cannot_be_read_is_spared(error: Exception) -> None:
+    """Without a fresh look at every member nothing is removed."""
+    async with running(N1, N2) as world:
+        await half_bound(world)
+        world.api.fail_next("list", error)
+        await world.settle(PARTIAL_S + 2.0)
+        assert world.api.calls["evict"] == 0
+
+
+JOBS = {  # case: (what the Job allows, how many are evicted, whether its user is told)
+    "can afford it": ({"backoffLimit": 6}, 1, False),
+    "would fail": ({"backoffLimit": 0}, 0, True),
+    "is suspended": ({"backoffLimit": 6, "suspend": True}, 0, False),
+}
+
+
+@pytest.mark.parametrize(("spec", "evicted", "told"), JOBS.values(), ids=JOBS)
+async def test_a_job_is_not_made_to_fail(spec: dict[str, object], evicted: int, told: bool) -> None:
+    """Within the owner's failure budget the member goes; beyond it stays, with an Event (docs/safety.md S10)."""
+    async with running(N1, N2) as world:
+        job = world.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": spec})
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": job["metadata"]["uid"]}
+        bound, _ = await half_bound(world)
+        pod = world.api.pod(bound)
+        pod["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+        world.api.add(pod)
+        await world.settle(PARTIAL_S + 3.0)
+        assert len(world.api.evictions) == evicted
+        notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotEvicted"]
+        assert bool(notes) == told
+        assert all("backoffLimit" in note for note in notes)
+
+
+async def test_a_gang_that_is_gone_needs_no_eviction() -> None:
+    """Deleted by its owner while its time ran: nothing to do, nothing remembered."""
+    async with running(N1, N2) as world:
+        bound, missing = await half_bound(world)
+        await world.settle(PARTIAL_S / 2)
+        world.delete(bound, missing)
+        await world.settle(PARTIAL_S)
+        assert world.state("g") is None
+        assert world.api.calls["evict"] == 0

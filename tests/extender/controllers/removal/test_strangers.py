@@ -1,0 +1,153 @@
+"""Pods of other schedulers are never touched, and a gang that mixes schedulers is refused (docs/safety.md S1)."""
+
+from typing import Any
+
+import pytest
+
+from extender.controllers.events.label_problems import PATIENCE_S
+from extender.controllers.removal.quiet_period import QUIET_S
+from scoring.model.reasons import Reason
+from tests.extender.controllers.elastic.cluster import site
+from tests.extender.controllers.operator import Operator
+from tests.extender.controllers.restart.test_controller import RESTART_S, playing, reasons, started
+from tests.extender.scheduling.world import PARTIAL_S, World, node_json, pod_json, running
+
+pytestmark = pytest.mark.looptime
+
+NODES = [node_json(f"n{i}") for i in range(4)]
+LONG_S = QUIET_S + 2 * PARTIAL_S + 10.0
+"""By then a gang that was found in part at the start has been evicted, were it ours."""
+
+
+def strangers(world: World, *, scheduler: str = "default-scheduler", count: int = 3) -> list[str]:
+    """Members of gang g (minimum 4) that another scheduler has put on nodes, and that run; their names."""
+    names = [f"g-{i}" for i in range(count)]
+    for i, name in enumerate(names):
+        world.pod(name, gang="g", size=4, scheduler=scheduler, nodeName=f"n{i}")
+        world.change(name, phase="Running")
+    return names
+
+
+def invalid(world: World) -> dict[str, str]:
+    """Pod → what was said of its gang."""
+    return {one["regarding"]["name"]: one["note"] for one in world.api.events if one["reason"] == "GangInvalid"}
+
+
+async def test_running_pods_of_another_scheduler_are_never_evicted() -> None:
+    """Three run under default-scheduler, the fourth names netgang: it is refused, and the three stay for ever."""
+    async with running(*NODES) as world:
+        strangers(world)
+        world.pod("g-3", gang="g", size=4)
+        await world.settle(LONG_S)
+        assert world.api.evictions == []
+        assert world.api.calls["evict"] == 0
+        assert world.refusal("g-3") is Reason.MIXED_SCHEDULERS
+        assert world.state("g") is None
+
+
+async def test_both_kinds_of_members_are_told() -> None:
+    """One Event on a member of each scheduler, which names them all: whoever looks at either pod sees why."""
+    async with running(*NODES) as world:
+        strangers(world)
+        world.pod("g-3", gang="g", size=4)
+        world.pod("g-4", gang="g", size=4)
+        await world.settle(PATIENCE_S + 3.0)
+        found = invalid(world)
+        assert found.keys() == {"g-0", "g-3"}
+        assert all("default-scheduler (g-0), netgang (g-3)" in note for note in found.values())
+
+
+async def test_two_of_our_own_schedulers_are_mixed_too() -> None:
+    """Both names are in `scheduler_names`: the pods are ours, the gang is refused, and nobody is removed."""
+    async with running(*NODES, scheduler_names=["netgang", "netgang-big"]) as world:
+        strangers(world, scheduler="netgang-big")
+        world.pod("g-3", gang="g", size=4)
+        await world.settle(LONG_S)
+        assert (world.api.evictions, world.api.calls["patch_object"]) == ([], 0)
+        assert world.refusal("g-3") is Reason.MIXED_SCHEDULERS
+        assert invalid(world).keys() == {"g-0", "g-3"}
+
+
+async def test_a_gang_that_becomes_mixed_while_it_is_in_part_is_spared() -> None:
+    """Its clock runs already when a pod of another scheduler joins it: nobody is evicted any more."""
+    async with running(*NODES) as world:
+        world.pod("g-0", gang="g", size=3, cpu="3", nodeName="n0")
+        world.pod("g-1", gang="g", size=3, cpu="30")
+        await world.settle(PARTIAL_S / 2)
+        world.pod("g-2", gang="g", size=3, scheduler="default-scheduler", nodeName="n1")
+        await world.settle(LONG_S)
+        assert world.api.calls["evict"] == 0
+
+
+async def test_who_requests_the_managed_resource_does_not_endanger_who_does_not() -> None:
+    """Managed-resource configuration: members without the resource are another's, although the names are equal."""
+    mark = {"requests": {"cpu": "1", "netgang.io/gang": "1"}}
+    async with running(*NODES, scheduler_names=["default-scheduler"], managed_resource="netgang.io/gang") as world:
+        strangers(world)
+        ours: dict[str, Any] = pod_json("g-3", gang="g", size=4, scheduler="default-scheduler")
+        ours["spec"]["containers"][0]["resources"] = mark
+        world.api.add(ours)
+        await world.settle(LONG_S)
+        assert world.api.calls["evict"] == 0
+        assert invalid(world).keys() == {"g-0", "g-3"}
+
+
+def stranger_of(operator: Operator, name: str = "job-ps") -> None:
+    """A pod of the same owner under another scheduler, in no gang: a role whose template names another one."""
+    pod = pod_json(name, scheduler="default-scheduler", nodeName="n5")
+    pod["metadata"]["labels"] = {"batch.kubernetes.io/job-name": operator.name}
+    member = operator.world.api.pod(operator.members()[0])
+    pod["metadata"]["ownerReferences"] = member["metadata"]["ownerReferences"]
+    operator.world.api.add(pod)
+
+
+@pytest.mark.parametrize("kind", ["Job", "TFJob"])
+async def test_an_owner_that_has_pods_of_another_scheduler_is_not_suspended(kind: str) -> None:
+    """A suspended owner removes all its pods: those of another scheduler too, so it is not done, and is told."""
+    nodes = [node_json(f"n{i}", cpu="1500m") for i in range(6)]
+    async with running(*nodes) as world, started(world, kind=kind) as operator:
+        stranger_of(operator)
+        world.delete("job-1")
+        await world.settle(RESTART_S)
+        assert world.api.calls["patch_object"] == 0
+        assert "job-ps" in operator.members()
+        [note] = {one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"}
+        assert "pod job-ps of its owner is not netgang's" in note
+
+
+async def test_a_pod_that_the_cache_does_not_know_yet_counts() -> None:
+    """What the owner's pods are is read from the API server: the watch may be behind (docs/safety.md S11)."""
+    nodes = [node_json(f"n{i}", cpu="1500m") for i in range(6)]
+    async with running(*nodes) as world:
+        operator = Operator(world)
+        async with playing(operator.keep()):
+            await world.settle(QUIET_S + 3.0)
+            for name in operator.members():
+                world.bind_offered(name) if not world.api.pod(name)["spec"].get("schedulingGates") else None
+            await world.settle(3.0)
+            world.delete("job-1")
+            await world.settle(3.0)
+            world.api.store.silence()
+            stranger_of(operator)
+            await world.settle(RESTART_S)
+            world.api.store.speak()
+            assert world.api.calls["patch_object"] == 0
+            assert "GangRestarted" not in reasons(world)
+
+
+async def test_a_job_with_leaving_pods_of_another_scheduler_is_not_shrunk() -> None:
+    """An elastic job of which the highest index runs under another scheduler keeps its workers."""
+    async with site() as here:
+        here.create("low", 6, least=2)
+        await here.until("low runs", lambda: here.on_nodes("low") == [0, 1, 2, 3, 4, 5])
+        await here.until_quiet_is_over()
+        here.asleep.add("low")
+        evaluator = pod_json("low-evaluator", scheduler="default-scheduler", cpu="0")
+        evaluator["metadata"]["labels"] = {
+            "batch.kubernetes.io/job-name": "low",
+            "batch.kubernetes.io/job-completion-index": "5",
+        }
+        here.api.add(evaluator)
+        here.create("heavy", 5, least=5)
+        await here.world.settle(30.0)
+        assert (here.workers("low"), here.api.calls["patch_object"]) == (6, 0)

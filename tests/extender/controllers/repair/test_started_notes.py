@@ -1,0 +1,83 @@
+"""Which members carry the note that their gang has started, and what a forged one proves (docs/safety.md S22, S23)."""
+
+import pytest
+
+from extender.controllers.removal.quiet_period import QUIET_S
+from extender.errors import ApiUnavailableError
+from tests.extender.scheduling.world import PARTIAL_S, World, node_json, pod_json, running
+
+pytestmark = pytest.mark.looptime
+STARTED = "netgang.io/started"
+N1 = node_json("n1", cpu="8")
+
+
+def noted(world: World, *names: str) -> list[str]:
+    """Those of these pods that carry the note."""
+    return [name for name in names if STARTED in (world.api.pod(name)["metadata"].get("annotations") or {})]
+
+
+async def start(world: World, size: int) -> tuple[str, ...]:
+    """A gang that is whole; its pods."""
+    names = world.gang("g", size)
+    await world.settle()
+    world.bind_offered(*names)
+    await world.settle()
+    return names
+
+
+async def test_a_few_members_carry_it() -> None:
+    """The first, the last and one between; when one of them goes, another has it a moment later."""
+    async with running(N1) as world:
+        names = await start(world, 5)
+        await world.settle(2.0)
+        assert noted(world, *names) == ["g-0", "g-2", "g-4"]
+        world.delete("g-2")
+        await world.settle(2.0)
+        left = [name for name in names if name != "g-2"]
+        assert len(noted(world, *left)) == 3
+        await world.settle(10.0)
+        assert len(noted(world, *left)) == 3
+
+
+async def test_all_of_a_small_gang_carry_it() -> None:
+    """Each of two, once: nothing is written again while nothing changes."""
+    async with running(N1) as world:
+        names = await start(world, 2)
+        await world.settle(2.0)
+        assert noted(world, *names) == list(names)
+        written = world.api.calls["patch"]
+        await world.settle(30.0)
+        assert world.api.calls["patch"] == written
+
+
+async def test_a_gang_that_has_not_started_has_none() -> None:
+    """Two of three are held: nothing to note."""
+    async with running(N1) as world:
+        names = world.gang("g", 3)
+        await world.settle()
+        world.bind_offered(*names[:2])
+        await world.settle(5.0)
+        assert noted(world, *names) == []
+        world.delete(*names)
+
+
+async def test_a_note_that_could_not_be_written_is_tried_again() -> None:
+    """The API server is away for a moment; the start itself does not wait for it."""
+    async with running(N1) as world:
+        names = world.gang("g", 2)
+        await world.settle()
+        world.api.fail_next("patch", ApiUnavailableError("connection refused"), times=2)
+        world.bind_offered(*names)
+        await world.settle(4.0)
+        assert noted(world, *names) == list(names)
+
+
+async def test_a_forged_note_proves_nothing() -> None:
+    """A tenant wrote it: the gang of which one is bound is evicted all the same, and the forger is told."""
+    pods = [pod_json(f"g-{number}", gang="g", size=2, annotations={STARTED: "whole"}) for number in range(1)]
+    pods[0]["spec"]["nodeName"] = "n1"
+    async with running(N1, *pods) as world:
+        uid = world.uid("g-0")
+        await world.settle(QUIET_S + PARTIAL_S + 30.0)
+        assert world.api.evictions == [uid]
+        assert "NoteIgnored" in {one["reason"] for one in world.api.events}

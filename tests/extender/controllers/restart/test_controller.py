@@ -1,0 +1,381 @@
+"""Gangs that are started anew as a whole: when, how, how often, and what survives a crash.
+
+docs/safety.md S8, S10, S11.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from extender.controllers.removal.quiet_period import QUIET_S
+from extender.controllers.restart.controller import Outcome
+from extender.controllers.restart.suspensions import HISTORY, NOTE
+from extender.errors import ApiError, ApiUnavailableError, ConflictError
+from tests.extender.controllers.operator import Operator, schedule
+from tests.extender.scheduling.world import World, key, node_json, running, unfinished
+
+pytestmark = pytest.mark.looptime
+
+NODES = [node_json(f"n{i}", cpu="1500m") for i in range(6)]
+SETTLE_S = 10.0
+"""The default of `repair.settle_s`."""
+RESTART_S = SETTLE_S + 8.0
+"""From a loss to the gang's second start, at most."""
+
+
+@asynccontextmanager
+async def playing(*tasks: Any) -> AsyncIterator[None]:
+    """Run the other programs of the cluster."""
+    running_ones = [asyncio.create_task(one) for one in tasks]
+    try:
+        yield
+    finally:
+        for one in running_ones:
+            one.cancel()
+            with suppress(asyncio.CancelledError):
+                await one
+
+
+@asynccontextmanager
+async def started(world: World, **how: Any) -> AsyncIterator[Operator]:
+    """A gang that runs, after the quiet time."""
+    operator = Operator(world, **how)
+    async with playing(operator.keep(), schedule(world)):
+        await world.settle(QUIET_S + 3.0)
+        assert len(world.bound()) == operator.size
+        yield operator
+        await world.settle(5.0)
+
+
+def reasons(world: World) -> list[str]:
+    """Reasons of all Events but those of waiting and lapses."""
+    besides = ("AdmissionLapsed", "GangWaiting", "GangCannotStart", "GangStarted")
+    return [one["reason"] for one in world.api.events if one["reason"] not in besides]
+
+
+def restarts(world: World) -> int:
+    """How often an owner was told that its gang is started anew; its pods are told too."""
+    told = [one for one in world.api.events if one["reason"] == "GangRestarted"]
+    return sum(one["regarding"]["kind"] != "Pod" for one in told)
+
+
+@pytest.mark.parametrize("kind", ["Job", "TFJob"])
+async def test_a_gang_that_lost_a_member_is_started_anew_as_a_whole(kind: str) -> None:
+    """Its owner is suspended and resumed; all members are new ones, and nobody was evicted."""
+    async with running(*NODES) as world, started(world, kind=kind) as operator:
+        before = operator.uids()
+        world.delete("job-1")
+        await world.settle(RESTART_S)
+        assert len(world.bound()) == operator.size
+        assert operator.uids().isdisjoint(before)
+        assert world.api.evictions == []
+        assert NOTE not in operator.annotations_of_owner
+        assert operator.owner["metadata"].get("labels") in (None, {})
+        assert len(operator.annotations_of_owner[HISTORY].split(",")) == 1
+        assert restarts(world) == 1
+
+
+UNTOUCHED: dict[str, dict[str, str]] = {  # case: the pods' annotations
+    "replace is the default": {},
+    "replace": {"netgang.io/repair": "replace"},
+    "none": {"netgang.io/repair": "none"},
+}
+
+
+@pytest.mark.parametrize("annotations", UNTOUCHED.values(), ids=UNTOUCHED)
+async def test_other_gangs_keep_their_members(annotations: dict[str, str]) -> None:
+    """The lost one gets a successor beside the others, who are left in peace."""
+    async with running(*NODES) as world, started(world, annotations=annotations) as operator:
+        before = operator.uids()
+        world.delete("job-1")
+        await world.settle(RESTART_S)
+        assert len(world.bound()) == operator.size
+        assert len(operator.uids() & before) == operator.size - 1
+        assert (world.api.calls["patch_object"], world.api.evictions) == (0, [])
+
+
+async def test_a_finishing_gang_is_never_touched() -> None:
+    """Members succeed one by one, one of them is collected, another is lost: nobody starts from the beginning.
+
+    docs/safety.md S8.
+    """
+    async with running(*NODES) as world, started(world, size=4) as operator:
+        for name in ("job-0", "job-1"):
+            world.change(name, phase="Succeeded")
+        await world.settle(3.0)
+        operator.size = 0  # a Job does not create an index again that has succeeded, nor one for which there is no time
+        world.delete("job-0", "job-3")
+        await world.settle(RESTART_S * 2)
+        assert (world.api.calls["patch_object"], world.api.evictions, reasons(world)) == (0, [], [])
+
+
+async def test_a_job_that_has_successes_is_never_touched() -> None:
+    """Also when this process never saw them: the owner counts them."""
+    async with running(*NODES) as world, started(world) as operator:
+        operator.ends = False
+        operator.put(status={**operator.owner["status"], "succeeded": 1})
+        world.delete("job-1")
+        await world.settle(RESTART_S)
+        assert (world.api.calls["patch_object"], operator.created) == (0, 4)
+
+
+async def test_nothing_happens_in_the_quiet_time() -> None:
+    """Half a minute after the start; then what was lost meanwhile is seen to (docs/safety.md S11)."""
+    async with running(*NODES) as world:
+        operator = Operator(world)
+        async with playing(operator.keep(), schedule(world)):
+            await world.settle(3.0)
+            world.delete("job-1")
+            await world.until(QUIET_S - 1.0)
+            assert world.api.calls["patch_object"] == 0
+            await world.settle(RESTART_S)
+            assert restarts(world) == 1
+
+
+async def test_a_crash_between_suspend_and_resume() -> None:
+    """The next process finds the note on the owner, waits until the pods are gone, and resumes (docs/safety.md S10)."""
+    async with unfinished(*NODES) as first:
+        operator = Operator(first)
+        async with playing(operator.keep(), schedule(first)):
+            await first.settle(QUIET_S + 3.0)
+            operator.ends = False
+            first.delete("job-1")
+            await first.settle(SETTLE_S + 4.0)
+            assert operator.suspended
+            assert NOTE in operator.annotations_of_owner
+    async with running(api=first.api) as second:
+        operator.world = second
+        async with playing(operator.keep(), schedule(second)):
+            await second.settle(10.0)
+            assert operator.suspended, "its pods are still there"
+            operator.ends = True
+            await second.settle(6.0)
+            assert not operator.suspended
+            assert NOTE not in operator.annotations_of_owner
+            assert len(second.bound()) == operator.size
+            assert len(operator.annotations_of_owner[HISTORY].split(",")) == 1
+
+
+async def test_a_leader_that_is_deposed_in_the_middle() -> None:
+    """What it had under way is broken off; whoever leads next, itself perhaps, takes it up by the note."""
+    async with running(*NODES) as world, started(world) as operator:
+        operator.ends = False
+        world.delete("job-1")
+        await world.settle(SETTLE_S + 4.0)
+        restarts = world.service.restarts
+        assert restarts is not None
+        assert restarts.under_way == {key("g")}
+        restarts.forget()
+        assert restarts.under_way == frozenset()
+        await world.settle(3.0)
+        assert restarts.under_way == {key("g")}
+        operator.ends = True
+        await world.settle(6.0)
+        assert not operator.suspended
+        assert restarts.under_way == frozenset()
+
+
+async def test_a_job_that_its_user_suspended_is_never_resumed() -> None:
+    """Neither one without our note, nor a copy of one that had it, nor one whose note was taken away."""
+    async with running(*NODES) as world, started(world) as operator:
+        operator.ends = False
+        world.delete("job-1")
+        await world.settle(SETTLE_S + 4.0)
+        owner = operator.owner
+        assert operator.suspended
+        copy = {"name": "copy", "labels": owner["metadata"]["labels"], "annotations": owner["metadata"]["annotations"]}
+        world.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": copy, "spec": {"suspend": True}})
+        operator.put(metadata={**owner["metadata"], "annotations": {}})
+        operator.ends = True
+        await world.settle(QUIET_S * 12)
+        assert operator.suspended
+        assert world.api.store.get(operator.resource, "default", "copy")["spec"]["suspend"] is True
+
+
+async def test_a_job_that_its_user_resumed_is_only_forgotten() -> None:
+    """Our note goes, and the switch stays as it is."""
+    async with running(*NODES) as world, started(world) as operator:
+        operator.ends = False
+        world.delete("job-1")
+        await world.settle(SETTLE_S + 4.0)
+        operator.put(spec={"suspend": False})
+        await world.settle(5.0)
+        assert NOTE not in operator.annotations_of_owner
+        assert not operator.suspended
+
+
+async def test_an_owner_that_is_deleted_meanwhile() -> None:
+    """Nothing is left to do, and nothing is remembered."""
+    async with running(*NODES) as world, started(world) as operator:
+        operator.ends = False
+        world.delete("job-1")
+        await world.settle(SETTLE_S + 4.0)
+        world.api.remove("job", kind="Job")
+        world.delete(*operator.members())
+        await world.settle(5.0)
+        assert world.counted("internal_errors_total", place="restart") == 0.0
+
+
+FAULTS = {  # case: (verb, what it ends with, whether it took effect)
+    "suspending conflicts": ("patch_object", ConflictError(409, "the object has been modified"), False),
+    "suspending is not answered": ("patch_object", ApiUnavailableError("timeout"), True),
+    "suspending is refused": ("patch_object", ApiError(500, "the operator's webhook is down"), False),
+    "the owner cannot be read": ("get_object", ApiUnavailableError("connection refused"), False),
+    "the gang cannot be read": ("list", ApiError(503, "busy"), False),
+}
+
+
+@pytest.mark.parametrize(("verb", "error", "applied"), FAULTS.values(), ids=FAULTS)
+async def test_faults_of_the_api_server(verb: str, error: Exception, applied: bool) -> None:
+    """It is tried again a little later; the gang is started anew once, not twice."""
+    async with running(*NODES) as world, started(world) as operator:
+        before = operator.uids()
+        world.delete("job-1")
+        await world.settle(1.0)
+        world.api.fail_next(verb, error, applied=applied)
+        await world.settle(RESTART_S + 10.0)
+        assert operator.uids().isdisjoint(before)
+        assert len(world.bound()) == operator.size
+        assert len(operator.annotations_of_owner[HISTORY].split(",")) == 1
+
+
+async def test_an_outage_while_it_is_suspended() -> None:
+    """Nothing can be read or written for a minute: it is resumed when that is over."""
+    async with running(*NODES) as world, started(world) as operator:
+        operator.ends = False
+        world.delete("job-1")
+        await world.settle(SETTLE_S + 4.0)
+        for verb in ("get_object", "patch_object"):
+            world.api.fail_next(verb, ApiUnavailableError("connection refused"), times=20)
+        operator.ends = True
+        await world.settle(30.0)
+        assert operator.suspended
+        world.api.heal()
+        await world.settle(10.0)
+        assert not operator.suspended
+
+
+async def test_restarts_are_bounded() -> None:
+    """The second waits after the first, the third for the hour to pass; it is said why, and successors run."""
+    limits = {"restarts_per_hour": 2, "backoff_s": 60.0}
+    async with running(*NODES, repair=limits) as world, started(world) as operator:
+        for done in (1, 1, 2, 2):
+            world.delete("job-1")
+            await world.settle(40.0)
+            assert restarts(world) == done
+            assert len(world.bound()) == operator.size
+        notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"]
+        assert ["anew once" in notes[0], "anew 2 times" in notes[-1]] == [True, True]
+
+
+OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {  # case: (how the gang is made, why it is not started anew)
+    "Kueue": ({"labels": {"kueue.x-k8s.io/queue-name": "q"}}, "Kueue"),
+    "another manager": ({"spec": {"managedBy": "example.com/other"}}, "managedBy"),
+    "belongs to something else": ({"above": "Robot"}, "how its owner counts removed pods is not known"),
+}
+
+
+@pytest.mark.parametrize(("how", "said"), OBSTACLES.values(), ids=OBSTACLES)
+async def test_owners_that_must_be_left_alone(how: dict[str, Any], said: str) -> None:
+    """The lost member is replaced, and it is said once why the rest stays."""
+    async with running(*NODES) as world, started(world, spec=how.get("spec")) as operator:
+        metadata = {**operator.owner["metadata"], "labels": how.get("labels", {})}
+        if "above" in how:
+            above = {"apiVersion": "example.com/v1", "kind": how["above"], "name": "r", "uid": "u", "controller": True}
+            metadata["ownerReferences"] = [above]
+        operator.put(metadata=metadata)
+        before = operator.uids()
+        world.delete("job-1")
+        await world.settle(RESTART_S + 60.0)
+        notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"]
+        assert len(notes) == 1
+        assert said in notes[0]
+        assert len(operator.uids() & before) == 2
+        assert len(world.bound()) == operator.size
+
+
+async def test_a_disruption_budget_is_asked_for_all_at_once() -> None:
+    """One that allows a single member to go forbids the start anew until it allows them all."""
+    async with running(*NODES) as world, started(world) as operator:
+        budget = {
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "guard"},
+            "spec": {"selector": {}},
+            "status": {"disruptionsAllowed": 1},
+        }
+        world.api.add(budget)
+        world.delete("job-1")
+        await world.settle(RESTART_S)
+        assert not operator.annotations_of_owner
+        notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"]
+        assert "PodDisruptionBudget guard does not allow it" in notes[0]
+        world.api.add({**budget, "status": {"disruptionsAllowed": 8}})
+        await world.settle(130.0)
+        assert restarts(world) == 1
+
+
+async def test_owners_without_suspend() -> None:
+    """A StatefulSet counts no failures: its pods are evicted, all of them, and it creates new ones."""
+    async with running(*NODES) as world, started(world, kind="StatefulSet") as operator:
+        before = operator.uids()
+        world.delete("job-1")
+        await world.settle(RESTART_S)
+        assert operator.uids().isdisjoint(before)
+        assert len(world.bound()) == operator.size
+        assert world.counted("evictions_total", reason="restart") == len(world.api.evictions) > 1
+        assert world.api.calls["patch_object"] == 0
+
+
+async def test_bare_pods_are_only_told_of() -> None:
+    """Nobody would create them again."""
+    async with running(*NODES) as world:
+        names = world.gang("g", 3, annotations={"netgang.io/repair": "restart"})
+        async with playing(schedule(world)):
+            await world.settle(QUIET_S + 3.0)
+            world.delete(names[1])
+            await world.settle(RESTART_S)
+            assert (len(world.bound()), world.api.evictions) == (2, [])
+            notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"]
+            assert "no controller would create it again" in notes[0]
+
+
+async def test_a_training_job_waits_for_a_node_that_does_not_answer() -> None:
+    """Its pod on it would be taken for a failed one when the job is resumed; a batch Job does not mind."""
+    async with running(*NODES, node_lost_s=5.0) as world, started(world, kind="TFJob") as operator:
+        lost = world.node_of("job-1")
+        assert lost is not None
+        world.node(lost, cpu="1500m", ready=False)
+        await world.settle(RESTART_S + 10.0)
+        assert not operator.suspended
+        explained = world.service.views.explain("default", "g") or {}
+        assert f"waiting for node {lost} to be removed or to come back" in explained["repair"]
+        notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"]
+        assert f"waiting for node {lost} to be removed or to come back" in notes[0]
+        world.api.remove(lost, kind="Node")
+        world.delete("job-1")
+        await world.settle(130.0)
+        assert restarts(world) == 1
+        assert len(world.bound()) == operator.size
+
+
+async def test_leaving_and_what_speaks_against_it() -> None:
+    """For whoever makes room: asked first, then gone and back, whatever its annotation says and how often it was."""
+    async with running(*NODES) as world, started(world, annotations={}) as operator:
+        restarts = world.service.restarts
+        assert restarts is not None
+        before = operator.uids()
+        assert await restarts.obstacle(key("g")) is None
+        ended: list[Outcome] = []
+        restarts.leave(
+            key("g"), why="a gang of higher priority needs its place", ended=lambda _, how: ended.append(how)
+        )
+        restarts.leave(key("g"), why="the same", ended=lambda _, how: ended.append(how))
+        assert restarts.under_way == {key("g")}
+        await world.settle(6.0)
+        assert ended == [Outcome(done=True)] * 2
+        assert operator.uids().isdisjoint(before)
+        assert HISTORY not in operator.annotations_of_owner
+        assert await restarts.obstacle(key("nobody")) == "the gang is gone"

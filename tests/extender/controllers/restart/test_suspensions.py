@@ -1,0 +1,225 @@
+"""What is written on an owner that we suspend, and how it is read again (docs/safety.md S10)."""
+
+import doctest
+import json
+from typing import Any
+
+import pytest
+
+from extender.controllers.owners.failure_budget import KINDS, OwnerRef
+from extender.controllers.removal import disruption_budgets as budgets_module
+from extender.controllers.removal.disruption_budgets import forbidding, matches
+from extender.controllers.restart import suspensions
+from extender.controllers.restart.suspensions import (
+    HISTORY,
+    NOTE,
+    Note,
+    can_suspend,
+    forget_patch,
+    has_stopped,
+    is_over,
+    is_suspended,
+    managed_by_queue,
+    names_return,
+    note_of,
+    ref_of,
+    restarts_of,
+    resume_patch,
+    suspend_patch,
+    waits_for_the_end,
+)
+from extender.kube.calls import SUSPENDED
+from extender.notes import Bearer, NoteKind
+from tests.fakes.key_store import notes_of_a_former_process
+
+NOTES = notes_of_a_former_process()
+JOB = OwnerRef("batch/v1", "Job", "train", "u1")
+TF_JOB = OwnerRef("kubeflow.org/v1", "TFJob", "train", "u1")
+
+
+def owner(**fields: Any) -> bytes:
+    """An owner as the API server has it; `metadata` comes on top of name, uid and version."""
+    metadata = {"name": "train", "uid": "u1", "resourceVersion": "7", **fields.pop("metadata", {})}
+    return json.dumps({"metadata": metadata, **fields}).encode()
+
+
+def patched(before: bytes, patch: bytes) -> bytes:
+    """What a merge patch makes of it."""
+
+    def merged(old: Any, new: Any) -> Any:
+        if not isinstance(new, dict):
+            return new
+        found = dict(old) if isinstance(old, dict) else {}
+        for name, value in new.items():
+            found.pop(name, None) if value is None else found.update({name: merged(found.get(name), value)})
+        return found
+
+    return json.dumps(merged(json.loads(before), json.loads(patch))).encode()
+
+
+def test_the_kinds_with_suspend_are_those_with_the_right() -> None:
+    """What this module takes for suspendable is exactly what may be patched."""
+    suspendable = {gk for gk in KINDS if can_suspend(OwnerRef(f"{gk[0]}/v1", gk[1], "x", "u"))}
+    assert suspendable == set(SUSPENDED)
+
+
+@pytest.mark.parametrize("ref", [JOB, TF_JOB], ids=["Job", "TFJob"])
+def test_suspended_and_resumed_an_owner_is_as_it_was(ref: OwnerRef) -> None:
+    """But for the history; the note is there while it is suspended, and each patch names the version."""
+    before = owner(spec={"other": 1}, metadata={"labels": {"a": "b"}, "annotations": {"c": "d"}})
+    note = Note("g", "w-3 was lost", 1000.0)
+    patch = suspend_patch(before, ref, note, repair=True, notes=NOTES)
+    assert json.loads(patch)["metadata"]["resourceVersion"] == "7"
+    held = patched(before, patch)
+    assert (is_suspended(held, ref), note_of(held, ref, NOTES)) == (True, note)
+    after = patched(held, resume_patch(held, ref))
+    assert (is_suspended(after, ref), note_of(after, ref, NOTES)) == (False, None)
+    found = json.loads(after)
+    assert found["metadata"]["annotations"] == {"c": "d", HISTORY: noted(HISTORY, "1000")}
+    assert found["metadata"]["labels"] == {"a": "b"}
+    assert found["spec"]["other"] == 1
+
+
+def test_a_forgotten_note_leaves_the_switch() -> None:
+    """For an owner that is over, or that somebody else has resumed."""
+    held = patched(owner(), suspend_patch(owner(), JOB, Note("g", "", 1.0), repair=False, notes=NOTES))
+    left = patched(held, forget_patch(held))
+    assert (is_suspended(left, JOB), note_of(left, JOB, NOTES)) == (True, None)
+    assert HISTORY not in json.loads(left)["metadata"]["annotations"]
+
+
+def noted(kind: str, content: str, *, uid: str = "u1", namespace: str = "") -> str:
+    """A note as we would write it on the owner."""
+    bearer = Bearer("batch/v1", "Job", namespace, "train", uid)
+    return NOTES.write(NoteKind(kind), bearer, content)
+
+
+STRANGE = {  # case: the annotation's text
+    "none": None,
+    "what somebody typed": "resume me",
+    "without a signature": json.dumps({"gang": "g", "why": "", "at_s": 1.0}),
+    "another's": noted(NOTE, json.dumps({"gang": "g", "why": "", "at_s": 1.0}), uid="u2"),
+    "of another namespace": noted(NOTE, json.dumps({"gang": "g", "why": "", "at_s": 1.0}), namespace="b"),
+    "for something else": noted(HISTORY, json.dumps({"gang": "g", "why": "", "at_s": 1.0})),
+    "nested": '{"gang":' + "[" * 200_000,
+    "nested and signed": noted(NOTE, "[" * 3000),
+    "not all of it": noted(NOTE, json.dumps({"gang": "g"})),
+}
+
+
+@pytest.mark.parametrize("text", STRANGE.values(), ids=STRANGE)
+def test_notes_that_do_not_count(text: str | None) -> None:
+    """A copy of the manifest, what somebody typed, or a text that no parser can take, resumes nothing.
+
+    docs/safety.md S21, S22.
+    """
+    annotations = {} if text is None else {NOTE: text}
+    assert note_of(owner(metadata={"annotations": annotations}), JOB, NOTES) is None
+
+
+def test_the_history_keeps_an_hour() -> None:
+    """Older moments, and what is no number, are left out; the newest comes last."""
+    before = owner(metadata={"annotations": {HISTORY: noted(HISTORY, "10,5000,nonsense,4000")}})
+    assert restarts_of(before, JOB, now_s=7000.0, notes=NOTES) == (4000.0, 5000.0)
+    patch = json.loads(suspend_patch(before, JOB, Note("g", "", 8000.0), repair=True, notes=NOTES))
+    assert patch["metadata"]["annotations"][HISTORY] == noted(HISTORY, "5000,8000")
+
+
+def test_a_history_that_is_not_ours_counts_for_nothing() -> None:
+    """Nobody can switch the repair of a gang off by restarts that never were."""
+    before = owner(metadata={"annotations": {HISTORY: "5000,5001,5002"}})
+    assert restarts_of(before, JOB, now_s=5003.0, notes=NOTES) == ()
+
+
+STATES = {  # case: (status, stopped, over)
+    "new": ({}, False, False),
+    "has stopped": ({"conditions": [{"type": "Suspended", "status": "True"}]}, True, False),
+    "runs again": ({"conditions": [{"type": "Suspended", "status": "False"}]}, False, False),
+    "a Job is complete": ({"conditions": [{"type": "Complete", "status": "True"}]}, False, True),
+    "a TFJob has succeeded": ({"conditions": [{"type": "Succeeded", "status": "True"}]}, False, True),
+    "is about to fail": ({"conditions": [{"type": "FailureTarget", "status": "True"}]}, False, True),
+}
+
+
+@pytest.mark.parametrize(("status", "stopped", "over"), STATES.values(), ids=STATES)
+def test_what_an_owner_says_of_itself(status: dict[str, Any], stopped: bool, over: bool) -> None:
+    """By its conditions, which its controller writes."""
+    found = owner(status=status)
+    assert (has_stopped(found), is_over(found)) == (stopped, over)
+
+
+def test_who_is_deleted_is_over() -> None:
+    """Whatever its conditions say."""
+    assert is_over(owner(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
+
+
+def test_what_differs_between_kinds() -> None:
+    """Kueue's jobs, fixed names, and Jobs that wait for an end."""
+    assert managed_by_queue(owner(metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}))
+    assert not managed_by_queue(owner())
+    assert (names_return(JOB), names_return(TF_JOB)) == (False, True)
+    assert waits_for_the_end(owner(spec={"podReplacementPolicy": "Failed"}))
+    assert not waits_for_the_end(owner(spec={}))
+    assert ref_of("batch/v1", "Job", owner()) == JOB
+
+
+def budget(name: str, allowed: int, *, selector: dict[str, Any] | None, **metadata: Any) -> bytes:
+    """A PodDisruptionBudget."""
+    status = {"disruptionsAllowed": allowed, "observedGeneration": 1}
+    found = {"metadata": {"name": name, **metadata}, "spec": {"selector": selector}, "status": status}
+    return json.dumps(found).encode()
+
+
+def pod(app: str, *, node: str | None = "n1", **status: Any) -> bytes:
+    """A pod of an app."""
+    spec = {"nodeName": node} if node is not None else {}
+    return json.dumps({"metadata": {"labels": {"app": app}}, "spec": spec, "status": status}).encode()
+
+
+TWO = [pod("a"), pod("a")]
+BUDGETS: dict[str, tuple[str | None, list[bytes], list[bytes]]] = {  # case: (who forbids, budgets, pods)
+    "none": (None, [], TWO),
+    "of others": (None, [budget("b", 0, selector={"matchLabels": {"app": "b"}})], TWO),
+    "enough": (None, [budget("b", 2, selector={"matchLabels": {"app": "a"}})], TWO),
+    "enough for each, not for all": ("b", [budget("b", 1, selector={"matchLabels": {"app": "a"}})], TWO),
+    "of all pods": ("b", [budget("b", 1, selector={})], TWO),
+    "of no pods": (None, [budget("b", 0, selector=None)], TWO),
+    "behind its own spec": ("b", [budget("b", 9, selector={}, generation=2)], TWO),
+    "by name": ("b", [budget("c", 0, selector={}), budget("b", 0, selector={})], TWO),
+    "who waits disturbs nobody": (None, [budget("b", 0, selector={})], [pod("a", node=None)]),
+    "who has ended disturbs nobody": (None, [budget("b", 0, selector={})], [pod("a", phase="Failed")]),
+}
+
+
+@pytest.mark.parametrize(("who", "budgets", "pods"), BUDGETS.values(), ids=BUDGETS)
+def test_budgets(who: str | None, budgets: list[bytes], pods: list[bytes]) -> None:
+    """All pods of the gang at once, or none."""
+    assert who == forbidding(budgets, pods)
+
+
+OPERATORS = {  # case: (operator, values, labels, whether it matches)
+    "in": ("In", ["1"], {"a": "1"}, True),
+    "not in": ("NotIn", ["1"], {"a": "1"}, False),
+    "not in, without it": ("NotIn", ["1"], {}, True),
+    "exists": ("Exists", None, {"a": ""}, True),
+    "exists not": ("DoesNotExist", None, {"a": ""}, False),
+}
+
+
+@pytest.mark.parametrize(("operator", "values", "labels", "want"), OPERATORS.values(), ids=OPERATORS)
+def test_selectors(operator: str, values: list[str] | None, labels: dict[str, str], want: bool) -> None:
+    """As Kubernetes reads them."""
+    assert want == matches({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]}, labels)
+
+
+def test_an_operator_that_is_not_known_is_an_error() -> None:
+    """Nothing is taken for a yes."""
+    with pytest.raises(ValueError, match="no operator"):
+        matches({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}, {"a": "2"})
+
+
+def test_the_examples_in_the_docstrings() -> None:
+    """They are tests."""
+    for module in (suspensions, budgets_module):
+        found = doctest.testmod(module)
+        assert (found.failed, found.attempted > 0) == (0, True)

@@ -1,0 +1,386 @@
+"""Nodes that are asked for: what is made and taken back on the API server, what is said, and what failures do."""
+
+import asyncio
+import doctest
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from extender.cache.seen_groups import SeenGroups
+from extender.controllers.provisioning import words as provisioning_words
+from extender.controllers.provisioning.controller import EVERY_S, UNSERVED_S, Decides, Provisioning
+from extender.errors import ApiError, ApiUnavailableError
+from extender.kube.calls import POD_TEMPLATES, PODS, PROVISIONING_REQUESTS
+from scoring.model.reasons import Reason
+from scoring.provisioning import AskingLimits
+from tests.extender.scheduling.world import Object, World, key, node_json, running
+from tests.fakes.cluster_api import FakeClusterApi
+
+pytestmark = pytest.mark.looptime
+
+ON = {"mode": "provisioning-request", "after_s": 0.0, "backoff_s": 60.0}
+ROUND_S = EVERY_S + 1.0
+SMALL = node_json("n1", cpu="2")
+BIG = node_json("n1", cpu="8")
+GATE = [{"name": "netgang.io/gang"}]
+
+
+@asynccontextmanager
+async def asking(*objects: Object, served: bool = True, **more: Any) -> AsyncIterator[World]:
+    """The service with requests switched on, and an API server that has the kind, or has not."""
+    api = FakeClusterApi()
+    api.store.install(POD_TEMPLATES)
+    if served:
+        api.store.install(PROVISIONING_REQUESTS)
+    async with running(*objects, api=api, autoscaling={**ON, **more}) as world:
+        yield world
+
+
+def there(world: World) -> list[Object]:
+    """The requests on the API server, by name."""
+    return [json.loads(body) for _, body in sorted(world.api.store.bodies(PROVISIONING_REQUESTS).items())]
+
+
+def the_one(world: World) -> Object:
+    """The only request on the API server."""
+    (found,) = there(world)
+    return found
+
+
+def templates(world: World) -> list[str]:
+    """Names of the templates."""
+    return sorted(name for _, name in world.api.store.bodies(POD_TEMPLATES))
+
+
+def answer(world: World, kind: str, status: str = "True", *, message: str = "") -> None:
+    """What an autoscaler says to the only request, now."""
+    one = the_one(world)
+    at = "2023-11-14T22:13:20Z"  # the clock's zero
+    condition = {"type": kind, "status": status, "message": message, "lastTransitionTime": at}
+    one.setdefault("status", {}).setdefault("conditions", []).append(condition)
+    world.api.store.put(PROVISIONING_REQUESTS, one)
+
+
+def said(world: World, name: str = "g") -> list[str]:
+    """What the explanation says of autoscalers."""
+    document = world.service.views.explain("default", name)
+    assert document is not None
+    return [note["text"] for note in document["notes"] if note["about"] == "autoscaler"]
+
+
+async def test_a_gang_that_does_not_fit_asks_for_all_its_pods_and_no_more_once_it_has_started() -> None:
+    """One request, its template, both of the gang's first pod; and nothing of it is left when nodes have come."""
+    async with asking(SMALL) as world:
+        pods = world.gang("g", 4, schedulingGates=GATE)
+        await world.settle(ROUND_S)
+        made = the_one(world)
+        assert made["spec"]["podSets"] == [{"podTemplateRef": {"name": templates(world)[0]}, "count": 4}]
+        assert made["spec"]["provisioningClassName"] == "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
+        assert made["metadata"]["ownerReferences"][0]["uid"] == world.uid("g-0")
+        (text,) = said(world)
+        assert text.startswith(
+            f"nodes in zone a were asked for with ProvisioningRequest {made['metadata']['name']}; for"
+        )
+        answer(world, "Accepted")
+        answer(world, "Provisioned")
+        await world.settle(ROUND_S)
+        assert "the autoscaler says that the room is there or on its way" in said(world)[0]
+        world.node("n2", cpu="4")
+        world.node("n3", cpu="4")
+        await world.settle(1.0)
+        world.bind_offered(*pods)
+        await world.settle(ROUND_S)
+        assert len(world.bound()) == 4
+        assert (there(world), templates(world)) == ([], [])
+
+
+async def test_nothing_is_read_while_nobody_waits() -> None:
+    """One look at the start, for what another process has left; then none until a gang waits."""
+    async with asking(BIG) as world:
+        await world.settle(ROUND_S)
+        lists = world.api.calls["list"]
+        await world.settle(10 * ROUND_S)
+        assert world.api.calls["list"] == lists
+
+
+async def test_off_by_default() -> None:
+    """Nodes cost money: without the setting nothing is asked, and the explanation says that no autoscaler sees it."""
+    api = FakeClusterApi()
+    api.store.install(PROVISIONING_REQUESTS)
+    async with running(SMALL, api=api) as world:
+        world.gang("g", 4)
+        await world.settle(60.0)
+        assert there(world) == []
+        assert said(world)[0].startswith("a cluster autoscaler adds no nodes for it")
+        world.delete(*(f"g-{i}" for i in range(4)))
+
+
+OWNERS: dict[str, tuple[str, Callable[[World], Object]]] = {
+    # case: (kind of the owner, how the gang's pods come to be)
+    "its PodGroup": ("PodGroup", lambda world: by_group(world)),
+    "its job": ("Job", lambda world: by_job(world)),
+}
+
+
+def by_group(world: World) -> Object:
+    """A gang that is sized by a PodGroup."""
+    group = world.api.add({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 4}})
+    for number in range(4):
+        world.pod(f"g-{number}")
+        one = world.api.pod(f"g-{number}")
+        one["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+        world.api.add(one)
+    return group
+
+
+def by_job(world: World) -> Object:
+    """A gang that a Job has made."""
+    job = world.api.add({"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "train"}, "spec": {}})
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": "train",
+        "uid": job["metadata"]["uid"],
+        "controller": True,
+    }
+    for name in world.gang("g", 4):
+        one = world.api.pod(name)
+        one["metadata"]["ownerReferences"] = [owner]
+        world.api.add(one)
+    return job
+
+
+@pytest.mark.parametrize(("kind", "made"), OWNERS.values(), ids=OWNERS)
+async def test_it_goes_with_what_the_gang_belongs_to(kind: str, made: Callable[[World], Object]) -> None:
+    """The garbage collector deletes request and template when that is deleted, also without us."""
+    async with asking(SMALL) as world:
+        owner = made(world)
+        await world.settle(ROUND_S)
+        templates_made = world.api.store.bodies(POD_TEMPLATES).values()
+        for one in (the_one(world), *map(json.loads, templates_made)):
+            (reference,) = one["metadata"]["ownerReferences"]
+            assert (reference["kind"], reference["uid"]) == (kind, owner["metadata"]["uid"])
+            assert "blockOwnerDeletion" not in reference
+        world.delete(*(f"g-{i}" for i in range(4)))
+        await world.settle(ROUND_S)
+        assert (there(world), templates(world)) == ([], [])
+
+
+async def test_pods_that_an_autoscaler_sees_are_marked() -> None:
+    """Else it would add nodes for each of them as well; gated ones it does not see."""
+    async with asking(SMALL) as world:
+        world.gang("g", 3)
+        world.pod("g-3", gang="g", size=4, schedulingGates=GATE)
+        for number in range(3):
+            one = world.api.pod(f"g-{number}")
+            one["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"] = "4"
+            world.api.add(one)
+        await world.settle(ROUND_S)
+        name = the_one(world)["metadata"]["name"]
+        marks = [world.api.pod(f"g-{i}")["metadata"]["annotations"] for i in range(4)]
+        of = "autoscaling.x-k8s.io/consume-provisioning-request"
+        assert [mark.get(of) for mark in marks] == [name, name, name, None]
+        world.delete(*(f"g-{i}" for i in range(4)))
+
+
+async def test_what_failed_is_asked_for_in_the_next_zone_after_a_while() -> None:
+    """And shown until then, with the autoscaler's own words."""
+    async with asking(SMALL, node_json("n2", cpu="3", zone="b")) as world:
+        world.gang("g", 4)
+        await world.settle(ROUND_S)
+        first = the_one(world)["metadata"]
+        assert first["annotations"]["netgang.io/zones"] == "b"
+        answer(world, "Failed", message="out of machines.")
+        await world.settle(ROUND_S)
+        assert said(world)[0].split("; ")[1:] == [
+            "the autoscaler has failed: out of machines",
+            "attempt 2 follows in 48 s",
+        ]
+        await world.settle(60.0)
+        second = the_one(world)["metadata"]
+        assert (second["annotations"]["netgang.io/zones"], second["annotations"]["netgang.io/attempt"]) == ("a", "2")
+        assert templates(world) == [f"{second['name']}-0"]
+        world.delete(*(f"g-{i}" for i in range(4)))
+
+
+async def test_a_restart_forgets_nothing() -> None:
+    """Another process goes on with what it finds."""
+    api = FakeClusterApi()
+    async with asking(SMALL) as world:
+        api = world.api
+        world.gang("g", 4)
+        await world.settle(ROUND_S)
+        before = there(world)
+        async with running(api=api, autoscaling=ON) as other:
+            await other.settle(5 * ROUND_S)
+            assert there(other) == before
+            assert "were asked for" in said(other)[0]
+            other.delete(*(f"g-{i}" for i in range(4)))
+            await other.settle(ROUND_S)
+            assert there(other) == []
+
+
+UNSERVED: dict[str, tuple[bool, ApiError | None, str]] = {  # case: (served, error, what is said)
+    "not installed": (False, None, "the cluster serves no ProvisioningRequest of autoscaling.x-k8s.io/v1"),
+    "no right": (True, ApiError(403, "forbidden"), "install manifests/components/provisioning"),
+}
+
+
+@pytest.mark.parametrize(("served", "error", "words"), UNSERVED.values(), ids=UNSERVED)
+async def test_a_cluster_that_cannot_be_asked(
+    served: bool, error: ApiError | None, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Said once in the log and in each explanation; it is tried again now and then, and all else goes on."""
+    caplog.set_level(logging.WARNING)
+    async with asking(SMALL, served=served) as world:
+        if error is not None:
+            world.api.fail_next("list", error, times=2)
+        world.gang("g", 4)
+        world.gang("small", 2)
+        await world.settle(ROUND_S + UNSERVED_S)
+        assert [words in record.message for record in caplog.records] == [True]
+        assert words in said(world)[0]
+        assert world.offered("small-0") == "n1"
+        world.api.heal()
+        world.api.store.install(PROVISIONING_REQUESTS)
+        await world.settle(UNSERVED_S)
+        assert len(there(world)) == 1
+        world.delete(*(f"g-{i}" for i in range(4)), "small-0", "small-1")
+
+
+async def test_an_unreachable_server_is_asked_again_soon() -> None:
+    """A moment without an answer is no missing kind."""
+    async with asking(SMALL) as world:
+        world.api.fail_next("list", ApiUnavailableError("connection refused"))
+        world.gang("g", 4)
+        await world.settle(2 * ROUND_S)
+        assert len(there(world)) == 1
+        world.delete(*(f"g-{i}" for i in range(4)))
+
+
+async def test_a_request_that_is_refused_leaves_no_templates_and_lets_others_ask() -> None:
+    """As by a quota or a policy; that gang asks again after a while."""
+    async with asking(SMALL) as world:
+        world.api.fail_next("create_object", ApiError(403, "exceeded quota"))
+        world.gang("g", 4, priority=5)
+        world.gang("h", 4)
+        await world.settle(2 * ROUND_S)
+        assert the_one(world)["metadata"]["annotations"]["netgang.io/gang"] == "h"
+        assert "exceeded quota" in said(world, "g")[0]
+        await world.settle(60.0)
+        assert len(there(world)) == 2
+        world.delete(*(f"{gang}-{i}" for gang in "gh" for i in range(4)))
+        await world.settle(ROUND_S)
+
+
+async def test_templates_do_not_outlive_a_request_that_could_not_be_made() -> None:
+    """The template is made first; what was made for nothing goes."""
+    async with asking(SMALL) as world:
+        refused = ApiError(422, "spec.podSets: Invalid value")
+
+        async def create(api_version: str, kind: str, namespace: str, content: Mapping[str, Any]) -> None:
+            if kind == "ProvisioningRequest":
+                raise refused
+            await made(api_version, kind, namespace, content)
+
+        made, world.api.create_object = world.api.create_object, create  # type: ignore[method-assign]
+        world.gang("g", 4)
+        await world.settle(ROUND_S)
+        assert world.api.calls["delete_object"] == 1
+        assert (there(world), templates(world)) == ([], [])
+        world.delete(*(f"g-{i}" for i in range(4)))
+
+
+async def test_what_cannot_be_taken_back_is_tried_again_later() -> None:
+    """And is no obstacle for others; what somebody else has deleted meanwhile is just gone."""
+    async with asking(SMALL) as world:
+        world.gang("g", 4)
+        await world.settle(ROUND_S)
+        world.api.fail_next("delete_object", ApiError(403, "not now"))
+        world.delete(*(f"g-{i}" for i in range(4)))
+        world.gang("h", 4)
+        await world.settle(2 * ROUND_S)
+        assert [one["metadata"]["annotations"]["netgang.io/gang"] for one in there(world)] == ["g", "h"]
+        await world.settle(60.0)
+        last = the_one(world)["metadata"]
+        assert last["annotations"]["netgang.io/gang"] == "h"
+        world.api.store.remove(PROVISIONING_REQUESTS, "default", last["name"])
+        world.api.store.remove(POD_TEMPLATES, "default", templates(world)[0])
+        world.delete(*(f"h-{i}" for i in range(4)))
+        await world.settle(ROUND_S)
+        assert world.api.calls["delete_object"] == 3
+
+
+async def test_requests_of_others_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """Also those that have our label, and those that cannot be read."""
+    async with asking(SMALL) as world:
+        ours = {"app.kubernetes.io/managed-by": "netgang"}
+        world.api.store.put(PROVISIONING_REQUESTS, {"metadata": {"name": "mine", "labels": ours}})
+        broken = {"metadata": {"name": "netgang-broken", "labels": ours}, "status": {"conditions": 3}}
+        world.api.store.put(PROVISIONING_REQUESTS, broken)
+        world.gang("g", 4)
+        await world.settle(ROUND_S)
+        assert len(there(world)) == 3
+        assert any("a ProvisioningRequest is left alone" in record.message for record in caplog.records)
+        world.delete(*(f"g-{i}" for i in range(4)))
+        await world.settle(ROUND_S)
+        assert [one["metadata"]["name"] for one in there(world)] == ["mine", "netgang-broken"]
+
+
+async def test_an_answer_that_was_lost_makes_no_second_request() -> None:
+    """The name says what was asked, so that making it again finds it there."""
+    async with asking(SMALL) as world:
+        world.gang("g", 4)
+        lost = ApiUnavailableError("broke off")
+        world.api.fail_next("create_object", lost, applied=True)
+        await world.settle(90.0)
+        assert len(there(world)) == len(templates(world)) == 1
+        world.delete(*(f"g-{i}" for i in range(4)))
+
+
+async def test_a_replica_that_does_not_lead_asks_nothing() -> None:
+    """And what it knew is forgotten, for when it leads again: then it reads anew what there is."""
+    api, leads = FakeClusterApi(), [True]
+    api.store.install(POD_TEMPLATES)
+    api.store.install(PROVISIONING_REQUESTS)
+    async with running(SMALL, api=api) as world:
+        service = world.service
+        by = Decides(service.planner.policy, AskingLimits(after_s=0.0), "c", plan=lambda: service.planner.current)
+        groups = SeenGroups(service.cache.pod_groups)
+        asks = Provisioning(by, service.cache, groups, api, world.clock, acting=lambda: leads[0])
+        work = asyncio.create_task(asks.run())
+        world.gang("g", 4)
+        await world.settle(ROUND_S)
+        assert asks.note(key("g")) is not None
+        leads[0] = False
+        world.gang("h", 4)
+        world.delete(*(f"g-{i}" for i in range(4)))
+        await world.settle(3 * ROUND_S)
+        assert the_one(world)["metadata"]["annotations"]["netgang.io/gang"] == "g"
+        assert asks.note(key("g")) is None
+        leads[0] = True
+        await world.settle(2 * ROUND_S)
+        assert the_one(world)["metadata"]["annotations"]["netgang.io/gang"] == "h"
+        work.cancel()
+        world.delete(*(f"h-{i}" for i in range(4)))
+
+
+async def test_impossible_gangs_ask_too() -> None:
+    """With new nodes they are not impossible any more."""
+    async with asking(node_json("n1", cpu="8", zone="a")) as world:
+        world.gang("g", 20)
+        await world.settle(ROUND_S)
+        assert world.waits_for("g") is Reason.IMPOSSIBLE
+        assert the_one(world)["spec"]["podSets"][0]["count"] == 20
+        world.delete(*(f"g-{i}" for i in range(20)))
+        assert world.api.store.bodies(PODS) == {}
+
+
+def test_examples() -> None:
+    """Those of the docstrings."""
+    failed, tried = doctest.testmod(provisioning_words)
+    assert (failed, tried > 0) == (0, True)

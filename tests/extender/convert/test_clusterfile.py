@@ -1,0 +1,93 @@
+"""A cluster in a file: what kubectl prints is read, what decides nothing is skipped, what is wrong is named."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extender.convert import clusterfile
+from extender.convert.clusterfile import ClusterFile, parse_cluster, read_cluster
+from extender.errors import ConfigError
+from tests.extender.scheduling.world import node_json, pod_json
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def parsed(document: Any, *, zone_label: str = ZONE) -> ClusterFile:
+    """Read a document."""
+    return parse_cluster(json.dumps(document).encode(), name="c.json", zone_label=zone_label)
+
+
+def test_a_list_is_read_in_its_order() -> None:
+    """Nodes, pods and PodGroups, each with the fields that decide; other kinds do not matter."""
+    group = {"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 2}}
+    items = [
+        pod_json("p2"),
+        {"kind": "Service", "spec": 7},
+        node_json("n2"),
+        group,
+        {},
+        pod_json("p1"),
+        node_json("n1"),
+    ]
+    saved = parsed({"kind": "List", "apiVersion": "v1", "items": items})
+    assert [node.name for node in saved.nodes] == ["n2", "n1"]
+    assert [pod.name for pod in saved.pods] == ["p2", "p1"]
+    assert [(one.key, one.min_member) for one in saved.pod_groups] == [("default/g", 2)]
+
+
+@pytest.mark.parametrize("kind", ["List", "PodList"])
+def test_both_kinds_of_list_are_lists(kind: str) -> None:
+    """`kubectl get pods,nodes` prints a List, the API server a PodList."""
+    assert len(parsed({"kind": kind, "items": [pod_json("p")]}).pods) == 1
+
+
+def test_a_single_object_is_read_too() -> None:
+    """`kubectl get pod NAME -o json`."""
+    saved = parsed(pod_json("p"))
+    assert [pod.name for pod in saved.pods] == ["p"]
+
+
+def test_the_pods_json_is_kept() -> None:
+    """As it came: a saved cluster answers reads of its pods with it."""
+    pod = pod_json("p", cpu="1.50")
+    assert json.loads(parsed({"kind": "List", "items": [pod]}).pods_json["default/p"]) == pod
+
+
+def test_kinds_that_are_asked_for_are_kept_as_they_are() -> None:
+    """With their place, for who can read them; whatever else is in them, and no others."""
+    job = {"apiVersion": "batch/v1", "kind": "Job", "spec": "anything"}
+    body = json.dumps({"kind": "List", "items": [pod_json("p"), job, {"kind": "Service"}]}).encode()
+    [kept] = parse_cluster(body, name="c.json", zone_label=ZONE, keep={"Job"}).others
+    assert (kept.number, kept.api_version, kept.kind, json.loads(kept.raw)) == (1, "batch/v1", "Job", job)
+    assert parse_cluster(body, name="c.json", zone_label=ZONE).others == ()
+
+
+def test_the_zone_label_is_the_settings() -> None:
+    """Another label, another zone."""
+    node = node_json("n", zone="z")
+    node["metadata"]["labels"]["rack"] = "r7"
+    assert parsed(node, zone_label="rack").nodes[0].zone == "r7"
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"[" * 100_000, b"null", b"3", b'"List"', b'{"items": 3}'])
+def test_what_is_no_list_is_refused(body: bytes) -> None:
+    """Whatever it is, the text names the file and what was expected."""
+    with pytest.raises(ConfigError, match=r"^c\.json: not a JSON List as `kubectl get nodes,pods -A -o json` prints"):
+        parse_cluster(body, name="c.json", zone_label=ZONE)
+
+
+def test_the_item_that_is_wrong_is_counted_from_0() -> None:
+    """As in jq's .items[2]."""
+    with pytest.raises(ConfigError, match=r"^c\.json: items\[2\]: Pod default/bad: .*containers\[0\].*: cpu: "):
+        parsed({"kind": "List", "items": [node_json("n"), pod_json("p"), pod_json("bad", cpu="x")]})
+
+
+def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is named."""
+    monkeypatch.setattr(clusterfile, "_LARGEST_BYTES", 3)
+    path = tmp_path / "c.json"
+    path.write_text("[[[]]]")
+    with pytest.raises(ConfigError, match="larger than 1 GiB"):
+        read_cluster(path, zone_label=ZONE)

@@ -1,0 +1,110 @@
+"""Hostile objects of every kind stop nothing: a short run of `python -m tests.fuzz` (docs/safety.md S21)."""
+
+import logging
+import random
+import tracemalloc
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from extender.kube.calls import NODES, POD_GROUPS, PODS, Resource
+from tests.extender.scheduling.world import node_json, unfinished
+from tests.fuzz.followed import Followed
+from tests.fuzz.mutate import mutated
+from tests.fuzz.recorded import recorded
+from tests.fuzz.runs import read_objects, read_texts
+
+SEED = 20
+
+
+def test_each_kind_that_is_followed_was_recorded() -> None:
+    """A kind that netgang begins to follow is not forgotten here."""
+    assert Followed().reflectors.keys() == recorded().keys()
+
+
+async def test_no_object_leaves_its_reader() -> None:
+    """3,000 objects: nothing is listed again, nothing fails but single readings, and one takes milliseconds at most."""
+    found = await read_objects(3000, seed=SEED)
+    assert found.objects == 3000
+    assert found.relists_and_errors == {}
+    assert found.mean_ms < 20.0  # of CPU; a liveness bound: 0.4 when this was written
+    assert len([kind for kind, count in found.unreadable.items() if count]) > 8
+
+
+def test_no_text_leaves_its_reader() -> None:
+    """Annotations and notes: each reader answers, or raises ValueError."""
+    found = read_texts(120, seed=SEED)
+    assert found.objects > 1000
+    assert found.mean_ms < 20.0
+
+
+async def test_what_is_left_of_objects_that_are_gone_is_bounded() -> None:
+    """Books, caches and logs keep no tenant's megabytes: hundreds of large objects leave less than a few of them."""
+    rng, kinds = random.Random(SEED), recorded()
+    order = [rng.choice(sorted(kinds)) for _ in range(40)]
+    batches = [(kind, [mutated(rng, kinds[kind]) for _ in range(10)]) for kind in order]
+    assert sum(len(raw) for _, batch in batches for raw in batch) > 20 * 2**20
+    async with Followed() as followed:
+        for kind, objects in kinds.items():
+            await followed.take(kind, [msgspec.json.encode(one) for one in objects])
+        tracemalloc.start()
+        try:
+            for kind, batch in batches:
+                await followed.take(kind, batch)
+                await followed.take(kind, batch, what="DELETED")
+                followed.cache.snapshot()
+            kept_bytes, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert kept_bytes < 6 * 2**20
+
+
+SERVED: Mapping[str, Resource] = {"pods": PODS, "nodes": NODES, "podgroups": POD_GROUPS}
+
+
+@pytest.mark.looptime
+async def test_a_service_among_hostile_objects(caplog: pytest.LogCaptureFixture) -> None:
+    """Planner, controllers, documents: no task fails, everything can be explained, and a good gang gets its nodes."""
+    caplog.set_level(logging.ERROR)
+    rng, kinds = random.Random(SEED), recorded()
+    async with unfinished(*(node_json(f"n{i}", zone="a") for i in range(4)), stale_s=1e6) as world:
+        names: set[tuple[str, str]] = set()
+        for _ in range(400):
+            kind = rng.choice(sorted(SERVED))
+            obj = _as_stored(mutated(rng, kinds[kind]))
+            if obj is None:
+                continue
+            names.add((obj["metadata"].get("namespace") or "default", obj["metadata"]["name"]))
+            world.api.store.put(SERVED[kind], obj)
+            if rng.random() < 0.1:
+                await world.settle(1.0)
+        await world.settle(120.0)
+        world.gang("good", 2)
+        await world.settle(5.0)
+        views = world.service.views
+        for namespace, name in sorted(names):
+            views.explain(namespace, name)
+        views.plan()
+        assert world.offered("good-0")
+        assert views.readiness()[0], views.readiness()[1]
+        assert (
+            world.service.telemetry.registry.get_sample_value("netgang_internal_errors_total", {"place": "plan"})
+            is None
+        )
+    assert [record.getMessage() for record in caplog.records] == []
+
+
+def _as_stored(raw: bytes) -> dict[str, Any] | None:
+    """The object as an API server could have it: with a name; `None`: it would have been refused."""
+    try:
+        obj = msgspec.json.decode(raw, type=dict[str, Any])
+    except (ValueError, RecursionError):
+        return None
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        return None
+    if not isinstance(metadata.get("namespace", ""), str) or not isinstance(metadata.get("uid", ""), str):
+        return None
+    return obj

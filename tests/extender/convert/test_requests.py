@@ -1,0 +1,161 @@
+"""What a pod takes from its node, against kube-scheduler's own code and by tables."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.convert import pod_from_json
+from scoring.model.resources import PODS, Resources
+
+GOLDEN = Path(__file__).parents[2] / "fixtures" / "requests" / "kubernetes-1.36.3.jsonl"
+
+
+def requests(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict[str, int]:
+    """Requests of a pod with this spec, without the pod itself."""
+    raw = json.dumps({"metadata": {"name": "p"}, "spec": spec, "status": status or {}}).encode()
+    amounts = {str(name): value for name, value in pod_from_json(raw).requests}
+    assert amounts.pop(PODS) == 1
+    return amounts
+
+
+def asks(name: str = "c", *, limits: dict[str, Any] | None = None, always: bool = False, **quantities: Any) -> Any:
+    """One container that requests `quantities`."""
+    policy = {"restartPolicy": "Always"} if always else {}
+    return {"name": name, "resources": {"requests": quantities, "limits": limits}} | policy
+
+
+def test_kubernetes_counts_the_same() -> None:
+    """160 random pods (sidecars, pod-level resources, resizes, odd quantities) count as Kubernetes 1.36.3 itself does.
+
+    The expected numbers are from SetObjectDefaults_Pod and resource.PodRequests, see generate.go beside the file.
+    """
+    differing = []
+    for line in GOLDEN.read_text().splitlines():
+        case = json.loads(line)
+        found = requests(case["pod"]["spec"], case["pod"]["status"])
+        if found != case["requests"]:
+            differing.append((case["pod"]["metadata"]["name"], case["requests"], found))
+    assert differing == []
+
+
+SPECS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
+    # case: (expected requests, pod spec)
+    "nothing asked": ({}, {"containers": [{"name": "c"}]}),
+    "no containers": ({}, {"containers": None}),
+    "containers add up": ({"cpu": 1500}, {"containers": [asks(cpu="1"), asks(cpu="500m")]}),
+    "a limit without a request counts": (
+        {"cpu": 100, "nvidia.com/gpu": 2},
+        {"containers": [asks(cpu="100m", limits={"cpu": "1", "nvidia.com/gpu": 2})]},
+    ),
+    "init containers count by the largest": (
+        {"cpu": 3000, "memory": 5},
+        {"containers": [asks(cpu="1", memory="5")], "initContainers": [asks(cpu="3"), asks(cpu="2")]},
+    ),
+    "a sidecar adds to the containers and to later init containers": (
+        {"cpu": 2500},
+        {"containers": [asks(cpu="1")], "initContainers": [asks(cpu="500m", always=True), asks(cpu="2")]},
+    ),
+    "a later sidecar adds nothing to an earlier init container": (
+        {"cpu": 2000},
+        {"containers": [asks(cpu="1")], "initContainers": [asks(cpu="2"), asks(cpu="500m", always=True)]},
+    ),
+    "overhead comes on top": ({"cpu": 1250}, {"containers": [asks(cpu="1")], "overhead": {"cpu": "250m"}}),
+    "pod-level requests replace the sum, for cpu and memory only": (
+        {"cpu": 4000, "memory": 7, "nvidia.com/gpu": 1},
+        {
+            "containers": [{"resources": {"requests": {"cpu": "1", "memory": "7", "nvidia.com/gpu": "1"}}}],
+            "resources": {"requests": {"cpu": "4", "nvidia.com/gpu": "8"}},
+        },
+    ),
+    "overhead comes on top of pod-level requests": (
+        {"cpu": 4250},
+        {"containers": [asks(cpu="1")], "resources": {"requests": {"cpu": "4"}}, "overhead": {"cpu": "250m"}},
+    ),
+    "a pod-level limit counts where no container asks": (
+        {"cpu": 1000, "memory": 9},
+        {"containers": [asks(cpu="1")], "resources": {"limits": {"cpu": "2", "memory": "9"}}},
+    ),
+    "fractions of a millicore round up one by one": ({"cpu": 2}, {"containers": [asks(cpu="0.1m"), asks(cpu="0.1m")]}),
+    "fractions of a byte round up after the sum": ({"memory": 1}, {"containers": [asks(memory="500m")] * 2}),
+    "numbers are read like text": ({"cpu": 1500, "memory": 3}, {"containers": [asks(cpu=1.5, memory=3)]}),
+}
+
+
+@pytest.mark.parametrize(("want", "spec"), SPECS.values(), ids=SPECS)
+def test_requests(want: dict[str, int], spec: dict[str, Any]) -> None:
+    """A pod's request follows from its spec as documented by Kubernetes."""
+    assert want == requests(spec)
+
+
+def test_a_resize_counts_old_and_new() -> None:
+    """While a container shrinks it counts with what is in force; an infeasible growth does not count."""
+    status = {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}
+    assert requests({"containers": [asks(cpu="1")]}, status) == {"cpu": 3000}
+    refused = status | {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}
+    assert requests({"containers": [asks(cpu="8")]}, refused) == {"cpu": 3000}
+    deferred = status | {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]}
+    assert requests({"containers": [asks(cpu="8")]}, deferred) == {"cpu": 8000}
+
+
+WRONG: dict[str, tuple[str, dict[str, Any]]] = {
+    # case: (what the message must hold, pod spec)
+    "not a quantity": ("spec.containers[1].resources.requests: cpu: 'two'", {"containers": [asks(), asks(cpu="two")]}),
+    "negative": (
+        "spec.containers[0].resources.requests: memory: '-1' is negative",
+        {"containers": [asks(memory="-1")]},
+    ),
+    "limit": ("spec.containers[0].resources.limits: cpu: ''", {"containers": [asks(limits={"cpu": ""})]}),
+    "init": ("spec.initContainers[0].resources.requests: cpu", {"initContainers": [asks(cpu="1X")]}),
+    "overhead": ("spec.overhead: cpu: 'x'", {"overhead": {"cpu": "x"}}),
+    "pod level": ("spec.resources.requests: cpu: 'x'", {"resources": {"requests": {"cpu": "x"}}}),
+    "too many resources": ("requests for more than 64", {"containers": [asks(**{f"r{n}": "1" for n in range(65)})]}),
+}
+
+
+@pytest.mark.parametrize(("told", "spec"), WRONG.values(), ids=WRONG)
+def test_a_wrong_quantity_is_named(told: str, spec: dict[str, Any]) -> None:
+    """A quantity that cannot be read raises ValueError with the pod and the field."""
+    with pytest.raises(ValueError, match=r"^Pod default/p: ") as error:
+        requests(spec)
+    assert told in str(error.value)
+
+
+@pytest.mark.parametrize("most", ["9E", "1e300", "9223372036854775807"])
+def test_a_limit_that_nobody_reaches_hides_no_pod(most: str) -> None:
+    """It is valid, and kube-scheduler places such a pod by its requests: unreadable, it would be load that is not seen.
+
+    Requests of that kind count as more than any node has, and as no more than what adds up within int64.
+    """
+    assert requests({"containers": [asks(cpu="2", memory="1Ki", limits={"cpu": most, "memory": most})]}) == {
+        "cpu": 2000,
+        "memory": 1024,
+    }
+    assert requests({"containers": [asks(cpu=most)] * 3}) == {"cpu": 2**52}
+
+
+@given(st.lists(st.integers(0, 4000), max_size=4), st.lists(st.tuples(st.integers(0, 4000), st.booleans()), max_size=4))
+def test_initialisation_never_needs_more_than_is_counted(running: list[int], inits: list[tuple[int, bool]]) -> None:
+    """At each moment of a pod's life, what runs then is within its request; and one moment uses all of it."""
+    spec = {
+        "containers": [asks(cpu=f"{m}m") for m in running],
+        "initContainers": [asks(cpu=f"{m}m", always=sidecar) for m, sidecar in inits],
+    }
+    moments = [sum(running) + sum(m for m, sidecar in inits if sidecar)]
+    for i, (m, _) in enumerate(inits):
+        moments.append(m + sum(other for other, sidecar in inits[:i] if sidecar))
+    assert max(moments) == requests(spec).get("cpu", 0)
+
+
+def test_equal_requests_are_one_object() -> None:
+    """Pods of one template share request, constraints and member class, however the template is spelled."""
+    pods = [
+        pod_from_json(json.dumps({"metadata": {"name": f"p{i}"}, "spec": {"containers": [asks(cpu=cpu)]}}).encode())
+        for i, cpu in enumerate(["1", "1", "1000m"])
+    ]
+    assert pods[0].member_class is pods[1].member_class
+    assert pods[0].member_class is pods[2].member_class
+    assert Resources.parse({"cpu": 1, "pods": 1}) == pods[0].requests

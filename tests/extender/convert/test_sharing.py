@@ -1,0 +1,67 @@
+"""Equal parts of what was read are one object, and only while somebody has it."""
+
+import json
+from typing import Any
+
+from extender.convert import pod_from_json
+from extender.convert.sharing import Pool, shared, shared_tuple
+from scoring.model import Controller, Pod
+from scoring.model.resources import Resources
+
+NAMES = "netgang.io/gang"
+
+
+def member(name: str, *, node: str = "n1") -> Pod:
+    """A pod of a gang that was let in: its affinity names its gang's nodes."""
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    pod: dict[str, Any] = {
+        "metadata": {
+            "name": name,
+            "labels": {"scheduling.x-k8s.io/pod-group": "g"},
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}],
+        },
+        "spec": {
+            "affinity": affinity,
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+            "schedulingGates": [{"name": NAMES}],
+        },
+    }
+    return pod_from_json(json.dumps(pod).encode())
+
+
+def test_pods_of_one_job_share_their_parts() -> None:
+    """Class, gang, owner and gates are each one object, however the pods were read."""
+    one, other = member("p"), member("q")
+    assert one.member_class is other.member_class
+    assert one.group is other.group
+    assert one.owner is other.owner
+    assert one.gates is other.gates
+
+
+def test_they_share_them_after_many_others_came() -> None:
+    """What is remembered by its text is little; who lives is found all the same."""
+    first = member("p")
+    others = [member(f"other-{number}", node=f"n{number}") for number in range(2, 600)]
+    again = member("q")
+    assert again.member_class is first.member_class
+    assert len({id(one.member_class) for one in (*others, first, again)}) == len(others) + 1
+
+
+def test_values_that_nobody_has_are_forgotten() -> None:
+    """The table is as large as what lives, and a later equal value is the first one again."""
+    pool = Pool()
+    kept = [pool.one(Controller("batch/v1", "Job", f"j{number}", "u")) for number in range(100)]
+    assert len(pool) == 100
+    del kept[10:]
+    assert len(pool) == 10
+    late = pool.one(Controller("batch/v1", "Job", "j50", "u"))
+    assert (len(pool), pool.one(Controller("batch/v1", "Job", "j50", "u"))) == (11, late)
+
+
+def test_equal_values_of_two_kinds_are_two() -> None:
+    """Records are compared as records: nothing is mistaken for another kind's."""
+    nothing, empty = shared(Resources()), shared_tuple(())
+    assert nothing is shared(Resources())
+    assert empty == ()
+    assert nothing != empty  # type: ignore[comparison-overlap]

@@ -1,0 +1,236 @@
+"""Decoding and encoding of extender/v1, apart from HTTP: definitions at the edges, and properties over any names."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.convert.wire import (
+    MAX_SCORE,
+    REASONS_SHOWN_MAX,
+    BindArgs,
+    Failed,
+    FilterArgs,
+    Passed,
+    PodRef,
+    Refused,
+    decode_bind,
+    decode_filter,
+    encode_bind,
+    encode_equal_scores,
+    encode_filter,
+    encode_scores,
+    readable_names,
+)
+from extender.errors import BadRequestError
+from scoring.ids import Namespace, NodeName, PodName, PodUid
+from scoring.model.reasons import Reason
+
+POD = {"metadata": {"name": "p", "namespace": "team-a", "uid": "u1"}}
+POD_REF = PodRef(PodUid("u1"), Namespace("team-a"), PodName("p"))
+
+any_name = st.text(st.characters(codec="utf-8"), max_size=12).map(NodeName)
+any_names = st.lists(any_name, max_size=30)
+
+
+def body(**parts: Any) -> bytes:
+    """ExtenderArgs with all keys, a small Pod and the nodes n1 and n2 unless `parts` say otherwise."""
+    return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": ["n1", "n2"]} | parts).encode()
+
+
+def asked(*names: str) -> FilterArgs:
+    """Arguments as the decoder builds them."""
+    return decode_filter(body(NodeNames=list(names)))
+
+
+def test_names_form() -> None:
+    """Pod, its identity and the names come out; the Pod stays the bytes that it was."""
+    want = FilterArgs(POD_REF, json.dumps(POD).encode(), [NodeName("n1"), NodeName("n2")], None, b'["n1", "n2"]')
+    assert want == decode_filter(body())
+
+
+def test_nodes_form() -> None:
+    """Full Node objects are kept raw, beside their names."""
+    nodes = [{"metadata": {"name": "n1", "labels": {"a": "b"}}}, {"metadata": {"name": "n2"}, "spec": {}}]
+    args = decode_filter(body(NodeNames=None, Nodes={"metadata": {}, "items": nodes}))
+    assert args.node_names == ["n1", "n2"]
+    assert nodes == [json.loads(raw) for raw in args.nodes_json or ()]
+
+
+LEGAL = {  # case: (names read, body)
+    "no items": ([], body(NodeNames=None, Nodes={"metadata": {}, "items": []})),
+    "null items": ([], body(NodeNames=None, Nodes={"metadata": {}, "items": None})),
+    "no items key": ([], body(NodeNames=None, Nodes={})),
+    "no names": ([], body(NodeNames=[])),
+    "a name twice": (["n1", "n1"], body(NodeNames=["n1", "n1"])),
+    "both forms": (["n3"], body(NodeNames=["n3"], Nodes={"items": [{"metadata": {"name": "n1"}}]})),
+    "unknown keys": (["n1", "n2"], body(Context={"a": [1]}, nodenames2=["n9"])),
+    "absent Nodes": (["n1"], b'{"Pod":{"metadata":{"name":"p"}},"NodeNames":["n1"]}'),
+    "a key twice, the last counts": (
+        ["n2"],
+        b'{"Pod":{"metadata":{"name":"p"}},"Nodes":null,"NodeNames":["n1"],"NodeNames":["n2"]}',
+    ),
+    "white space": (["n1"], b' {\n"Pod" : {"metadata":{"name":"p"}} ,"Nodes": null , "NodeNames" : [ "n1" ] }\r\n'),
+    "a number beyond 64 bits in the Pod": (["n1", "n2"], body(Pod=POD | {"spec": {"a": 10**400}})),
+}
+
+
+@pytest.mark.parametrize(("want", "sent"), LEGAL.values(), ids=LEGAL)
+def test_legal_bodies(want: list[str], sent: bytes) -> None:
+    """What is unusual but defined is read, not refused."""
+    assert want == decode_filter(sent).node_names
+
+
+MALFORMED = {  # case: (words of the error, body)
+    "empty": ("empty", b""),
+    "white space only": ("truncated", b"  "),
+    "cut off": ("truncated", body()[:-3]),
+    "null": ("null", b"null"),
+    "array": ("array", b"[]"),
+    "bytes after the value": ("trailing", body() + b"x"),
+    "a byte order mark": ("invalid character", b"\xef\xbb\xbf" + body()),
+    "not UTF-8 in the names": ("UTF-8", body(NodeNames=["n?"]).replace(b"?", b"\xff")),
+    "not UTF-8 in the Pod": ("UTF-8", body(Pod=POD | {"kind": "?"}).replace(b"?", b"\xff")),
+    "half a surrogate pair in a name": ("truncated", body(NodeNames=["n\ud800"])),
+    "deep arrays": ("deeply", body(Pod=0).replace(b"0", b"[" * 100_000 + b"]" * 100_000)),
+    "deep objects": ("deeply", b'{"a":' * 100_000),
+    "no Pod": ("Pod is missing", b'{"Nodes":null,"NodeNames":["n1"]}'),
+    "null Pod": ("Pod is missing", body(Pod=None)),
+    "text for a Pod": ("Pod cannot be read", body(Pod="p")),
+    "a Pod without metadata": ("Pod cannot be read", body(Pod={})),
+    "a Pod without a name": ("metadata.name", body(Pod={"metadata": {}})),
+    "a Pod whose name is a number": ("Pod cannot be read", body(Pod={"metadata": {"name": 1}})),
+    "neither form": ("NodeNames and Nodes", body(NodeNames=None)),
+    "text for names": ("nodes cannot be read", body(NodeNames="n1")),
+    "null among names": ("nodes cannot be read", body(NodeNames=["n1", None])),
+    "an array for Nodes": ("nodes cannot be read", body(NodeNames=None, Nodes=[])),
+    "a node without a name": ("no metadata.name", body(NodeNames=None, Nodes={"items": [{"metadata": {}}]})),
+    "null among nodes": ("nodes cannot be read", body(NodeNames=None, Nodes={"items": [None]})),
+}
+
+
+@pytest.mark.parametrize(("words", "sent"), MALFORMED.values(), ids=MALFORMED)
+def test_malformed_bodies(words: str, sent: bytes) -> None:
+    """What cannot be read is refused with a text that says what is wrong."""
+    with pytest.raises(BadRequestError, match=words):
+        decode_filter(sent)
+
+
+@pytest.mark.parametrize("spell", [str.lower, str.upper, str.swapcase], ids=["lower", "upper", "swapped"])
+def test_keys_in_any_case(spell: Any) -> None:
+    """Top-level keys are read as Go reads them, whatever their case."""
+    parts = json.loads(body())
+    want = decode_filter(body())
+    got = decode_filter(json.dumps({spell(key): value for key, value in parts.items()}).encode())
+    assert (want.pod, want.node_names) == (got.pod, got.node_names)
+    binding = {"PodName": "p", "PodNamespace": "team-a", "PodUID": "u1", "Node": "n1"}
+    assert BindArgs(PodName("p"), Namespace("team-a"), PodUid("u1"), NodeName("n1")) == decode_bind(
+        json.dumps({spell(key): value for key, value in binding.items()}).encode()
+    )
+
+
+BAD_BINDINGS = {  # case: (words of the error, body)
+    "empty": ("empty", b""),
+    "null": ("null", b"null"),
+    "no node": ("Node is missing", b'{"PodName":"p","PodNamespace":"a","PodUID":"u"}'),
+    "empty uid": ("PodUID is missing", b'{"PodName":"p","PodNamespace":"a","PodUID":"","Node":"n"}'),
+    "a number": ("cannot be read", b'{"PodName":1,"PodNamespace":"a","PodUID":"u","Node":"n"}'),
+    "deep": ("deeply", b'{"x":' * 100_000),
+    "not UTF-8": ("UTF-8", b'{"PodName":"\xff","PodNamespace":"a","PodUID":"u","Node":"n"}'),
+}
+
+
+@pytest.mark.parametrize(("words", "sent"), BAD_BINDINGS.values(), ids=BAD_BINDINGS)
+def test_malformed_bindings(words: str, sent: bytes) -> None:
+    """A binding is read whole or refused with a text that says what is wrong."""
+    with pytest.raises(BadRequestError, match=words):
+        decode_bind(sent)
+
+
+def test_names_of_a_half_readable_request() -> None:
+    """The names survive a Pod that cannot be read; a broken body has none."""
+    assert readable_names(body(Pod=17)) == ["n1", "n2"]
+    assert readable_names(body()[:-1]) == []
+    assert readable_names(b"") == []
+
+
+@given(names=any_names, data=st.data())
+def test_filter_reply_divides_the_request(names: list[NodeName], data: st.DataObject) -> None:
+    """Whatever the names are: those that pass come back exactly, the others never, and none lacks a reason if shown."""
+    args = asked(*names)
+    passed = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
+    reply = json.loads(encode_filter(args, Passed(passed)))
+    rest = {name: Reason.OTHER_NODE_PLANNED for name in names if name not in passed}
+    assert (passed, rest) == (reply["NodeNames"], reply["FailedAndUnresolvableNodes"] or {})
+    assert (reply["Error"], reply["FailedNodes"], reply["Nodes"]) == ("", None, None)
+
+
+@given(names=any_names, as_sent=st.booleans())
+def test_refusal_names_every_node(names: list[NodeName], as_sent: bool) -> None:
+    """Every node asked has the one reason, nothing passes, with or without the array that came."""
+    args = asked(*names) if as_sent else FilterArgs(POD_REF, b"{}", names)
+    reply = json.loads(encode_filter(args, Refused(Reason.BEHIND)))
+    assert ([], dict.fromkeys(names, Reason.BEHIND)) == (reply["NodeNames"], reply["FailedAndUnresolvableNodes"])
+
+
+@given(names=any_names, data=st.data())
+def test_scores_keep_their_nodes(names: list[NodeName], data: st.DataObject) -> None:
+    """The i-th score is sent for the i-th name, as an integer."""
+    scores = data.draw(st.lists(st.integers(0, MAX_SCORE), min_size=len(names), max_size=len(names)))
+    want = [{"Host": name, "Score": score} for name, score in zip(names, scores, strict=True)]
+    assert want == json.loads(encode_scores(asked(*names), scores))
+    assert want == json.loads(encode_scores(FilterArgs(POD_REF, b"{}", names), scores))
+
+
+@given(names=any_names)
+def test_all_pass_by_either_way(names: list[NodeName]) -> None:
+    """Handing back the request's own list says the same as a copy of it."""
+    args = asked(*names)
+    own, copy = (json.loads(encode_filter(args, Passed(each))) for each in (args.node_names, list(names)))
+    assert (names, copy) == (own["NodeNames"], own | {"FailedAndUnresolvableNodes": copy["FailedAndUnresolvableNodes"]})
+
+
+@pytest.mark.parametrize("scores", [[1], [1, 2, 3], [1, 11], [1, -1], [1, 0.5]], ids=str)
+def test_wrong_scores_are_a_bug(scores: list[Any]) -> None:
+    """Scores that kube-scheduler would misread are refused before they are sent."""
+    with pytest.raises(ValueError, match="score"):
+        encode_scores(asked("n1", "n2"), scores)
+
+
+def test_whole_floats_are_sent_as_integers() -> None:
+    """5.0 would drop all scores without an error, so it is written 5."""
+    assert encode_scores(asked("n1"), [5.0]) == b'[{"Host":"n1","Score":5}]'  # type: ignore[list-item]
+
+
+def test_a_node_that_was_not_asked_is_a_bug() -> None:
+    """kube-scheduler fails the whole call for one such name."""
+    with pytest.raises(ValueError, match="n9"):
+        encode_filter(asked("n1", "n2"), Passed([NodeName("n1"), NodeName("n9")]))
+
+
+def test_passing_nothing_is_a_refusal() -> None:
+    """An empty `Passed` still gives each node a reason: without one, users see none."""
+    args = asked("n1", "n2")
+    assert encode_filter(args, Refused(Reason.NODE_NOT_OFFERED)) == encode_filter(
+        args, Passed((), others=Reason.NODE_NOT_OFFERED)
+    )
+
+
+def test_large_requests_skip_reasons_that_nobody_reads() -> None:
+    """Beside a node that passes, reasons are shown for small requests only."""
+    few, many = ([f"n{i}" for i in range(size)] for size in (REASONS_SHOWN_MAX, REASONS_SHOWN_MAX + 1))
+    shown, not_shown = (
+        json.loads(encode_filter(asked(*names), Passed([NodeName("n0")])))["FailedAndUnresolvableNodes"]
+        for names in (few, many)
+    )
+    assert (len(shown), not_shown) == (REASONS_SHOWN_MAX - 1, None)
+
+
+def test_free_texts_are_escaped() -> None:
+    """An Error may say anything without breaking the reply."""
+    text = 'he said "no"\n\\'
+    assert text == json.loads(encode_filter(asked("n1"), Failed(text)))["Error"]
+    assert text == json.loads(encode_bind(text))["Error"]
+    assert [{"Host": text, "Score": 0}] == json.loads(encode_equal_scores([NodeName(text)]))

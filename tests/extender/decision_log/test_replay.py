@@ -1,0 +1,223 @@
+"""A running service's decisions, written down and run again: the same comes out, and other rules show."""
+
+import gzip
+from collections.abc import Sequence
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from extender.decision_log.entries import BadLogError, Began, Entry, Lost, Ran, read
+from extender.decision_log.recorder import Recorder
+from extender.decision_log.replay import Again, Gap, RunAgain, StepAgain, replay
+from scoring.model.policy import Order, Policy, QueuePolicy
+from tests.builders import mesh
+from tests.extender.scheduling.world import World, node_json, running
+
+pytestmark = pytest.mark.looptime
+
+NODES = [node_json(f"n{i}", zone="ab"[i % 2]) for i in range(6)]
+ON = {"enabled": True}
+
+
+async def fetched(world: World) -> bytes:
+    """The log as `netgang record` gets it."""
+    transport = httpx.ASGITransport(world.service.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+        answer = await client.get("/v1/record")
+    assert answer.status_code == 200
+    return answer.content
+
+
+async def a_busy_minute(world: World) -> None:
+    """Gangs that start, wait, end and are broken off; nodes that come and go; new measurements."""
+    world.set_network(mesh([f"n{i}" for i in range(6)], bad={"n2": {"delay_ms": 20.0}}))
+    first = world.gang("first", 3, cpu="3")
+    await world.settle()
+    world.bind_offered(*first)
+    await world.settle()
+    world.gang("heavy", 3, cpu="2", minimum=2)
+    half = world.gang("half", 2, cpu="1")
+    await world.settle()
+    [call] = world.bind_offered(half[0])
+    world.node("n6", zone="a", cpu="8")
+    await world.settle()
+    call.hang_up()
+    world.occupy("n6", cpu="7")
+    await world.settle()
+    world.delete(*first)
+    world.set_network(mesh([f"n{i}" for i in range(7)], throughput_bps=5e7))
+    await world.settle()
+    world.node("n5", zone="b", ready=False)
+    await world.settle(30.0)
+
+
+def again(log: bytes, **how: Policy) -> list[Again]:
+    """All verdicts."""
+    return list(replay(read(log), **how))
+
+
+def verdicts(found: Sequence[Again]) -> tuple[int, int, list[int]]:
+    """Runs, steps, and the numbers of entries that came out differently."""
+    runs = [one for one in found if isinstance(one, RunAgain)]
+    steps = [one for one in found if isinstance(one, StepAgain)]
+    different = [one.number for one in runs if not one.same] + [one.number for one in steps if not one.same]
+    return len(runs), len(steps), different
+
+
+async def test_everything_comes_out_as_it_was() -> None:
+    """Plans bit for bit, instructions of the permit machine one by one."""
+    async with running(*NODES, record=ON) as world:
+        await a_busy_minute(world)
+        log = await fetched(world)
+    runs, steps, different = verdicts(again(log))
+    assert runs >= 8
+    assert steps >= 8
+    assert different == []
+
+
+async def test_other_rules_show_as_differences() -> None:
+    """By age instead of weight another gang goes first; the recorded decisions are still reproduced beside it."""
+    async with running(*NODES, record=ON, queue={"starve_limit_s": 1e12}) as world:
+        world.occupy("n1", cpu="4", name="s1")
+        world.occupy("n3", cpu="4", name="s2")
+        world.occupy("n5", cpu="4", name="s3")
+        world.occupy("n4", cpu="4", name="s4")
+        world.gang("aold", 1, cpu="4")
+        world.gang("heavy", 2, cpu="4")
+        await world.settle()
+        log = await fetched(world)
+        rules = world.service.planner.policy
+        world.delete("aold-0", "heavy-0", "heavy-1")
+    fifo = Policy(queue=QueuePolicy(order=Order.FIFO))
+    assert rules != fifo
+    found = again(log, instead=fifo)
+    assert verdicts(found)[2] == []
+    told = {str(one.gang): one for run in found if isinstance(run, RunAgain) for one in run.differences}
+    assert set(told) == {"default/aold", "default/heavy"}
+    assert told["default/heavy"].was.startswith("admitted as number 1")
+    assert told["default/heavy"].would_be.startswith("waits as number 2")
+
+
+async def test_a_flipped_weight_shows() -> None:
+    """Delay counted as throughput was, and the other way round: of three nodes the gang would have another two."""
+    nodes = [node_json(f"n{i}", zone="a") for i in (1, 2, 3)]
+    async with running(*nodes, record=ON, score={"ratios": "20:10:70"}) as world:
+        world.set_network(mesh(["n1", "n2", "n3"], bad={"n2": {"throughput_bps": 1e6}, "n3": {"delay_ms": 60.0}}))
+        world.gang("g", 2, cpu="3")
+        await world.settle()
+        assert {str(node) for node in world.plan.node_of.values()} == {"n1", "n3"}
+        log = await fetched(world)
+        rules = world.service.planner.policy
+        world.delete("g-0", "g-1")
+    ratios = rules.score.ratios
+    flipped = replace(ratios, delay=ratios.bandwidth, bandwidth=ratios.delay)
+    assert verdicts(again(log, instead=rules))[2] == []
+    assert not [one for one in again(log, instead=rules) if isinstance(one, RunAgain) and one.differences]
+    found = again(log, instead=replace(rules, score=replace(rules.score, ratios=flipped)))
+    assert verdicts(found)[2] == [], "what was recorded still comes out"
+    [told] = [one for run in found if isinstance(run, RunAgain) for one in run.differences]
+    assert (str(told.gang), "n3" in told.was, "n2" in told.would_be) == ("default/g", True, True)
+
+
+async def test_a_changed_log_is_noticed() -> None:
+    """A run whose result is not what its inputs give is named."""
+    async with running(*NODES, record=ON) as world:
+        await a_busy_minute(world)
+        entries = list(read(await fetched(world)))
+    at = next(i for i, one in enumerate(entries) if isinstance(one, Ran))
+    entries[at] = Ran(entries[at].at_s, entries[at].change, "0" * 32)  # type: ignore[union-attr]
+    found = list(replay(entries))
+    assert verdicts(found)[2] == [at]
+
+
+async def test_chapters_are_bounded_and_each_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With small chapters the oldest go; what is left is a log that replays from its own beginning."""
+    monkeypatch.setattr("extender.decision_log.recorder._CHAPTER_BYTES", 20_000)
+    async with running(*NODES, record=ON) as world:
+        recorder = recorder_of(world)
+        recorder._most_bytes = 6_000
+        for number in range(6):
+            names = world.gang(f"g{number}", 2, cpu="2")
+            await world.settle()
+            world.bind_offered(*names)
+            await world.settle()
+            world.delete(*names)
+            await world.settle()
+        log = await fetched(world)
+    entries = list(read(log))
+    assert isinstance(entries[0], Began)
+    assert sum(isinstance(one, Began) for one in entries) > 1
+    assert len(log) < 6_000 + 20_000
+    assert verdicts(list(replay(entries)))[2] == []
+
+
+async def test_what_could_not_be_written_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log counts what is missing, goes on with a new chapter, and a metric counts it too."""
+    monkeypatch.setattr("extender.decision_log.recorder._WAITING_MOST", 2)
+    async with running(*NODES, record=ON) as world:
+        for number in range(5):
+            world.gang(f"g{number}", 1)
+        await world.settle(0.2)
+        world.bind_offered(*(f"g{number}-0" for number in range(5)))
+        await world.settle(3.0)
+        world.gang("later", 1)
+        await world.settle()
+        log = await fetched(world)
+        lost = world.counted("record_lost_total")
+    found = again(log)
+    assert sum(one.entries for one in found if isinstance(one, Gap)) == lost > 0
+    assert verdicts(found)[2] == []
+    assert isinstance(found[-1], RunAgain)
+
+
+async def test_nothing_is_kept_unless_it_is_asked_for() -> None:
+    """Off by default: the address says how to switch it on."""
+    async with running(*NODES) as world:
+        transport = httpx.ASGITransport(world.service.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+            answer = await client.get("/v1/record")
+    assert answer.status_code == 404
+    assert "record.enabled" in answer.json()["detail"]
+
+
+def cut(log: bytes) -> bytes:
+    """A file that was not copied to its end."""
+    return log[: len(log) // 2]
+
+
+FAULTS = {  # case: (what happens to a log, what is said)
+    "another file": (lambda log: b"hello", "no whole gzip file"),
+    "cut": (cut, "no whole gzip file"),
+    "not ours": (lambda log: gzip.compress(b"some words that are no log at all"), "no length that could be"),
+    "no entry": (lambda log: gzip.compress(b"\x00\x00\x00\x02\x91\x01"), "no entry of a decision log"),
+    "half an entry": (lambda log: gzip.compress(b"\x00\x00\x00\x09\x91\x01"), "ends too early"),
+}
+
+
+@pytest.mark.parametrize(("fault", "said"), FAULTS.values(), ids=FAULTS)
+async def test_what_is_no_log_is_refused(fault: object, said: str) -> None:
+    """With a sentence that says where."""
+    async with running(*NODES, record=ON) as world:
+        world.gang("g", 1)
+        await world.settle()
+        log = await fetched(world)
+        world.delete("g-0")
+    with pytest.raises(BadLogError, match=said):
+        again(fault(log))  # type: ignore[operator]
+
+
+def test_entries_without_a_chapter_are_refused() -> None:
+    """A log begins with everything; after a gap it begins again."""
+    entries: list[Entry] = [Lost(3)]
+    assert list(replay(entries)) == [Gap(0, 3)]
+
+
+def recorder_of(world: World) -> Recorder:
+    """The recorder of a running service."""
+    [found] = [one for one in map(_owner, world.service.tasks.values()) if isinstance(one, Recorder)]
+    return found
+
+
+def _owner(run: object) -> object:
+    return getattr(run, "__self__", None)

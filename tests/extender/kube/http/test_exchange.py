@@ -1,0 +1,315 @@
+"""One exchange over a real socket: what counts as an answer, and after which the connection is used again.
+
+Both event loops are asked: the service runs on uvloop, whose TCP and TLS are another program than asyncio's.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+import uvloop
+
+from extender.errors import ApiError, ApiUnavailableError
+from extender.kube.credentials import ApiServer, Authorization, Token
+from extender.kube.http.transport import Transport, TransportLimits
+from extender.runtime.clock import SystemClock
+from tests.extender.kube.scripted import OK, Talk, always_ok, scripted
+
+
+@pytest.fixture(params=[asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy], ids=["asyncio", "uvloop"])
+def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
+    """Each test on both loops."""
+    policy: asyncio.AbstractEventLoopPolicy = request.param()
+    return policy
+
+
+def transport(url: str, *, token: str = "", agent: str = "test", **fields: str) -> Transport:
+    """A transport with small limits and a fixed token."""
+    server = ApiServer(url=url, authorization=Authorization(lambda: Token(token), clock=SystemClock()), **fields)  # type: ignore[arg-type]
+    return Transport(server, limits=TransportLimits(object_bytes=100_000, concurrency=4), agent=agent)
+
+
+ANSWERS: dict[
+    str, tuple[bytes, bool, Sequence[bytes]]
+] = {  # case: (body, connection is used again, parts that are sent)
+    "a length": (b"ok", True, [OK]),
+    "a length, byte by byte": (b"ok", True, [OK[i : i + 1] for i in range(len(OK))]),
+    "no body": (b"", True, [b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"]),
+    "no content": (b"", True, [b"HTTP/1.1 204 No Content\r\n\r\n"]),
+    "no reason": (b"ok", True, [b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok"]),
+    "odd spelling": (b"ok", True, [b"HTTP/1.1 200 OK\r\ncOnTeNt-lEnGtH:2\r\n\r\nok"]),
+    "chunks": (
+        b"hello",
+        True,
+        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"],
+    ),
+    "chunks cut anywhere": (
+        b"hello",
+        True,
+        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5", b"\r\nhel", b"lo\r", b"\n0\r\n", b"\r\n"],
+    ),
+    "chunks with trailers": (
+        b"hi",
+        True,
+        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhi\r\n0\r\nDigest: z\r\n\r\n"],
+    ),
+    "interim answers first": (
+        b"ok",
+        True,
+        [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", OK],
+    ),
+    "interim answer in one piece with the final": (b"ok", True, [b"HTTP/1.1 100 Continue\r\n\r\n" + OK]),
+    "the server will close": (b"ok", False, [b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"]),
+    "HTTP/1.0": (b"ok", False, [b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok"]),
+    "HTTP/1.0 that stays": (
+        b"ok",
+        True,
+        [b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok"],
+    ),
+    "junk behind it": (b"ok", False, [OK + b"\x00junk"]),
+    "another answer behind it": (b"ok", False, [OK + OK]),
+    "much in many chunks": (
+        b"x" * 90_000,
+        True,
+        [
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            *[b"64\r\n" + b"x" * 100 + b"\r\n"] * 900,
+            b"0\r\n\r\n",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("want", "again", "parts"), ANSWERS.values(), ids=ANSWERS)
+async def test_whole_answers(want: bytes, again: bool, parts: Sequence[bytes]) -> None:
+    """A whole answer counts however it is framed and cut; the connection is used again if it may be."""
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.say(*parts)
+        await always_ok(talk)
+
+    async with scripted(script) as server, transport(server.url) as one:
+        assert want == await one.send("GET", "/x", timeout_s=10.0)
+        assert await one.send("GET", "/y", timeout_s=10.0) == (b"ok" if again else want)
+        assert server.connections == (1 if again else 2)
+
+
+async def test_an_answer_that_ends_with_the_connection() -> None:
+    """Without a length and without chunks the orderly end of the connection is the end of the answer."""
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.say(b"HTTP/1.1 200 OK\r\n\r\nhel", b"lo")
+
+    async with scripted(script) as server, transport(server.url) as one:
+        assert await one.send("GET", "/x", timeout_s=10.0) == b"hello"
+        assert await one.send("GET", "/x", timeout_s=10.0) == b"hello"
+        assert server.connections == 2
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+BROKEN: dict[str, tuple[str, Sequence[bytes]]] = {  # case: (words of the error, parts before the server closes)
+    "nothing": ("closed the connection before its answer", []),
+    "half a head": ("in the middle of its answer", [HEAD]),
+    "half a body": ("in the middle of its answer", [HEAD + b"Content-Length: 5\r\n\r\nhel"]),
+    "an interim answer only": ("in the middle of its answer", [b"HTTP/1.1 100 Continue\r\n\r\n"]),
+    "a chunk short": ("in the middle of its answer", [CHUNKED + b"5\r\nhel"]),
+    "no last chunk": ("in the middle of its answer", [CHUNKED + b"5\r\nhello\r\n"]),
+    "a coding that is not known": ("in the middle of its answer", [HEAD + b"Transfer-Encoding: gzip\r\n\r\nhello"]),
+    "another protocol": ("not an answer of HTTP/1.1", [b"SSH-2.0-OpenSSH_9.6\r\n"]),
+    "TLS where none is expected": ("not an answer of HTTP/1.1", [b"\x15\x03\x01\x00\x02\x02\x16"]),
+    "zeros": ("not an answer of HTTP/1.1", [bytes(100)]),
+    "no status": ("not an answer of HTTP/1.1", [b"HTTP/1.1 OK\r\n\r\n"]),
+    "a length that is none": ("not an answer of HTTP/1.1", [HEAD + b"Content-Length: -2\r\n\r\nok"]),
+    "two lengths": ("not an answer of HTTP/1.1", [HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nok!"]),
+    "a length and chunks": (
+        "not an answer of HTTP/1.1",
+        [HEAD + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"],
+    ),
+    "a chunk without a size": ("not an answer of HTTP/1.1", [CHUNKED + b"zz\r\nok\r\n0\r\n\r\n"]),
+    "a header with a zero": ("not an answer of HTTP/1.1", [HEAD + b"X: a\x00b\r\nContent-Length: 2\r\n\r\nok"]),
+    "another protocol from here on": (
+        "switch protocols",
+        [b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n"],
+    ),
+    "101 without a name": ("switch protocols", [b"HTTP/1.1 101 Switching Protocols\r\n\r\n"]),
+    "a head without end": ("without one of its body", [HEAD, *[b"X: " + b"x" * 5000] * 30]),
+    "many headers": ("without one of its body", [HEAD, *[b"X: " + b"x" * 500 + b"\r\n"] * 300]),
+    "interim answers without end": ("without one of its body", [b"HTTP/1.1 103 Early\r\n\r\n" * 500] * 9),
+    "trailers without end": ("without one of its body", [CHUNKED, b"2\r\nok\r\n0\r\n", *[b"X: " + b"x" * 5000] * 30]),
+    "longer than allowed": ("longer than 100000 bytes", [HEAD + b"Content-Length: 100001\r\n\r\n"]),
+    "longer than allowed, in chunks": (
+        "longer than 100000 bytes",
+        [CHUNKED, *[b"3E8\r\n" + b"x" * 1000 + b"\r\n"] * 101],
+    ),
+    "longer than allowed, without an end": ("longer than 100000 bytes", [HEAD + b"\r\n", *[b"x" * 5000] * 21]),
+}
+
+
+@pytest.mark.parametrize(("want", "parts"), BROKEN.values(), ids=BROKEN)
+async def test_what_is_no_answer(want: str, parts: Sequence[bytes]) -> None:
+    """Anything but a whole answer is an outage that says why, and the next exchange gets a new connection."""
+
+    async def script(talk: Talk) -> None:
+        if talk.number > 1:
+            await always_ok(talk)
+        await talk.request()
+        await talk.say(*parts)
+
+    async with scripted(script) as server, transport(server.url) as one:
+        with pytest.raises(ApiUnavailableError, match=want):
+            await one.send("POST", "/x", body=b"{}", timeout_s=10.0)
+        assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
+        assert server.connections == 2
+        assert len(server.requests) == 2  # nothing was repeated
+
+
+@pytest.mark.parametrize("parts", [[], [HEAD], [HEAD + b"Content-Length: 5\r\n\r\nhel"], [HEAD + b"\r\nhel"]])
+async def test_a_reset(parts: Sequence[bytes]) -> None:
+    """A reset is never the end of an answer."""
+
+    async def script(talk: Talk) -> None:
+        if talk.number > 1:
+            await always_ok(talk)
+        await talk.request()
+        await talk.say(*parts)
+        talk.reset()
+
+    async with scripted(script) as server, transport(server.url) as one:
+        with pytest.raises(ApiUnavailableError, match="closed the connection"):
+            await one.send("POST", "/x", body=b"{}", timeout_s=10.0)
+        assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
+        assert len(server.requests) == 2
+
+
+async def test_a_failure_is_read_up_to_a_limit() -> None:
+    """A failure without end is cut, not waited for; its status and its delay count."""
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.say(b"HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            await talk.say(b"3E8\r\n" + b"x" * 1000 + b"\r\n")
+
+    async with scripted(script) as server, transport(server.url) as one:
+        with pytest.raises(ApiError, match="API server answered 429: xxx") as caught:
+            await one.send("GET", "/x", timeout_s=10.0)
+        assert caught.value.retry_after_s == 7.0
+
+
+async def test_a_failure_leaves_the_connection_open() -> None:
+    """409 and the like are answers: the next exchange goes over the same connection."""
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.say(b'HTTP/1.1 409 Conflict\r\nContent-Length: 18\r\n\r\n{"message":"busy"}')
+        await always_ok(talk)
+
+    async with scripted(script) as server, transport(server.url) as one:
+        with pytest.raises(ApiError, match="409: busy"):
+            await one.send("GET", "/x", timeout_s=10.0)
+        assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
+        assert server.connections == 1
+
+
+async def test_a_slow_server_is_not_waited_for() -> None:
+    """The time limit holds for the whole answer, however steadily it comes; its connection is closed."""
+    closed = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        if talk.number > 1:
+            await always_ok(talk)
+        await talk.request()
+        await talk.say(HEAD + b"Content-Length: 9\r\n\r\nslow")
+        await talk.hung_up()
+        closed.set()
+
+    async with scripted(script) as server, transport(server.url) as one:
+        with pytest.raises(ApiUnavailableError, match="GET /x: no answer in time"):
+            await one.send("GET", "/x", timeout_s=0.05)
+        await closed.wait()
+        assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
+
+
+async def test_a_request_as_bytes() -> None:
+    """One head with the URL's base path, and the body; the token is that of the moment."""
+    async with scripted(always_ok) as server, transport(server.url + "/clusters/c-1/", token="Bearer t") as one:
+        await one.send("PATCH", "/api?x=%2F", body=b"{}", content_type="application/merge-patch+json", timeout_s=10.0)
+        await one.send("GET", "/api", timeout_s=10.0)
+    (patch, body), (get, nothing) = server.requests
+    host = server.url.removeprefix("http://")
+    common = f"Host: {host}\r\nUser-Agent: test\r\nAccept: application/json\r\nAccept-Encoding: identity\r\n"
+    assert (body, nothing) == (b"{}", b"")
+    assert patch == (
+        f"PATCH /clusters/c-1/api?x=%2F HTTP/1.1\r\n{common}Authorization: Bearer t\r\n"
+        "Content-Type: application/merge-patch+json\r\nContent-Length: 2\r\n\r\n"
+    )
+    assert get == f"GET /clusters/c-1/api HTTP/1.1\r\n{common}Authorization: Bearer t\r\n\r\n"
+
+
+async def test_a_server_by_its_ipv6_address() -> None:
+    """Brackets belong to the URL and to Host, not to the address."""
+    async with scripted(always_ok, host="::1") as server, transport(server.url) as one:
+        assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
+    assert f"\r\nHost: {server.url.removeprefix('http://')}\r\n" in server.requests[0][0]
+
+
+async def test_a_server_by_its_name() -> None:
+    """All addresses of a name are tried; here one of them may have no server."""
+    async with scripted(always_ok) as server:
+        url = server.url.replace("127.0.0.1", "localhost")
+        async with transport(url) as one:
+            assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 70])
+async def test_a_name_that_means_nothing(host: str) -> None:
+    """A name without an address is an outage that names it."""
+    async with transport(f"http://{host}:80") as one:
+        with pytest.raises(ApiUnavailableError, match=f"GET /x: cannot connect to {host}:80: "):
+            await one.send("GET", "/x", timeout_s=10.0)
+
+
+async def test_nothing_can_end_a_line() -> None:
+    """A path or token with a line end in it is refused before anything is sent, without telling the token."""
+    async with scripted(always_ok) as server:
+        async with transport(server.url, token="Bearer secret\r\nX: y") as one:
+            with pytest.raises(ValueError, match="header") as caught:
+                await one.send("GET", "/x", timeout_s=10.0)
+            assert "secret" not in str(caught.value)
+        async with transport(server.url) as one:
+            for path in ("/x y", "/x\r\nX: y", "/\u00e4"):
+                with pytest.raises(ValueError, match="not a path"):
+                    await one.send("GET", path, timeout_s=10.0)
+        with pytest.raises(ValueError, match="header"):
+            await transport(server.url, agent="a\nb").__aenter__()
+    assert server.requests == []
+
+
+async def test_a_proxy_is_asked_for_the_whole_url() -> None:
+    """With a configured proxy the exchange goes to it, and the API server's own address is not needed."""
+    async with scripted(always_ok) as proxy, transport("http://api.invalid:8080", proxy=proxy.url) as one:
+        assert await one.send("POST", "/x", body=b"{}", timeout_s=10.0) == b"ok"
+    assert proxy.requests[0][0].startswith("POST http://api.invalid:8080/x HTTP/1.1\r\n")
+
+
+async def test_a_password_in_the_url() -> None:
+    """It is sent as basic authentication, where there is no token."""
+    async with scripted(always_ok) as server, transport(server.url.replace("//", "//me:secret@")) as one:
+        assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
+    assert "\r\nAuthorization: Basic bWU6c2VjcmV0\r\n" in server.requests[0][0]
+
+
+async def test_too_long_through_a_proxy() -> None:
+    """The limit of the size holds there too."""
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.say(HEAD + b"Content-Length: 100001\r\n\r\n")
+        await talk.hung_up()
+
+    async with scripted(script) as proxy, transport("http://api.invalid:8080", proxy=proxy.url) as one:
+        with pytest.raises(ApiUnavailableError, match="GET /x: answer longer than 100000 bytes"):
+            await one.send("GET", "/x", timeout_s=10.0)

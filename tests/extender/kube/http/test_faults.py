@@ -1,0 +1,110 @@
+"""Every failure of an exchange becomes one of our errors, and each kind the right one."""
+
+import ssl
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import client_exceptions, http_exceptions
+
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneError, NotFoundError
+from extender.kube.http.faults import mapped, refusal, refusal_in_stream
+
+
+def _kinds(base: type[BaseException]) -> Iterator[type[BaseException]]:
+    yield base
+    for below in base.__subclasses__():
+        yield from _kinds(below)
+
+
+def _instance(kind: type[BaseException]) -> BaseException:
+    """An exception of `kind`, whatever its constructor wants and its text is made of."""
+    plain: Any = type(kind.__name__, (kind,), {"__str__": lambda self: "broken"})
+    made: BaseException = plain.__new__(plain)
+    return made
+
+
+LOWER_LEVEL = sorted(
+    {
+        *_kinds(aiohttp.ClientError),
+        *_kinds(http_exceptions.HttpProcessingError),
+        *(one for one in vars(client_exceptions).values() if isinstance(one, type) and issubclass(one, Exception)),
+        ConnectionResetError,
+        BrokenPipeError,
+        TimeoutError,
+        OSError,
+        EOFError,
+        ssl.SSLError,
+        ssl.SSLCertVerificationError,
+    }
+    - {client_exceptions.WSMessageTypeError},  # of WebSockets, which are not used
+    key=lambda kind: kind.__qualname__,
+)
+
+
+@pytest.mark.parametrize("kind", LOWER_LEVEL, ids=lambda kind: kind.__qualname__)
+def test_every_failure_without_an_answer_is_mapped(kind: type[BaseException]) -> None:
+    """All exceptions of the HTTP library, the socket and TLS leave as ApiUnavailableError, with their cause."""
+    with pytest.raises(ApiUnavailableError, match=r"^GET /x: ") as caught, mapped("GET /x"):
+        raise _instance(kind)
+    assert isinstance(caught.value.__cause__, kind)
+
+
+def test_a_defect_of_ours_is_not_mapped() -> None:
+    """A programming error is not dressed up as an outage."""
+    with pytest.raises(ZeroDivisionError), mapped("GET /x"):
+        _ = 1 / 0
+
+
+@pytest.mark.parametrize("status", [one for one in HTTPStatus if one >= 300], ids=lambda one: str(int(one)))
+def test_every_failure_status_is_an_api_error(status: HTTPStatus) -> None:
+    """Each status from 300 on becomes ApiError or, for 404, 409 and 410, its own kind; the status is kept."""
+    want = {404: NotFoundError, 409: ConflictError, 410: GoneError}.get(status, ApiError)
+    found = refusal(status, b'{"kind":"Status","message":"why"}')
+    assert want is type(found)
+    assert (status, "why") == (found.status, found.message)
+
+
+BODIES = {  # case: (expected message, body)
+    "a Status": ("pods is forbidden", b'{"kind":"Status","message":"pods is forbidden","reason":"Forbidden"}'),
+    "only a reason": ("Forbidden", b'{"kind":"Status","reason":"Forbidden"}'),
+    "plain text": ("404 page not found", b"404 page not found\n"),
+    "nothing": ("no reason given", b""),
+    "not text": ("\ufffd\ufffd", b"\xff\xfe"),
+    "JSON of another shape": ("[1]", b"[1]"),
+    "a Status with fields of odd types": ('{"message":7}', b'{"message":7}'),
+    "too much text": ("x" * 500, b"x" * 9000),
+}
+
+
+@pytest.mark.parametrize(("want", "body"), BODIES.values(), ids=BODIES)
+def test_the_message_is_readable_whatever_the_body(want: str, body: bytes) -> None:
+    """A failure answer of any shape gives a short message."""
+    assert want == refusal(500, body).message
+
+
+RETRY_AFTER = {  # case: (expected seconds, header, body)
+    "neither": (None, "", b"{}"),
+    "header": (3.0, "3", b"{}"),
+    "Status": (2.0, "", b'{"details":{"retryAfterSeconds":2}}'),
+    "the longer of both": (9.0, "9", b'{"details":{"retryAfterSeconds":2}}'),
+    "a date is ignored": (None, "Wed, 21 Oct 2026 07:28:00 GMT", b"{}"),
+    "negative is ignored": (None, "-5", b"{}"),
+    "digits of another script are ignored": (None, "٣", b"{}"),
+    "absurd is cut": (600.0, "99999999999999999999999", b"{}"),
+}
+
+
+@pytest.mark.parametrize(("want", "header", "body"), RETRY_AFTER.values(), ids=RETRY_AFTER)
+def test_retry_after(want: float | None, header: str, body: bytes) -> None:
+    """The server's wish to be left alone is read from the header and from the Status."""
+    assert want == refusal(429, body, retry_after=header).retry_after_s
+
+
+def test_an_error_inside_a_watch_has_the_status_of_its_object() -> None:
+    """410 inside a stream is GoneError; without a readable code it counts as 500."""
+    assert isinstance(refusal_in_stream(b'{"code":410}'), GoneError)
+    assert refusal_in_stream(b"nonsense").status == 500
+    assert refusal_in_stream(b'{"code":200}').status == 500

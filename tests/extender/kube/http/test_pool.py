@@ -1,0 +1,323 @@
+"""Connections are taken in turns, used again only when they are clean, and closed when nobody needs them."""
+
+import asyncio
+import random
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import ExitStack, asynccontextmanager
+from urllib.parse import urlsplit
+
+import pytest
+import uvloop
+
+from extender.kube.http.pool import Endpoint, Pool
+from tests.extender.kube.scripted import OK, Scripted, Talk, always_ok, echo, long_body, long_echo, scripted, until
+
+
+@pytest.fixture(params=[asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy], ids=["asyncio", "uvloop"])
+def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
+    """Each test on both loops."""
+    policy: asyncio.AbstractEventLoopPolicy = request.param()
+    return policy
+
+
+@asynccontextmanager
+async def pool_of(
+    server: Scripted, *, concurrency: int = 4, idle_s: float = 60.0, patience_s: float = 0.001
+) -> AsyncGenerator[Pool, None]:
+    """A pool of connections to the server."""
+    at = urlsplit(server.url)
+    endpoint = Endpoint(at.hostname or "", at.port or 0, None, None)
+    pool = Pool(endpoint, concurrency=concurrency, connect_s=5.0, idle_s=idle_s, patience_s=patience_s)
+    try:
+        yield pool
+    finally:
+        await pool.close()
+        assert pool.connections == 0
+
+
+async def ask(pool: Pool, path: str = "/x") -> str:
+    """One exchange; the answer's body."""
+    answer = await pool.exchange(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode(), limit_bytes=1000)
+    return answer.body.decode()
+
+
+async def test_one_after_the_other_needs_one_connection() -> None:
+    """A thousand exchanges in a row open one connection."""
+    async with scripted(echo) as server, pool_of(server) as pool:
+        for number in range(1000):
+            assert await ask(pool, f"/{number}") == f"/{number}"
+        assert (server.connections, len(server.requests)) == (1, 1000)
+
+
+async def test_a_hundred_at_once() -> None:
+    """Never more connections than allowed, all of them busy; each caller gets the answer to its own request."""
+    at_work = most = 0
+    full = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        nonlocal at_work, most
+        while True:
+            head, _ = await talk.request()
+            path = head.split(" ", 2)[1].encode()
+            at_work += 1
+            most = max(most, at_work)
+            if most == 8:
+                full.set()
+            await full.wait()
+            at_work -= 1
+            await talk.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(path), path))
+
+    async with scripted(script) as server, pool_of(server, concurrency=8) as pool:
+        answers = await asyncio.gather(*(ask(pool, f"/{number}") for number in range(100)))
+        assert answers == [f"/{number}" for number in range(100)]
+        assert (most, server.connections, pool.connections) == (8, 8, 8)
+
+
+async def test_long_answers_side_by_side() -> None:
+    """Connections share the memory that they read into, and each caller gets every byte of its own answer."""
+    paths = [f"/{number}" for number in range(40)]
+    requests = [f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() for path in paths]
+    async with scripted(long_echo) as server, pool_of(server, concurrency=8) as pool:
+        answers = await asyncio.gather(*(pool.exchange(one, limit_bytes=1_000_000) for one in requests))
+        assert [answer.body for answer in answers] == [long_body(path) for path in paths]
+        assert server.connections == 8
+        buffers = {id(connection.get_buffer(-1)) for connection in pool._open}
+        assert (pool.connections, len(buffers)) == (8, 1)
+
+
+async def test_first_come_first_served() -> None:
+    """With one connection the exchanges are made in the order in which they were asked for."""
+    async with scripted(echo) as server, pool_of(server, concurrency=1) as pool:
+        await asyncio.gather(*(ask(pool, f"/{number}") for number in range(50)))
+        assert [head.split(" ", 2)[1] for head, _ in server.requests] == [f"/{number}" for number in range(50)]
+
+
+BURSTS = {"one": (1, 1), "a few": (4, 4), "a gang": (10, 4), "a large gang": (64, 16), "more than allowed": (500, 32)}
+
+
+@pytest.mark.parametrize(("burst", "want"), BURSTS.values(), ids=BURSTS)
+async def test_a_quick_server_is_asked_over_few_connections(burst: int, want: int) -> None:
+    """As long as nobody runs out of patience, a burst opens four connections, or one for every four exchanges."""
+    async with scripted(echo) as server, pool_of(server, concurrency=32, patience_s=60.0) as pool:
+        await asyncio.gather(*(ask(pool) for _ in range(burst)))
+        await until(lambda: server.connections >= want and pool.connections >= want)  # either side may be first to know
+        assert server.connections == pool.connections == want
+
+
+async def test_long_exchanges_do_not_hold_up_others() -> None:
+    """When all connections are busy for long, more are opened for those who wait."""
+    release = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        if talk.number <= 4:
+            await release.wait()
+        await talk.say(OK)
+        await echo(talk)
+
+    async with scripted(script) as server, pool_of(server, concurrency=8) as pool:
+        long = [asyncio.create_task(ask(pool)) for _ in range(4)]
+        await until(lambda: len(server.requests) == 4)
+        assert await ask(pool) == "ok"
+        assert not any(task.done() for task in long)
+        release.set()
+        await asyncio.gather(*long)
+
+
+async def test_a_cancelled_exchange_closes_its_connection() -> None:
+    """The late answer to a cancelled request reaches nobody, and the server sees the end of the connection."""
+    closed = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        if talk.number > 1:
+            await echo(talk)
+        await talk.request()
+        await talk.hung_up()
+        closed.set()
+        await talk.say(OK)
+
+    async with scripted(script) as server, pool_of(server, concurrency=1) as pool:
+        first = asyncio.create_task(ask(pool, "/first"))
+        await server.arrival.wait()
+        second = asyncio.create_task(ask(pool, "/second"))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert await second == "/second"
+        await closed.wait()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+
+
+async def test_a_cancelled_wait_takes_no_turn() -> None:
+    """Who stops waiting for a turn is passed over."""
+    release = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await release.wait()
+        await talk.say(OK)
+        await echo(talk)
+
+    async with scripted(script) as server, pool_of(server, concurrency=1) as pool:
+        tasks = [asyncio.create_task(ask(pool, f"/{number}")) for number in range(3)]
+        await server.arrival.wait()
+        tasks[1].cancel()
+        release.set()
+        assert [await tasks[0], await tasks[2]] == ["ok", "/2"]
+        assert [head.split(" ", 2)[1] for head, _ in server.requests] == ["/0", "/2"]
+
+
+async def test_a_turn_that_comes_with_the_cancellation_goes_on() -> None:
+    """A connection that was given to somebody who is cancelled in the same moment goes to the next, not astray."""
+    async with scripted(echo) as server, pool_of(server, concurrency=1) as pool:
+        await ask(pool)
+        holder = asyncio.create_task(ask(pool, "/holder"))
+        await asyncio.sleep(0)
+        waiter, last = asyncio.create_task(ask(pool, "/waiter")), asyncio.create_task(ask(pool, "/last"))
+        holder.add_done_callback(lambda _: waiter.cancel())
+        assert await holder == "/holder"
+        assert await last == "/last"
+        await asyncio.gather(waiter, return_exceptions=True)
+        assert server.connections <= 2
+
+
+async def test_whatever_is_cancelled_answers_are_never_mixed_up() -> None:
+    """Under cancellations and breaking connections at random, who gets an answer gets the one to its request."""
+    rng = random.Random(7)
+
+    async def script(talk: Talk) -> None:
+        while True:
+            head, _ = await talk.request()
+            path = head.split(" ", 2)[1].encode()
+            for _ in range(rng.randrange(4)):
+                await asyncio.sleep(0)
+            whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(path), path)
+            cut = rng.randrange(len(whole)) if rng.random() < 0.1 else None
+            await talk.say(whole[:cut] if cut is not None else whole)
+            if cut is not None:
+                return
+
+    async with scripted(script) as server, pool_of(server, concurrency=3) as pool:
+        tasks = {f"/{number}": asyncio.create_task(ask(pool, f"/{number}")) for number in range(400)}
+        victims = rng.sample(list(tasks.values()), 100)
+        for victim in victims:
+            for _ in range(rng.randrange(20)):
+                await asyncio.sleep(0)
+            victim.cancel()
+        outcomes = dict(zip(tasks, await asyncio.gather(*tasks.values(), return_exceptions=True), strict=True))
+        answered = {path: body for path, body in outcomes.items() if isinstance(body, str)}
+        assert len(answered) > 200
+        assert answered == {path: path for path in answered}
+        assert all(isinstance(one, str | OSError | asyncio.CancelledError) for one in outcomes.values())
+        assert len({head for head, _ in server.requests}) == len(server.requests)  # nothing was asked twice
+
+
+async def test_a_server_that_closes_an_idle_connection() -> None:
+    """It is noticed at once, and the next exchange goes over a new connection."""
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.say(OK)
+
+    async with scripted(script) as server, pool_of(server) as pool:
+        for number in range(1, 4):
+            assert await ask(pool) == "ok"
+            await until(lambda: pool.connections == 0)
+            assert server.connections == number
+
+
+async def test_bytes_that_nobody_asked_for() -> None:
+    """An idle connection on which something arrives is closed: it cannot be told to what that would be the answer."""
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.say(OK)
+        await until(lambda: served)
+        await talk.say(OK)
+        await talk.hung_up()
+
+    served = False
+    async with scripted(script) as server, pool_of(server) as pool:
+        assert await ask(pool) == "ok"
+        served = True
+        await until(lambda: pool.connections == 0)
+        assert await ask(pool) == "ok"
+        assert server.connections == 2
+
+
+async def test_connections_that_are_not_used_are_closed() -> None:
+    """Of several the one that was used last is used again; what nobody uses is closed, and a new one opened later."""
+    all_there = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        while True:
+            await talk.request()
+            if talk.number == 4:
+                all_there.set()
+            await all_there.wait()
+            answer = str(talk.number).encode()
+            await talk.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(answer), answer))
+
+    async with scripted(script) as server, pool_of(server, idle_s=0.2) as pool:
+        assert {"1", "2", "3", "4"} == set(await asyncio.gather(*(ask(pool) for _ in range(4))))
+        assert len({await ask(pool) for _ in range(20)}) == 1
+        await until(lambda: pool.connections == 0)
+        assert await ask(pool) == "5"
+
+
+@pytest.mark.parametrize("ends", [Talk.reset, lambda talk: None], ids=["reset", "end"])
+async def test_a_server_that_takes_connections_and_closes_them(ends: Callable[[Talk], None]) -> None:
+    """As load balancers do when nobody is behind them: an error for each caller, not an endless try."""
+
+    async def script(talk: Talk) -> None:
+        ends(talk)
+
+    async with scripted(script) as server, pool_of(server) as pool:
+        outcomes = await asyncio.gather(*(ask(pool) for _ in range(20)), return_exceptions=True)
+        assert all(isinstance(one, OSError) for one in outcomes)
+        assert server.connections <= 20
+
+
+async def test_nobody_there_is_an_error_for_each() -> None:
+    """A refused connection fails every waiter, also those beyond the limit, and the server's return is noticed."""
+    async with scripted(always_ok) as server:
+        pass
+    async with pool_of(server, concurrency=2) as pool:
+        outcomes = await asyncio.gather(*(ask(pool) for _ in range(20)), return_exceptions=True)
+        assert all(isinstance(one, ConnectionError) and "cannot connect to 127.0.0.1:" in str(one) for one in outcomes)
+
+
+async def test_a_connection_that_is_not_taken() -> None:
+    """Connecting has a limit of its own, which the error names."""
+    with ExitStack() as stack:
+        full = stack.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):  # its queue is full now, and the kernel answers nobody any more
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        port = full.getsockname()[1]
+        pool = Pool(Endpoint("127.0.0.1", port, None, None), concurrency=1, connect_s=0.05)
+        with pytest.raises(TimeoutError, match=rf"cannot connect to 127\.0\.0\.1:{port} in 0\.05 s"):
+            await ask(pool)
+        await pool.close()
+
+
+async def test_closing_ends_all_waits() -> None:
+    """An exchange under way, one that waits for its turn and a later one fail at once, and the server is left alone."""
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.hung_up()
+
+    async with scripted(script) as server, pool_of(server, concurrency=1) as pool:
+        tasks = [asyncio.create_task(ask(pool)) for _ in range(3)]
+        await server.arrival.wait()
+        await pool.close()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(one, ConnectionAbortedError) for one in outcomes)
+        with pytest.raises(ConnectionAbortedError):
+            await ask(pool)
+        assert (server.connections, pool.connections) == (1, 0)

@@ -1,0 +1,192 @@
+"""One exchange and one stream: limits of size, time and number, tokens, and lines however they are cut."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.apiserver import Fault, LoopbackApi
+from extender.errors import ApiError, ApiUnavailableError
+from extender.kube.calls import PODS
+from extender.kube.credentials import ApiServer, Authorization, Token
+from extender.kube.http.transport import Transport, TransportLimits, split_lines
+from extender.runtime.clock import SystemClock
+
+POD = "/api/v1/namespaces/default/pods/p"
+
+
+def transport(url: str, *, limits: TransportLimits | None = None, tokens: Sequence[str] = ("",)) -> Transport:
+    """A transport whose token is the next of `tokens` at each renewal, the last for ever."""
+    left = list(tokens)
+
+    def read() -> Token:
+        return Token(left.pop(0) if len(left) > 1 else left[0])
+
+    server = ApiServer(url=url, authorization=Authorization(read, clock=SystemClock()))
+    return Transport(server, limits=limits or TransportLimits(), agent="test")
+
+
+async def chunks(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
+    """A stream that arrives in these parts."""
+    for part in parts:
+        yield part
+
+
+async def lines_of(parts: Sequence[bytes], *, limit_bytes: int) -> list[bytes]:
+    """All lines of a stream."""
+    async with aclosing(split_lines(chunks(parts), limit_bytes=limit_bytes)) as lines:
+        return [line async for line in lines]
+
+
+@given(
+    lines=st.lists(st.binary(min_size=1, max_size=20).filter(lambda line: b"\n" not in line), max_size=8),
+    cuts=st.lists(st.integers(0, 200), max_size=12),
+)
+async def test_lines_do_not_depend_on_how_they_arrive(lines: list[bytes], cuts: list[int]) -> None:
+    """Whatever chunks the network makes of a stream, its lines are the same."""
+    whole = b"".join(line + b"\n" for line in lines)
+    ends = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
+    parts = [whole[a:b] for a, b in pairwise(ends)]
+    assert lines == await lines_of(parts, limit_bytes=20)
+
+
+TOO_LONG = {
+    "in one chunk": [b"123456\n"],
+    "in many chunks": [b"12", b"34", b"56\n"],
+    "without an end": [b"12", b"34", b"56"],
+    "after a good line": [b"1\n12", b"3456"],
+}
+
+
+@pytest.mark.parametrize("parts", TOO_LONG.values(), ids=TOO_LONG)
+async def test_a_line_that_is_too_long_ends_the_stream(parts: list[bytes]) -> None:
+    """A line longer than the limit is refused however it arrives, without waiting for its end."""
+    with pytest.raises(ApiUnavailableError, match="longer than 5 bytes"):
+        await lines_of(parts, limit_bytes=5)
+
+
+async def test_an_unfinished_last_line_is_not_a_line() -> None:
+    """A connection that breaks inside an event delivers nothing of it."""
+    assert await lines_of([b"a\nb"], limit_bytes=5) == [b"a"]
+
+
+async def test_an_answer_that_is_too_long_is_not_read(loopback: LoopbackApi) -> None:
+    """The limit holds for an announced length and for one found out while reading; the next exchange works."""
+    loopback.store.put(PODS, {"metadata": {"name": "p", "annotations": {"a": "x" * 5000}}})
+    async with transport(loopback.url) as one:
+        with pytest.raises(ApiUnavailableError, match="longer than 1000 bytes"):
+            await one.send("GET", POD, timeout_s=5.0, limit_bytes=1000)
+        assert len(await one.send("GET", POD, timeout_s=5.0, limit_bytes=10_000)) > 5000
+
+
+async def test_time_is_limited(loopback: LoopbackApi) -> None:
+    """An answer that does not come in time is an outage, not an endless wait."""
+    loopback.fail_next("get", Fault(status=200, delay_s=60.0))
+    async with transport(loopback.url) as one:
+        with pytest.raises(ApiUnavailableError, match="no answer in time"):
+            await one.send("GET", POD, timeout_s=0.05)
+
+
+async def test_waiting_for_a_turn_counts_as_waiting(loopback: LoopbackApi) -> None:
+    """With all places taken, the time limit of the next exchange runs already."""
+    loopback.fail_next("get", Fault(status=200, delay_s=60.0))
+    async with transport(loopback.url, limits=TransportLimits(concurrency=1)) as one:
+        first = asyncio.create_task(one.send("GET", POD, timeout_s=30.0))
+        await loopback.arrival.wait()
+        with pytest.raises(ApiUnavailableError, match="no answer in time"):
+            await one.send("GET", POD, timeout_s=0.05)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+    assert len(loopback.seen) == 1
+
+
+async def test_a_watch_takes_no_place(loopback: LoopbackApi) -> None:
+    """Watches are endless, so exchanges must not wait for them."""
+    loopback.store.put(PODS, {"metadata": {"name": "p"}})
+    async with transport(loopback.url, limits=TransportLimits(concurrency=1)) as one:
+        path = "/api/v1/pods?watch=true&resourceVersion=1&timeoutSeconds=60"
+        async with aclosing(one.lines(path, open_s=5.0)) as lines:
+            assert b"ADDED" in await anext(lines)
+            assert await one.send("GET", POD, timeout_s=5.0)
+
+
+async def test_nobody_there() -> None:
+    """A refused connection is an outage."""
+    async with transport("http://127.0.0.1:1") as one:
+        with pytest.raises(ApiUnavailableError, match="GET /x"):
+            await one.send("GET", "/x", timeout_s=5.0)
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["before the answer", "inside the exchange"])
+async def test_a_broken_connection(applied: bool, loopback: LoopbackApi) -> None:
+    """A connection that breaks instead of an answer is an outage, and the next exchange gets a new one."""
+    loopback.store.put(PODS, {"metadata": {"name": "p"}})
+    loopback.fail_next("patch", Fault(applied=applied))
+    async with transport(loopback.url) as one:
+        with pytest.raises(ApiUnavailableError):
+            await one.send("PATCH", POD, body=b"{}", content_type="application/merge-patch+json", timeout_s=5.0)
+        assert await one.send("GET", POD, timeout_s=5.0)
+
+
+async def test_a_redirect_is_not_followed(loopback: LoopbackApi) -> None:
+    """The token is not carried to where an answer points."""
+    loopback.fail_next("get", Fault(status=307, headers={"Location": "/api/v1/namespaces/default/pods/q"}))
+    async with transport(loopback.url) as one:
+        with pytest.raises(ApiError, match="307"):
+            await one.send("GET", POD, timeout_s=5.0)
+    assert len(loopback.seen) == 1
+
+
+async def test_a_refused_token_is_renewed(loopback: LoopbackApi) -> None:
+    """After a 401 the exchange is made once more with the new token; it had no effect before."""
+    loopback.store.put(PODS, {"metadata": {"name": "p"}})
+    loopback.tokens = {"new"}
+    async with transport(loopback.url, tokens=["Bearer old", "Bearer new"]) as one:
+        assert await one.send("GET", POD, timeout_s=5.0)
+    assert [seen.headers["Authorization"] for seen in loopback.seen] == ["Bearer old", "Bearer new"]
+
+
+async def test_a_token_that_stays_refused_is_an_error(loopback: LoopbackApi) -> None:
+    """Without another token to try there is one request and a 401."""
+    loopback.tokens = {"other"}
+    async with transport(loopback.url, tokens=["Bearer old"]) as one:
+        with pytest.raises(ApiError, match="401"):
+            await one.send("GET", POD, timeout_s=5.0)
+    assert len(loopback.seen) == 1
+
+
+async def test_connections_are_used_again(loopback: LoopbackApi) -> None:
+    """A hundred exchanges one after the other open one connection."""
+    loopback.store.put(PODS, {"metadata": {"name": "p"}})
+    async with transport(loopback.url) as one:
+        for _ in range(100):
+            await one.send("GET", POD, timeout_s=5.0)
+    assert len(loopback.seen) == 100
+    assert len({seen.port for seen in loopback.seen}) == 1
+
+
+async def test_what_is_said_about_ourselves(loopback: LoopbackApi) -> None:
+    """JSON without compression is asked for, with our name."""
+    loopback.fail_next("get", Fault(status=200))
+    async with transport(loopback.url) as one:
+        await one.send("GET", POD, timeout_s=5.0)
+    headers = loopback.seen[0].headers
+    assert (
+        headers["Accept"],
+        headers["Accept-Encoding"],
+        headers["User-Agent"],
+    ) == ("application/json", "identity", "test")
+    assert "Authorization" not in headers
+
+
+async def test_a_stream_that_is_refused_is_an_error(loopback: LoopbackApi) -> None:
+    """A watch answered with a failure status raises it."""
+    loopback.fail_next("watch", Fault(status=403, body=b'{"message":"pods is forbidden"}'))
+    async with transport(loopback.url) as one:
+        with pytest.raises(ApiError, match="pods is forbidden"):
+            async with aclosing(one.lines("/api/v1/pods?watch=true", open_s=5.0)) as lines:
+                await anext(lines)

@@ -1,0 +1,71 @@
+"""A saved cluster behind the API's port: bound and evicted in the cache, nothing else."""
+
+import pytest
+
+from extender.cache import ClusterCache
+from extender.errors import ConflictError, NotFoundError
+from extender.kube.embedded import EmbeddedCluster
+from extender.ports import Binding
+from scoring.ids import NodeName, PodUid
+from scoring.model import Phase
+from tests.builders import node, pod
+
+UID = pod("p").uid
+
+
+@pytest.fixture
+def cache() -> ClusterCache:
+    """One node, one waiting pod."""
+    made = ClusterCache()
+    made.nodes.upsert(node("n1"))
+    made.pods.upsert(pod("p"))
+    return made
+
+
+@pytest.fixture
+def api(cache: ClusterCache) -> EmbeddedCluster:
+    """The port."""
+    return EmbeddedCluster(cache, {"default/p": b"{}"})
+
+
+def binding(where: str = "n1", *, uid: PodUid = UID) -> Binding:
+    """A Binding of the pod."""
+    return Binding("default", "p", uid, NodeName(where))
+
+
+async def test_a_bound_pod_runs(cache: ClusterCache, api: EmbeddedCluster) -> None:
+    """As if a kubelet had started it; the same Binding again is fine, another node is a conflict."""
+    await api.bind(binding())
+    await api.bind(binding())
+    found = cache.pod(UID)
+    assert found is not None
+    assert (found.node, found.phase) == ("n1", Phase.RUNNING)
+    with pytest.raises(ConflictError, match="is on node n1"):
+        await api.bind(binding("n2"))
+
+
+async def test_an_evicted_pod_is_gone(cache: ClusterCache, api: EmbeddedCluster) -> None:
+    """And cannot be bound, patched or evicted any more."""
+    await api.annotate_pod("default", "p", UID, {"a": "b"})
+    await api.evict("default", "p", UID)
+    assert cache.pod(UID) is None
+    for call in (api.bind(binding()), api.annotate_pod("default", "p", UID, {}), api.evict("default", "p", UID)):
+        with pytest.raises(NotFoundError):
+            await call
+
+
+async def test_a_pod_is_read_as_it_was_saved(api: EmbeddedCluster) -> None:
+    """Its JSON from the file; unknown ones are not found; events go nowhere."""
+    assert await api.get_pod("default", "p") == b"{}"
+    with pytest.raises(NotFoundError):
+        await api.get_pod("default", "q")
+    await api.create_event("default", {"reason": "x"})
+
+
+async def test_there_is_nothing_to_follow(api: EmbeddedCluster) -> None:
+    """The cache was filled once."""
+    with pytest.raises(NotFoundError):
+        await api.list_page("/api/v1/pods", limit=1)
+    with pytest.raises(NotFoundError):
+        async for _ in api.watch("/api/v1/pods", resource_version="1", timeout_s=1):
+            pass

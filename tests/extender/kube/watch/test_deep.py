@@ -1,0 +1,95 @@
+"""Nesting that no decoder follows concerns what is nested, not the page or the watch (docs/safety.md S21)."""
+
+import asyncio
+import json
+import random
+from contextlib import aclosing
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.apiserver import LoopbackApi
+from extender.kube.calls import POD_GROUPS
+from extender.kube.client import ClientLimits, KubeClient
+from extender.kube.watch.deep import shallow
+from extender.kube.watch.reflector import Reflector
+from extender.runtime.clock import SystemClock
+from tests.extender.kube.conftest import client_of
+from tests.extender.kube.scripted import Talk, scripted
+from tests.extender.kube.watch.collection import RecordingSink, reduce
+
+LEVELS = 9_000
+"""The API server takes 10,000."""
+DEEP = b'{"metadata":{"managedFields":%s,"name":"deep","namespace":"a","resourceVersion":"3"},"spec":%s}' % (
+    b"[" * LEVELS + b"]" * LEVELS,
+    b'{"x":' * LEVELS + b"1" + b"}" * LEVELS,
+)
+
+_JSON = st.recursive(
+    st.none() | st.integers(-9, 9) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def _cut(value: object, levels: int) -> object:
+    if isinstance(value, list):
+        return [_cut(one, levels - 1) for one in value] if levels else None
+    if isinstance(value, dict):
+        return {key: _cut(one, levels - 1) for key, one in value.items()} if levels else None
+    return value
+
+
+@given(_JSON, st.integers(1, 4))
+@settings(max_examples=200)
+def test_what_lies_deeper_is_null_and_the_rest_as_it_was(value: object, levels: int) -> None:
+    """Whatever texts and keys hold."""
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
+        assert _cut(value, levels) == json.loads(shallow(text.encode(), levels=levels))
+
+
+async def test_a_deep_object_spoils_no_page(loopback: LoopbackApi, client: KubeClient) -> None:
+    """Its own name can be read, which stands behind what is deep, and so can its neighbours."""
+    good = b'{"metadata":{"name":"good","namespace":"a","resourceVersion":"2"}}'
+    loopback.store.load(POD_GROUPS, {("a", "deep"): DEEP, ("a", "good"): good})
+    page = await client.list_page(POD_GROUPS.collection(), limit=500)
+    assert sorted(json.loads(item)["metadata"]["name"] for item in page.items) == ["deep", "good"]
+
+
+async def test_a_deep_object_spoils_no_watch() -> None:
+    """It is an event as any other."""
+    line = b'{"type":"MODIFIED","object":' + DEEP + b"}\n"
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n" % (len(line), line))
+        await talk.hung_up()
+
+    async with scripted(script) as server, client_of(server.url, limits=ClientLimits()) as api:
+        events = api.watch(POD_GROUPS.collection(), resource_version="2", timeout_s=30)
+        async with aclosing(events), asyncio.timeout(30.0):
+            event = await anext(events)
+    assert (event.type, json.loads(event.object)["metadata"]["name"]) == ("MODIFIED", "deep")
+
+
+async def test_a_reflector_syncs_beside_a_deep_object(loopback: LoopbackApi, client: KubeClient) -> None:
+    """One list suffices."""
+    loopback.store.load(POD_GROUPS, {("a", "deep"): DEEP})
+    sink = RecordingSink()
+    reflector = Reflector(
+        client,
+        path=POD_GROUPS.collection(),
+        reduce=reduce,
+        sink=sink,
+        clock=SystemClock(),
+        rng=random.Random(0),
+    )
+    task = asyncio.create_task(reflector.run())
+    try:
+        async with asyncio.timeout(30.0):
+            await reflector.synced.wait()
+        assert list(sink.items) == ["a/deep"]
+        assert (reflector.status().relists, reflector.status().errors) == (1, 0)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

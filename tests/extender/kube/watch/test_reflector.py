@@ -1,0 +1,459 @@
+"""The cache equals the API server's objects, whatever happens to lists and watches; time is virtual."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from bench.apistore import ApiStore
+from extender.cache.unreadable import UnreadableKind
+from extender.errors import ApiError, ApiUnavailableError, GoneError
+from extender.kube.calls import NODES, POD_GROUPS, PODS
+from extender.kube.watch.reflector import Reflector, ReflectorOptions
+from tests.extender.kube.watch.collection import UNREADABLE, UNWANTED, Item, RecordingSink, reduce, state_of
+from tests.fakes.clock import LoopClock
+from tests.fakes.cluster_api import FakeClusterApi
+
+pytestmark = pytest.mark.looptime
+
+
+def pod(name: str, **labels: str) -> dict[str, Any]:
+    """A pod with labels; `as_` makes it unreadable or unwanted."""
+    return {"metadata": {"name": name, "labels": {key.rstrip("_"): value for key, value in labels.items()}}}
+
+
+def reflector_of(
+    api: FakeClusterApi,
+    sink: RecordingSink,
+    *,
+    path: str = PODS.collection(),
+    options: ReflectorOptions | None = None,
+    reduced: Callable[[bytes], Item | None] = reduce,
+    unreadable: UnreadableKind | None = None,
+) -> Reflector[Item]:
+    """A reflector of pods unless `path` says otherwise."""
+    return Reflector(
+        api,
+        path=path,
+        reduce=reduced,
+        sink=sink,
+        clock=LoopClock(),
+        rng=random.Random(1),
+        options=options,
+        unreadable=unreadable,
+    )
+
+
+@asynccontextmanager
+async def running(reflector: Reflector[Item]) -> AsyncIterator[None]:
+    """Runs for the time of an `async with`; a defect that ended it is raised there."""
+    task = asyncio.create_task(reflector.run())
+    try:
+        yield
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def settle(seconds: float = 1.0) -> None:
+    """Let virtual time pass."""
+    await asyncio.sleep(seconds)
+
+
+async def test_first_the_whole_list_then_every_change() -> None:
+    """The sink holds what the server holds, from one replace and then event by event."""
+    api, sink = FakeClusterApi(*(pod(f"p{n}") for n in range(7))), RecordingSink()
+    reflector = reflector_of(api, sink, options=ReflectorOptions(page=3))
+    async with running(reflector):
+        await reflector.synced.wait()
+        assert ([state_of(api.store)], 3) == (sink.states, api.calls["list"])
+        api.add(pod("p7"))
+        api.add(pod("p0"))
+        api.remove("p1")
+        await settle()
+        assert state_of(api.store) == sink.state
+        assert (sink.replaced, len(sink.states)) == (1, 4)
+
+
+async def test_nothing_is_synced_before_the_last_page() -> None:
+    """A reader never sees part of a list."""
+    api, sink = FakeClusterApi(*(pod(f"p{n}") for n in range(4))), RecordingSink()
+    api.latency_s["list"] = 1.0
+    reflector = reflector_of(api, sink, options=ReflectorOptions(page=2))
+    async with running(reflector):
+        await settle(1.5)
+        assert (reflector.synced.is_set(), sink.states) == (False, [])
+        await settle(1.0)
+        assert (reflector.synced.is_set(), len(sink.items)) == (True, 4)
+
+
+async def test_an_empty_collection_is_synced() -> None:
+    """Nothing there is known, not unknown."""
+    api, sink = FakeClusterApi(), RecordingSink()
+    reflector = reflector_of(api, sink, path=NODES.collection())
+    async with running(reflector):
+        await reflector.synced.wait()
+        assert [frozenset()] == sink.states
+
+
+async def test_a_watch_that_ends_is_resumed_without_a_list() -> None:
+    """After a clean end the next watch begins where the last one stopped; nothing is missed, nothing listed."""
+    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
+    async with running(reflector_of(api, sink)):
+        await settle(10.0)
+        api.break_watches()
+        api.add(pod("p1"))
+        await settle()
+        assert state_of(api.store) == sink.state
+        assert (api.calls["list"], api.calls["watch"]) == (1, 2)
+
+
+async def test_a_watch_is_ended_by_the_server_before_five_minutes() -> None:
+    """It asks for 240 to 290 s, so a connection never grows old, and half an hour needs one list."""
+    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
+    async with running(reflector_of(api, sink)):
+        await settle(1800.0)
+        assert api.calls["list"] == 1
+        assert 1800 // 290 <= api.calls["watch"] <= 1800 // 240 + 1
+
+
+async def test_bookmarks_keep_the_version_young() -> None:
+    """Changes of other kinds and a compaction between two watches need no relist, thanks to bookmarks."""
+    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
+    async with running(reflector_of(api, sink)):
+        await settle()
+        api.store.put(NODES, {"metadata": {"name": "n1"}})
+        api.store.put(NODES, {"metadata": {"name": "n2"}})
+        await settle(61.0)
+        api.store.compact()
+        api.break_watches()
+        await settle(10.0)
+        assert api.calls["list"] == 1
+
+
+async def test_gone_while_connecting_lists_again() -> None:
+    """HTTP 410: what was deleted meanwhile disappears from the sink, in one step."""
+    api, sink = FakeClusterApi(pod("p0"), pod("p1")), RecordingSink()
+    async with running(reflector_of(api, sink)):
+        await settle(10.0)
+        api.store.silence()
+        api.remove("p0")
+        api.add(pod("p2"))
+        api.store.compact()
+        api.break_watches()
+        api.store.speak()
+        await settle()
+        assert state_of(api.store) == sink.state
+        assert (sink.replaced, len(sink.states)) == (2, 2)
+
+
+async def test_gone_inside_the_stream_lists_again() -> None:
+    """An ERROR event with code 410 does the same as HTTP 410."""
+    api, sink = FakeClusterApi(pod("p0"), pod("p1")), RecordingSink()
+    async with running(reflector_of(api, sink)):
+        await settle(10.0)
+        api.store.silence()
+        api.remove("p0")
+        api.store.compact()
+        api.store.speak()
+        await settle()
+        assert state_of(api.store) == sink.state
+        assert sink.replaced == 2
+
+
+async def test_gone_while_paging_begins_again() -> None:
+    """A continue token that expired: the list starts over without it, and no half list is shown."""
+    api, sink = FakeClusterApi(*(pod(f"p{n}") for n in range(4))), RecordingSink()
+    api.latency_s["list"] = 1.0
+    async with running(reflector_of(api, sink, options=ReflectorOptions(page=2))):
+        await settle(1.5)
+        api.store.compact()
+        await settle(5.0)
+        assert [state_of(api.store)] == sink.states
+
+
+async def test_gone_again_and_again_is_not_a_storm() -> None:
+    """A server that answers every watch with 410 is listed less and less often."""
+    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
+    api.fail_next("watch", GoneError(410, "too old"), times=10_000)
+    async with running(reflector_of(api, sink)):
+        await settle(600.0)
+    assert 10 <= api.calls["list"] <= 50
+
+
+async def test_a_relist_is_never_older_than_what_was_seen() -> None:
+    """The list after a 410 asks for at least the last version seen (docs/safety.md S11)."""
+    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
+    asked: list[str] = []
+    inner = api.list_page
+
+    async def list_page(path: str, **fields: Any) -> Any:
+        asked.append(fields["not_older_than"])
+        return await inner(path, **fields)
+
+    api.list_page = list_page  # type: ignore[method-assign]
+    async with running(reflector_of(api, sink)):
+        await settle()
+        seen = api.add(pod("p1"))["metadata"]["resourceVersion"]
+        await settle()
+        api.fail_next("watch", GoneError(410, "too old"))
+        api.break_watches()
+        await settle()
+    assert ["", seen] == asked
+
+
+async def test_a_server_restored_from_a_backup_is_followed() -> None:
+    """Versions that went back are noticed: first silence, then a list from storage, then the old content."""
+    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
+    for _ in range(50):
+        api.add(pod("p1"))
+    async with running(reflector_of(api, sink)):
+        await settle()
+        before, api.store = api.store, ApiStore()
+        api.add(pod("p0"))
+        before.hang_up()
+        await settle(150.0)
+        assert state_of(api.store) == sink.state
+
+
+async def test_a_silent_watch_is_given_up_and_resumed() -> None:
+    """The watchdog connects again, from the version seen last, and says why."""
+    api, sink = FakeClusterApi(pod("p0"), bookmark_s=60.0), RecordingSink()
+    reflector = reflector_of(api, sink)
+    async with running(reflector):
+        await settle(61.0)
+        api.store.silence()
+        await settle(118.0)
+        assert (api.calls["watch"], reflector.status().errors) == (1, 0)
+        await settle(5.0)
+        assert (api.calls["watch"], api.calls["list"], reflector.status().errors) == (2, 1, 1)
+        assert "silent for 120 s" in reflector.status().last_error
+        api.store.speak()
+        api.add(pod("p1"))
+        await settle()
+        assert state_of(api.store) == sink.state
+
+
+async def test_failures_are_waited_out_longer_and_longer() -> None:
+    """An API server that is away for ten minutes is asked at most twice a minute in the end, and found again."""
+    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
+    reflector = reflector_of(api, sink)
+    async with running(reflector):
+        await settle(10.0)
+        api.fail_next("watch", ApiUnavailableError("connection refused"), times=1000)
+        api.fail_next("list", ApiUnavailableError("connection refused"), times=1000)
+        api.break_watches(ApiUnavailableError("connection reset"))
+        api.add(pod("p1"))
+        before = api.calls.total()
+        await settle(600.0)
+        assert 20 <= api.calls.total() - before <= 60
+        assert state_of(api.store) != sink.state
+        assert "refused" in reflector.status().last_error
+        api.heal()
+        await settle(31.0)
+        assert state_of(api.store) == sink.state
+
+
+async def test_a_watch_that_ends_at_once_is_not_a_storm() -> None:
+    """A server that closes every watch in silence is asked ever less often (a client once made 6,700 calls/s)."""
+    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
+    reflector = reflector_of(api, sink)
+    async with running(reflector):
+        await settle()
+        for _ in range(600):
+            api.break_watches()
+            await settle()
+    assert api.calls["watch"] < 200
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_retry_after_is_honoured(verb: str) -> None:
+    """429 with Retry-After: not a call before that, and no list because of it."""
+    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
+    api.fail_next(verb, ApiError(429, "too many requests", retry_after_s=60.0))
+    reflector = reflector_of(api, sink)
+    async with running(reflector):
+        await settle(59.0)
+        assert api.calls[verb] == 1
+        await settle(10.0)
+        assert api.calls[verb] == 2
+        assert (reflector.synced.is_set(), reflector.status().relists) == (True, 1)
+
+
+async def test_a_kind_that_is_not_installed_is_empty_and_synced() -> None:
+    """Without the CustomResourceDefinition netgang works, and asks again every half minute."""
+    api, sink = FakeClusterApi(), RecordingSink()
+    api.store.uninstall(POD_GROUPS)
+    reflector = reflector_of(api, sink, path=POD_GROUPS.collection())
+    async with running(reflector):
+        await settle(300.0)
+        assert (True, True, frozenset()) == (reflector.status().synced, reflector.status().absent, sink.state)
+        assert 8 <= api.calls["list"] <= 12
+        assert reflector.status().errors == 0
+
+
+async def test_a_kind_that_appears_and_disappears() -> None:
+    """Installing the kind is noticed within half a minute, removing it at once."""
+    api, sink = FakeClusterApi(), RecordingSink()
+    api.store.uninstall(POD_GROUPS)
+    reflector = reflector_of(api, sink, path=POD_GROUPS.collection())
+    async with running(reflector):
+        await settle(5.0)
+        api.store.install(POD_GROUPS)
+        api.add({"kind": "PodGroup", "metadata": {"name": "g"}})
+        await settle(35.0)
+        assert (list(sink.items), reflector.status().absent) == (["default/g"], False)
+        api.store.uninstall(POD_GROUPS)
+        await settle(1.0)
+        assert (list(sink.items), reflector.status().absent) == ([], True)
+
+
+async def test_a_core_kind_is_never_absent() -> None:
+    """404 for pods is a broken proxy: the cache keeps what it has, and an unsynced one stays unsynced."""
+    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
+    reflector = reflector_of(api, sink)
+    async with running(reflector):
+        await settle()
+        api.store.uninstall(PODS)
+        await settle(100.0)
+        assert (len(sink.items), reflector.status().absent) == (1, False)
+        api.store.install(PODS)
+        api.add(pod("p1"))
+        await settle(31.0)
+        assert state_of(api.store) == sink.state
+
+
+async def test_unreadable_objects_spoil_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """They are left out, counted each time and logged once by name; the others are there."""
+    caplog.set_level(logging.WARNING)
+    api, sink = FakeClusterApi(pod("p0"), pod("bad", as_=UNREADABLE), pod("p1")), RecordingSink()
+    reflector = reflector_of(api, sink)
+    async with running(reflector):
+        await settle()
+        assert sorted(sink.items) == ["default/p0", "default/p1"]
+        api.add(pod("bad", as_=UNREADABLE, again="1"))
+        await settle()
+        assert reflector.status().unreadable == 2
+        assert [record.getMessage() for record in caplog.records] == [
+            "/api/v1/pods: default/bad cannot be read and is left out: requests.cpu is not a quantity"
+        ]
+
+
+@pytest.mark.parametrize("becomes", [UNREADABLE, UNWANTED])
+async def test_an_object_that_becomes_unusable_leaves_the_sink(becomes: str) -> None:
+    """Its old state is not kept as if it were current; when it is good again it is back."""
+    api, sink = FakeClusterApi(pod("p0"), pod("p1")), RecordingSink()
+    async with running(reflector_of(api, sink)):
+        await settle()
+        api.add(pod("p1", as_=becomes))
+        await settle()
+        assert list(sink.items) == ["default/p0"]
+        api.add(pod("p1"))
+        await settle()
+        assert state_of(api.store) == sink.state
+
+
+async def test_a_defect_does_not_end_the_following(caplog: pytest.LogCaptureFixture) -> None:
+    """An unexpected exception outside of objects is logged with its traceback, counted, and all is listed again."""
+    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
+    reflector = reflector_of(api, sink)
+    async with running(reflector):
+        await settle()
+        api.fail_next("watch", KeyError("a defect"))
+        api.break_watches()
+        api.add(pod("p1"))
+        await settle(5.0)
+        assert state_of(api.store) == sink.state
+        assert sink.replaced == 2
+    assert "a defect" in caplog.text
+
+
+async def test_the_loop_runs_while_a_list_is_reduced() -> None:
+    """Between slices of 50 objects others get their turn."""
+    api, sink = FakeClusterApi(*(pod(f"p{n}") for n in range(1000))), RecordingSink()
+    reflector = reflector_of(api, sink)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while not reflector.synced.is_set():
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with running(reflector):
+        await other()
+    assert turns >= 20
+
+
+async def test_the_loop_runs_while_a_burst_of_events_is_applied() -> None:
+    """A thousand buffered events are no long stall."""
+    api, sink = FakeClusterApi(), RecordingSink()
+    async with running(reflector_of(api, sink)):
+        await settle()
+        for number in range(1000):
+            api.add(pod(f"p{number}"))
+        turns = 0
+        while len(sink.items) < 1000:
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns >= 20
+
+
+class Stepping(RecordingSink):
+    """A sink that takes over a list in steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 0
+
+    def replace_in_steps(self, items: Sequence[Item]) -> Iterator[None]:
+        """One step per item."""
+        for _ in items:
+            self.steps += 1
+            yield
+        self.replace(items)
+
+
+async def test_a_sink_may_take_over_a_list_in_steps() -> None:
+    """A sink that offers steps is given time between them, and synced only at their end."""
+    api, sink = FakeClusterApi(*(pod(f"p{n}") for n in range(30))), Stepping()
+    reflector = reflector_of(api, sink)
+    async with running(reflector):
+        await reflector.synced.wait()
+        assert (30, [state_of(api.store)]) == (sink.steps, sink.states)
+
+
+async def test_status_tells_how_it_is() -> None:
+    """Age of the last contact, counts, and whether anything was ever read."""
+    api, sink = FakeClusterApi(pod("p0"), bookmark_s=1000.0), RecordingSink()
+    reflector = reflector_of(api, sink)
+    before = reflector.status()
+    assert (before.synced, before.contact_age_s, before.relists) == (False, None, 0)
+    async with running(reflector):
+        await settle(10.0)
+        api.add(pod("p1"))
+        await settle(7.0)
+        now = reflector.status()
+        assert (
+            now.path,
+            now.synced,
+            now.relists,
+            now.watches,
+            now.events,
+            now.errors,
+        ) == ("/api/v1/pods", True, 1, 1, 1, 0)
+        assert now.contact_age_s == pytest.approx(7.0)
+
+
+async def test_cancelling_closes_the_watch() -> None:
+    """No watch stays open at the API server."""
+    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
+    async with running(reflector_of(api, sink)):
+        await settle()
+        assert api.open_watches == 1
+    assert api.open_watches == 0

@@ -1,0 +1,182 @@
+"""No object stops a reflector, whatever is raised while it is read or taken over (docs/safety.md S21)."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import pytest
+
+from extender.cache.unreadable import MOST, UnreadableKind
+from extender.errors import TooLongError
+from extender.kube.watch.reflector import Reflector, ReflectorOptions
+from extender.ports import Page, WatchEvent
+from tests.extender.kube.watch.collection import Item, RecordingSink, reduce, state_of
+from tests.extender.kube.watch.test_reflector import pod, reflector_of, running, settle
+from tests.fakes.cluster_api import FakeClusterApi
+
+pytestmark = pytest.mark.looptime
+
+RAISED: dict[str, Callable[[], Exception]] = {
+    "overflow": lambda: OverflowError("decimal"),
+    "nesting": lambda: RecursionError("maximum recursion depth exceeded"),
+    "memory": MemoryError,
+    "a missing field": lambda: KeyError("spec"),
+    "another type": lambda: TypeError("unhashable type: 'list'"),
+    "not this text": lambda: UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+}
+
+
+def refusing(name: str, error: Callable[[], Exception]) -> Callable[[bytes], Item | None]:
+    """A reduction that raises for the pod of this name."""
+
+    def reduced(raw: bytes) -> Item | None:
+        if f'"{name}"'.encode() in raw:
+            raise error()
+        return reduce(raw)
+
+    return reduced
+
+
+class Refusing(RecordingSink):
+    """A sink that cannot take over the pod `bad`, and stumbles over what it did of it when it is to forget it."""
+
+    def replace(self, items: Any) -> None:
+        """Not with that one."""
+        for item in items:
+            self._look(item.key)
+        super().replace(items)
+
+    def upsert(self, item: Item) -> None:
+        """Not that one."""
+        self._look(item.key)
+        super().upsert(item)
+
+    def delete(self, key: str) -> None:
+        """Not that one either."""
+        self._look(key)
+        super().delete(key)
+
+    def _look(self, key: str) -> None:
+        if key == "default/bad":
+            raise OverflowError("int too large to convert to C long")
+
+
+@pytest.mark.parametrize("error", RAISED.values(), ids=RAISED)
+async def test_whatever_reading_raises_concerns_that_object_alone(error: Callable[[], Exception]) -> None:
+    """In a list and in a watch: the others are there, and nothing is listed again."""
+    api, sink = FakeClusterApi(pod("p0"), pod("bad")), RecordingSink()
+    reflector = reflector_of(api, sink, reduced=refusing("bad", error))
+    async with running(reflector):
+        await settle()
+        for number in range(20):
+            api.add(pod("bad", again=str(number)))
+        api.add(pod("p1"))
+        await settle(120.0)
+        status = reflector.status()
+        assert sorted(sink.items) == ["default/p0", "default/p1"]
+        assert (status.relists, status.errors, status.unreadable, status.unreadable_now) == (1, 0, 21, 1)
+        assert reflector.synced.is_set()
+
+
+async def test_what_a_sink_cannot_take_over_is_left_out() -> None:
+    """Also then only that object is missing, from the first list on and after an event."""
+    api, sink = FakeClusterApi(pod("p0"), pod("bad"), pod("p1")), Refusing()
+    reflector = reflector_of(api, sink)
+    async with running(reflector):
+        await settle()
+        assert sorted(sink.items) == ["default/p0", "default/p1"]
+        api.add(pod("bad", again="1"))
+        api.remove("p1")
+        api.add(pod("p2"))
+        await settle(120.0)
+        assert sorted(sink.items) == ["default/p0", "default/p2"]
+        assert (reflector.status().relists, reflector.status().errors) == (1, 0)
+
+
+async def test_an_object_that_can_be_read_again_is_not_called_unreadable() -> None:
+    """The book shows what is so now: not what was mended, deleted, or left out of a later list."""
+    api, sink, book = FakeClusterApi(pod("p0")), RecordingSink(), UnreadableKind("v1", "Pod")
+    reflector = reflector_of(api, sink, unreadable=book)
+    async with running(reflector):
+        await settle()
+        for name in ("mended", "deleted", "unwanted", "stays", "gone"):
+            api.add(pod(name, as_="unreadable"))
+        await settle()
+        assert len(book.now) == 5
+        api.add(pod("mended"))
+        api.remove("deleted")
+        api.add(pod("unwanted", as_="unwanted"))
+        await settle()
+        assert sorted(book.now) == ["default/gone", "default/stays"]
+        api.store.silence()
+        api.remove("gone")
+        api.store.compact()
+        api.break_watches()
+        api.store.speak()
+        await settle(60.0)
+        assert [(one.kind, one.namespace, one.name, one.why) for one in book.now.values()] == [
+            ("Pod", "default", "stays", "requests.cpu is not a quantity")
+        ]
+
+
+async def test_the_book_and_the_log_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    """Thousands of bad objects cost a thousand entries and a thousand lines, each short, whatever they hold."""
+    caplog.set_level(logging.WARNING)
+    names = [f"bad-{number}" for number in range(MOST + 50)]
+    api, sink, book = FakeClusterApi(*(pod(name) for name in names)), RecordingSink(), UnreadableKind("v1", "Pod")
+
+    def reduced(_: bytes) -> Item | None:
+        raise ValueError("cpu: '" + "1\n" * 500_000)
+
+    async with running(reflector_of(api, sink, reduced=reduced, unreadable=book)):
+        await settle()
+    assert (len(book.now), len(caplog.records), book.readings) == (MOST, MOST, MOST + 50)
+    assert max(len(record.getMessage()) for record in caplog.records) < 400
+    assert max(len(one.why) for one in book.now.values()) <= 300
+
+
+DEEP = 9_000  # the API server takes 10,000
+
+
+async def test_an_event_without_readable_metadata_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody can say what it is about, and no list would say it better: it is counted, and the watch goes on."""
+    caplog.set_level(logging.WARNING)
+
+    class Api(FakeClusterApi):
+        async def watch(self, *args: Any, **kwargs: Any) -> AsyncGenerator[WatchEvent, None]:
+            yield WatchEvent("MODIFIED", b'{"metadata": {"name": 7, "resourceVersion": "5"}}')
+            yield WatchEvent("DELETED", b"[]")
+            async for event in super().watch(*args, **kwargs):
+                yield event
+
+    api, sink = Api(pod("p0")), RecordingSink()
+    reflector = reflector_of(api, sink)
+    async with running(reflector):
+        await settle()
+        api.add(pod("p1"))
+        await settle(600.0)
+        assert state_of(api.store) == sink.state
+        assert (reflector.status().relists, reflector.status().errors) == (1, 0)
+        assert reflector.status().unreadable >= 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "/api/v1/pods: an object without readable metadata cannot be read and is left out: its metadata cannot be read"
+    ]
+
+
+async def test_pages_that_are_too_long_are_asked_for_in_parts() -> None:
+    """However much tenants write into objects, the list comes to its end; and later pages are longer again."""
+    names = [f"p{number}" for number in range(40)]
+
+    class Api(FakeClusterApi):
+        async def list_page(self, path: str, *, limit: int, **kwargs: Any) -> Page:
+            if limit > 3:
+                raise TooLongError("longer than 64 MiB")
+            return await super().list_page(path, limit=limit, **kwargs)
+
+    api, sink = Api(*(pod(name) for name in names)), RecordingSink()
+    reflector: Reflector[Item] = reflector_of(api, sink, options=ReflectorOptions(page=500))
+    async with running(reflector):
+        async with asyncio.timeout(30.0):
+            await reflector.synced.wait()
+        assert state_of(api.store) == sink.state

@@ -1,0 +1,396 @@
+"""Two replicas over one cluster, in virtual time: who acts, what the other says, and how the role changes hands."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from extender.bootstrap.candidacy import Candidacy
+from extender.convert.wire import Failed
+from extender.leadership import Election, Lease, LeaseSpec, LeaseTimes
+from scoring.model import GATE
+from scoring.model.reasons import Reason
+from tests.extender.scheduling.world import World, answers, key, node_json, unfinished
+from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.leases import FakeLeases, StoredLease
+
+pytestmark = pytest.mark.looptime
+
+N1, N2 = node_json("n1"), node_json("n2")
+TAKE_OVER_S = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One process, and its connection to the Lease."""
+
+    world: World
+    leases: FakeLeases
+
+    @property
+    def leads(self) -> bool:
+        """What it thinks of itself."""
+        assert self.world.service.leadership is not None
+        return self.world.service.leadership.leading()
+
+
+class Replicas:
+    """Processes that share a cluster and a Lease; `a` is started first."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self.api = FakeClusterApi()
+        self.stored = StoredLease(labels={"a": None, "b": None, "c": None})
+        self._stack = stack
+
+    async def start(self, name: str, **settings: Any) -> Replica:
+        """One more."""
+        leases = FakeLeases(self.stored)
+        stands = Candidacy(Election(f"{name}_1", LeaseTimes(), rng=random.Random(name)), leases, name)
+        world = await self._stack.enter_async_context(unfinished(N1, N2, api=self.api, stands=stands, **settings))
+        return Replica(world, leases)
+
+
+@asynccontextmanager
+async def two() -> AsyncIterator[tuple[Replicas, Replica, Replica]]:
+    """Replica `a` leads, `b` stands by."""
+    async with AsyncExitStack() as stack:
+        group = Replicas(stack)
+        a, b = await group.start("a"), await group.start("b")
+        assert (a.leads, b.leads) == (True, False)
+        yield group, a, b
+
+
+async def until_leads(replica: Replica) -> None:
+    """Wait until it does."""
+    while not replica.leads:  # noqa: ASYNC110 - a look at a clock is no event
+        await asyncio.sleep(0.01)
+
+
+def cut_off(replica: Replica) -> None:
+    """Its lease connection is dead."""
+    replica.leases.cut = True
+
+
+# -- the standby ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_standby_is_ready_and_says_no() -> None:
+    """Filter and bind are errors, prioritize is answered, and /readyz says who leads (docs/safety.md S16)."""
+    async with two() as (group, _, b):
+        b.world.pod("p")
+        await b.world.settle()
+        assert b.world.filter("p") == Failed(Reason.NOT_LEADER)
+        call = b.world.bind("p", "n1")
+        await b.world.settle(0.01)
+        assert call.answer is Reason.NOT_LEADER
+        assert set(b.world.scores("p")) == {"n1", "n2"}
+        ready, reasons, detail = b.world.service.views.readiness()
+        assert (ready, reasons) == (True, [])
+        assert (detail["leadership"]["leading"], detail["leadership"]["holder"]) == (False, "a_1")
+        assert group.stored.leaders() == ["a"]
+
+
+async def test_a_standby_s_callers_are_turned_away() -> None:
+    """Again and again, because they may come at any time; the leader's are not (docs/safety.md S16)."""
+    async with two() as (_, a, b):
+        turned_away = Counter[str]()
+        for name, one in (("a", a), ("b", b)):
+            assert one.world.service.leadership is not None
+            one.world.service.leadership.duties.turn_away = lambda name=name: turned_away.update([name])  # type: ignore[misc]
+        await b.world.settle(5.0)
+        assert turned_away["a"] == 0
+        assert 8 <= turned_away["b"] <= 10, "not with each look: who has just connected must be able to ask"
+        cut_off(a)
+        await a.world.settle(TAKE_OVER_S)
+        assert turned_away["a"] >= 2
+
+
+async def test_a_standby_follows_and_does_nothing() -> None:
+    """It knows the pods and plans them, and patches, binds and tells nobody."""
+    async with two() as (group, a, b):
+        cut = group.api.calls
+        await a.world.service.shut_down()  # nobody leads for a moment
+        before = sum(cut[verb] for verb in ("patch", "admit", "bind", "evict", "create_event"))
+        b.leases.cut = True
+        b.world.gang("g", 2, schedulingGates=[{"name": GATE}])
+        await b.world.settle(20.0)
+        assert key("g") in b.world.plan.admitted
+        assert before == sum(cut[verb] for verb in ("patch", "admit", "bind", "evict", "create_event"))
+        assert b.world.committed == {}
+
+
+async def test_a_standby_writes_no_plans_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """They are not what happens."""
+    caplog.set_level("INFO", logger="netgang.decisions")
+    async with two() as (_, a, b):
+        a.world.gang("g", 2)
+        await a.world.settle()
+        assert key("g") in b.world.plan.admitted
+        assert [one.message for one in caplog.records].count("admit") == 1
+
+
+async def test_without_an_election_one_acts_from_the_start() -> None:
+    """The metric says so too, and there is no detail about it."""
+    async with unfinished(N1) as world:
+        assert world.service.leadership is None
+        assert world.counted("leader") == 1.0
+        assert "leadership" not in world.service.views.readiness()[2]
+
+
+async def test_what_is_wrong_with_the_lease_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A right that is missing would otherwise look like a standby for ever."""
+    async with AsyncExitStack() as stack:
+        group = Replicas(stack)
+        group.stored.forbidden = True
+        a = await group.start("a")
+        await a.world.settle(20.0)
+        said = [one.getMessage() for one in caplog.records if one.name == "netgang.leadership"]
+        assert said == ["the lease cannot be read or written: API server answered 403: leases is forbidden"]
+        assert "403" in a.world.service.views.readiness()[2]["leadership"]["last_error"]
+        group.stored.forbidden = False
+        await a.world.settle(2.0)
+        assert a.leads
+
+
+# -- take-over --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_leader_that_is_cut_off_is_followed_within_four_seconds() -> None:
+    """It stands down by its own clock first; at no moment do both lead."""
+    async with two() as (group, a, b):
+        cut_off(a)
+        began_s, stood_down_s = a.world.now_s, 0.0
+        while not b.leads:
+            await asyncio.sleep(0.01)
+            assert not (a.leads and b.leads)
+            stood_down_s = stood_down_s or (0.0 if a.leads else a.world.now_s)
+        assert stood_down_s - began_s <= 2.4
+        assert b.world.now_s - began_s <= TAKE_OVER_S
+        await b.world.settle()
+        assert group.stored.leaders() == ["b"], "the new one takes the label off the old one"
+        assert (a.world.counted("leader"), b.world.counted("leader")) == (0.0, 1.0)
+        assert a.world.counted("leader_changes_total", to="standby") == 1.0
+        assert group.stored.lease is not None
+        assert group.stored.lease.spec.transitions == 1
+
+
+async def test_what_is_held_is_answered_when_the_lease_is_lost() -> None:
+    """With NOT_LEADER, in time and before another leads; what comes later is told the same."""
+    async with two() as (_, a, b):
+        held_one, late = a.world.gang("held", 2)
+        await a.world.settle()
+        offer = a.world.offered(late)
+        [call] = a.world.bind_offered(held_one)
+        cut_off(a)
+        await a.world.settle(2.4)
+        assert call.answer is Reason.NOT_LEADER
+        assert not b.leads
+        another = a.world.bind(late, offer)
+        await a.world.settle(0.01)
+        assert another.answer is Reason.NOT_LEADER
+        assert a.world.filter(held_one) == Failed(Reason.NOT_LEADER)
+        assert a.world.committed == {}
+
+
+async def test_the_gang_starts_with_the_new_leader() -> None:
+    """kube-scheduler comes again, and what it was offered by the old leader is no offer of the new one."""
+    async with two() as (_, a, b):
+        names = a.world.gang("g", 2)
+        await a.world.settle()
+        [node, _] = [a.world.offered(name) for name in names]
+        cut_off(a)
+        await a.world.settle(TAKE_OVER_S)
+        stale = b.world.bind(names[0], node)
+        await b.world.settle(0.01)
+        assert stale.answer is Reason.NEVER_OFFERED
+        calls = b.world.bind_offered(*names)
+        await b.world.settle()
+        assert answers(calls) == [None, None]
+
+
+async def test_a_binding_under_way_is_over_before_another_leads() -> None:
+    """An API server that does not answer it is not waited for; the caller hears of a failure."""
+    async with two() as (group, a, b):
+        names = a.world.gang("g", 2)
+        await a.world.settle()
+        group.api.hold("bind")
+        calls = a.world.bind_offered(*names)
+        await a.world.settle(0.1)
+        cut_off(a)
+        while not b.leads:
+            await asyncio.sleep(0.01)
+            over = not [call for call in calls if call.waits]
+        assert over
+        assert answers(calls) == [Reason.COMMIT_FAILED] * 2
+        assert a.world.bound() == {}
+
+
+async def test_promises_of_the_old_leader_are_kept() -> None:
+    """Pods that were let through the gate get the places that their notes name (docs/safety.md S4)."""
+    async with two() as (_, a, b):
+        names = a.world.gang("g", 2, schedulingGates=[{"name": GATE}])
+        await a.world.settle(2.0)
+        promised = a.world.committed[key("g")]
+        assert len(promised) == 2
+        cut_off(a)
+        await b.world.settle(TAKE_OVER_S)
+        assert b.world.committed[key("g")] == promised
+        calls = b.world.bind_offered(*names)
+        await b.world.settle()
+        assert answers(calls) == [None, None]
+
+
+async def test_gates_open_at_once_after_a_take_over() -> None:
+    """A gang that came while nobody led is let in by the plan that the standby had ready."""
+    async with two() as (group, a, b):
+        cut_off(a)
+        await a.world.settle(2.4)
+        assert (a.leads, b.leads) == (False, False)
+        b.world.gang("g", 2, schedulingGates=[{"name": GATE}])
+        await until_leads(b)
+        await b.world.settle(0.3)
+        assert sorted(group.api.admitted) == ["g-0", "g-1"]
+
+
+async def test_nothing_is_removed_soon_after_a_take_over() -> None:
+    """A gang in part for too long is evicted by the new leader, but not within its first 30 s (docs/safety.md S11)."""
+    async with AsyncExitStack() as stack:
+        group = Replicas(stack)
+        a, b = [await group.start(name, partial_timeout_s=5.0) for name in ("a", "b")]
+        await b.world.settle(40.0)  # the time since its start does not count
+        cut_off(a)
+        b.world.pod("g-0", gang="g", size=2, nodeName="n1")
+        b.world.pod("g-1", gang="g", size=2, cpu="100")
+        await until_leads(b)
+        led_s = b.world.now_s
+        while not group.api.evictions:
+            assert b.world.now_s - led_s < 60.0
+            await asyncio.sleep(0.1)
+        assert b.world.now_s - led_s >= 30.0
+
+
+async def test_who_lost_the_lease_may_lead_again() -> None:
+    """With books as after a restart: what it held and offered in its first term counts no more."""
+    async with two() as (_, a, b):
+        names = a.world.gang("g", 2)
+        await a.world.settle()
+        [first] = a.world.bind_offered(names[0])
+        cut_off(a)
+        await a.world.settle(TAKE_OVER_S)
+        a.leases.cut = False
+        await a.world.settle(2.0)
+        assert (a.leads, b.leads, first.answer) == (False, True, Reason.NOT_LEADER)
+        cut_off(b)
+        await b.world.settle(TAKE_OVER_S)
+        assert (a.leads, b.leads) == (True, False)
+        assert a.world.state("g") is None
+        calls = a.world.bind_offered(*names)
+        await a.world.settle()
+        assert answers(calls) == [None, None]
+        assert a.world.counted("leader_changes_total", to="leader") == 2.0
+
+
+async def test_a_lost_answer_costs_no_term() -> None:
+    """The renewal took effect: it is found in the Lease, and nobody notices."""
+    async with two() as (_, a, b):
+        for _ in range(5):
+            a.leases.lost.append("write")
+            for _ in range(300):
+                await asyncio.sleep(0.01)
+                assert (a.leads, b.leads) == (True, False)
+
+
+async def test_a_slow_api_server_costs_no_term() -> None:
+    """Answers after a second come in time."""
+    async with two() as (_, a, b):
+        a.leases.latency_s = b.leases.latency_s = 1.0
+        for _ in range(3000):
+            await asyncio.sleep(0.01)
+            assert (a.leads, b.leads) == (True, False)
+
+
+# -- an orderly end ---------------------------------------------------------------------------------------------------
+
+
+async def test_who_ends_in_order_is_followed_at_once() -> None:
+    """Held calls are answered, Bindings under way come to their end, then the lease is free."""
+    async with two() as (group, a, b):
+        waiting, _ = a.world.gang("held", 2)
+        posting = a.world.gang("posting", 2)
+        await a.world.settle()
+        [held] = a.world.bind_offered(waiting)
+        group.api.latency_s["bind"] = 1.0
+        under_way = a.world.bind_offered(*posting)
+        await a.world.settle(0.2)
+        began_s = a.world.now_s
+        await a.world.service.shut_down()
+        assert a.world.now_s - began_s == pytest.approx(0.8, abs=0.05)
+        assert (answers(under_way), held.answer) == ([None, None], Reason.NOT_LEADER)
+        assert group.stored.holder == ""
+        assert group.stored.leaders() == []
+        await until_leads(b)
+        assert a.world.now_s - began_s <= 2.0
+        assert group.stored.lease is not None
+        assert group.stored.lease.spec.transitions == 1
+        await b.world.settle(10.0)
+        assert not a.leads
+
+
+async def test_a_standby_that_ends_says_nothing() -> None:
+    """It has no lease to give back."""
+    async with two() as (group, a, b):
+        await b.world.service.shut_down()
+        assert group.stored.holder == "a_1"
+        assert a.leads
+
+
+async def test_an_end_without_the_api_server_is_no_longer_than_it_must_be() -> None:
+    """The label and the release are tried for a second each."""
+    async with two() as (_, a, b):
+        cut_off(a)
+        await a.world.settle(0.1)
+        began_s = a.world.now_s
+        await a.world.service.shut_down()
+        assert a.world.now_s - began_s <= 4.0
+        await b.world.settle(TAKE_OVER_S)
+        assert b.leads
+
+
+# -- the label --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_label_of_a_former_process_is_removed() -> None:
+    """The container of a killed leader starts anew in the same pod: it is a standby."""
+    async with AsyncExitStack() as stack:
+        group = Replicas(stack)
+        a = await group.start("a")
+        group.stored.labels["c"] = "leader"
+        await group.start("c")
+        assert group.stored.leaders() == ["a"]
+        assert a.leads
+
+
+async def test_who_stands_down_takes_its_label_away() -> None:
+    """Somebody else is in the Lease, one who labels no pod: the old leader sees it at its next renewal."""
+    async with AsyncExitStack() as stack:
+        group = Replicas(stack)
+        a = await group.start("a")
+        assert group.stored.leaders() == ["a"]
+        group.stored.lease = Lease(LeaseSpec("somebody", 4, "then", "then", 5), "another version")
+        await a.world.settle(1.0)
+        assert not a.leads
+        assert group.stored.leaders() == []
+
+
+async def test_a_pod_that_vanished_does_not_matter() -> None:
+    """The old leader's pod was deleted between the look and the patch."""
+    async with two() as (group, a, b):
+        cut_off(a)
+        group.stored.ghosts.append("0")  # before all others by name
+        await b.world.settle(TAKE_OVER_S + 0.5)
+        assert group.stored.leaders() == ["b"]

@@ -1,0 +1,141 @@
+"""The sentences of perfSONAR's plugins, and what is never taken for a value."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.network.maddash.messages import MAX_MESSAGE_CHARS, Kind, Reading, Rejection, read_message
+
+VALUES = {  # case: (kind, value, message)
+    "throughput in Gbps": (Kind.THROUGHPUT, 9.412e9, "Average throughput is 9.412Gbps"),
+    "throughput in Mbps": (Kind.THROUGHPUT, 94.1e6, "Average throughput is 94.1Mbps"),
+    "throughput in Kbps": (Kind.THROUGHPUT, 640e3, "Average throughput is 640 Kbps"),
+    "throughput in bps": (Kind.THROUGHPUT, 12.0, "Average throughput is 12bps"),
+    "throughput of zero": (Kind.THROUGHPUT, 0.0, " Average throughput is 0.000Gbps "),
+    "owamp loss": (Kind.LOSS, 0.00012, " Average packet loss is 0.012% "),
+    "ping loss": (Kind.LOSS, 0.0, "Average loss is 0.00%"),
+    "owdelay -l -p": (Kind.LOSS, 0.0, "Average Loss is 0.000%"),
+    "all packets lost": (Kind.LOSS, 1.0, " Average packet loss is 100.000% "),
+    "loss with an exponent": (Kind.LOSS, 1e-7, "Average packet loss is 1e-05%"),
+    "minimum delay": (Kind.ONE_WAY_DELAY, 12.345, "Average minimum delay is 12.345ms"),
+    "median delay": (Kind.ONE_WAY_DELAY, 2.5, "Average median delay is 2.5ms"),
+    "95th percentile": (Kind.ONE_WAY_DELAY, 7.0, "Average 95th percentile of delay is 7ms"),
+    "delay in seconds": (Kind.ONE_WAY_DELAY, 1500.0, "Average minimum delay is 1.5s"),
+    "delay in microseconds": (Kind.ONE_WAY_DELAY, 0.25, "Average minimum delay is 250us"),
+    "delay in µs, micro sign": (Kind.ONE_WAY_DELAY, 0.25, "Average minimum delay is 250\u00b5s"),
+    "delay in µs, Greek letter": (Kind.ROUND_TRIP, 0.25, "Average rtt is 250 \u03bcs"),
+    "delay in msec": (Kind.ONE_WAY_DELAY, 2.5, "Average delay is 2.5 msec"),
+    "delay in words": (Kind.ONE_WAY_DELAY, 2.5, "Average one-way latency is 2.5 milliseconds"),
+    "delay in microseconds, a word": (Kind.ONE_WAY_DELAY, 0.25, "Mean one-way delay is 250 microseconds"),
+    "delay in seconds, a word": (Kind.ROUND_TRIP, 2000.0, "Average ping time is 2 seconds."),
+    "delay in msecs": (Kind.ONE_WAY_DELAY, 2.5, "Median delay is 2.5msecs"),
+    "loss in words": (Kind.LOSS, 0.00012, "Avg packet loss is 0.012 percent."),
+    "loss of a round trip is a loss": (Kind.LOSS, 0.1, "Average round trip packet loss is 10%"),
+    "lost packets in percent": (Kind.LOSS, 0.1, "Average packets lost is 10 %"),
+    "bandwidth": (Kind.THROUGHPUT, 9.4e9, "Average TCP bandwidth is 9.4 Gb/s"),
+    "throughput in Gbit/s": (Kind.THROUGHPUT, 9.1e9, "Average throughput is 9.1 Gbit/s"),
+    "throughput in Mbits/sec": (Kind.THROUGHPUT, 94e6, "Average throughput is 94 Mbits/sec"),
+    "throughput in Gb/s": (Kind.THROUGHPUT, 9.1e9, "Average throughput is 9.1Gb/s"),
+    "throughput in capitals": (Kind.THROUGHPUT, 9.1e9, "AVERAGE THROUGHPUT IS 9.1GBPS"),
+    "as the plugin prints it": (
+        Kind.LOSS,
+        0.00012,
+        "PS_CHECK_LOSS WARNING - Average packet loss is 0.012% | Count=4;; Min=0;; Max=0.1;; Average=0.012;;",
+    ),
+    "throughput in Tbps": (Kind.THROUGHPUT, 1.2e12, "Average throughput is 1.2Tbps"),
+    "negative delay": (Kind.ONE_WAY_DELAY, -0.35, " Average minimum delay is -0.350ms "),
+    "delay of zero": (Kind.ONE_WAY_DELAY, 0.0, " Average minimum delay is 0.000ms "),
+    "round trip": (Kind.ROUND_TRIP, 0.345, "Average minimum rtt is 0.345ms"),
+    "other case": (Kind.ROUND_TRIP, 3.0, "average RTT is 3MS"),
+    "no digit before the point": (Kind.ONE_WAY_DELAY, 0.5, "Average minimum delay is .5ms"),
+}
+
+REJECTED = {  # case: (reason, status, message)
+    "no test found": (
+        Rejection.UNKNOWN_STATUS,
+        3,
+        " Unable to find any tests with data in the given time range where source is 192.0.2.1 and destination is x",
+    ),
+    "unknown though numeric": (Rejection.UNKNOWN_STATUS, 3, "Average packet loss is 0.012%"),
+    "not run": (Rejection.NOT_RUN, 4, "Check has not run"),
+    "left over from maintenance": (Rejection.NOT_RUN, 4, " Average packet loss is 0.056% "),
+    "maintenance": (Rejection.MAINTENANCE, 5, " Average packet loss is 0.056% "),
+    "comparison by status": (Rejection.CUSTOM_STATUS, 6, "There is a 120.50% difference between forward and reverse"),
+    "custom status": (Rejection.CUSTOM_STATUS, 17, "Average packet loss is 0.012%"),
+    "a status below all": (Rejection.UNKNOWN_STATUS, -1, "Average packet loss is 0.012%"),
+    "comparison": (
+        Rejection.COMPARISON,
+        1,
+        " There is a 120.50% difference between forward and reverse one-way delay. ",
+    ),
+    "empty": (Rejection.EMPTY, 0, ""),
+    "blank": (Rejection.EMPTY, 2, "  \n"),
+    "null": (Rejection.EMPTY, 0, None),
+    "packets per session": (Rejection.PACKETS_NOT_RATIO, 0, "Average Loss is 0.010 packets per session"),
+    "total of packets": (Rejection.PACKETS_NOT_RATIO, 0, "Total Loss is 3 packets"),
+    "a total": (Rejection.NOT_AVERAGE, 0, "Total throughput is 3Gbps"),
+    "lost packets, counted": (Rejection.PACKETS_NOT_RATIO, 0, "Average packets lost is 10 packets"),
+    "percent of throughput": (Rejection.WRONG_UNIT, 0, "Average throughput is 90 percent"),
+    "minutes": (Rejection.NOT_NUMERIC, 0, "Average delay is 2 minutes"),
+    "no sentence of ours": (Rejection.NOT_NUMERIC, 0, "Random result"),
+    "not a number": (Rejection.NOT_NUMERIC, 0, "Average packet loss is nan%"),
+    "infinite": (Rejection.NOT_NUMERIC, 0, "Average throughput is infGbps"),
+    "text after the value": (Rejection.NOT_NUMERIC, 0, "Average packet loss is 0.012% of all"),
+    "text before the value": (Rejection.NOT_NUMERIC, 0, "OK: Average packet loss is 0.012%"),
+    "unit of another century": (Rejection.NOT_NUMERIC, 0, "Average throughput is 9.4 bauds"),
+    "decimal comma": (Rejection.NOT_NUMERIC, 0, "Average packet loss is 0,012%"),
+    "bytes": (Rejection.WRONG_UNIT, 0, "Average throughput is 9.4MB/s"),
+    "bytes, abbreviated": (Rejection.WRONG_UNIT, 0, "Average throughput is 1.2GBps"),
+    "decimal comma, many thousands": (Rejection.NOT_NUMERIC, 0, "Average throughput is 9,412,000bps"),
+    "delay variation": (Rejection.OTHER_METRIC, 0, "Average delay variation is 0.5ms"),
+    "jitter": (Rejection.OTHER_METRIC, 0, "Average one-way delay jitter is 0.5ms"),
+    "difference of delays": (Rejection.OTHER_METRIC, 0, "Average difference of delay is 0.5ms"),
+    "unknown, as the plugin prints it": (Rejection.NOT_NUMERIC, 0, "PS_CHECK_LOSS UNKNOWN - Average loss is 1%"),
+    "another metric": (Rejection.OTHER_METRIC, 0, "Average path count is 3"),
+    "loss without unit": (Rejection.WRONG_UNIT, 0, "Average Loss is 0.010"),
+    "throughput in ms": (Rejection.WRONG_UNIT, 0, "Average throughput is 9.4ms"),
+    "more than everything lost": (Rejection.OUT_OF_RANGE, 2, "Average packet loss is 100.001%"),
+    "negative loss": (Rejection.OUT_OF_RANGE, 0, "Average packet loss is -0.001%"),
+    "negative throughput": (Rejection.OUT_OF_RANGE, 0, "Average throughput is -1Gbps"),
+    "negative round trip": (Rejection.OUT_OF_RANGE, 0, "Average minimum rtt is -1ms"),
+    "beyond any link": (Rejection.OUT_OF_RANGE, 0, "Average throughput is 1e300Gbps"),
+    "beyond any float": (Rejection.OUT_OF_RANGE, 0, "Average throughput is 1e999Gbps"),
+    "absurd exponent": (Rejection.NOT_NUMERIC, 0, "Average throughput is 1e9999999Gbps"),
+    "over-long": (Rejection.OVER_LONG, 0, "Average packet loss is 0.012%" + " " * MAX_MESSAGE_CHARS),
+}
+
+
+@pytest.mark.parametrize("status", [0, 1, 2])
+@pytest.mark.parametrize(("kind", "value", "message"), VALUES.values(), ids=VALUES)
+def test_values(kind: Kind, value: float, message: str, status: int) -> None:
+    """Every format gives its exact value in our unit, whatever colour the threshold gave it."""
+    assert Reading(kind, value) == read_message(message, status=status)
+
+
+@pytest.mark.parametrize(("reason", "status", "message"), REJECTED.values(), ids=REJECTED)
+def test_rejections(reason: Rejection, status: int, message: str | None) -> None:
+    """What is not a value is refused with its own constant reason."""
+    assert reason is read_message(message, status=status)
+
+
+@given(st.text(max_size=300), st.integers(-2, 9))
+def test_any_text_has_an_answer(message: str, status: int) -> None:
+    """No text raises, and no text without the sentence of an average, mean or median gives a value."""
+    found = read_message(message, status=status)
+    assert isinstance(found, Rejection) or re.search("average|avg|mean|median", message, re.IGNORECASE)
+
+
+@given(st.integers(0, 100_000))
+def test_loss_is_exact(thousandths_of_percent: int) -> None:
+    """The printed decimals are kept: 0.056 % is the float nearest to 0.00056, not a neighbour of it."""
+    text = f"{thousandths_of_percent // 1000}.{thousandths_of_percent % 1000:03d}"
+    found = read_message(f"Average packet loss is {text}%", status=0)
+    assert found == Reading(Kind.LOSS, thousandths_of_percent / 100_000)
+
+
+def test_long_messages_are_cheap() -> None:
+    """A message made to confuse the pattern is answered at once: it is cut off by its length."""
+    assert read_message("Average " + "is " * 80, status=0) is Rejection.NOT_NUMERIC
+    assert read_message("Average " + "is " * 100_000, status=0) is Rejection.OVER_LONG

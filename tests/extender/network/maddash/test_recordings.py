@@ -1,0 +1,144 @@
+"""Every recorded response of a real MaDDash 5.0.8, sent over HTTP on loopback to the real client and source."""
+
+import json
+from typing import Any
+
+import pytest
+
+from extender.errors import NetworkSourceError
+from extender.network.maddash.client import MaddashClient, grid_path
+from extender.network.maddash.client import MaddashServer as Address
+from extender.network.maddash.source import MaddashSource
+from extender.network.maddash.survey import survey_maddash
+from extender.ports import Batch
+from scoring.network.matrix import Metric
+from tests.extender.network import recorded
+from tests.fakes.raw_http import RawServer, ok
+
+NOW_S = recorded.RUN_2_S + 10.0
+REQUESTS: list[dict[str, Any]] = [one for one in json.loads(recorded.body("requests.json")) if one["method"] == "GET"]
+
+
+def listed(*names: str) -> bytes:
+    """An answer with a list of grids."""
+    return ok(json.dumps({"grids": [{"name": name, "uri": "/ignored"} for name in names]}).encode())
+
+
+def site(grids: dict[str, str]) -> RawServer:
+    """A server with these grids, by name, from these recordings."""
+    answers = {
+        f"/maddash{grid_path(name)}": ok(recorded.body(file), status=500 if "-500" in file else 200)
+        for name, file in grids.items()
+    }
+    return RawServer({"/maddash/grids": listed(*grids), **answers})
+
+
+async def read(server: RawServer) -> Batch:
+    """One fetch."""
+    source = MaddashSource(Address(server.url))
+    try:
+        batch = await source.fetch(now_s=NOW_S)
+    finally:
+        await source.aclose()
+    assert batch is not None
+    return batch
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda one: one["file"])
+async def test_bodies_arrive_byte_for_byte(request_: dict[str, Any]) -> None:
+    """A 200 is the recorded body; any other status is an error that names address, status and the server's text."""
+    body = recorded.body(request_["file"])
+    with RawServer({request_["path"]: ok(body, status=request_["status"])}) as server:
+        async with MaddashClient(Address(server.url)) as client:
+            path = request_["path"].removeprefix("/maddash")
+            if request_["status"] == 200:
+                document = await client.get(path, now_s=NOW_S)
+                assert document is not None
+                assert body == bytes(document.body)
+            else:
+                with pytest.raises(NetworkSourceError) as caught:
+                    await client.get(path, now_s=NOW_S)
+                assert f"{server.url}{request_['path']}: status {request_['status']}: " in str(caught.value)
+                assert body.decode()[:80].strip() in str(caught.value)
+
+
+def both(forward: str, reverse: str) -> dict[tuple[str, str], float]:
+    """The values of a disjoint grid: rows to columns, and columns to rows."""
+    there = recorded.values(forward, factor=1e9)
+    back = recorded.values(reverse, factor=1e9)
+    return there | {(column, row): value for (row, column), value in back.items()}
+
+
+DELAY = {pair: max(ms, 0.0) for pair, ms in recorded.values(recorded.DELAY_MS, factor=1.0).items()}
+UNCONFIRMED = {pair: max(ms, 0.0) for pair, ms in recorded.values(recorded.DELAY_UNCONFIRMED_MS, factor=1.0).items()}
+GRIDS = {  # recording: (metric, the value of each direction that has one, the reasons of the others)
+    "grid-loss.json": (
+        Metric.LOSS,
+        recorded.values(recorded.LOSS_PERCENT, factor=0.01),
+        recorded.reasons(recorded.LOSS_PERCENT),
+    ),
+    "grid-loss-startup.json": (Metric.LOSS, {}, {"not_run": 29}),
+    "grid-delay.json": (Metric.DELAY, DELAY, recorded.reasons(recorded.DELAY_MS) | {"negative_delay": 1}),
+    "grid-delay-unconfirmed.json": (
+        Metric.DELAY,
+        UNCONFIRMED,
+        recorded.reasons(recorded.DELAY_UNCONFIRMED_MS) | {"negative_delay": 1},
+    ),
+    "grid-throughput.json": (
+        Metric.THROUGHPUT,
+        recorded.values(recorded.THROUGHPUT_GBPS, factor=1e9),
+        recorded.reasons(recorded.THROUGHPUT_GBPS),
+    ),
+    "grid-reverse.json": (Metric.THROUGHPUT, both(recorded.FORWARD_GBPS, recorded.REVERSE_GBPS), {}),
+    "grid-random.json": (Metric.LOSS, {}, {"not_numeric": 2}),
+}
+
+
+@pytest.mark.parametrize("file", GRIDS)
+async def test_each_recorded_grid_pair_by_pair(file: str) -> None:
+    """Every direction has exactly its recorded value, and every cell without one its reason; nothing else is there."""
+    metric, wanted, reasons = GRIDS[file]
+    with site({"Some / 100% name+": file}) as server:
+        batch = await read(server)
+    found = {(m.source, m.target): m.value for m in batch.measurements}
+    assert {metric} == {m.metric for m in batch.measurements} or not wanted
+    assert sorted(wanted) == sorted(found)
+    for pair, value in wanted.items():
+        assert found[pair] == pytest.approx(value, rel=1e-12, abs=1e-15), pair  # type: ignore[index]
+    assert reasons == batch.rejected
+
+
+async def test_a_recorded_500_among_good_grids() -> None:
+    """A grid whose recorded answer is an error costs its own values only."""
+    with site({"Delay": "grid-delay.json", "Loss": "grid-loss-exit255-500.txt", "Empty": "grid-empty-500.txt"}) as one:
+        batch = await read(one)
+    assert {m.metric for m in batch.measurements} == {Metric.DELAY}
+    assert [p.split(":")[0] for p in batch.problems[:2]] == ["grid 'Empty' failed", "grid 'Loss' failed"]
+
+
+async def test_only_errors() -> None:
+    """Recorded errors alone are an error."""
+    refusal = pytest.raises(NetworkSourceError, match="status 500: Unable to find grid with name")
+    with site({"No such grid": "grid-unknown-500.txt"}) as one, refusal:
+        await read(one)
+
+
+async def test_the_recorded_site_link_by_link() -> None:
+    """The three grids together: one record for each direction that is checked, `None` where it has no value."""
+    loss = recorded.values(recorded.LOSS_PERCENT, factor=0.01)
+    throughput = recorded.values(recorded.THROUGHPUT_GBPS, factor=1e9)
+    with site({"L": "grid-loss.json", "D": "grid-delay.json", "T": "grid-throughput.json"}) as server:
+        survey = await survey_maddash(Address(server.url), now_s=NOW_S)
+    directions = {(a, b) for a in recorded.ENDS.values() for b in recorded.ENDS.values() if a != b}
+    assert sorted(directions) == [(link.source, link.target) for link in survey.links]
+    for link in survey.links:
+        pair = (link.source, link.target)
+        assert link.loss_ratio == pytest.approx(loss.get(pair), abs=1e-15), pair
+        assert link.delay_ms == pytest.approx(DELAY.get(pair)), pair
+        assert link.throughput_bps == pytest.approx(throughput.get(pair)), pair
+        known = [grid for grid, values in (("L", loss), ("D", DELAY), ("T", throughput)) if pair in values]
+        assert link.grid == ", ".join(known)
+        # delay and throughput are of the first run, loss of the second; the oldest value counts
+        runs = [recorded.RUN_2_S] * (pair in loss) + [recorded.RUN_1_S] * (pair in DELAY or pair in throughput)
+        assert link.age_s == (NOW_S - min(runs) if runs else None), pair
+    assert survey.labels[recorded.ENDS["s5"]] == "s5 Zürich"

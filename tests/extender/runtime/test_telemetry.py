@@ -1,0 +1,280 @@
+"""Metrics with bounded labels, log lines with bounded volume."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+from prometheus_client.parser import text_string_to_metric_families
+
+from extender.runtime.decision_lines import DECISIONS, Decision, DecisionLog
+from extender.runtime.log_lines import HumanFormatter, JsonFormatter, LogFormat, configure_logging
+from extender.runtime.telemetry import Telemetry
+from scoring.model.reasons import Reason
+
+REFUSAL = Decision("filter", pod="team-a/w-0", gang="team-a/resnet", reason=Reason.NO_ROOM, snapshot_version=7)
+
+
+@pytest.fixture
+def root_logger() -> Iterator[logging.Logger]:
+    """The root logger, put back as it was afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield root
+    root.handlers[:], root.level = handlers, level
+
+
+def written(stream: io.StringIO) -> list[dict[str, object]]:
+    """The lines as JSON."""
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_every_metric_appears_with_its_labels() -> None:
+    """One call of each kind shows in the exposition, and Prometheus' own parser reads all of it."""
+    telemetry = Telemetry()
+    telemetry.request_done("filter", "refused", duration_s=0.002, reason=Reason.NO_ROOM)
+    telemetry.internal_error("bind")
+    telemetry.gangs({"waiting": 2, "running": 1})
+    telemetry.held_binds(3)
+    telemetry.planned(duration_s=0.01, snapshot_version=41)
+    telemetry.binding_posted("bound")
+    telemetry.nudged("ungate", "done")
+    telemetry.evicted("partial")
+    telemetry.relisted("pods")
+    telemetry.watch_failed("pods")
+    telemetry.network_pairs("loss", fresh=12, fading=3, expired=1)
+    telemetry.network_took("maddash", 0.25)
+    telemetry.network_fetched("maddash", "new")
+    telemetry.event_dropped()
+    telemetry.announced("posted")
+    telemetry.overcommitted(2, new=1)
+    telemetry.log_line_dropped()
+    telemetry.leader(leads=True)
+    telemetry.tls_handshake("accepted")
+    telemetry.tls_reloaded("loaded")
+    telemetry.tls_expiry("server", 5.0)
+    telemetry.jobs({"running": 4})
+    telemetry.resized("Job.batch", "in", "done")
+    telemetry.resize_took("in", 2.5)
+    telemetry.pod_seconds_lost(7.5)
+    telemetry.reported("accepted")
+    telemetry.note_ignored("resume")
+    telemetry.note_keys(2)
+    telemetry.record_lost(5)
+    samples = {
+        (sample.name.removeprefix("netgang_"), *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(telemetry.exposition().decode())
+        for sample in family.samples
+        if sample.name.startswith("netgang_") and not sample.name.endswith(("_bucket", "_created"))
+    }
+    assert samples == {
+        ("request_duration_seconds_count", "filter"): 1,
+        ("request_duration_seconds_sum", "filter"): 0.002,
+        ("requests_total", "refused", "filter"): 1,
+        ("refusals_total", Reason.NO_ROOM, "filter"): 1,
+        ("internal_errors_total", "bind"): 1,
+        ("gangs", "waiting"): 2,
+        ("gangs", "running"): 1,
+        ("held_binds",): 3,
+        ("plan_duration_seconds_count",): 1,
+        ("plan_duration_seconds_sum",): 0.01,
+        ("snapshot_version",): 41,
+        ("bindings_total", "bound"): 1,
+        ("nudges_total", "ungate", "done"): 1,
+        ("evictions_total", "partial"): 1,
+        ("relists_total", "pods"): 1,
+        ("watch_errors_total", "pods"): 1,
+        ("network_pairs", "loss", "fresh"): 12,
+        ("network_pairs", "loss", "fading"): 3,
+        ("network_pairs", "loss", "expired"): 1,
+        ("network_fetch_seconds", "maddash"): 0.25,
+        ("network_fetches_total", "new", "maddash"): 1,
+        ("events_dropped_total",): 1,
+        ("announcements_total", "posted"): 1,
+        ("overcommitted_nodes",): 2,
+        ("overcommits_total",): 1,
+        ("log_lines_dropped_total",): 1,
+        ("notes_ignored_total", "resume"): 1,
+        ("note_keys",): 2,
+        ("leader",): 1,
+        ("leader_changes_total", "leader"): 1,
+        ("tls_handshakes_total", "accepted"): 1,
+        ("tls_reloads_total", "loaded"): 1,
+        ("tls_expiry_timestamp_seconds", "server"): 5.0,
+        ("jobs", "running"): 4,
+        ("resizes_total", "in", "Job.batch", "done"): 1,
+        ("resize_duration_seconds_count", "in"): 1,
+        ("resize_duration_seconds_sum", "in"): 2.5,
+        ("lost_pod_seconds_total",): 7.5,
+        ("reports_total", "accepted"): 1,
+        ("record_lost_total",): 5,
+    }
+
+
+def test_states_without_gangs_disappear() -> None:
+    """The gauge shows the gangs of now, not states that once had some."""
+    telemetry = Telemetry()
+    telemetry.gangs({"waiting": 2})
+    telemetry.gangs({"running": 1})
+    assert telemetry.registry.get_sample_value("netgang_gangs", {"state": "waiting"}) is None
+    assert telemetry.registry.get_sample_value("netgang_gangs", {"state": "running"}) == 1
+
+
+def test_two_processes_worth_of_metrics_in_one() -> None:
+    """Each Telemetry has a registry of its own: tests and the simulator have many."""
+    one, other = Telemetry(), Telemetry()
+    one.held_binds(1)
+    assert other.registry.get_sample_value("netgang_held_binds") == 0
+
+
+def test_a_decision_is_one_line_of_json(root_logger: logging.Logger) -> None:
+    """All that is known about the decision under constant names; what says nothing is left out."""
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    decision = Decision(
+        "prioritize", "team-a/w-0", "team-a/resnet", "n1", parts={"network": 7.5}, snapshot_version=3, duration_ms=0.25
+    )
+    assert DecisionLog(Telemetry()).log_decision(decision, now_s=1.0)
+    (line,) = written(stream)
+    assert line.pop("time")
+    assert line == {
+        "level": "INFO",
+        "logger": DECISIONS,
+        "message": "prioritize",
+        "pod": "team-a/w-0",
+        "gang": "team-a/resnet",
+        "node": "n1",
+        "parts": {"network": 7.5},
+        "snapshot_version": 3,
+        "duration_ms": 0.25,
+    }
+
+
+def test_a_repeated_refusal_is_written_once_a_minute(root_logger: logging.Logger) -> None:
+    """A thousand equal refusals are two lines, and the second says how many were left out."""
+    stream, telemetry = io.StringIO(), Telemetry()
+    configure_logging(stream=stream)
+    log = DecisionLog(telemetry, repeat_after_s=60.0)
+    assert [log.log_decision(REFUSAL, now_s=5.0 + i / 1000) for i in range(1000)].count(True) == 1
+    assert log.log_decision(REFUSAL, now_s=65.0)
+    assert [line.get("repeated") for line in written(stream)] == [None, 999]
+    assert telemetry.registry.get_sample_value("netgang_log_lines_dropped_total") == 999
+
+
+@pytest.mark.parametrize("change", [{"pod": "team-a/w-1"}, {"reason": Reason.BEHIND}, {"what": "bind"}], ids=str)
+def test_a_new_refusal_is_written_at_once(change: dict[str, str], root_logger: logging.Logger) -> None:
+    """Another pod, another reason or another question is news."""
+    configure_logging(stream=io.StringIO())
+    log = DecisionLog(Telemetry())
+    assert log.log_decision(REFUSAL, now_s=1.0)
+    assert log.log_decision(replace(REFUSAL, **change), now_s=1.0)  # type: ignore[arg-type]
+
+
+def test_a_yes_is_always_written(root_logger: logging.Logger) -> None:
+    """What admits, binds or evicts is never left out, however often it happens."""
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    log = DecisionLog(Telemetry(), refusals_per_s_max=1)
+    assert all(log.log_decision(Decision("bind", pod="team-a/w-0", node="n1"), now_s=1.0) for _ in range(50))
+    assert len(written(stream)) == 50
+
+
+STEPS = {
+    "a node is offered": Decision("filter", pod="a/w-0", node="n1"),
+    "a gate goes": Decision("ungate", pod="a/w-0"),
+}
+
+
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+def test_steps_towards_a_bind_are_for_those_who_look_closely(
+    step: Decision, level: str, root_logger: logging.Logger
+) -> None:
+    """A pod that starts is one line, its bind; what was refused on the way is always written, and all is heard."""
+    stream, heard = io.StringIO(), list[Decision]()
+    configure_logging(stream=stream, level=level)
+    log = DecisionLog(Telemetry(), heard=heard.append)
+    refused = replace(step, reason=Reason.NO_ROOM)
+    bound = replace(step, what="bind")
+    assert all(log.log_decision(one, now_s=1.0) for one in (step, refused, bound))
+    lines = [(line["level"], line["message"], line.get("reason")) for line in written(stream)]
+    rest = [("INFO", step.what, Reason.NO_ROOM), ("INFO", "bind", None)]
+    assert lines == ([("DEBUG", step.what, None), *rest] if level == "DEBUG" else rest)
+    assert heard == [step, refused, bound]
+
+
+def test_refusals_of_one_second_are_bounded(root_logger: logging.Logger) -> None:
+    """Ten thousand pods refused at once do not flood the log; the next second has room again."""
+    configure_logging(stream=io.StringIO())
+    log = DecisionLog(Telemetry(), refusals_per_s_max=100)
+    refusals = [Decision("filter", pod=f"team-a/w-{i}", reason=Reason.NO_ROOM) for i in range(10_000)]
+    assert sum(log.log_decision(refusal, now_s=7.5) for refusal in refusals) == 100
+    assert log.log_decision(refusals[-1], now_s=8.0)
+
+
+def test_the_memory_of_refusals_is_bounded(root_logger: logging.Logger) -> None:
+    """The refusal written longest ago is forgotten first, and then is news again."""
+    configure_logging(stream=io.StringIO())
+    log = DecisionLog(Telemetry(), remembered_max=2, repeat_after_s=1000.0)
+    first, second, third = (Decision("filter", pod=f"team-a/w-{i}", reason=Reason.NO_ROOM) for i in range(3))
+    assert all(log.log_decision(refusal, now_s=1.0) for refusal in (first, second, third))
+    assert [log.log_decision(refusal, now_s=2.0) for refusal in (second, third)] == [False, False]
+    assert log.log_decision(first, now_s=2.0)
+
+
+def test_a_refusal_of_long_ago_is_forgotten(root_logger: logging.Logger) -> None:
+    """What has not come for minutes is news: a day of gangs that waited and started is no memory of a day."""
+    configure_logging(stream=io.StringIO())
+    log = DecisionLog(Telemetry(), repeat_after_s=60.0)
+    for second in range(3600):
+        assert log.log_decision(replace(REFUSAL, pod=f"team-a/w-{second}"), now_s=float(second))
+    assert log.remembered == 300
+    assert not log.log_decision(replace(REFUSAL, pod="team-a/w-3599"), now_s=3600.0)
+
+
+def test_people_get_words_instead_of_json(root_logger: logging.Logger) -> None:
+    """One line of `field=value`, in which a value cannot pass for two."""
+    stream = io.StringIO()
+    configure_logging(log_format=LogFormat.HUMAN, stream=stream)
+    DecisionLog(Telemetry()).log_decision(REFUSAL, now_s=1.0)
+    line = stream.getvalue()
+    assert f"filter pod=team-a/w-0 gang=team-a/resnet reason='{Reason.NO_ROOM}' snapshot_version=7\n" in line
+    assert line.count("\n") == 1
+
+
+class Terminal(io.StringIO):
+    """A stream that people look at."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+@pytest.mark.parametrize(("stream", "want"), [(Terminal(), HumanFormatter), (io.StringIO(), JsonFormatter)])
+def test_the_format_follows_the_stream(stream: io.StringIO, want: type, root_logger: logging.Logger) -> None:
+    """`auto` is words on a terminal and JSON for machines."""
+    configure_logging(stream=stream)
+    assert [want] == [type(handler.formatter) for handler in root_logger.handlers]
+
+
+@pytest.mark.parametrize("log_format", [LogFormat.JSON, LogFormat.HUMAN])
+def test_exceptions_and_odd_values_do_not_break_a_line(log_format: LogFormat, root_logger: logging.Logger) -> None:
+    """A traceback goes along, and a value that JSON cannot say is written as Python shows it."""
+    stream = io.StringIO()
+    configure_logging(log_format=log_format, stream=stream)
+    try:
+        raise KeyError("secret")
+    except KeyError:
+        logging.getLogger("netgang.test").exception("it failed in %s", "bind", extra={"fields": {"odd": object}})
+    text = stream.getvalue()
+    assert all(words in text for words in ("it failed in bind", "KeyError: 'secret'", "<class 'object'>"))
+    if log_format is LogFormat.JSON:
+        assert len(written(stream)) == 1
+
+
+def test_an_unknown_level_is_refused(root_logger: logging.Logger) -> None:
+    """A level that logging does not know is an error, not a default."""
+    with pytest.raises(ValueError, match="LOUD"):
+        configure_logging(level="LOUD")

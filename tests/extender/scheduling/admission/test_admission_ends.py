@@ -1,0 +1,164 @@
+"""Every admission ends (docs/safety.md S25): by Bindings, or by a lapse that says what kube-scheduler says.
+
+kube-scheduler is played by the test: it writes the condition PodScheduled as the real one does and calls the verbs.
+"""
+
+from typing import Any
+
+import pytest
+
+from extender.scheduling.admission.lapses import FIRST_S
+from scoring.model import GATE
+from scoring.model.reasons import Reason
+from tests.extender.scheduling.world import ADMIT_S, HOLD_S, World, answers, key, node_json, running
+
+pytestmark = pytest.mark.looptime
+
+GATED = [{"name": GATE}]
+NO_CLAIM = (
+    '0/2 nodes are available: persistentvolumeclaim "data" not found. '
+    "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+)
+NO_VOLUME = "0/2 nodes are available: 2 node(s) had volume node affinity conflict. preemption: 0/2 nodes are available."
+OURS = "0/2 nodes are available: 2 netgang: the gang has fewer pods than its min-available."
+
+
+def nodes() -> list[dict[str, Any]]:
+    """Two nodes with room for one member each."""
+    return [node_json(f"n{i}", cpu="1500m") for i in (1, 2)]
+
+
+def says(world: World, message: str, *pods: str) -> None:
+    """kube-scheduler tried these pods, and writes why it did not place them."""
+    for name in pods:
+        pod = world.api.pod(name)
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        pod.setdefault("status", {})["conditions"] = [condition]
+        world.api.add(pod)
+
+
+def told(world: World, reason: str) -> list[str]:
+    """Notes of the Events with this reason."""
+    return [event["note"] for event in world.api.events if event["reason"] == reason]
+
+
+async def test_an_ungated_gang_that_never_comes_lapses() -> None:
+    """It has no gate and no call of its members ever came; the next gang has its room after `admit_timeout_s`."""
+    async with running(*nodes()) as world:
+        never = world.gang("never", 2)
+        await world.settle()
+        assert sorted(world.plan.admitted) == [key("never")]
+        names = world.gang("next", 2)
+        await world.settle(ADMIT_S / 2)
+        assert world.waits_for("next") is Reason.BEHIND
+        says(world, NO_VOLUME, *never)
+        await world.settle(ADMIT_S / 2 + 2.0)
+        assert (world.waits_for("never"), sorted(world.plan.admitted)) == (Reason.BACKING_OFF, [key("next")])
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.bound()) == 2
+        [note] = told(world, "AdmissionLapsed")
+        assert "2 node(s) had volume node affinity conflict" in note
+        assert "preemption" not in note
+
+
+@pytest.mark.parametrize("gated", [True, False], ids=["gated", "ungated"])
+async def test_a_gang_whose_claim_does_not_exist_is_incomplete(gated: bool) -> None:
+    """It reserves nothing as soon as kube-scheduler says so, and it is admitted when the claim is there."""
+    async with running(*nodes()) as world:
+        lacks = world.gang("lacks", 2, **({"schedulingGates": GATED} if gated else {}))
+        await world.settle()
+        says(world, NO_CLAIM, *lacks)
+        await world.settle(2.0)
+        assert (world.waits_for("lacks"), world.committed) == (Reason.INCOMPLETE, {})
+        assert 'persistentvolumeclaim "data" not found' in world.plan.waiting[key("lacks")].detail
+        names = world.gang("next", 2)
+        await world.settle()
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.bound()) == 2
+        world.delete(*names)
+        assert [world.refusal(name) for name in lacks] == [Reason.INCOMPLETE] * 2, "the claim is there: it is asked"
+        says(world, OURS, *lacks)
+        await world.settle()
+        assert sorted(world.plan.admitted) == [key("lacks")]
+        world.bind_offered(*lacks)
+        await world.settle()
+        assert sorted(world.bound()) == sorted(lacks)
+
+
+async def test_members_at_bind_are_let_go_when_another_cannot_come() -> None:
+    """One member is held, the other's claim does not exist: nothing stays reserved, and explain says whose claim."""
+    async with running(*nodes()) as world:
+        came, lacks = world.gang("g", 2)
+        await world.settle()
+        [call] = world.bind_offered(came)
+        await world.settle()
+        says(world, NO_CLAIM, lacks)
+        await world.settle(2.0)
+        assert not call.waits
+        assert call.answer is not None
+        assert (world.waits_for("g"), world.committed) == (Reason.INCOMPLETE, {})
+        document = world.service.views.explain("default", "g")
+        assert document is not None
+        why = {one["pod"]: one["why"] for one in document["members"]}
+        assert why[lacks] == 'kube-scheduler places it on no node: persistentvolumeclaim "data" not found'
+
+
+async def test_a_gang_of_which_only_some_come_lapses_with_the_words_of_the_others() -> None:
+    """The hold limit ends it; the Event says what kube-scheduler says of the member that did not come."""
+    async with running(*nodes()) as world:
+        came, stays = world.gang("g", 2)
+        await world.settle()
+        says(world, NO_VOLUME, stays)
+        calls = world.bind_offered(came)
+        await world.settle(HOLD_S + 1.0)
+        assert answers(calls) == [Reason.QUORUM_TIMEOUT]
+        assert (world.waits_for("g"), world.committed) == (Reason.BACKING_OFF, {})
+        [note] = told(world, "AdmissionLapsed")
+        assert f"default/{stays}" in note
+        assert "volume node affinity conflict" in note
+
+
+async def test_other_words_of_kube_scheduler_end_the_back_off() -> None:
+    """Its conditions changed. A pod of which kube-scheduler says that we refused it found a node it could use.
+
+    docs/safety.md S5.
+    """
+    async with running(*nodes()) as world:
+        names = world.gang("g", 2)
+        await world.settle()
+        says(world, NO_VOLUME, *names)
+        await world.settle(ADMIT_S + 2.0)
+        assert world.waits_for("g") is Reason.BACKING_OFF
+        says(world, NO_VOLUME.replace("0/2", "0/3"), *names)
+        await world.settle(2.0)
+        assert world.waits_for("g") is Reason.BACKING_OFF, "the same refusal in other numbers is no news"
+        says(world, OURS, *names)
+        await world.settle(2.0)
+        assert sorted(world.plan.admitted) == [key("g")]
+        world.bind_offered(*names)
+        await world.settle()
+
+
+async def test_kube_scheduler_that_comes_back_ends_the_back_off_of_its_absence() -> None:
+    """Nothing was heard of the pods at all: the first question about a member starts the gang, whatever the count."""
+    async with running(*nodes()) as world:
+        names = world.gang("g", 2)
+        await world.settle(2 * ADMIT_S + FIRST_S + 5.0)
+        assert world.waits_for("g") is Reason.BACKING_OFF
+        world.bind_offered(*names)
+        await world.settle()
+        assert sorted(world.bound()) == sorted(names)
+
+
+async def test_a_gang_never_starves_while_its_claim_is_missing() -> None:
+    """It waits for longer than STARVELIMIT, and neither leads nor holds anything: others take the room it needs."""
+    async with running(*nodes(), queue={"starve_limit_s": 5.0}) as world:
+        lacks = world.gang("lacks", 2)
+        await world.settle()
+        says(world, NO_CLAIM, *lacks)
+        await world.settle(30.0)
+        world.gang("next", 2)
+        await world.settle()
+        assert (sorted(world.plan.admitted), dict(world.plan.holds)) == ([key("next")], {})

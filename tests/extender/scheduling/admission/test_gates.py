@@ -1,0 +1,357 @@
+"""Gangs wait at their gate and are let in whole: the service in virtual time, with its fake API server."""
+
+from typing import Any
+
+import pytest
+
+from extender.convert.wire import Passed
+from extender.errors import ApiError, ApiUnavailableError
+from extender.notes import Bearer, NoteKind
+from scoring.model import GATE
+from scoring.model.reasons import Reason
+from tests.extender.scheduling.world import key, node_json, running, unfinished
+from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.key_store import notes_of_a_former_process
+
+pytestmark = pytest.mark.looptime
+
+GATED = [{"name": GATE}]
+
+
+def nodes(count: int, **fields: Any) -> list[dict[str, Any]]:
+    """Nodes n1… with room for one member each."""
+    return [node_json(f"n{i}", cpu="1500m", **fields) for i in range(1, count + 1)]
+
+
+async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
+    """Every gate goes, each pod's affinity names the planned nodes and spares, and the places are committed."""
+    async with running(*nodes(6), spares=2) as world:
+        names = world.gang("g", 3, schedulingGates=GATED)
+        await world.settle()
+        assert sorted(world.api.admitted) == sorted(names)
+        planned = set(world.committed[key("g")].values())
+        assert len(planned) == 3
+        for name in names:
+            pod = world.api.pod(name)
+            assert "schedulingGates" not in pod["spec"]
+            required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+            listed = [term["matchFields"][0]["values"][0] for term in required["nodeSelectorTerms"]]
+            assert planned < set(listed)
+            assert len(listed) == 5
+            node = pod["metadata"]["annotations"]["netgang.io/admitted"].partition(" ")[0]
+            assert node == world.committed[key("g")][pod["metadata"]["uid"]]
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.api.bindings) == 3
+
+
+async def test_a_gang_that_does_not_fit_stays_gated() -> None:
+    """No patch, no reservation; it is let in as soon as there is room."""
+    async with running(*nodes(2)) as world:
+        world.gang("g", 3, schedulingGates=GATED)
+        await world.settle(30.0)
+        assert world.api.admitted == []
+        assert world.waits_for("g") in (Reason.NO_ROOM, Reason.IMPOSSIBLE)
+        world.node("n3", cpu="1500m")
+        await world.settle()
+        assert len(world.api.admitted) == 3
+
+
+async def test_a_gang_that_never_comes_lapses_and_backs_off() -> None:
+    """docs/safety.md S5: its room goes to the next gang, and it may not reserve again for ten seconds, then twenty."""
+    async with running(*nodes(2)) as world:
+        never = world.gang("never", 2, schedulingGates=GATED)
+        await world.settle()
+        assert key("never") in world.committed
+        world.gang("next", 2, schedulingGates=GATED)
+        await world.settle(1.0)
+        assert world.waits_for("next") is Reason.BEHIND
+        await world.settle(61.0)
+        assert world.waits_for("never") is Reason.BACKING_OFF
+        assert sorted(world.committed) == [key("next")]
+        names = [name for name in world.api.admitted if name not in never]
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.api.bindings) == 2
+
+
+async def test_nobody_takes_back_what_is_being_admitted() -> None:
+    """docs/safety.md S4: from the first removed gate on, a gang of higher priority waits."""
+    async with running(*nodes(3), writes_per_s=2.0) as world:
+        names = world.gang("g", 3, schedulingGates=GATED)
+        await world.settle(0.6)
+        assert 0 < len(world.api.admitted) < 3
+        world.gang("urgent", 3, schedulingGates=GATED, priority=1000)
+        await world.settle(3.0)
+        assert sorted(world.api.admitted) == sorted(names)
+        assert world.waits_for("urgent") is Reason.BEHIND
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.api.bindings) == 3
+
+
+async def test_a_planned_node_that_dies_is_replaced_by_a_spare() -> None:
+    """The member whose node went gets a listed one, and the rest keep theirs."""
+    async with running(*nodes(4), spares=1) as world:
+        names = world.gang("g", 2, schedulingGates=GATED)
+        await world.settle()
+        before = world.committed[key("g")]
+        victim = min(before.values())
+        world.api.remove(victim, kind="Node")
+        await world.settle()
+        after = world.committed[key("g")]
+        assert victim not in after.values()
+        assert {uid: node for uid, node in before.items() if node != victim}.items() <= after.items()
+        for name in names:
+            terms = required_terms(world.api.pod(name))
+            assert after[world.uid(name)] in {term["matchFields"][0]["values"][0] for term in terms}
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.api.bindings) == 2
+
+
+async def test_an_admission_survives_a_restart() -> None:
+    """Three of five gates are gone when netgang dies; the next one goes on with what the notes on the pods say."""
+    api = FakeClusterApi()
+    async with unfinished(*nodes(5), api=api, writes_per_s=2.0) as world:
+        names = world.gang("g", 5, schedulingGates=GATED)
+        while len(api.admitted) < 3:
+            await world.settle(0.1)
+        first = world.committed[key("g")]
+        noted = {world.uid(name): first[world.uid(name)] for name in api.admitted}
+    world.gang("urgent", 5, schedulingGates=GATED, priority=1000)
+    async with running(api=api) as world:
+        await world.settle()
+        assert noted.items() <= world.committed[key("g")].items()
+        assert sorted(set(api.admitted)) == sorted(names)
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(api.bindings) == 5
+
+
+async def test_a_note_in_a_template_promises_nothing() -> None:
+    """The annotation counts only for the very pod it was written for: nobody jumps the queue by a template."""
+    somebody = Bearer("v1", "Pod", "default", "g-0", "uid-of-somebody")
+    note = {"netgang.io/admitted": notes_of_a_former_process().write(NoteKind.ADMITTED, somebody, "n1")}
+    async with running(*nodes(1)) as world:
+        world.gang("g", 1, annotations=note)
+        await world.settle()
+        assert world.committed == {}
+
+
+async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back() -> None:
+    """422 is terminal until the gang's pods change; the reason is shown."""
+    async with running(*nodes(2)) as world:
+        world.api.fail_next("admit", ApiError(422, "spec.affinity: Invalid value"))
+        world.gang("g", 1, schedulingGates=GATED)
+        await world.settle()
+        assert world.committed == {}
+        assert world.waits_for("g") is Reason.BACKING_OFF
+        document = world.service.views.explain("default", "g")
+        assert document is not None
+        assert "Invalid value" in document["admission_refused"]
+        world.delete("g-0")
+        await world.settle(2.0)
+        [name] = world.gang("g", 1, schedulingGates=GATED)
+        await world.settle()
+        assert world.api.admitted == [name]
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["answer lost", "not applied"])
+async def test_a_patch_that_failed_is_sent_again(applied: bool) -> None:
+    """An outage of the API server costs a moment, whether the patch took effect or not."""
+    async with running(*nodes(3)) as world:
+        world.api.fail_next("admit", ApiUnavailableError("connection reset"), times=3, applied=applied)
+        names = world.gang("g", 3, schedulingGates=GATED)
+        await world.settle(5.0)
+        assert not [name for name in names if "schedulingGates" in world.api.pod(name)["spec"]]
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.api.bindings) == 3
+
+
+REFUSED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+
+
+async def test_other_filters_that_refuse_all_listed_nodes_are_believed() -> None:
+    """Kube-scheduler says Unschedulable without asking us: no listed node will do, and the gang keeps none.
+
+    docs/safety.md S6.
+    """
+    async with running(*nodes(3), spares=1) as world:
+        [name] = world.gang("g", 1, schedulingGates=GATED)
+        await world.settle()
+        world.api.add({**world.api.pod(name), "status": REFUSED})
+        await world.settle(4.0)
+        assert key("g") not in world.committed
+        [closed] = world.service.cache.snapshot().exclusions.values()
+        assert set(closed) == listed(world.api.pod(name))
+        assert world.waits_for("g") is Reason.FILTERED
+
+
+async def test_what_did_not_fit_does_not_come_back() -> None:
+    """The pod's successor goes elsewhere in the zone, which alone is named for it; nor is it tried there again.
+
+    docs/safety.md S27.
+    """
+    async with running(*nodes(3), spares=1, exclusion_ttl_s=60.0) as world:
+        [name] = world.gang("g", 1, schedulingGates=GATED)
+        await world.settle()
+        closed = listed(world.api.pod(name))
+        world.api.add({**world.api.pod(name), "status": REFUSED})
+        await world.settle(4.0)
+        world.delete(name)
+        [name] = world.gang("g", 1, schedulingGates=GATED)
+        await world.settle()
+        assert {world.committed[key("g")][world.uid(name)]}.isdisjoint(closed)
+        [term] = required_terms(world.api.pod(name))
+        assert [one["key"] for one in term["matchExpressions"]] == ["topology.kubernetes.io/zone"]
+
+
+async def test_what_is_refused_once_more_is_believed_once_more() -> None:
+    """The word of kube-scheduler stands until it asks about a node: after its time the gang is not sent there again."""
+    async with running(*nodes(1), spares=0, exclusion_ttl_s=20.0, admit_timeout_s=5.0) as world:
+        [name] = world.gang("g", 1, schedulingGates=GATED)
+        await world.settle()
+        world.api.add({**world.api.pod(name), "status": REFUSED})
+        await world.settle(60.0)
+        assert world.waits_for("g") is Reason.FILTERED
+        assert world.offered(name) == "n1"
+
+
+async def test_a_foreign_gate_keeps_the_gang_out() -> None:
+    """A member that waits for somebody else cannot come, so nothing is reserved and no gate of ours goes.
+
+    docs/safety.md S5.
+    """
+    async with running(*nodes(2)) as world:
+        world.gang("g", 2, schedulingGates=[*GATED, {"name": "example.com/quota"}])
+        await world.settle(5.0)
+        assert (world.api.admitted, world.committed) == ([], {})
+        assert world.waits_for("g") is Reason.INCOMPLETE
+
+
+async def test_pods_of_others_keep_their_gates() -> None:
+    """docs/safety.md S1: a pod of another scheduler with our labels and our gate is not ours."""
+    async with running(*nodes(2)) as world:
+        world.gang("g", 2, schedulingGates=GATED, scheduler="volcano")
+        await world.settle(5.0)
+        assert world.api.admitted == []
+
+
+async def test_gated_and_ungated_members_start_together() -> None:
+    """Who is at bind waits for those who are still let in."""
+    async with running(*nodes(3)) as world:
+        world.pod("g-0", gang="g", size=3)
+        await world.settle()
+        world.pod("g-1", gang="g", size=3, schedulingGates=GATED)
+        world.pod("g-2", gang="g", size=3, schedulingGates=GATED)
+        await world.settle()
+        assert sorted(world.api.admitted) == ["g-1", "g-2"]
+        world.bind_offered("g-0", "g-1", "g-2")
+        await world.settle()
+        assert len(world.api.bindings) == 3
+
+
+async def test_two_terms_of_their_own_and_a_spread() -> None:
+    """docs/safety.md S6: each term of the pod is narrowed by host name; a pod that must be spread gets the zone."""
+    terms = [{"matchExpressions": [{"key": "disk", "operator": op}]} for op in ("Exists", "DoesNotExist")]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    named = [node_json(f"n{i}", cpu="1500m") for i in range(1, 4)]
+    for one in named:
+        one["metadata"]["labels"]["kubernetes.io/hostname"] = one["metadata"]["name"]
+    async with running(*named, spares=1) as world:
+        [own] = world.gang("own", 1, schedulingGates=GATED, affinity=affinity)
+        spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+        [wide] = world.gang("wide", 1, schedulingGates=GATED, topologySpreadConstraints=[spread])
+        await world.settle()
+        found = required_terms(world.api.pod(own))
+        assert [[one["key"] for one in term["matchExpressions"]] for term in found] == [
+            ["disk", "kubernetes.io/hostname"]
+        ] * 2
+        [zone] = required_terms(world.api.pod(wide))
+        assert zone == {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]}
+        world.bind_offered(own, wide)
+        await world.settle()
+
+
+async def test_a_volume_elsewhere_takes_the_whole_gang_along() -> None:
+    """With a claim in the gang no member is narrowed, so the plan can still follow the volume into its zone."""
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+    zone_b = [node_json(f"b{i}", zone="b", cpu="1500m") for i in range(2)]
+    async with running(node_json("n1"), *zone_b) as world:
+        for number in range(2):
+            world.pod(f"g-{number}", gang="g", size=2, schedulingGates=GATED, volumes=[claim] if number else [])
+        await world.settle()
+        assert sorted(world.api.admitted) == ["g-0", "g-1"]
+        assert [world.api.pod(name)["spec"].get("affinity") for name in ("g-0", "g-1")] == [None, None]
+        assert set(world.committed[key("g")].values()) == {"n1"}
+        for _ in range(2):
+            world.filter("g-1", nodes=["b0", "b1"])
+            await world.settle(1.2)
+        world.bind_offered("g-0", "g-1")
+        await world.settle()
+        assert set(world.bound().values()) <= {"b0", "b1"}
+
+
+async def test_our_own_no_is_not_another_filters() -> None:
+    """A refusal of ours leaves its words in the condition: it says nothing of the node."""
+    async with running(*nodes(2), spares=1) as world:
+        [name] = world.gang("g", 1, schedulingGates=GATED)
+        await world.settle()
+        before = dict(world.committed[key("g")])
+        message = f"0/2 nodes are available: 2 {Reason.BACKING_OFF}."
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        world.api.add({**world.api.pod(name), "status": {"conditions": [condition]}})
+        await world.settle(4.0)
+        assert world.committed[key("g")] == before
+
+
+async def test_gangs_take_turns() -> None:
+    """A gang of a hundred delays the next by a turn of 32 patches, not by a hundred."""
+    async with running(*(node_json(f"n{i}", cpu="20") for i in range(6)), writes_per_s=20.0) as world:
+        world.gang("big", 100, schedulingGates=GATED)
+        world.gang("small", 2, schedulingGates=GATED)
+        await world.settle(2.5)
+        small = [at for at, name in enumerate(world.api.admitted) if name.startswith("small")]
+        assert len(small) == 2
+        assert max(small) < 40
+
+
+def required_terms(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """The pod's required node affinity."""
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms: list[dict[str, Any]] = required["nodeSelectorTerms"]
+    return terms
+
+
+def listed(pod: dict[str, Any]) -> set[str]:
+    """The nodes that its affinity names."""
+    return {name for term in required_terms(pod) for name in term["matchFields"][0]["values"]}
+
+
+async def test_a_hold_that_ends_while_others_are_still_let_in_is_no_lapse() -> None:
+    """kube-scheduler may hear of some members only after an outage: those at bind are tried again, the places stay."""
+    async with running(*nodes(3)) as world:
+        names = world.gang("g", 3, schedulingGates=GATED)
+        await world.settle()
+        before = world.committed[key("g")]
+        [early] = world.bind_offered(names[0])
+        await world.settle(26.0)
+        assert early.answer is Reason.QUORUM_TIMEOUT
+        assert world.committed[key("g")] == before
+        world.bind_offered(*names)
+        await world.settle()
+        assert len(world.api.bindings) == 3
+
+
+async def test_holding_again_and_again_does_not_put_off_the_lapse() -> None:
+    """One member that always comes back does not keep the room for ever."""
+    async with running(*nodes(2)) as world:
+        [first, _] = world.gang("g", 2, schedulingGates=GATED)
+        await world.settle()
+        for _ in range(4):
+            if isinstance(world.filter(first), Passed):
+                world.bind_offered(first)
+            await world.settle(26.0)
+        assert key("g") in world.service.binds.lapsed

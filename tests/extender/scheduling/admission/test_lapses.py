@@ -1,0 +1,74 @@
+"""Back-offs after lapses (docs/safety.md S5): longer each time, ended by success and by other pods."""
+
+import pytest
+
+from extender.cache import ClusterCache
+from extender.runtime.decision_lines import DecisionLog
+from extender.runtime.telemetry import Telemetry
+from extender.scheduling.admission.lapses import FIRST_S, LONGEST_S, Lapses
+from scoring.ids import gang_key
+from tests.builders import pod
+from tests.fakes.clock import FakeClock
+
+G = gang_key("default", "g")
+
+
+class Desk:
+    """Lapses of one gang of one pod."""
+
+    def __init__(self) -> None:
+        self.cache = ClusterCache()
+        self.clock = FakeClock()
+        self.lapses = Lapses(self.cache, self.clock, DecisionLog(Telemetry()))
+        self.cache.pods.upsert(pod("p", gang="g", min_available=2))
+
+    def lapse(self) -> float:
+        """One lapse; the seconds that the gang then backs off."""
+        self.lapses.lapsed(G)
+        return self.cache.snapshot().backing_off_until_s[G] - self.clock.now_s()
+
+
+def test_each_lapse_doubles_the_pause_up_to_ten_minutes() -> None:
+    """10, 20, 40 … 600."""
+    desk = Desk()
+    assert [desk.lapse() for _ in range(8)] == [FIRST_S * 2**k for k in range(6)] + [LONGEST_S] * 2
+    assert desk.lapses.gangs == {G}
+
+
+def test_a_start_ends_the_count() -> None:
+    """The next lapse is a first one."""
+    desk = Desk()
+    desk.lapse()
+    desk.lapses.started(G)
+    assert desk.lapses.gangs == frozenset()
+    assert desk.lapse() == FIRST_S
+
+
+@pytest.mark.parametrize("looked_meanwhile", [True, False])
+def test_other_pods_end_count_and_back_off(looked_meanwhile: bool) -> None:
+    """Whether they are noticed at a look or at the next lapse."""
+    desk = Desk()
+    desk.lapse()
+    desk.cache.pods.upsert(pod("q", gang="g", min_available=2))
+    if looked_meanwhile:
+        desk.lapses.renew()
+        assert desk.cache.snapshot().backing_off_until_s == {}
+    assert desk.lapse() == FIRST_S
+
+
+def test_the_same_pods_keep_it() -> None:
+    """A look alone changes nothing, nor does an annotation."""
+    desk = Desk()
+    desk.lapse()
+    desk.cache.pods.upsert(pod("p", gang="g", min_available=2, options=(("near", "a"),)))
+    desk.lapses.renew()
+    assert desk.lapse() == 2 * FIRST_S
+
+
+def test_a_gang_without_pods_has_no_record() -> None:
+    """It is forgotten when it goes, and a lapse that comes too late says nothing of its successor."""
+    desk = Desk()
+    desk.lapse()
+    desk.cache.pods.delete("default/p")
+    desk.lapses.lapsed(G)
+    assert (desk.lapses.gangs, desk.cache.snapshot().backing_off_until_s) == (frozenset(), {})

@@ -1,0 +1,182 @@
+"""/bind is not a back door (docs/safety.md S2): whose pods it binds, and to which nodes."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from extender.convert.wire import BindArgs
+from extender.scheduling.watch_catchup import AT_BIND_S
+from scoring.ids import Namespace, NodeName, PodName
+from scoring.model.reasons import Reason
+from tests.extender.scheduling.world import args_of, node_json, pod_json, running
+
+pytestmark = pytest.mark.looptime
+
+N1, N2 = node_json("n1"), node_json("n2")
+GPU = "netgang.io/gang"
+
+STRANGERS: dict[str, dict[str, Any]] = {
+    "another scheduler's": {"scheduler": "default-scheduler"},
+    "another scheduler's gang": {"scheduler": "default-scheduler", "gang": "g", "size": 1},
+}
+
+
+@pytest.mark.parametrize("fields", STRANGERS.values(), ids=STRANGERS)
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+async def test_a_pod_of_another_scheduler_is_not_bound(fields: dict[str, Any], known: bool) -> None:
+    """It keeps all its nodes at /filter, which opens nothing: no Binding is posted."""
+    async with running(N1, N2) as world:
+        stranger = pod_json("stranger", uid="uid-stranger", **fields)
+        if known:
+            world.api.add(stranger)
+            await world.settle()
+        world.service.verbs.filter(args_of(stranger, nodes=["n1", "n2"]))
+        call = world.bind("stranger", "n1", uid="uid-stranger")
+        await world.settle()
+        assert call.answer is (Reason.NOT_OURS if known else Reason.NEVER_OFFERED)
+        assert world.api.calls["bind"] == 0
+
+
+async def test_a_pod_without_the_managed_resource_is_not_bound() -> None:
+    """Its schedulerName alone does not make it ours."""
+    async with running(N1, managed_resource=GPU) as world:
+        world.pod("plain")
+        await world.settle()
+        world.filter("plain")
+        call = world.bind("plain", "n1")
+        await world.settle()
+        assert (call.answer, world.api.calls["bind"]) == (Reason.NOT_OURS, 0)
+
+
+async def test_a_plain_pod_goes_only_where_it_was_asked_about() -> None:
+    """The last question counts; with one node left it has one node."""
+    async with running(N1, N2) as world:
+        world.pod("plain")
+        await world.settle()
+        world.filter("plain", nodes=["n1", "n2"])
+        world.filter("plain", nodes=["n1"])
+        for elsewhere in ("n2", "n", "unheard-of"):
+            call = world.bind("plain", elsewhere)
+            await world.settle()
+            assert (call.answer, world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
+        call = world.bind("plain", "n1")
+        await world.settle()
+        assert (call.answer, world.node_of("plain")) == (None, "n1")
+
+
+async def test_a_nominated_node_that_is_refused_elsewhere_does_not_stay_open() -> None:
+    """kube-scheduler asks about the nominated node alone, then about all others: the later question counts."""
+    async with running(N1, N2) as world:
+        world.pod("plain")
+        await world.settle()
+        world.filter("plain", nodes=["n1"])
+        world.filter("plain", nodes=["n2"])
+        refused, taken = world.bind("plain", "n1"), world.bind("plain", "n2")
+        await world.settle()
+        assert (refused.answer, taken.answer) == (Reason.NEVER_OFFERED, None)
+
+
+async def test_a_plain_pod_of_a_native_group_goes_only_into_its_zone() -> None:
+    """Nodes that were asked about and refused were not offered."""
+    group: dict[str, Any] = {"schedulingGroup": {"podGroupName": "native"}}
+    far = node_json("far", zone="b")
+    async with running(N1, N2, far, pod_json("m-0", nodeName="n1", **group), pod_json("m-1", **group)) as world:
+        world.filter("m-1")
+        call = world.bind("m-1", "far")
+        await world.settle()
+        assert (call.answer, world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
+
+
+async def test_a_pod_is_bound_under_its_own_name() -> None:
+    """The name and namespace are the watch's: those of the call cannot lead to another pod."""
+    async with running(N1) as world:
+        world.pod("plain")
+        await world.settle()
+        world.filter("plain")
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        args = BindArgs(PodName("other"), Namespace("kube-system"), world.uid("plain"), NodeName("n1"))
+        assert await world.service.verbs.bind(args, gone) is None
+        assert world.node_of("plain") == "n1"
+
+
+async def test_a_plain_pod_that_the_watch_brings_late_is_waited_for() -> None:
+    """kube-scheduler may be ahead of our watch; the Binding is posted as soon as the pod is known."""
+    async with running(N1, N2) as world:
+        late = pod_json("late", uid="uid-late")
+        world.service.verbs.filter(args_of(late, nodes=["n1", "n2"]))
+        call = world.bind("late", "n2", uid="uid-late")
+        await world.settle(AT_BIND_S / 2.0)
+        assert (call.waits, world.api.calls["bind"]) == (True, 0)
+        world.api.add(late)
+        await world.settle(0.05)
+        assert (call.answer, world.node_of("late")) == (None, "n2")
+
+
+async def test_a_pod_that_the_watch_never_brings_is_not_bound() -> None:
+    """Known by uid, or not at all: after a moment the call fails, and kube-scheduler tries again."""
+    async with running(N1, N2) as world:
+        world.api.store.silence()
+        late = pod_json("late", uid="uid-late")
+        world.api.add(late)
+        world.service.verbs.filter(args_of(late, nodes=["n1", "n2"]))
+        call = world.bind("late", "n2")
+        await world.settle(AT_BIND_S + 0.1)
+        assert (call.answer, world.api.calls["bind"]) == (Reason.UNKNOWN_POD, 0)
+        world.api.store.speak()
+
+
+async def test_a_pod_that_turns_out_to_be_another_schedulers_is_not_bound() -> None:
+    """What a question says about an unknown pod is believed only until the watch says otherwise."""
+    async with running(N1) as world:
+        world.service.verbs.filter(args_of(pod_json("late", uid="uid-late"), nodes=["n1"]))
+        call = world.bind("late", "n1", uid="uid-late")
+        await world.settle(0.1)
+        world.api.add(pod_json("late", uid="uid-late", scheduler="default-scheduler"))
+        await world.settle(0.1)
+        assert (call.answer, world.api.calls["bind"]) == (Reason.NOT_OURS, 0)
+
+
+async def test_many_unknown_pods_wait_for_the_watch_in_bounded_number() -> None:
+    """Those beyond it are told at once to come again."""
+    async with running(N1) as world:
+        for number in range(100):
+            world.service.verbs.filter(args_of(pod_json(f"p{number}", uid=f"uid-{number}"), nodes=["n1"]))
+        calls = [world.bind(f"p{number}", "n1", uid=f"uid-{number}") for number in range(100)]
+        await world.settle(0.01)
+        assert sum(call.waits for call in calls) == 64
+        assert {call.answer for call in calls if not call.waits} == {Reason.UNKNOWN_POD}
+
+
+async def test_after_a_restart_a_bind_is_refused_until_it_is_asked_again() -> None:
+    """What a process before us offered is not known: kube-scheduler hears a constant reason and asks /filter again."""
+    async with running(N1, N2) as world:
+        world.pod("plain")
+        [member] = world.gang("g", 1)
+        await world.settle()
+        world.filter("plain")
+        node = world.offered(member)
+    async with running(N1, N2, api=world.api) as after:
+        calls = [after.bind("plain", "n1"), after.bind(member, node)]
+        await after.settle()
+        assert [call.answer for call in calls] == [Reason.NEVER_OFFERED] * 2
+        after.filter("plain")
+        calls = [after.bind("plain", "n1"), after.bind(member, after.offered(member))]
+        await after.settle()
+        assert [call.answer for call in calls] == [None] * 2
+
+
+async def test_plain_binds_under_way_are_bounded() -> None:
+    """As many as `max_held_binds`: each is an open connection, and kube-scheduler has no bound of its own."""
+    names = [f"p{number}" for number in range(5)]
+    async with running(node_json("n1", cpu="16"), max_held_binds=3) as world:
+        for name in names:
+            world.pod(name)
+        await world.settle()
+        world.api.hold("bind")
+        for name in names:
+            world.filter(name)
+        calls = [world.bind(name, "n1") for name in names]
+        await world.settle(0.1)
+        assert sum(call.waits for call in calls) == 3
+        assert {call.answer for call in calls if not call.waits} == {Reason.TOO_MANY_HELD}

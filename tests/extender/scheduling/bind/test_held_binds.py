@@ -1,0 +1,371 @@
+"""Bind calls: held until quorum, committed together, every one answered once, nothing left behind."""
+
+import pytest
+
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from scoring.model.reasons import Reason
+from tests.extender.scheduling.world import (
+    COMMIT_S,
+    HOLD_S,
+    World,
+    answers,
+    key,
+    node_json,
+    running,
+    unfinished,
+)
+
+pytestmark = pytest.mark.looptime
+
+N1, N2, N3 = node_json("n1"), node_json("n2"), node_json("n3")
+
+
+async def test_calls_are_held_until_quorum_then_all_succeed() -> None:
+    """No Binding exists while one member is missing; with it all are posted and every call is answered success."""
+    async with running(N1, N2) as world:
+        first, second, third = world.gang("g", 3)
+        await world.settle()
+        early = world.bind_offered(first, second)
+        await world.settle(10.0)
+        assert [call.waits for call in early] == [True, True]
+        assert (world.bound(), world.service.binds.held_count, world.counted("held_binds")) == ({}, 2, 2.0)
+        late = world.bind_offered(third)
+        await world.settle()
+        assert answers([*early, *late]) == [None, None, None]
+        assert world.bound() == {call.pod: call.node for call in (*early, *late)}
+        assert world.counted("bindings_total", outcome="bound") == 3.0
+
+
+async def test_members_beyond_the_minimum_do_not_wait() -> None:
+    """With min-available of two, the third member of three is bound as soon as it asks."""
+    async with running(N1) as world:
+        first, second, third = world.gang("g", 3, minimum=2)
+        await world.settle()
+        calls = world.bind_offered(first, second)
+        await world.settle()
+        assert answers(calls) == [None, None]
+        [surplus] = world.bind_offered(third)
+        await world.settle()
+        assert surplus.answer is None
+
+
+async def test_the_places_of_a_gang_at_bind_are_committed() -> None:
+    """From the first member at bind the whole gang's places are taken, for those that have not asked yet, too.
+
+    docs/safety.md S4.
+    """
+    async with running(N1) as world:
+        names = world.gang("g", 4)
+        await world.settle()
+        [call] = world.bind_offered(names[0])
+        await world.settle()
+        assert world.committed == {key("g"): {world.uid(name): "n1" for name in names}}
+        assert world.plan.admitted[key("g")].committed
+        rival = world.gang("rival", 1, minimum=1)
+        await world.settle()
+        assert world.refusal(*rival) is Reason.BEHIND
+        await world.until(call.began_s + HOLD_S + 0.5)
+        assert world.committed == {}
+        assert world.offered(*rival) == "n1"
+
+
+# -- the hold limit ---------------------------------------------------------------------------------------------------
+
+
+async def test_at_the_hold_limit_all_fail_together() -> None:
+    """The first call's limit ends all: each is answered within its own limit, and nobody is bound."""
+    async with running(N1, N2) as world:
+        first, second, _ = world.gang("g", 3)
+        await world.settle()
+        [one] = world.bind_offered(first)
+        await world.settle(HOLD_S - 5.0)
+        [two] = world.bind_offered(second)
+        await world.until(one.began_s + HOLD_S - 0.01)
+        assert (one.waits, two.waits) == (True, True)
+        await world.until(one.began_s + HOLD_S + 0.01)
+        assert answers([one, two]) == [Reason.QUORUM_TIMEOUT, Reason.QUORUM_TIMEOUT]
+        assert (world.bound(), world.committed, world.api.calls["bind"]) == ({}, {}, 0)
+
+
+async def lapse(world: World, pod: str) -> float:
+    """Let a lonely member be held until its limit; seconds for which its gang then backs off."""
+    [call] = world.bind_offered(pod)
+    await world.until(call.began_s + HOLD_S + 0.001)
+    assert call.answer is Reason.QUORUM_TIMEOUT
+    return world.service.cache.snapshot().backing_off_until_s[key("g")] - world.clock.now_s()
+
+
+async def test_a_lapsed_gang_backs_off_longer_each_time() -> None:
+    """10 s × 2ᵏ, at most ten minutes; meanwhile it is refused and reserves nothing, afterwards it is admitted.
+
+    docs/safety.md S5.
+    """
+    async with running(N1) as world:
+        first, second = world.gang("g", 2)
+        await world.settle()
+        for pause_s in (10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 600.0, 600.0):
+            assert await lapse(world, first) == pytest.approx(pause_s, abs=0.01)
+            await world.settle()
+            assert (world.refusal(first), world.plan.node_of) == (Reason.BACKING_OFF, {})
+            await world.settle(pause_s - 1.5)
+            assert world.refusal(second) is Reason.BACKING_OFF
+            await world.settle(3.0)
+            assert world.offered(second) == "n1"
+
+
+async def test_success_ends_the_count_of_lapses() -> None:
+    """A gang that started after a lapse begins at 10 s again: its next admission is another story."""
+    async with running(N1) as world:
+        first, second = world.gang("g", 2)
+        await world.settle()
+        assert await lapse(world, first) == pytest.approx(10.0, abs=0.01)
+        await world.settle(11.0)
+        calls = world.bind_offered(first, second)
+        await world.settle()
+        assert answers(calls) == [None, None]
+        world.delete(first, second)
+        await world.settle()
+        first, second = world.gang("g", 2)
+        await world.settle()
+        assert await lapse(world, first) == pytest.approx(10.0, abs=0.01)
+
+
+async def test_other_pods_end_the_back_off() -> None:
+    """A gang whose pods changed may reserve again at once, and the count starts anew (docs/safety.md S5)."""
+    async with running(N1) as world:
+        first, second = world.gang("g", 2)
+        await world.settle()
+        await lapse(world, first)
+        await world.settle(11.0)
+        assert await lapse(world, first) == pytest.approx(20.0, abs=0.01)
+        world.delete(second)
+        world.pod(second, gang="g", size=2)
+        await world.settle(1.5)
+        assert world.offered(first) == "n1"
+        assert await lapse(world, first) == pytest.approx(10.0, abs=0.01)
+
+
+async def test_lapses_of_gangs_that_are_gone_are_forgotten() -> None:
+    """A gang of the same name starts with a clean record, and nothing is kept of the old one."""
+    async with running(N1) as world:
+        first, second = world.gang("g", 2)
+        await world.settle()
+        await lapse(world, first)
+        world.delete(first, second)
+        await world.settle(2.0)
+        assert world.service.binds.lapsed == frozenset()
+        world.gang("g", 2)
+        await world.settle()
+        assert await lapse(world, first) == pytest.approx(10.0, abs=0.01)
+
+
+# -- kube-scheduler goes away -----------------------------------------------------------------------------------------
+
+
+async def test_a_call_whose_client_is_gone_is_dropped() -> None:
+    """Nothing is posted for it; the gang's places are free at once; asked again, the gang starts."""
+    async with running(N1) as world:
+        first, second = world.gang("g", 2)
+        await world.settle()
+        [call] = world.bind_offered(first)
+        await world.settle()
+        call.hang_up()
+        await world.settle(0.01)
+        assert not call.waits
+        assert (world.committed, world.service.binds.held_count) == ({}, 0)
+        [late] = world.bind_offered(second)
+        await world.settle()
+        assert late.waits
+        [again] = world.bind_offered(first)
+        await world.settle()
+        assert answers([late, again]) == [None, None]
+
+
+async def test_a_cancelled_call_is_dropped_like_one_whose_client_is_gone() -> None:
+    """The server cancels its handlers at the end of its patience: nothing stays held."""
+    async with running(N1) as world:
+        first, _ = world.gang("g", 2)
+        await world.settle()
+        [call] = world.bind_offered(first)
+        await world.settle()
+        call.task.cancel()
+        await world.settle(0.01)
+        assert call.task.cancelled()
+        assert (world.committed, world.service.binds.held_count) == ({}, 0)
+
+
+async def test_a_restarted_scheduler_takes_the_place_of_the_old_one() -> None:
+    """A second call for a held pod is held; the first, whose client is probably gone, is answered."""
+    async with running(N1) as world:
+        first, second = world.gang("g", 2)
+        await world.settle()
+        [old] = world.bind_offered(first)
+        await world.settle()
+        [new] = world.bind_offered(first)
+        await world.settle()
+        assert (old.answer, new.waits) == (Reason.POD_CHANGED, True)
+        [last] = world.bind_offered(second)
+        await world.settle()
+        assert answers([new, last]) == [None, None]
+
+
+# -- whose room -------------------------------------------------------------------------------------------------------
+
+
+async def test_two_gangs_never_commit_to_the_same_room() -> None:
+    """An offer from an older plan, whose room a more important gang has committed meanwhile, is refused."""
+    async with running(N1, N2) as world:
+        old = world.gang("old", 2, cpu="4")
+        await world.settle()
+        offers = {name: world.offered(name) for name in old}
+        urgent = world.gang("urgent", 2, cpu="4", priority=100)
+        await world.settle()
+        held = world.bind_offered(urgent[0])
+        await world.settle()
+        late = [world.bind(name, node) for name, node in offers.items()]
+        await world.settle()
+        assert answers(late) == [Reason.ROOM_TAKEN, Reason.ROOM_TAKEN]
+        held += world.bind_offered(urgent[1])
+        await world.settle()
+        assert answers(held) == [None, None]
+        assert world.waits_for("old") is Reason.NO_ROOM
+
+
+async def test_an_older_offer_counts_while_its_room_is_there() -> None:
+    """First at bind, first served: the plan works around what is committed, whomever it had meant the room for."""
+    async with running(N1, N2) as world:
+        old = world.gang("old", 2, cpu="4")
+        await world.settle()
+        offers = {name: world.offered(name) for name in old}
+        urgent = world.gang("urgent", 2, cpu="4", priority=100)
+        await world.settle()
+        promised = {name: world.offered(name) for name in urgent}
+        calls = [world.bind(name, node) for name, node in offers.items()]
+        refused = [world.bind(name, node) for name, node in promised.items()]
+        await world.settle()
+        assert answers(calls) == [None, None]
+        assert answers(refused) == [Reason.ROOM_TAKEN, Reason.ROOM_TAKEN]
+
+
+async def test_more_calls_than_may_be_held_fail_at_once() -> None:
+    """Each held call is an open connection; the next one is refused, and tried again by kube-scheduler."""
+    async with running(N1, max_held_binds=2) as world:
+        names = world.gang("g", 4)
+        await world.settle()
+        held = world.bind_offered(*names[:2])
+        await world.settle()
+        [refused] = world.bind_offered(names[2])
+        await world.settle()
+        assert refused.answer is Reason.TOO_MANY_HELD
+        assert [call.waits for call in held] == [True, True]
+
+
+# -- docs/safety.md S2
+# ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_bind_is_not_a_back_door() -> None:
+    """Only a pair that filter offered to kube-scheduler, and not too long ago, is bound (docs/safety.md S2)."""
+    async with running(N1, N2) as world:
+        [name] = world.gang("g", 1)
+        world.pod("plain")
+        await world.settle()
+        never = [world.bind(name, "n1"), world.bind("plain", "n1"), world.bind(name, "n1", uid="unknown")]
+        await world.settle()
+        assert answers(never) == [Reason.NEVER_OFFERED] * 3
+        planned = world.offered(name)
+        other = world.bind(name, "n1" if planned == "n2" else "n2")
+        await world.settle()
+        assert other.answer is Reason.NEVER_OFFERED
+        await world.settle(601.0)
+        late = world.bind(name, planned)
+        await world.settle()
+        assert (late.answer, world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
+
+
+async def test_what_a_person_was_told_is_no_offer() -> None:
+    """A debugging call to filter does not open /bind."""
+    async with running(N1) as world:
+        [name] = world.gang("g", 1)
+        await world.settle()
+        call = world.bind(name, world.offered(name, debug=True))
+        await world.settle()
+        assert call.answer is Reason.NEVER_OFFERED
+
+
+async def test_a_gang_that_became_invalid_after_the_offer_is_refused() -> None:
+    """Its members contradict each other now: the reason is answered, nobody is held."""
+    async with running(N1) as world:
+        first, second = world.gang("g", 2)
+        await world.settle()
+        node = world.offered(first)
+        world.pod(second, gang="g", size=3)
+        await world.settle()
+        call = world.bind(first, node)
+        await world.settle()
+        assert call.answer is Reason.INVALID_GROUP
+
+
+# -- pods that wait for nobody ----------------------------------------------------------------------------------------
+
+ALONE = {  # case: (error, answer)
+    "confirmed": (None, None),
+    "conflict": (ConflictError(409, "is already assigned"), Reason.POD_CHANGED),
+    "gone": (NotFoundError(404, "not found"), Reason.POD_DELETED),
+    "invalid": (ApiError(422, "is invalid"), Reason.COMMIT_FAILED),
+    "unreachable": (ApiUnavailableError("connection refused"), Reason.COMMIT_FAILED),
+}
+
+
+@pytest.mark.parametrize(("error", "answer"), ALONE.values(), ids=ALONE)
+async def test_a_plain_pod_is_bound_where_kube_scheduler_says(error: Exception | None, answer: Reason | None) -> None:
+    """No gang, no hold; a failure is told in our words."""
+    async with running(N1, N2) as world:
+        world.pod("plain")
+        await world.settle()
+        world.filter("plain")
+        if error is not None:
+            world.api.fail_next("bind", error)
+        call = world.bind("plain", "n2")
+        await world.settle()
+        assert call.answer is answer
+        assert world.node_of("plain") == ("n2" if answer is None else None)
+
+
+async def test_a_plain_pod_does_not_wait_for_ever_either() -> None:
+    """The commit limit holds for it, too."""
+    async with running(N1) as world:
+        world.pod("plain")
+        await world.settle()
+        world.filter("plain")
+        world.api.hold("bind")
+        call = world.bind("plain", "n1")
+        await world.settle(COMMIT_S + 0.1)
+        assert call.answer is Reason.COMMIT_FAILED
+
+
+# -- the end of the process -------------------------------------------------------------------------------------------
+
+
+async def test_shut_down_answers_everybody() -> None:
+    """Held calls fail with NOT_LEADER; Bindings under way are waited for; nothing new is held or posted."""
+    async with unfinished(N1, N2) as world:
+        held_one, late = world.gang("held", 2)
+        posting = world.gang("posting", 2)
+        fresh = world.gang("fresh", 2)
+        world.pod("plain")
+        await world.settle()
+        world.filter("plain")
+        offers = {name: world.offered(name) for name in (late, *fresh)}
+        [held] = world.bind_offered(held_one)
+        world.api.latency_s["bind"] = 2.0
+        under_way = world.bind_offered(*posting)
+        await world.settle(1.0)
+        await world.service.shut_down()
+        await world.settle(0.01)
+        assert held.answer is Reason.NOT_LEADER
+        assert answers(under_way) == [None, None]
+        calls = [world.bind(name, node) for name, node in offers.items()] + [world.bind("plain", "n1")]
+        await world.settle(0.01)
+        assert answers(calls) == [Reason.NOT_LEADER] * 4
+        assert world.service.binds.held_count == 0

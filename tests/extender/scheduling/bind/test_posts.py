@@ -1,0 +1,190 @@
+"""Bindings on their way to the API server: lost, refused, late, and done by somebody else."""
+
+import pytest
+
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from scoring.model.reasons import Reason
+from tests.extender.scheduling.bind.test_held_binds import N1, N2
+from tests.extender.scheduling.world import (
+    COMMIT_S,
+    HOLD_S,
+    Call,
+    World,
+    answers,
+    key,
+    running,
+)
+
+pytestmark = pytest.mark.looptime
+
+
+# -- the API server ---------------------------------------------------------------------------------------------------
+
+FAILURES = {  # case: (what the API server does, whether it took effect all the same, answer)
+    "conflict": (ConflictError(409, "is already assigned"), False, Reason.COMMIT_FAILED),
+    "not found": (NotFoundError(404, "pods not found"), False, Reason.COMMIT_FAILED),
+    "invalid": (ApiError(422, "is invalid"), False, Reason.COMMIT_FAILED),
+    "overloaded": (ApiError(429, "too many requests"), False, Reason.COMMIT_FAILED),
+    "internal": (ApiError(500, "etcd is away"), False, Reason.COMMIT_FAILED),
+    "unreachable": (ApiUnavailableError("connection refused"), False, Reason.COMMIT_FAILED),
+    "answer lost": (ApiUnavailableError("connection reset"), True, Reason.COMMIT_FAILED),
+}
+
+
+async def partly_bound(world: World, first: str, second: str) -> list[Call]:
+    """Start a gang of two of which the second member's POST fails: the first is bound, the gang is partial."""
+    world.api.latency_s["bind"] = 0.1
+    calls = world.bind_offered(first, second)
+    await world.settle(0.01)
+    world.api.fail_next("bind", ApiUnavailableError("connection refused"))
+    await world.settle()
+    [failed] = [call for call in calls if call.answer is Reason.COMMIT_FAILED]  # whichever met the fault
+    world.api.latency_s["bind"] = 0.0
+    return sorted(calls, key=lambda call: call is failed)
+
+
+@pytest.mark.parametrize(("error", "applied", "answer"), FAILURES.values(), ids=FAILURES)
+async def test_a_failed_post_rolls_forward(error: Exception, applied: bool, answer: Reason) -> None:
+    """The failed member's call says so, the others stay bound; it comes again and completes the gang."""
+    async with running(N1) as world:
+        names = world.gang("g", 3)
+        await world.settle()
+        world.api.fail_next("bind", error, applied=applied)
+        calls = world.bind_offered(*names)
+        await world.settle()
+        [failed] = [call for call in calls if call.answer is not None]
+        assert failed.answer is answer
+        assert len(world.bound()) == (3 if applied else 2)
+        assert world.committed == {}
+        again = world.bind(failed.pod, failed.node) if applied else world.bind_offered(failed.pod)[0]
+        await world.settle()
+        assert again.answer is None
+        assert set(world.bound()) == set(names)
+
+
+async def test_an_api_server_that_does_not_answer_ends_at_the_commit_limit() -> None:
+    """Each call is answered by hold + commit, as a failure; what the API server never got is not bound."""
+    async with running(N1) as world:
+        names = world.gang("g", 2)
+        await world.settle()
+        world.api.hold("bind")
+        calls = world.bind_offered(*names)
+        await world.until(calls[0].began_s + COMMIT_S - 0.01)
+        assert all(call.waits for call in calls)
+        await world.until(calls[0].began_s + COMMIT_S + 0.01)
+        assert answers(calls) == [Reason.COMMIT_FAILED] * 2
+        assert world.bound() == {}
+
+
+async def test_success_is_not_answered_before_the_api_server_confirmed_it() -> None:
+    """Posts take two seconds: nobody hears of success earlier, and each hears of its own."""
+    async with running(N1) as world:
+        names = world.gang("g", 2)
+        await world.settle()
+        world.api.latency_s["bind"] = 2.0
+        calls = world.bind_offered(*names)
+        await world.settle(1.99)
+        assert all(call.waits for call in calls)
+        assert set(world.committed[key("g")].values()) == {"n1"}
+        await world.settle(0.02)
+        assert answers(calls) == [None, None]
+
+
+async def test_the_watch_may_know_before_the_post_answers() -> None:
+    """The pod is seen on its node: success at once, though the POST's own answer never comes."""
+    async with running(N1) as world:
+        first, second = world.gang("g", 2)
+        await world.settle()
+        world.api.hold("bind")
+        calls = world.bind_offered(first, second)
+        await world.settle(0.1)
+        world.change(first, nodeName="n1")
+        await world.settle()
+        assert calls[0].answer is None
+        assert calls[1].waits
+
+
+async def test_a_pod_that_somebody_else_put_elsewhere_is_no_success() -> None:
+    """The watch shows it on another node than asked: the call fails, because kube-scheduler counts the wrong node."""
+    async with running(N1, N2) as world:
+        first, second = world.gang("g", 2, cpu="3")
+        await world.settle()
+        [call] = world.bind_offered(first)
+        await world.settle()
+        world.change(first, nodeName="n1" if call.node == "n2" else "n2")
+        await world.settle()
+        assert call.answer is Reason.POD_CHANGED
+        assert world.bound().keys() == {first}
+        world.delete(first, second)
+
+
+async def test_repeating_a_bind_is_harmless() -> None:
+    """Asked again for a bound pod: success for its node without a POST, a refusal for any other."""
+    async with running(N1, N2) as world:
+        [name] = world.gang("g", 1)
+        await world.settle()
+        [call] = world.bind_offered(name)
+        await world.settle()
+        again, other = world.bind(name, call.node), world.bind(name, "n1" if call.node == "n2" else "n2")
+        await world.settle()
+        assert answers([call, again, other]) == [None, None, Reason.POD_CHANGED]
+        assert world.api.calls["bind"] == 1
+
+
+async def test_a_call_during_the_post_joins_it() -> None:
+    """kube-scheduler asks again while the Binding is under way: one POST, the new call gets its outcome."""
+    async with running(N1) as world:
+        [name] = world.gang("g", 1)
+        await world.settle()
+        world.api.latency_s["bind"] = 2.0
+        [old] = world.bind_offered(name)
+        await world.settle()
+        old.hang_up()
+        [new] = world.bind_offered(name)
+        await world.settle(3.0)
+        assert (new.answer, world.api.calls["bind"]) == (None, 1)
+
+
+async def test_a_pod_deleted_between_commit_and_post_is_not_posted() -> None:
+    """The last look before the POST: the pod is gone, the other member is bound."""
+    async with running(N1) as world:
+        first, second = world.gang("g", 2)
+        await world.settle()
+        calls = world.bind_offered(first, second)
+        world.service.cache.pods.delete(f"default/{second}")
+        world.api.remove(second)
+        await world.settle()
+        assert calls[1].answer in (Reason.COMMIT_FAILED, Reason.POD_DELETED)
+        assert world.api.calls["bind"] <= 1
+
+
+async def test_a_defect_in_posting_still_answers_the_call(caplog: pytest.LogCaptureFixture) -> None:
+    """An error that nobody expected: the call fails as if the POST had, the defect is logged and counted."""
+    async with running(N1) as world:
+        [name] = world.gang("g", 1)
+        await world.settle()
+        world.api.fail_next("bind", RuntimeError("a defect"))
+        [call] = world.bind_offered(name)
+        await world.settle()
+        assert call.answer is Reason.COMMIT_FAILED
+        assert world.counted("internal_errors_total", place="post") == 1.0
+        assert "a defect" in caplog.text
+
+
+async def test_every_answer_leaves_a_line_that_names_pod_and_node(caplog: pytest.LogCaptureFixture) -> None:
+    """One line per decision, refusals with their reason."""
+    caplog.set_level("INFO", logger="netgang.decisions")
+    async with running(N1) as world:
+        first, second = world.gang("g", 2)
+        await world.settle()
+        [held] = world.bind_offered(first)
+        await world.until(held.began_s + HOLD_S + 11.0)
+        world.bind_offered(first, second)
+        await world.settle()
+        lines = [record.fields for record in caplog.records if record.getMessage() == "bind"]  # type: ignore[attr-defined]
+    told = [(line["pod"], line["node"], line.get("reason")) for line in lines]
+    assert told == [
+        ("default/g-0", "n1", Reason.QUORUM_TIMEOUT),
+        ("default/g-0", "n1", None),
+        ("default/g-1", "n1", None),
+    ]

@@ -1,0 +1,136 @@
+"""The parts of kube-scheduler that matter to an extender, as far as 1.36.3 was measured.
+
+A queue with three ways to wait: refused by the extender (only an update of the pod itself wakes it: what happens inside
+netgang is no event), refused by its own filters (a change of nodes or of who is on them wakes it), and failed (by timer
+alone). It counts what it has assumed as taken, asks bind without waiting for the answer, and honours errors.
+"""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from extender.convert.wire import Failed, Passed
+from extender.kube.calls import NODES, PODS
+from scoring.model.resources import parse_quantity
+from tests.extender.scheduling.world import Call, World
+
+LONGEST_BACKOFF_S = 10.0
+
+
+def millicores(pod: dict[str, Any]) -> int:
+    """What a pod of these tests asks for."""
+    return sum(
+        parse_quantity(one["resources"]["requests"]["cpu"], millis=True)
+        for one in pod["spec"].get("containers", [])
+        if "requests" in one.get("resources", {})
+    )
+
+
+def listed_nodes(pod: dict[str, Any]) -> set[str] | None:
+    """The nodes that a pod's required affinity names, as an admission writes it; `None`: all."""
+    affinity = pod["spec"].get("affinity")
+    if affinity is None:
+        return None
+    required = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return {one["values"][0] for term in required["nodeSelectorTerms"] for one in term["matchFields"]}
+
+
+class KubeScheduler:
+    """One run of kube-scheduler; a restart is a new one."""
+
+    def __init__(self) -> None:
+        self.late: set[str] = set()
+        """Pods that do not come to the extender now: their volumes are being made, say"""
+        self.calls: dict[str, Call] = {}
+        """uid → its bind call under way"""
+        self._parked: dict[str, str] = {}
+        """uid → the pod's resourceVersion when the extender refused it"""
+        self._hopeless: dict[str, object] = {}
+        """uid → what nodes and pods were like when no node passed our own filters"""
+        self._due_s: dict[str, float] = {}
+        self._errors: Counter[str] = Counter()
+        self._assumed: dict[str, tuple[str, int]] = {}
+        """uid → node and millicores, from the bind call until it fails or the pod is seen there"""
+
+    def step(self, world: World) -> None:
+        """Take answers, then try every pod whose turn it is."""
+        pods = {pod["metadata"]["uid"]: pod for pod in objects(world, PODS)}
+        self._take_answers(world, pods)
+        for uid, pod in sorted(pods.items()):
+            ours = pod["spec"]["schedulerName"] == "netgang"
+            waits = not pod["spec"].get("nodeName") and not pod["spec"].get("schedulingGates")
+            if ours and waits and "deletionTimestamp" not in pod["metadata"]:
+                self._try(world, uid, pod, pods)
+
+    def _take_answers(self, world: World, pods: dict[str, Any]) -> None:
+        for uid, call in list(self.calls.items()):
+            if call.waits:
+                continue
+            del self.calls[uid]
+            if call.answer is None:
+                assert uid not in pods or pods[uid]["spec"].get("nodeName") == call.node, "success that is none"
+                self._errors.pop(uid, None)
+            else:
+                self._assumed.pop(uid, None)
+                self._fail(uid, world.now_s)
+        # A pod is assumed until it is seen on its node, or seen to be gone; its call may stay open then.
+        for uid in [uid for uid in self._assumed if uid not in pods or pods[uid]["spec"].get("nodeName")]:
+            del self._assumed[uid]
+
+    def _fail(self, uid: str, now_s: float) -> None:
+        self._errors[uid] += 1
+        self._due_s[uid] = now_s + min(2.0 ** (self._errors[uid] - 1), LONGEST_BACKOFF_S)
+
+    def _try(self, world: World, uid: str, pod: dict[str, Any], pods: dict[str, Any]) -> None:
+        version = pod["metadata"]["resourceVersion"]
+        if (
+            pod["metadata"]["name"] in self.late
+            or uid in self.calls
+            or self._parked.get(uid) == version
+            or self._due_s.get(uid, 0.0) > world.now_s
+        ):
+            return
+        free = self._free(world, pods)
+        look = tuple(sorted(free.items()))
+        if self._hopeless.get(uid) == look:
+            return
+        name = pod["metadata"]["name"]
+        listed = listed_nodes(pod)
+        nodes = [
+            node
+            for node, amount in sorted(free.items())
+            if amount >= millicores(pod) and (listed is None or node in listed)
+        ]
+        if not nodes:
+            self._hopeless[uid] = look
+            return
+        answer = world.filter(name, nodes=nodes)
+        if isinstance(answer, Failed):
+            self._fail(uid, world.now_s)
+        elif isinstance(answer, Passed) and answer.names:
+            scores = world.scores(name, nodes=answer.names)
+            node = max(sorted(scores), key=lambda one: scores[one])
+            self._parked.pop(uid, None)
+            self._assumed[uid] = (node, millicores(pod))
+            self.calls[uid] = world.bind(name, node)
+        else:
+            self._parked[uid] = version
+
+    def _free(self, world: World, pods: dict[str, Any]) -> dict[str, int]:
+        """Ready node → millicores that nobody has, as kube-scheduler counts."""
+        free = {
+            node["metadata"]["name"]: parse_quantity(node["status"]["allocatable"]["cpu"], millis=True)
+            for node in objects(world, NODES)
+            if node["status"]["conditions"][0]["status"] == "True"
+        }
+        taken = [(pod["spec"].get("nodeName"), millicores(pod)) for pod in pods.values()]
+        for node, amount in [*taken, *self._assumed.values()]:
+            if node in free:
+                free[node] -= amount
+        return free
+
+
+def objects(world: World, resource: Any) -> list[dict[str, Any]]:
+    """All objects of one kind, as the API server has them now."""
+    return [msgspec.json.decode(body) for body in world.api.store.bodies(resource).values()]

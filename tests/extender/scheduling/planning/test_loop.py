@@ -1,0 +1,370 @@
+"""The planner's keeper: one run for many changes, none for none, and everybody who waits for it is told."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from extender.cache import ClusterCache
+from extender.runtime.decision_lines import DecisionLog
+from extender.runtime.telemetry import Telemetry
+from extender.scheduling.planning.loop import Planner
+from scoring.ids import gang_key
+from scoring.model import Gang
+from scoring.model.policy import Policy, ZonePolicy
+from scoring.model.reasons import Reason
+from scoring.plan import Plan, plan
+from tests.builders import mesh, node, pod
+from tests.fakes.clock import FakeClock, LoopClock
+
+pytestmark = pytest.mark.looptime
+G = gang_key("default", "g")
+
+
+class SlowClock(LoopClock):
+    """A clock on which every planner run takes `run_s`: each look at it that a run begins or ends with moves it."""
+
+    def __init__(self, run_s: float) -> None:
+        super().__init__()
+        self.run_s = run_s
+        self._ahead_s = 0.0
+
+    def monotonic_s(self) -> float:
+        """The loop's time, plus the time that runs took."""
+        return super().monotonic_s() + self._ahead_s
+
+    def now_s(self) -> float:
+        """Asked exactly once per run, after its beginning."""
+        self._ahead_s += self.run_s
+        return super().now_s()
+
+
+class Desk:
+    """A planner over a cache with one node, and the plans it made with their times."""
+
+    def __init__(self, policy: Policy | None = None, *, clock: LoopClock | None = None) -> None:
+        self.cache = ClusterCache()
+        self.cache.nodes.upsert(node("n1"))
+        clock = clock or LoopClock()
+        telemetry = Telemetry()
+        self.planner = Planner(
+            self.cache, policy or Policy(), clock, telemetry, DecisionLog(telemetry), interval_s=0.05
+        )
+        self.cache.on_change = self.planner.mark_dirty
+        self.plans: list[Plan] = []
+        self.times_s: list[float] = []
+        self.planner.subscribe(self._note)
+
+    def gang(self, name: str = "g", size: int = 1, *, cpu: str = "1", exists: int | None = None) -> Gang:
+        """Pods of a gang appear."""
+        for number in range(size if exists is None else exists):
+            self.cache.pods.upsert(pod(f"{name}-{number}", gang=name, min_available=size, cpu=cpu))
+        found = self.cache.gang(gang_key("default", name))
+        assert found is not None
+        return found
+
+    def _note(self, plan: Plan) -> None:
+        self.plans.append(plan)
+        self.times_s.append(asyncio.get_running_loop().time())
+
+
+@asynccontextmanager
+async def at_work(desk: Desk) -> AsyncIterator[Desk]:
+    """Run the planner during the block."""
+    task = asyncio.create_task(desk.planner.run())
+    try:
+        yield desk
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_many_changes_become_one_run() -> None:
+    """A hundred pods at once, and again within the interval: two runs, 50 ms apart."""
+    async with at_work(Desk()) as desk:
+        desk.gang(size=50)
+        await asyncio.sleep(0.01)
+        desk.gang("h", size=50)
+        await asyncio.sleep(1.0)
+        assert desk.times_s == pytest.approx([0.0, 0.05])
+        assert desk.planner.current.version == desk.cache.version
+
+
+async def test_nothing_is_planned_without_a_change() -> None:
+    """Time alone is no reason, nor is being marked without a new version, nor being asked twice."""
+    async with at_work(Desk()) as desk:
+        gang = desk.gang()
+        await asyncio.sleep(1.0)
+        for _ in range(3):
+            desk.planner.mark_dirty()
+            desk.planner.plan_for(gang)
+            desk.planner.replan()
+            await asyncio.sleep(100.0)
+        assert len(desk.plans) == 1
+
+
+async def test_the_pause_stretches_with_the_length_of_a_run() -> None:
+    """A run of 100 ms is followed by 500 ms without one: planning takes a sixth of the loop at most.
+
+    docs/safety.md S15.
+    """
+    async with at_work(Desk(clock=SlowClock(0.1))) as desk:
+        for number in range(40):
+            desk.gang(f"g{number}")
+            await asyncio.sleep(0.05)
+        pauses = [later - earlier for earlier, later in zip(desk.times_s, desk.times_s[1:], strict=False)]
+        assert len(pauses) >= 3
+        assert pauses == pytest.approx([0.5] * len(pauses), abs=0.01)
+
+
+async def test_the_pause_after_a_very_long_run_is_bounded() -> None:
+    """A run that took 3 s because the machine was busy is followed by 2 s without one, not by 15."""
+    async with at_work(Desk(clock=SlowClock(3.0))) as desk:
+        for number in range(60):
+            desk.gang(f"g{number}")
+            await asyncio.sleep(0.2)
+        pauses = [later - earlier for earlier, later in zip(desk.times_s, desk.times_s[1:], strict=False)]
+        assert len(pauses) >= 3
+        assert pauses == pytest.approx([2.0] * len(pauses), abs=0.2)
+
+
+async def test_a_gang_that_the_plan_does_not_know_is_planned_on_the_spot() -> None:
+    """Nobody is refused for a moment's lag: the answer is of now, without the planner's task having run."""
+    desk = Desk()
+    plan = desk.planner.plan_for(desk.gang())
+    assert plan.admitted[G].members
+    assert desk.plans == [plan]
+
+
+async def test_a_gang_that_changed_is_planned_on_the_spot() -> None:
+    """Its last pod came: what was said before does not hold any more."""
+    desk = Desk()
+    assert desk.planner.plan_for(desk.gang(size=2, exists=1)).waiting[G].reason is Reason.INCOMPLETE
+    assert G in desk.planner.plan_for(desk.gang(size=2)).admitted
+
+
+async def test_a_waiting_gang_is_planned_on_the_spot_when_anything_changed() -> None:
+    """Somebody left: the "no" is of the past. An admitted gang keeps its answer until the next run."""
+    desk = Desk()
+    desk.cache.pods.upsert(pod("stranger", node="n1", cpu="8"))
+    gang = desk.gang()
+    assert desk.planner.plan_for(gang).waiting[G].reason is Reason.NO_ROOM
+    desk.cache.pods.delete("default/stranger")
+    plan = desk.planner.plan_for(gang)
+    assert G in plan.admitted
+    desk.cache.nodes.upsert(node("n2"))
+    assert desk.planner.plan_for(gang) is plan
+
+
+async def test_the_spot_has_a_budget() -> None:
+    """After a long run the current plan answers, until the task's next run."""
+    async with at_work(Desk(clock=SlowClock(0.1))) as desk:
+        desk.gang()
+        await asyncio.sleep(0.01)
+        late = desk.gang("late")
+        assert gang_key("default", "late") not in desk.planner.plan_for(late).admitted
+        await asyncio.sleep(0.6)
+        assert gang_key("default", "late") in desk.planner.current.admitted
+
+
+async def test_a_back_off_ends_without_any_event() -> None:
+    """Its reason is one that time alone ends: it is looked at again each second."""
+    async with at_work(Desk()) as desk:
+        desk.gang()
+        desk.cache.back_off(G, LoopClock().now_s() + 3.0)
+        await asyncio.sleep(2.5)
+        assert desk.planner.current.waiting[G].reason is Reason.BACKING_OFF
+        await asyncio.sleep(2.0)
+        assert G in desk.planner.current.admitted
+        made = len(desk.plans)
+        await asyncio.sleep(60.0)
+        assert len(desk.plans) == made
+
+
+async def test_a_gang_that_may_spread_does_so_when_its_wait_is_over() -> None:
+    """No single zone has room: after `spill_wait_s` it goes to two, though nothing happened."""
+    desk = Desk(Policy(zone_policy=ZonePolicy.PREFERRED, spill_wait_s=10.0), clock=LoopClock(0.0))
+    desk.cache.nodes.upsert(node("n2", zone="b"))
+    async with at_work(desk):
+        desk.gang(size=2, cpu="8")
+        await asyncio.sleep(8.0)
+        assert desk.planner.current.waiting[G].reason is Reason.SPILL_WAIT
+        await asyncio.sleep(4.0)
+        assert desk.planner.current.admitted[G].zones == ("a", "b")
+
+
+async def test_every_listener_hears_every_plan() -> None:
+    """In the order in which they subscribed; a change that a listener makes leads to another run."""
+    desk = Desk()
+    heard: list[int] = []
+
+    def react(plan: Plan) -> None:
+        heard.append(plan.version)
+        if len(heard) == 1:
+            desk.cache.nodes.upsert(node("n2"))
+
+    desk.planner.subscribe(react)
+    async with at_work(desk):
+        desk.gang()
+        await asyncio.sleep(1.0)
+    assert heard == [plan.version for plan in desk.plans]
+    assert len(heard) == 2
+    assert heard[-1] == desk.cache.version
+
+
+async def test_decisions_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """One line when a gang is admitted, one when its reason changes; later runs say nothing new."""
+    caplog.set_level("INFO", logger="netgang.decisions")
+    desk = Desk()
+    desk.gang(size=2, exists=1)
+    desk.planner.replan()
+    desk.cache.nodes.upsert(node("n2"))
+    desk.planner.replan()
+    desk.gang(size=2)
+    desk.planner.replan()
+    desk.cache.nodes.upsert(node("n3"))
+    desk.planner.replan()
+    desk.planner.report.finish()
+    told = [(record.getMessage(), record.fields.get("reason")) for record in caplog.records]  # type: ignore[attr-defined]
+    assert told == [("plan", Reason.INCOMPLETE), ("admit", None)]
+
+
+@pytest.mark.parametrize("in_a_thread", [True, False])
+async def test_new_measurements_are_scored_before_they_are_planned_with(
+    monkeypatch: pytest.MonkeyPatch, in_a_thread: bool
+) -> None:
+    """In a large cluster in a thread; the plan is the same either way."""
+    monkeypatch.setattr("extender.scheduling.planning.loop._INLINE_NODES", 0 if in_a_thread else 1000)
+    desk = Desk()
+    desk.cache.nodes.upsert(node("n2", cpu="1"))
+    desk.gang(size=2, cpu="1")
+    network = mesh(["n1", "n2"])
+    await desk.planner.prepare(network)
+    assert bool(desk.planner.memo.scores) is in_a_thread
+    desk.cache.set_network(network)
+    assert desk.planner.replan().admitted[G].score == 100.0
+
+
+def test_a_planner_needs_no_event_loop() -> None:
+    """Simulators and tests drive it by hand, with any clock."""
+    cache, telemetry = ClusterCache(), Telemetry()
+    planner = Planner(cache, Policy(), FakeClock(), telemetry, DecisionLog(telemetry))
+    cache.nodes.upsert(node("n1"))
+    cache.pods.upsert(pod("p", gang="g", min_available=1))
+    assert planner.replan().node_of == {pod("p").uid: "n1"}
+
+
+class BusyClock(LoopClock):
+    """Each look at it takes four milliseconds: a slow machine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spent_s = 0.0
+
+    def monotonic_s(self) -> float:
+        """Never the same twice."""
+        self._spent_s += 0.004
+        return super().monotonic_s() + self._spent_s
+
+
+async def test_a_long_run_lets_others_have_a_turn() -> None:
+    """docs/safety.md S15: thirty gangs at 4 ms a step are a run of many slices, and the plan is that of one go."""
+    desk = Desk(clock=BusyClock())
+    desk.cache.nodes.replace([node(f"n{i}") for i in range(9)])
+    for number in range(30):
+        desk.cache.pods.upsert(pod(f"g{number}-0", gang=f"g{number}", min_available=1))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    await desk.planner.replan_in_steps()
+    task.cancel()
+    assert turns >= 5
+    snapshot = desk.cache.snapshot()
+    at_once = plan(snapshot, desk.planner.policy, now_s=0.0)
+    assert desk.planner.current.node_of == at_once.node_of
+
+
+async def test_a_run_in_steps_gives_way_to_a_newer_plan() -> None:
+    """A plan made on the spot meanwhile is of a newer cluster: it stays."""
+    desk = Desk(clock=BusyClock())
+    desk.cache.nodes.replace([node("n1")])
+    for number in range(10):
+        desk.cache.pods.upsert(pod(f"g{number}-0", gang=f"g{number}", min_available=1))
+    slow = asyncio.create_task(desk.planner.replan_in_steps())
+    await asyncio.sleep(0)
+    desk.cache.pods.upsert(pod("late-0", gang="late", min_available=1))
+    newer = desk.planner.replan()
+    await slow
+    assert desk.planner.current is newer
+
+
+async def test_who_asks_is_kept_waiting_for_one_slice_at_most() -> None:
+    """A run on the spot that needs longer goes on by itself; until then the plan there is answers.
+
+    docs/safety.md S15.
+    """
+    desk = Desk(clock=BusyClock())
+    for number in range(10):
+        desk.cache.pods.upsert(pod(f"g{number}-0", gang=f"g{number}", min_available=1, cpu="1m"))
+    before = desk.planner.current
+    late = desk.cache.gang(gang_key("default", "g9"))
+    assert late is not None
+    assert desk.planner.plan_for(late) is before
+    assert desk.plans == []
+    async with at_work(desk):
+        await asyncio.sleep(1.0)
+        assert desk.planner.current.admitted.keys() == {gang_key("default", f"g{number}") for number in range(10)}
+    assert len(desk.plans) == 1
+
+
+async def test_a_change_while_a_run_is_under_way_leads_to_another() -> None:
+    """What came after the run on the spot had begun is in the next plan."""
+    desk = Desk(clock=BusyClock())
+    for number in range(10):
+        desk.cache.pods.upsert(pod(f"g{number}-0", gang=f"g{number}", min_available=1, cpu="1m"))
+    first = desk.cache.gang(gang_key("default", "g0"))
+    assert first is not None
+    desk.planner.plan_for(first)
+    desk.cache.pods.upsert(pod("late-0", gang="late", min_available=1, cpu="1m"))
+    async with at_work(desk):
+        await asyncio.sleep(2.0)
+    assert [len(made.admitted) for made in desk.plans] == [10, 11]
+
+
+async def test_new_measurements_end_a_run_of_the_old_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would drop the scores that were made ready; the next run is of the new data and finds them."""
+    monkeypatch.setattr("extender.scheduling.planning.loop._INLINE_NODES", 0)
+    desk = Desk(clock=BusyClock())
+    desk.cache.nodes.replace([node("n1"), node("n2")])
+    for number in range(10):
+        desk.cache.pods.upsert(pod(f"g{number}-0", gang=f"g{number}", min_available=1, cpu="1m"))
+    first = desk.cache.gang(gang_key("default", "g0"))
+    assert first is not None
+    desk.planner.plan_for(first)
+    network = mesh(["n1", "n2"])
+    await desk.planner.prepare(network)
+    ready = dict(desk.planner.memo.scores)
+    desk.cache.set_network(network)
+    await desk.planner.replan_in_steps()
+    assert [made.network_version for made in desk.plans] == [network.version]
+    assert ready
+    assert all(desk.planner.memo.scores[key] is links for key, links in ready.items())
+
+
+async def test_a_new_plan_for_a_question_takes_one_slice_at_most() -> None:
+    """docs/safety.md S15: what was learned while somebody waits is planned with at once if that is quick, else soon."""
+    for clock, at_once in ((LoopClock(), True), (BusyClock(), False)):
+        desk = Desk(clock=clock)
+        for number in range(10):
+            desk.cache.pods.upsert(pod(f"g{number}-0", gang=f"g{number}", min_available=1, cpu="1m"))
+        assert bool(desk.planner.replan_for_a_slice().admitted) is at_once
+        async with at_work(desk):
+            await asyncio.sleep(1.0)
+            assert len(desk.planner.current.admitted) == 10

@@ -1,0 +1,115 @@
+"""The first zone of Kubernetes' own groups: one for all members of a try, another one when it did not do."""
+
+from typing import Any
+
+import pytest
+
+from extender.convert.wire import Passed, Refused
+from scoring.model.reasons import Reason
+from tests.extender.scheduling.world import World, node_json, running
+
+pytestmark = pytest.mark.looptime
+
+GROUP: dict[str, Any] = {"schedulingGroup": {"podGroupName": "g"}}
+NODES = [node_json(f"{zone}{i}", zone=zone, cpu="1") for zone in "ab" for i in range(3)]
+BACKOFF_S = 2.0
+
+
+def group(world: World, size: int = 3, **fields: Any) -> list[str]:
+    """Pods of one native group."""
+    names = [f"p{i}" for i in range(size)]
+    for name in names:
+        world.pod(name, **GROUP, **fields)
+    return names
+
+
+def zones(world: World, pod: str, nodes: list[str] | None = None) -> set[str]:
+    """Zones of the nodes that the pod may use; empty: refused."""
+    answer = world.filter(pod, nodes=nodes)
+    if isinstance(answer, Refused):
+        assert answer.reason is Reason.OTHER_ZONE
+        return set()
+    assert isinstance(answer, Passed)
+    return {name[0] for name in answer.names}
+
+
+async def test_all_members_of_a_try_are_in_one_zone() -> None:
+    """Whoever is asked about first, and though nobody has a node yet."""
+    async with running(*NODES) as world:
+        names = group(world)
+        await world.settle()
+        found = [zones(world, name) for name in names]
+        assert len(found[0]) == 1
+        assert found[0] == found[1] == found[2]
+
+
+async def test_the_zone_has_room_for_all() -> None:
+    """Zone a has had room for two."""
+    async with running(*NODES) as world:
+        world.occupy("a0", cpu="1")
+        names = group(world)
+        await world.settle()
+        assert [zones(world, name) for name in names] == [{"b"}] * 3
+
+
+async def test_a_zone_that_fills_up_in_the_middle_is_not_mixed_with_another() -> None:
+    """The third member finds only nodes of the other zone: this try is lost, the next one is made there."""
+    async with running(*NODES) as world:
+        names = group(world)
+        await world.settle()
+        [first] = zones(world, names[0])
+        [other] = {"a", "b"} - {first}
+        zones(world, names[1])
+        assert zones(world, names[2], [f"{other}{i}" for i in range(3)]) == set()
+        await world.settle(BACKOFF_S)
+        assert [zones(world, name) for name in names] == [{other}] * 3
+
+
+async def test_a_lost_try_ends_though_kube_scheduler_leaves_no_break() -> None:
+    """It may try a group of its own again at once, for ever: the other zone's turn comes within a second."""
+    async with running(*NODES) as world:
+        names = group(world)
+        await world.settle()
+        [first] = zones(world, names[0])
+        [other] = {"a", "b"} - {first}
+        left = [f"{other}{i}" for i in range(3)]  # kube-scheduler knows that the first zone is full
+        lost = 0
+        while (found := [zones(world, name, left) for name in names]) == [set()] * 3 and lost < 100:
+            lost += 1
+            await world.settle(0.01)
+        assert found == [{other}] * 3
+        assert lost > 10, "a group of many members is not torn apart in the middle"
+
+
+async def test_when_no_zone_did_all_are_tried_again() -> None:
+    """A wrong guess costs a try, never the group."""
+    async with running(*NODES) as world:
+        names = group(world)
+        await world.settle()
+        seen = []
+        for _ in range(4):
+            [zone] = zones(world, names[0])
+            seen.append(zone)
+            other = "b" if zone == "a" else "a"
+            assert zones(world, names[1], [f"{other}0"]) == set()
+            await world.settle(BACKOFF_S)
+        assert sorted(seen) == ["a", "a", "b", "b"]
+        assert seen[0] != seen[1]
+
+
+async def test_without_a_zone_policy_there_is_none() -> None:
+    """`preferred`: all nodes."""
+    async with running(*NODES) as world:
+        names = group(world, annotations={"netgang.io/zone-policy": "preferred"})
+        await world.settle()
+        assert zones(world, names[0]) == {"a", "b"}
+
+
+async def test_a_person_who_asks_begins_no_try() -> None:
+    """docs/safety.md S2: a debugging call changes nothing, and sees all nodes."""
+    async with running(*NODES) as world:
+        names = group(world)
+        await world.settle()
+        answer = world.filter(names[0], debug=True)
+        assert isinstance(answer, Passed)
+        assert len(answer.names) == 6

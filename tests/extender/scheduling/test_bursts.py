@@ -1,0 +1,73 @@
+"""Many gangs let in at once: in the queue's order, and never faster than the API server is to be written to."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.extender.scheduling.world import World, node_json, running
+
+pytestmark = pytest.mark.looptime
+
+GATE: dict[str, Any] = {"schedulingGates": [{"name": "netgang.io/gang"}]}
+PER_S = 100.0
+GANGS, SIZE = 40, 5
+
+
+async def let_in_by_tenths(world: World, count: int, *, limit_s: float) -> list[int]:
+    """How many pods had been let in after each tenth of a second, until `count` have."""
+    found = [len(world.api.admitted)]
+    while found[-1] < count:
+        assert len(found) < limit_s * 10.0, f"only {found[-1]} of {count} were let in"
+        await asyncio.sleep(0.1)
+        found.append(len(world.api.admitted))
+    return found
+
+
+@pytest.mark.parametrize("way", ["gated", "parked"])
+async def test_a_burst_is_spread_over_time(way: str) -> None:
+    """200 pods at 100 writes a second take two seconds, and no second has more than that and a twentieth."""
+    async with running(*(node_json(f"n{i}", cpu="8") for i in range(30)), writes_per_s=PER_S) as world:
+        world.occupy("n0", cpu="8", name="first")
+        for node in range(1, 30):
+            world.occupy(f"n{node}", cpu="8", name=f"full-{node}")
+        names = [
+            name
+            for number in range(GANGS)
+            for name in world.gang(f"g{number:02}", SIZE, cpu="1", **(GATE if way == "gated" else {}))
+        ]
+        await world.settle(2.0)
+        if way == "parked":
+            for name in names:
+                world.refusal(name)
+            await world.settle(2.0)
+        written = world.api.admitted if way == "gated" else world.api.patches
+        before = len(written)
+        world.delete(*(f"full-{node}" for node in range(1, 30)))
+        by_tenths = [before]
+        for _ in range(40):
+            await asyncio.sleep(0.1)
+            by_tenths.append(len(written))
+        assert by_tenths[-1] - before >= len(names)
+        seconds = [after - now for now, after in zip(by_tenths, by_tenths[10:], strict=False)]
+        assert max(seconds) <= PER_S * 1.05 + 1
+        for name in names:
+            world.delete(name)
+
+
+async def test_gates_open_in_the_order_of_the_queue() -> None:
+    """Heavier gangs first: all of their room is free at once, and the API server hears of them in that order."""
+    async with running(*(node_json(f"n{i}", cpu="8") for i in range(10)), writes_per_s=PER_S) as world:
+        for node in range(10):
+            world.occupy(f"n{node}", cpu="8", name=f"full-{node}")
+        sizes = {"light": 2, "middle": 4, "heavy": 8}
+        for name, size in sizes.items():
+            world.gang(name, size, cpu="1", **GATE)
+        await world.settle(2.0)
+        assert world.api.admitted == []
+        world.delete(*(f"full-{node}" for node in range(10)))
+        await let_in_by_tenths(world, sum(sizes.values()), limit_s=5.0)
+        order = list(dict.fromkeys(name.rpartition("-")[0] for name in world.api.admitted))
+        assert order == ["heavy", "middle", "light"]
+        for name, size in sizes.items():
+            world.delete(*(f"{name}-{i}" for i in range(size)))

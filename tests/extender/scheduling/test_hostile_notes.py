@@ -1,0 +1,246 @@
+"""What tenants write where netgang keeps its notes: nothing comes of it, and netgang's own work goes on.
+
+docs/safety.md S21, S22.
+
+Whoever may patch a pod or a Job may write any annotation on it. Each test is one such text, its finder a process that
+starts, or takes over, when it is there already.
+"""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from extender.controllers.removal.quiet_period import QUIET_S
+from extender.controllers.restart.one_gang import SLOWEST_S
+from extender.notes import NoteKind
+from scoring.model import GATE
+from tests.extender.controllers.elastic.cluster import ELASTIC
+from tests.extender.controllers.operator import Operator
+from tests.extender.controllers.preemption.test_controller import ON, acting, claims, events, nodes, running_gangs
+from tests.extender.scheduling.world import World, key, node_json, pod_json, running, unfinished
+from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.key_store import bearer_of, notes_of_a_former_process
+
+pytestmark = pytest.mark.looptime
+
+NESTED = '{"x":' + "[" * 200_000
+"""A parser that follows it needs more stack than there is."""
+WALL_S = 1_700_000_000.0
+RESTARTS: dict[str, Any] = {"repair": {"policy": "restart"}}
+
+
+def waits(name: str, *, preempts: str, priority: int = 10, size: int = 1, uid: str | None = None) -> dict[str, Any]:
+    """A pod that waits for room, with a note of its user's making."""
+    note = {"netgang.io/preempts": preempts}
+    return pod_json(f"{name}-0", gang=name, size=size, priority=priority, annotations=note, uid=uid)
+
+
+def suspended(name: str, note: object, *, uid: str) -> dict[str, Any]:
+    """A suspended Job with the label and a note as netgang would write them."""
+    return {
+        "kind": "Job",
+        "apiVersion": "batch/v1",
+        "metadata": {
+            "name": name,
+            "uid": uid,
+            "namespace": "hostile",
+            "labels": {"netgang.io/restart": "suspended"},
+            "annotations": {"netgang.io/resume": note if isinstance(note, str) else json.dumps(note)},
+        },
+        "spec": {"suspend": True},
+        "status": {"conditions": [{"type": "Suspended", "status": "True"}]},
+    }
+
+
+async def test_a_nested_preempts_note_stops_nobody() -> None:
+    """A process that finds it starts, plans and admits; RecursionError ended every leader here."""
+    async with running(node_json("n1"), waits("evil", preempts=NESTED, priority=0), **ON) as world:
+        world.gang("good", 2)
+        await world.settle()
+        world.bind_offered("good-0", "good-1")
+        await world.settle()
+        assert sorted(world.bound()) == ["good-0", "good-1"]
+
+
+async def test_a_preempts_note_makes_nobody_leave() -> None:
+    """A note that names the gang of another makes a new process neither suspend it nor keep its room for the forger.
+
+    The forger needs more than there is, so by what is true nobody has to leave for it.
+    """
+    api = FakeClusterApi(*nodes(3))
+    async with unfinished(api=api, **ON) as world:
+        victim = Operator(world, name="victim", gang="victim", size=2, annotations={})
+        async with acting(world, victim):
+            await world.settle(QUIET_S)
+            assert running_gangs(world) == {"victim": 2}
+    forged = {
+        "uid": "u-evil",
+        "at_s": WALL_S + 10.0,
+        "victims": ["default/victim"],
+        "pods": 9,
+        "nodes": {"u-evil": "n0"},
+    }
+    api.add(waits("evil", preempts=json.dumps(forged), size=9, uid="u-evil"))
+    async with running(api=api, **ON) as world:
+        victim.world = world
+        assert claims(world) == {}
+        async with acting(world, victim):
+            await world.settle(QUIET_S + 20.0)
+            assert not victim.suspended
+            assert running_gangs(world) == {"victim": 2}
+
+
+async def test_a_resume_note_switches_no_repair_off() -> None:
+    """A suspended Job of another namespace claims to be the gang's owner: the gang is repaired all the same."""
+    async with running(*nodes(4), **RESTARTS) as world:
+        note = {"gang": "default/g", "why": "", "uid": "u-evil", "at_s": WALL_S}
+        world.api.add(suspended("evil", note, uid="u-evil"))
+        mine = Operator(world, size=3)
+        async with acting(world, mine):
+            await world.settle(QUIET_S + 300.0)  # netgang has looked for suspended owners by now
+            before = mine.uids()
+            assert len(before) == 3
+            world.delete("job-1")
+            await world.settle(60.0)
+            assert before.isdisjoint(mine.uids())
+            assert running_gangs(world) == {"job": 3}
+
+
+OWNERS = 100
+
+
+def never_ends(api: FakeClusterApi, number: int) -> None:
+    """A gang in the forger's namespace, one of whose pods runs for ever."""
+    pod = pod_json(f"g{number}-0", gang=f"g{number}", cpu="1m", nodeName="n0")
+    api.add({**pod, "metadata": {**pod["metadata"], "namespace": "hostile"}})
+
+
+async def test_forged_resume_notes_cost_no_requests() -> None:
+    """A hundred owners that say they wait to be resumed cost a list every five minutes, and no GET."""
+    api = FakeClusterApi(*nodes(1))
+    for number in range(OWNERS):
+        note = {"gang": f"hostile/g{number}", "why": "", "uid": f"u{number}", "at_s": WALL_S}
+        api.add(suspended(f"evil-{number}", note, uid=f"u{number}"))
+        never_ends(api, number)
+    async with running(api=api) as world:
+        await world.settle(100.0)
+        assert world.service.restarts is not None
+        assert world.service.restarts.under_way == frozenset()
+        assert api.calls["get_object"] <= 10
+
+
+async def test_resume_notes_of_ours_cost_few_requests() -> None:
+    """A hundred owners that we have suspended, and whose pods never end: ten GETs a second at first, then fewer."""
+    api = FakeClusterApi(*nodes(1))
+    notes = notes_of_a_former_process()
+    for number in range(OWNERS):
+        made = suspended(f"ours-{number}", "", uid=f"u{number}")
+        text = notes.write(
+            NoteKind.RESUME, bearer_of(made), json.dumps({"gang": f"g{number}", "why": "", "at_s": WALL_S})
+        )
+        made["metadata"]["annotations"] = {"netgang.io/resume": text}
+        api.add(made)
+        never_ends(api, number)
+    async with running(api=api) as world:
+        await world.settle(100.0)
+        assert world.service.restarts is not None
+        assert len(world.service.restarts.under_way) == OWNERS
+        assert 2 * OWNERS <= api.calls["get_object"] <= 11 * 100
+        before = api.calls["get_object"]
+        await world.settle(300.0)
+        assert api.calls["get_object"] - before <= 300 / SLOWEST_S * OWNERS * 1.1
+
+
+async def test_a_nested_resume_note_leaves_others_their_resumption() -> None:
+    """The owner that netgang suspended before a restart is resumed after it, whoever else carries the label."""
+    api = FakeClusterApi(*nodes(3))
+    async with unfinished(api=api, **RESTARTS) as world:
+        mine = Operator(world, size=3)
+        async with acting(world, mine):
+            await world.settle(QUIET_S + 3.0)
+            mine.ends = False
+            world.delete("job-1")
+            await world.settle(20.0)
+            assert mine.suspended
+    api.add(suspended("evil", NESTED, uid="u-evil"))
+    async with running(api=api, **RESTARTS) as world:
+        mine.world = world
+        mine.ends = True
+        async with acting(world, mine):
+            await world.settle(20.0)
+            assert not mine.suspended
+            assert running_gangs(world) == {"job": 3}
+
+
+async def test_an_admitted_note_jumps_no_queue() -> None:
+    """After a restart the only node goes to the gang of higher priority, whatever the other's pod says of itself."""
+    api = FakeClusterApi(node_json("n1", cpu="1"))
+    api.add(pod_json("evil-0", gang="evil", uid="u-evil", annotations={"netgang.io/admitted": "u-evil/n1"}))
+    api.add(pod_json("urgent-0", gang="urgent", priority=10, schedulingGates=[{"name": GATE}]))
+    async with running(api=api) as world:
+        await world.settle()
+        assert list(world.committed) == [key("urgent")]
+        assert world.api.admitted == ["urgent-0"]
+
+
+async def test_an_admitted_note_makes_nobody_evict_the_pod() -> None:
+    """Only a pod that we let in to certain nodes is removed when these are gone."""
+    gone = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}
+    ]}}}  # fmt: skip
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u-s", "controller": True}
+    pod = pod_json("p-0", gang="p", uid="u-p", annotations={"netgang.io/admitted": "u-p/gone"}, affinity=gone)
+    pod["metadata"]["ownerReferences"] = [owner]
+    async with running(node_json("n1"), pod) as world:
+        world.api.add({"kind": "StatefulSet", "metadata": {"name": "s", "uid": "u-s"}, "spec": {}})
+        await world.settle(QUIET_S + 120.0)
+        assert world.api.evictions == []
+
+
+@pytest.mark.parametrize("text", [NESTED, "[" * 4000], ids=["200 kB", "4 kB"])
+async def test_a_nested_last_change_stops_no_elastic_job(text: str) -> None:
+    """The job is read, and others are, too."""
+    made: dict[str, Any] = {
+        "kind": "Job",
+        "apiVersion": "batch/v1",
+        "metadata": {"name": "evil", "namespace": "default", "annotations": {"netgang.io/min-workers": "1"}},
+        "spec": {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "template": {}},
+    }
+    api = FakeClusterApi(node_json("n1"))
+    api.add({**made, "metadata": {**made["metadata"], "name": "other"}})
+    made["metadata"]["annotations"]["netgang.io/last-change"] = text
+    api.add(made)
+    async with running(api=api, elastic=ELASTIC) as world:
+        await world.settle(60.0)
+        assert sorted(await _jobs(world)) == ["default/evil", "default/other"]
+        assert world.counted("internal_errors_total", place="elastic") == 0.0
+
+
+async def test_what_is_ignored_is_told_where_people_look() -> None:
+    """Counted by kind, an Event on the pod, and a sentence in /v1/explain: once, however often it is read."""
+    async with running(node_json("n1", cpu="1"), waits("evil", preempts=NESTED), cpu_pod(), **ON) as world:
+        await world.settle(5.0)
+        for number in range(20):
+            world.pod("evil-0", gang="evil", uid="u-evil", annotations={"netgang.io/admitted": f"u-evil/n{number}"})
+        await world.settle(5.0)
+        assert world.counted("notes_ignored_total", kind="admitted") == 20.0
+        told = events(world, "NoteIgnored")
+        assert list(told) == ["evil-0"]
+        assert len([one for one in world.api.events if one["reason"] == "NoteIgnored"]) == 2
+        document = world.service.views.explain("default", "evil")
+        assert document is not None
+        assert "netgang.io/admitted is ignored, because it has no signature" in json.dumps(document)
+
+
+def cpu_pod() -> dict[str, Any]:
+    """Takes the node, so that gangs wait."""
+    return pod_json("busy", scheduler="other", nodeName="n1")
+
+
+async def _jobs(world: World) -> list[str]:
+    """Names of the jobs that the elastic controller knows."""
+    transport = httpx.ASGITransport(app=world.service.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+        return [one["job"] for one in (await client.get("/v1/jobs")).json()["jobs"]]

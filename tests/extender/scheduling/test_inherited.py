@@ -1,0 +1,97 @@
+"""Pods that kube-scheduler has parked for the "no" of a process that is gone: whoever acts next wakes them, once."""
+
+from collections import Counter
+from contextlib import AsyncExitStack
+from itertools import pairwise
+
+import pytest
+
+from scoring.model.reasons import Reason
+from tests.extender.leadership.test_elector import Replicas, cut_off, two, until_leads
+from tests.extender.scheduling.world import World, key, node_json, unfinished
+from tests.fakes.cluster_api import FakeClusterApi
+
+pytestmark = pytest.mark.looptime
+
+SOON_S = 2.5
+"""A second, and one more until somebody looks."""
+
+
+def woken(world: World) -> Counter[str]:
+    """How often the annotation of each uid was patched."""
+    return Counter(str(uid) for uid, _ in world.api.patches)
+
+
+def uids(world: World, *pods: str) -> Counter[str]:
+    """Each of these pods once."""
+    return Counter(str(world.uid(pod)) for pod in pods)
+
+
+async def test_a_new_leader_wakes_what_the_old_one_refused() -> None:
+    """Soon after it began, each planned pod once; one that comes to us by itself is left alone."""
+    async with two() as (_, a, b):
+        a.world.occupy("n1")
+        a.world.occupy("n2", name="another")
+        names = a.world.gang("g", 2)
+        await a.world.settle()
+        assert [a.world.refusal(name) for name in names] == [Reason.NO_ROOM] * 2
+        came = a.world.gang("came", 1, cpu="2")
+        cut_off(a)
+        await a.world.settle(2.4)
+        a.world.delete("stranger")  # the events of this reach kube-scheduler while nobody can answer it
+        await until_leads(b)
+        await b.world.settle(0.2)
+        b.world.offered(*came)
+        assert woken(b.world) == Counter()
+        await b.world.settle(SOON_S)
+        assert woken(b.world) == uids(b.world, *names)
+        await b.world.settle(6.0)
+        assert woken(b.world) == uids(b.world, *names)
+
+
+async def test_a_process_that_starts_again_wakes_what_it_refused_before() -> None:
+    """Without an election too; pods that come later are left alone as ever."""
+    api = FakeClusterApi()
+    async with unfinished(node_json("n1"), api=api) as world:
+        world.occupy("n1")
+        names = world.gang("g", 2)
+        await world.settle()
+        assert [world.refusal(name) for name in names] == [Reason.NO_ROOM] * 2
+    api.remove("stranger")
+    async with unfinished(api=api) as world:
+        world.gang("later", 2)
+        await world.settle(SOON_S)
+        assert {key("g"), key("later")} == set(world.plan.admitted)
+        assert woken(world) == uids(world, *names)
+
+
+async def test_who_has_no_place_and_who_waits_at_a_gate_is_not_woken() -> None:
+    """The first would only be refused again, the second is not in kube-scheduler's queue."""
+    api = FakeClusterApi()
+    async with unfinished(node_json("n1"), api=api) as world:
+        world.gang("large", 2, cpu="3")
+        world.gang("gated", 2, cpu="1", schedulingGates=[{"name": "somebody/else"}])
+        await world.settle()
+    async with unfinished(api=api) as world:
+        await world.settle(9.0)
+        assert woken(world) == Counter()
+
+
+async def test_many_are_woken_in_turn() -> None:
+    """Two hundred planned pods at 50 patches a second: each once, and never faster than that."""
+    async with AsyncExitStack() as stack:
+        group = Replicas(stack)
+        a, b = [await group.start(name, writes_per_s=50.0) for name in ("a", "b")]
+        for number in range(20):
+            a.world.gang(f"g{number}", 10, cpu="20m")
+        await a.world.settle(2.0)
+        assert len(a.world.plan.node_of) == 200
+        cut_off(a)
+        await until_leads(b)
+        counts: list[int] = []
+        for _ in range(8):
+            await b.world.settle(1.0)
+            counts.append(len(b.world.api.patches))
+        assert max(after - before for before, after in pairwise(counts)) <= 53
+        assert set(woken(b.world).values()) == {1}
+        assert len(woken(b.world)) == 200

@@ -1,0 +1,244 @@
+"""Plain pods beside gangs where both pass /filter: refused what is held, at /bind too, and woken afterwards.
+
+docs/safety.md S13.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from extender.convert import NUDGE_ANNOTATION
+from extender.convert.wire import Passed, Refused
+from scoring.ids import NodeName
+from scoring.model.reasons import Reason
+from scoring.verbs.plain_pods import SYSTEM_PRIORITY
+from tests.extender.scheduling.world import World, node_json, running
+
+pytestmark = pytest.mark.looptime
+
+OURS = "default-scheduler"
+GATE: dict[str, Any] = {"schedulingGates": [{"name": "netgang.io/gang"}]}
+
+
+@asynccontextmanager
+async def beside(*nodes: Any, **settings: Any) -> AsyncIterator[World]:
+    """A cluster in which every pod is ours, as in the default-scheduler configuration."""
+    async with running(*nodes, scheduler_names=[OURS], **settings) as world:
+        yield world
+
+
+async def promised(world: World, **fields: Any) -> tuple[str, ...]:
+    """A gang of two that is let in, with 3 CPUs each, on the two nodes of zone a; nobody of it is bound yet."""
+    names = world.gang("g", 2, cpu="3", scheduler=OURS, **GATE, **fields)
+    await world.settle(1.0)
+    assert set(world.committed["default/g"].values()) == {"a1", "a2"}
+    return names
+
+
+def nodes(*names: str) -> list[Any]:
+    """Nodes of 4 CPUs; their zone is the first letter."""
+    return [node_json(name, zone=name[0]) for name in names]
+
+
+def passes(world: World, pod: str, **how: Any) -> list[str]:
+    """Nodes that the pod may use; none: the room is held."""
+    answer = world.filter(pod, **how)
+    if isinstance(answer, Refused):
+        assert answer.reason is Reason.RESERVED
+        return []
+    assert isinstance(answer, Passed)
+    return list(answer.names)
+
+
+async def start(world: World, names: tuple[str, ...]) -> None:
+    """Bring a committed gang to its end."""
+    for call in world.bind_offered(*names):
+        await world.settle(0.1)
+        assert not call.waits or call.pod != names[-1]
+    await world.settle()
+
+
+PLAIN: dict[str, tuple[dict[str, Any], list[str]]] = {  # case: (the pod, where it may go beside 3 of 4 promised CPUs)
+    "what is left": ({"cpu": "1"}, ["a1", "a2"]),
+    "more than is left": ({"cpu": "2"}, []),
+    "a system pod": ({"cpu": "2", "priority": SYSTEM_PRIORITY}, ["a1", "a2"]),
+    "almost a system pod": ({"cpu": "2", "priority": SYSTEM_PRIORITY - 1}, []),
+    "of another scheduler": ({"cpu": "2", "scheduler": "other"}, ["a1", "a2"]),
+    "of a native group": ({"cpu": "2", "schedulingGroup": {"podGroupName": "n"}}, []),
+}
+
+
+@pytest.mark.parametrize(("fields", "want"), PLAIN.values(), ids=PLAIN)
+async def test_who_may_have_promised_room(fields: dict[str, Any], want: list[str]) -> None:
+    """Members that are let in and not bound: plain pods of our scheduler may have what is beyond, system pods all."""
+    async with beside(*nodes("a1", "a2")) as world:
+        names = await promised(world)
+        world.pod("p", **{"scheduler": OURS, **fields})
+        await world.settle(0.1)
+        assert passes(world, "p") == want
+        assert passes(world, "p", debug=True) == want
+        await start(world, names)
+
+
+async def test_the_rest_of_the_cluster_is_open() -> None:
+    """Of the nodes asked only those with promises are left out, and /bind agrees."""
+    async with beside(*nodes("a1", "a2", "b1")) as world:
+        names = world.gang("g", 2, cpu="3", scheduler=OURS, annotations={"netgang.io/zones": "a"}, **GATE)
+        await world.settle(1.0)
+        world.pod("p", cpu="2", scheduler=OURS)
+        await world.settle(0.1)
+        assert world.filter("p") == Passed([NodeName("b1")], others=Reason.RESERVED)
+        refused, bound = world.bind("p", "a1"), world.bind("p", "b1")
+        await world.settle(0.1)
+        assert (refused.answer, bound.answer) == (Reason.RESERVED, None)
+        await start(world, names)
+
+
+async def test_where_nothing_is_held_the_request_comes_back() -> None:
+    """The hottest answer of the default-scheduler configuration stays the cheapest one."""
+    async with beside(*nodes("a1", "a2")) as world:
+        world.pod("p", scheduler=OURS)
+        await world.settle(0.1)
+        args = world.asking("p")
+        answer = world.service.verbs.filter(args)
+        assert isinstance(answer, Passed)
+        assert answer.names is args.node_names
+
+
+async def test_two_plain_pods_in_a_row() -> None:
+    """Each leaves the promise alone, both would not: the second one's Binding is not posted."""
+    async with beside(*nodes("a1", "a2")) as world:
+        names = await promised(world)
+        for one in "pq":
+            world.pod(one, cpu="600m", scheduler=OURS)
+        await world.settle(0.1)
+        assert passes(world, "p") == passes(world, "q") == ["a1", "a2"]
+        first, second = world.bind("p", "a1"), world.bind("q", "a1")
+        await world.settle(0.1)
+        assert (first.answer, second.answer) == (None, Reason.RESERVED)
+        assert passes(world, "q") == ["a2"]
+        await start(world, names)
+
+
+async def test_a_parked_plain_pod_is_woken_when_the_promise_ends() -> None:
+    """The gang goes, and with it what kept the pod: kube-scheduler cannot know, so the pod is nudged, once."""
+    async with beside(*nodes("a1", "a2")) as world:
+        names = await promised(world)
+        world.pod("p", cpu="2", scheduler=OURS)
+        await world.settle(0.1)
+        assert passes(world, "p") == []
+        await world.settle(2.0)
+        assert nudged(world, "p") == ""
+        world.delete(*names)
+        await world.settle(1.0)
+        first = nudged(world, "p")
+        assert first != ""
+        assert passes(world, "p") == ["a1", "a2"]
+        await world.settle(5.0)
+        assert nudged(world, "p") == first
+
+
+async def test_nobody_is_woken_when_the_promise_comes_true() -> None:
+    """The members are bound: the room is gone, and the pod would be tried for nothing."""
+    async with beside(*nodes("a1", "a2")) as world:
+        names = await promised(world)
+        world.pod("p", cpu="2", scheduler=OURS)
+        await world.settle(0.1)
+        assert passes(world, "p") == []
+        await start(world, names)
+        await world.settle(5.0)
+        assert {world.node_of(name) for name in names} == {"a1", "a2"}
+        assert nudged(world, "p") == ""
+
+
+async def test_a_daemon_sets_pod_has_its_node() -> None:
+    """Its room is kept free there already (docs/safety.md S12), so it takes nothing that is promised to a gang."""
+    async with beside(*[node_json(name, zone="a", cpu="5") for name in ("a1", "a2")]) as world:
+        pin = {"key": "metadata.name", "operator": "In", "values": ["a1"]}
+        terms = {"nodeSelectorTerms": [{"matchFields": [pin]}]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        world.pod("agent", cpu="2", scheduler=OURS, affinity=affinity)
+        agent = world.api.pod("agent")
+        made = {"name": "agent", "uid": "u", "creationTimestamp": "2023-11-14T22:13:20Z"}  # when the clock begins
+        world.api.add({"kind": "DaemonSet", "metadata": made, "spec": {"template": {"spec": agent["spec"]}}})
+        await world.settle(2.0)
+        names = await promised(world)
+        assert passes(world, "agent", nodes=["a1"]) == [], "whoever can pin a pod would have what is held"
+        agent["metadata"]["ownerReferences"] = [
+            {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u", "controller": True}
+        ]
+        world.api.add(agent)
+        await world.settle(0.1)
+        assert "a1" in passes(world, "agent", nodes=["a1"])
+        world.delete("agent", *names)
+        await world.settle()
+
+
+SAVING = {  # case: (STARVELIMIT, where a plain pod may go; the gang's pods are decades old)
+    "it is not starving yet": (1e12, ["a1", "a2"]),
+    "it is starving": (60.0, []),
+}
+
+
+@pytest.mark.parametrize(("limit_s", "want"), SAVING.values(), ids=SAVING)
+async def test_a_starving_gang_saves_up_its_zone(limit_s: float, want: list[str]) -> None:
+    """From STARVING on plain pods get nothing there that it asks for, system pods do; when it goes they are woken."""
+    queue = {"starve_limit_s": limit_s, "starving_share": 1.0, "starving_hold_s": 1e12}
+    async with beside(*nodes("a1", "a2"), queue=queue) as world:
+        world.pod("busy", cpu="2", scheduler=OURS, nodeName="a1")
+        gang = world.gang("big", 2, cpu="4", scheduler=OURS, **GATE)
+        world.pod("p", cpu="1", scheduler=OURS)
+        world.pod("system", cpu="1", scheduler=OURS, priority=SYSTEM_PRIORITY)
+        await world.settle(1.0)
+        assert bool(world.plan.holds) is not bool(want)
+        assert passes(world, "p") == want
+        assert passes(world, "system") == ["a1", "a2"]
+        world.delete(*gang)
+        await world.settle(1.0)
+        assert (nudged(world, "p") == "") is bool(want)
+        assert passes(world, "p") == ["a1", "a2"]
+
+
+def nudged(world: World, pod: str) -> str:
+    """The value of the annotation that wakes a pod; empty: nobody did."""
+    return str(world.api.pod(pod)["metadata"].get("annotations", {}).get(NUDGE_ANNOTATION, ""))
+
+
+async def test_a_hold_that_runs_out_lets_plain_pods_in() -> None:
+    """Those that were refused are woken then; when the hold begins again, new ones are refused again."""
+    since_s = 1_700_000_000.0
+    queue = {"starve_limit_s": since_s + 10.0, "starving_share": 1.0, "starving_hold_s": 20.0}
+    async with beside(*nodes("a1", "a2"), queue=queue) as world:
+        world.pod("busy", cpu="2", scheduler=OURS, nodeName="a1")
+        gang = world.gang("big", 2, cpu="4", scheduler=OURS, **GATE)
+        world.pod("p", cpu="1", scheduler=OURS)
+        await world.until(12.0)
+        assert passes(world, "p") == []
+        await world.until(29.0)
+        assert nudged(world, "p") == ""
+        await world.until(32.0)
+        assert nudged(world, "p") != ""
+        assert passes(world, "p") == ["a1", "a2"]
+        await world.until(52.0)
+        assert passes(world, "p") == []
+        world.delete(*gang)
+
+
+async def test_a_gang_that_starves_in_silence_is_noticed() -> None:
+    """Nothing happens but time: its zone is held from a second after STARVELIMIT on."""
+    clock_s = 1_700_000_000.0
+    async with beside(*nodes("a1", "a2"), queue={"starve_limit_s": clock_s + 10.0, "starving_share": 1.0}) as world:
+        world.pod("busy", cpu="2", scheduler=OURS, nodeName="a1")
+        world.gang("big", 2, cpu="4", scheduler=OURS, **GATE)
+        await world.until(8.0)
+        assert not world.plan.holds
+        version = world.plan.version
+        await world.until(9.5)
+        assert world.plan.version == version
+        await world.until(11.5)
+        assert list(world.plan.holds) == ["default/big"]
+        version = world.plan.version
+        await world.until(60.0)
+        assert world.plan.version == version

@@ -1,0 +1,271 @@
+"""Runs of one gang, what stops a commit, and what is left of one that was stopped (docs/safety.md S23, S24)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from extender.controllers.removal.quiet_period import QUIET_S
+from scoring.model.reasons import Reason
+from tests.extender.scheduling.world import PARTIAL_S, Object, World, answers, key, node_json, pod_json, running
+
+pytestmark = pytest.mark.looptime
+START = "2026-01-01T00:00:00Z"
+LATER = "2026-01-01T01:00:00Z"
+BOUND = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:30Z"}
+
+
+def job_pod(name: str, index: int, *, size: int, created: str = START, **fields: Any) -> Object:
+    """A pod of the Indexed Job `name` in gang g; `phase` Succeeded: it ran on n0."""
+    phase = fields.pop("phase", "Pending")
+    made = pod_json(f"{name}-{index}", gang="g", size=size, **fields)
+    made["metadata"] |= {
+        "creationTimestamp": created,
+        "ownerReferences": [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"uid-{name}", "controller": True}
+        ],
+    }
+    made["metadata"]["labels"] |= {
+        "batch.kubernetes.io/job-name": name,
+        "batch.kubernetes.io/job-completion-index": str(index),
+    }
+    made["status"] = {"phase": phase}
+    if phase == "Succeeded":
+        made["spec"]["nodeName"] = "n0"
+        made["status"]["conditions"] = [BOUND]
+    return made
+
+
+def job(name: str, size: int, **fields: Any) -> list[Object]:
+    """All pods of a Job."""
+    return [job_pod(name, index, size=size, **fields) for index in range(size)]
+
+
+def create(world: World, pods: Iterable[Object]) -> list[str]:
+    """Create them; their names."""
+    return [str(world.api.add(pod)["metadata"]["name"]) for pod in pods]
+
+
+def told(world: World, reason: str) -> list[str]:
+    """Pods that an Event with this reason is about."""
+    return sorted(one["regarding"]["name"] for one in world.api.events if one["reason"] == reason)
+
+
+async def test_a_second_run_starts_whole_or_not_at_all() -> None:
+    """A CronJob's last Job is done and its pods remain: the next one of three with room for one binds none."""
+    async with running(node_json("n0", cpu="3")) as world:
+        world.occupy("n0", cpu="2")
+        create(world, job("night-1", 3, phase="Succeeded"))
+        names = create(world, job("night-2", 3, created=LATER))
+        await world.settle()
+        assert {world.refusal(name) for name in names} == {Reason.NO_ROOM}
+        assert world.bound().keys() == {"night-1-0", "night-1-1", "night-1-2"}
+        world.delete("stranger")
+        await world.settle()
+        calls = world.bind_offered(names[0], names[1])
+        await world.settle()
+        assert all(call.waits for call in calls)
+        calls += world.bind_offered(names[2])
+        await world.settle()
+        assert answers(calls) == [None, None, None]
+
+
+async def test_a_run_waits_while_another_lives() -> None:
+    """Two Jobs under one name: the second is told so, and starts when the first has ended."""
+    async with running(node_json("n0")) as world:
+        first = create(world, job("night-1", 2))
+        await world.settle()
+        calls = world.bind_offered(*first)
+        await world.settle()
+        assert answers(calls) == [None, None]
+        second = create(world, job("night-2", 2, created=LATER))
+        await world.settle(7.0)
+        assert {world.refusal(name) for name in second} == {Reason.OTHER_RUN}
+        assert told(world, "GangRunWaits") == ["night-2-0"]
+        [note] = [one["note"] for one in world.api.events if one["reason"] == "GangRunWaits"]
+        assert note.startswith(
+            "Gang default/g is run by Job night-1; the pods of Job night-2 wait until its pods have "
+        )
+        world.change(first[0], phase="Succeeded")
+        await world.settle()
+        assert world.refusal(second[0]) is Reason.OTHER_RUN
+        await world.settle(5.0)
+        nudged = len(world.api.patches)
+        world.change(first[1], phase="Succeeded")
+        await world.settle()
+        assert {world.uid(name) for name in second} == {uid for uid, _ in world.api.patches[nudged:]}, (
+            "parked ones wake"
+        )
+        calls = world.bind_offered(*second)
+        await world.settle()
+        assert answers(calls) == [None, None]
+
+
+async def test_a_waiting_run_is_not_bound_by_an_old_offer() -> None:
+    """Whatever was offered to a pod before it became one of a later run, it waits."""
+    async with running(node_json("n0"), node_json("n1")) as world:
+        [one] = create(world, job("night-2", 1, created=LATER))
+        await world.settle()
+        node = world.offered(one)
+        create(world, [job_pod("night-1", 0, size=1, nodeName="n0", phase="Running")])
+        await world.settle()
+        call = world.bind(one, node)
+        await world.settle()
+        assert call.answer is Reason.OTHER_RUN
+
+
+def grouped(name: str, **fields: Any) -> Object:
+    """A pod of PodGroup g."""
+    made = pod_json(name, **fields)
+    made["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+    return made
+
+
+async def test_a_gang_whose_pod_group_goes_is_not_committed() -> None:
+    """Two of three are held, and the PodGroup is deleted: both fail with the reason, and nothing is posted."""
+    async with running(node_json("n0")) as world:
+        world.api.add({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 3}})
+        names = create(world, [grouped(f"g-{number}") for number in range(3)])
+        await world.settle()
+        calls = world.bind_offered(*names[:2])
+        await world.settle()
+        world.delete(names[2])
+        world.api.remove("g", kind="PodGroup")
+        await world.settle()
+        assert answers(calls) == [Reason.INVALID_GROUP] * 2
+        assert world.bound() == {}
+
+
+async def test_contradicting_minimums_stop_the_commit() -> None:
+    """Two of three are held, and one of them now names a minimum of two: they contradict each other, none is bound."""
+    async with running(node_json("n0")) as world:
+        names = world.gang("g", 3)
+        await world.settle()
+        calls = world.bind_offered(*names[:2])
+        await world.settle()
+        pod = world.api.pod(names[0])
+        pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"] = "2"
+        world.api.add(pod)
+        await world.settle()
+        assert answers(calls) == [Reason.INVALID_GROUP] * 2
+        assert world.bound() == {}
+
+
+async def commit_beside_a_slow_gang(world: World, *names: str) -> Any:
+    """Bring a gang to bind while the API server answers no Binding and all turns are taken; what lets it answer."""
+    others = world.gang("slow", 8, cpu="100m")
+    await world.settle()
+    release = world.api.hold("bind")
+    world.bind_offered(*others)
+    await world.settle(0.01)
+    world.bind_offered(*names)
+    await world.settle(0.2)
+    return release
+
+
+async def test_what_waits_for_its_turn_is_not_begun_once_the_gang_is_invalid() -> None:
+    """All of the gang was at bind, and before its first Binding began its PodGroup was deleted: all fail together."""
+    async with running(node_json("n0", cpu="8")) as world:
+        world.api.add({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 3}})
+        names = create(world, [grouped(f"g-{number}") for number in range(3)])
+        await world.settle()
+        release = await commit_beside_a_slow_gang(world, *names)
+        world.api.remove("g", kind="PodGroup")
+        await world.settle(0.1)
+        release.set()
+        await world.settle()
+        assert answers(world.calls[-3:]) == [Reason.INVALID_GROUP] * 3
+        assert not world.bound().keys() & set(names)
+
+
+async def test_what_waits_for_its_turn_is_not_begun_once_the_gang_is_too_small() -> None:
+    """One of three is deleted before the first Binding began: the two others are not bound in part."""
+    async with running(node_json("n0", cpu="8")) as world:
+        names = world.gang("g", 3)
+        await world.settle()
+        release = await commit_beside_a_slow_gang(world, *names)
+        world.delete(names[2])
+        await world.settle(0.1)
+        release.set()
+        await world.settle()
+        assert Reason.POD_DELETED in answers(world.calls[-3:])
+        assert None not in answers(world.calls[-3:])
+        assert not world.bound().keys() & set(names)
+
+
+def bare(name: str, size: int, *, created: str = START) -> Object:
+    """A pod without an owner in gang g."""
+    made = pod_json(name, gang="g", size=size)
+    made["metadata"]["creationTimestamp"] = created
+    return made
+
+
+async def partly_committed(world: World, size: int) -> tuple[list[str], str]:
+    """A gang's Bindings are slow, and the last to begin has its pod deleted; who is bound then, and who was deleted."""
+    names = create(world, [bare(f"g-{number:02}", size) for number in range(size)])
+    await world.settle()
+    release = world.api.hold("bind")
+    calls = world.bind_offered(*names)
+    await world.settle(0.05)
+    assert world.api.calls["bind"] == 8
+    gone = max(names, key=world.uid)
+    world.delete(gone)
+    await world.settle(0.1)
+    release.set()
+    await world.settle()
+    assert not any(call.waits for call in calls)
+    return sorted(world.bound()), gone
+
+
+async def test_the_rest_of_a_commit_is_not_begun_once_the_gang_is_too_small() -> None:
+    """Of 30 Bindings those under way go on; of the others none begins after a member was deleted."""
+    async with running(node_json("n0", cpu="40")) as world:
+        bound, _ = await partly_committed(world, 30)
+        assert len(bound) == 8
+
+
+async def test_a_gang_that_was_bound_in_part_is_evicted_though_a_successor_came() -> None:
+    """A successor comes and finds no room: that it is younger than all Bindings is no proof that the gang started."""
+    async with running(node_json("n0", cpu="12")) as world:
+        await world.settle(QUIET_S)
+        bound, gone = await partly_committed(world, 12)
+        for name in bound:
+            world.api.add({**world.api.pod(name), "status": {"phase": "Running", "conditions": [BOUND]}})
+        world.occupy("n0", cpu="1")
+        create(world, [bare(gone, 12, created=LATER)])
+        await world.settle(0.5)
+        uids = sorted(world.uid(name) for name in bound)
+        await world.settle(PARTIAL_S + 30.0)
+        assert sorted(world.api.evictions) == uids
+
+
+async def test_a_partial_gang_of_which_nobody_waits_is_evicted_too() -> None:
+    """Found so after a restart: two of three are bound, and nobody makes the third."""
+    pods = [bare("g-0", 3), bare("g-1", 3)]
+    for pod in pods:
+        pod["spec"]["nodeName"] = "n0"
+        pod["status"] = {"phase": "Running", "conditions": [BOUND]}
+    async with running(node_json("n0"), *pods) as world:
+        uids = sorted(world.uid(pod["metadata"]["name"]) for pod in pods)
+        await world.settle(QUIET_S + PARTIAL_S + 30.0)
+        assert sorted(world.api.evictions) == uids
+
+
+async def test_a_started_gang_is_known_as_such_after_a_restart() -> None:
+    """It was whole, and a member went while we were away: the notes of the others say so, and nobody is evicted."""
+    async with running(node_json("n0", cpu="3")) as first:
+        names = create(first, [bare(f"g-{number}", 3) for number in range(3)])
+        await first.settle()
+        first.bind_offered(*names)
+        await first.settle(3.0)
+        api = first.api
+    api.remove(names[2])
+    api.add(pod_json("stranger", scheduler="default-scheduler", nodeName="n0"))
+    api.add(bare(names[2], 3, created=LATER))
+    async with running(api=api) as second:
+        assert second.refusal(names[2]) is Reason.NO_ROOM
+        await second.settle(QUIET_S + 2.0 * PARTIAL_S)
+        assert api.evictions == []
+        gang = second.service.cache.gang(key("g"))
+        assert gang is not None
+        assert gang.started

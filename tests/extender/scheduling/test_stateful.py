@@ -1,0 +1,423 @@
+"""The whole service against a small kube-scheduler in virtual time: whatever happens, the promises hold.
+
+People create and delete gangs, strangers take room, nodes come and go, the API server fails, kube-scheduler and netgang
+are restarted. After each step the safety promises are checked, and at the end of each run the liveness one: when
+nothing fails any more, every gang is bound that a netgang without any memory would start.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import looptime
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from extender.errors import ApiError, ApiUnavailableError, ConflictError
+from extender.kube.calls import NODES, PODS
+from extender.ports import Binding
+from scoring.feasibility.quorum import quorum_of
+from scoring.model import GATE
+from scoring.permit import validate_state
+from scoring.plan import plan
+from tests.extender.scheduling.kube_scheduler import KubeScheduler, listed_nodes, millicores, objects
+from tests.extender.scheduling.world import COMMIT_S, HOLD_S, World, node_json, unfinished
+from tests.fakes.cluster_api import FakeClusterApi
+
+T = TypeVar("T")
+
+NODES_MAX = ("n1", "n2", "n3", "n4")
+GANGS = ("a", "b", "c")
+FAULTS = (
+    ApiUnavailableError("connection reset"),
+    ConflictError(409, "is already assigned"),
+    ApiError(500, "etcd is away"),
+    ApiError(422, "is invalid"),
+)
+START_S = 1_700_000_000.0
+LIVELY_S = 2000.0
+"""The longest a gang may be kept waiting by back-offs and half-bound neighbours after the last fault."""
+
+
+PAUSES_S = st.sampled_from([0.0, 0.01, 0.06, 0.2, 0.2, 1.0, 3.0, 12.0, 40.0])
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A gang as its owner wants it."""
+
+    size: int
+    spare: int
+    """Members more than it needs."""
+    cpu: str
+    urgent: bool
+    late: int
+    """How many of its pods come late to the extender."""
+    gated: bool = False
+    """Its pods wait at our gate."""
+
+
+WISHES = st.builds(
+    Wish,
+    size=st.integers(1, 4),
+    spare=st.integers(0, 1),
+    cpu=st.sampled_from(["1", "2", "3"]),
+    urgent=st.booleans(),
+    late=st.integers(0, 1),
+    gated=st.booleans(),
+)
+
+
+def step(**arguments: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Any]:
+    """A rule after which some time passes, in which everybody works."""
+
+    def made(what: Callable[..., None]) -> Any:
+        def acted(self: "ServiceMachine", pause_s: float, **values: Any) -> None:
+            what(self, **values)
+            self.run(self.world.settle(pause_s))
+
+        acted.__name__ = what.__name__
+        acted.__doc__ = what.__doc__
+        with_time: dict[str, Any] = {"pause_s": PAUSES_S, **arguments}
+        return rule(**with_time)(acted)  # type: ignore[no-untyped-call]
+
+    return made
+
+
+class WatchedApi(FakeClusterApi):
+    """Remembers whose Bindings failed: only such gangs may be bound in part. Tells who is posted."""
+
+    def __init__(self, *objects: dict[str, Any]) -> None:
+        super().__init__(*objects)
+        self.on_post: Callable[[str], None] = lambda gang: None
+        self.spoiled: set[str] = set()
+        """Gangs of which a POST failed"""
+
+    async def bind(self, binding: Binding) -> None:
+        """As ever."""
+        gang = binding.name.split("-")[0]
+        self.on_post(gang)
+        try:
+            await super().bind(binding)
+        except (ApiError, ApiUnavailableError, asyncio.CancelledError):
+            self.spoiled.add(gang)
+            raise
+
+
+class ServiceMachine(RuleBasedStateMachine):
+    """One cluster's life."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = looptime.new_event_loop(noop_cycles=1)
+        self.stack = AsyncExitStack()
+        self.scheduler = KubeScheduler()
+        self.scheduling = True
+        self.spoiled: set[str] = set()
+        """Gangs that people or faults have broken: they may be bound in part"""
+        self.gated: dict[str, bool] = {}
+        self.strangers = 0
+        self.violated: list[str] = []
+
+    def run(self, what: Awaitable[T]) -> T:
+        """Let virtual time pass until `what` is done; kube-scheduler works meanwhile."""
+        return self.loop.run_until_complete(what)
+
+    @initialize(
+        cpus=st.lists(st.sampled_from(["2", "4", "6"]), min_size=1, max_size=4),
+        wishes=st.lists(WISHES, min_size=1, max_size=len(GANGS)),
+    )
+    def start(self, cpus: list[str], wishes: list[Wish]) -> None:
+        """Some nodes and gangs."""
+        self.api = WatchedApi(*(node_json(name, cpu=cpu) for name, cpu in zip(NODES_MAX, cpus, strict=False)))
+        self.api.on_post = self._posted
+        self.run(self._start())
+        self.keeper = self.loop.create_task(self._schedule())
+        for name, wish in zip(GANGS, wishes, strict=False):
+            self.create(name, wish)
+
+    async def _start(self) -> None:
+        self.world: World = await self.stack.enter_async_context(unfinished(api=self.api))
+
+    async def _schedule(self) -> None:
+        while True:
+            if self.scheduling:
+                self.scheduler.step(self.world)
+            await asyncio.sleep(0.1)
+
+    # -- people -------------------------------------------------------------------------------------------------------
+
+    @step(name=st.sampled_from(GANGS), wish=WISHES)
+    def create_gang(self, name: str, wish: Wish) -> None:
+        """A gang, in place of the one of this name if there is one."""
+        self.delete(name)
+        self.create(name, wish)
+
+    def create(self, name: str, wish: Wish) -> None:
+        """Its pods; some come late to the extender."""
+        self.spoiled.discard(name)
+        self.api.spoiled.discard(name)
+        names = self.world.gang(
+            name,
+            wish.size + wish.spare,
+            minimum=wish.size,
+            cpu=wish.cpu,
+            priority=10 if wish.urgent else 0,
+            **({"schedulingGates": [{"name": GATE}]} if wish.gated else {}),
+        )
+        self.gated[name] = wish.gated
+        self.scheduler.late.update(names[: wish.late])
+
+    def delete(self, name: str) -> None:
+        """All pods of a gang go."""
+        self.world.delete(*(pod["metadata"]["name"] for pod in self._pods_of(name)))
+
+    @step(name=st.sampled_from(GANGS), number=st.integers(0, 3), recreate=st.booleans())
+    def delete_pod(self, name: str, number: int, recreate: bool) -> None:
+        """One pod goes; its owner may replace it."""
+        found = [pod for pod in self._pods_of(name) if pod["metadata"]["name"] == f"{name}-{number}"]
+        for pod in found:
+            self.spoiled.add(name)
+            self.world.delete(pod["metadata"]["name"])
+            if recreate:
+                for field in ("uid", "resourceVersion"):
+                    del pod["metadata"][field]
+                for field in ("nodeName", "affinity", "schedulingGates"):
+                    pod["spec"].pop(field, None)
+                pod["metadata"]["annotations"] = {}
+                if self.gated[name]:
+                    pod["spec"]["schedulingGates"] = [{"name": GATE}]
+                self.api.add(pod)
+
+    @step(name=st.none() | st.sampled_from(GANGS), number=st.integers(0, 3))
+    def somebody_is_late(self, name: str | None, number: int) -> None:
+        """kube-scheduler has other things to do for a pod first, so its gang is held; `None`: all late ones come."""
+        if name is None:
+            self.scheduler.late.clear()
+        else:
+            self.scheduler.late.add(f"{name}-{number}")
+
+    @step(node=st.sampled_from(NODES_MAX), cpu=st.sampled_from(["1", "2", "4"]), comes=st.booleans())
+    def stranger(self, node: str, cpu: str, comes: bool) -> None:
+        """Another scheduler uses room, also such as is held for a gang, but not where we are posting; or leaves."""
+        posting = {post.node for state in self._states() for post in state.posting.values()}
+        if not comes:
+            names = [one["metadata"]["name"] for one in objects(self.world, PODS)]
+            self.world.delete(*sorted(name for name in names if name.startswith("stranger"))[:1])
+        elif node not in posting and self._free().get(node, -1) >= 1000 * int(cpu):
+            self.strangers += 1
+            self.world.occupy(node, cpu=cpu, name=f"stranger-{self.strangers}")
+            self.run(self.world.settle(0.0))
+
+    @step(name=st.sampled_from(NODES_MAX), state=st.sampled_from(["ready", "ready", "not ready", "gone"]))
+    def node_changes(self, name: str, state: str) -> None:
+        """A node comes, stops being ready, recovers or goes, its pods with it, as the node controller has it."""
+        if state != "gone":
+            self.world.node(name, cpu="6", ready=state == "ready")
+        elif name in self.world.node_names():
+            self.api.remove(name, kind="Node")
+            for pod in objects(self.world, PODS):
+                if pod["spec"].get("nodeName") == name:
+                    self.spoiled.add(pod["metadata"]["name"].split("-")[0])
+                    self.world.delete(pod["metadata"]["name"])
+
+    # -- faults -------------------------------------------------------------------------------------------------------
+
+    @step(error=st.sampled_from(FAULTS), applied=st.booleans(), times=st.integers(1, 3))
+    def posts_fail(self, error: Exception, applied: bool, times: int) -> None:
+        """The next POSTs fail, or lose their answer."""
+        self.api.fail_next("bind", error, times=times, applied=applied)
+
+    @step(
+        verb=st.sampled_from(["patch", "admit", "evict", "get"]),
+        latency_s=st.sampled_from([0.0, 0.05, 1.0, 20.0]),
+        applied=st.booleans(),
+    )
+    def the_api_server_has_a_bad_day(self, verb: str, latency_s: float, applied: bool) -> None:
+        """Another call fails, perhaps after it took effect, and POSTs are slow or very slow, or fast again."""
+        self.api.fail_next(verb, FAULTS[0], applied=applied)
+        self.api.latency_s["bind"] = latency_s
+        self.api.latency_s["admit"] = min(latency_s, 1.0)
+
+    @step(what=st.sampled_from(["watches", "history", "kube-scheduler", "netgang"]))
+    def breaks(self, what: str) -> None:
+        """A part is restarted and remembers nothing."""
+        if what == "watches":
+            self.api.break_watches(ApiUnavailableError("connection reset"))
+        elif what == "history":
+            self.api.store.compact()
+        elif what == "kube-scheduler":
+            for call in self.scheduler.calls.values():
+                call.hang_up()
+            late = self.scheduler.late
+            self.scheduler = KubeScheduler()
+            self.scheduler.late = late
+        else:
+            self.scheduling = False
+            self.run(self._restart())
+            self.scheduling = True
+
+    async def _restart(self) -> None:
+        await self.world.service.shut_down()
+        await self.world.settle(0.01)
+        assert not [call for call in self.world.calls if call.waits], "a call survives the process"
+        await self.stack.aclose()
+        await self._start()
+
+    @step()
+    def nothing_happens(self) -> None:
+        """Time alone."""
+
+    # -- promises -----------------------------------------------------------------------------------------------------
+
+    def _posted(self, gang: str) -> None:
+        """No Binding before quorum: with all that are posted now the gang is whole."""
+        state = self.world.state(gang)
+        pods = self._pods_of(gang)
+        if state is None or not pods or gang in self.spoiled | self.api.spoiled:
+            return
+        there = {pod["metadata"]["uid"] for pod in pods if "nodeName" in pod["spec"]} | state.posting.keys()
+        if not state.started and len(there) < _minimum(pods):
+            self.violated.append(f"{len(there)} of {_minimum(pods)} members of {gang} are bound or posted")
+
+    @invariant()
+    @precondition(lambda self: hasattr(self, "world"))
+    def nothing_is_posted_before_quorum(self) -> None:
+        """What was noted at each POST."""
+        assert not self.violated
+
+    @invariant()
+    @precondition(lambda self: hasattr(self, "world"))
+    def nodes_are_not_over_committed(self) -> None:
+        """What is bound fits; only strangers look before they leap, and so do we."""
+        assert all(amount >= 0 for amount in self._free().values())
+
+    @invariant()
+    @precondition(lambda self: hasattr(self, "world"))
+    def gangs_are_whole_or_not_at_all(self) -> None:
+        """A gang that nobody broke has no member on a node, or enough of them, or is just being bound."""
+        broken = self.spoiled | self.api.spoiled
+        for name in GANGS:
+            pods = self._pods_of(name)
+            state = self.world.state(name)
+            if name in broken or not pods or (state is not None and state.posting):
+                continue
+            minimum = _minimum(pods)
+            count = sum("nodeName" in pod["spec"] for pod in pods)
+            assert count == 0 or count >= minimum, f"{count} of {minimum} members of {name} are bound"
+
+    @invariant()
+    @precondition(lambda self: hasattr(self, "world"))
+    def only_who_has_a_place_is_let_in(self) -> None:
+        """A gate that we removed left a list of nodes and a note behind."""
+        for pod in objects(self.world, PODS):
+            if self.gated.get(pod["metadata"]["name"].split("-")[0]) and not pod["spec"].get("schedulingGates"):
+                node = pod["metadata"]["annotations"]["netgang.io/admitted"].partition(" ")[0]
+                listed = listed_nodes(pod)
+                assert listed is not None
+                assert node in listed
+                assert pod["spec"].get("nodeName") in {None, *listed}
+
+    @invariant()
+    @precondition(lambda self: hasattr(self, "world"))
+    def calls_are_answered_in_time(self) -> None:
+        """The hold limit for who is held, the commit limit more for who is posted, and not a moment longer."""
+        held = {uid for state in self._states() for uid in state.held}
+        for uid, call in self.scheduler.calls.items():
+            limit_s = HOLD_S if uid in held else HOLD_S + COMMIT_S
+            assert not call.waits or self._now_s() - call.began_s <= limit_s + 0.01
+
+    @invariant()
+    @precondition(lambda self: hasattr(self, "world"))
+    def commitments_belong_to_somebody_who_comes(self) -> None:
+        """Held room without a held call would be dead, unless the gang is just being let in."""
+        commitments = self.world.service.cache.snapshot().commitments
+        for key in commitments:
+            if self.world.service.admissions.keeps(key):
+                continue
+            state = self.world.service.binds.state(key)
+            assert state is not None, f"{key} is committed for nobody"
+            assert state.held or state.posting, f"{key} is committed for nobody"
+        for state in self._states():
+            validate_state(state)
+        self.world.service.cache.validate()
+
+    def teardown(self) -> None:
+        """When nothing fails any more, what fits gets bound; then everything ends."""
+        if not hasattr(self, "world"):
+            self.loop.close()
+            return
+        try:
+            self._nothing_fails_any_more()
+            for _ in range(int(LIVELY_S / 50.0)):
+                self.run(self.world.settle(50.0))
+                open_ones = self._could_start()
+                under_way = self.world.service.binds.gangs_under_way() | self.world.service.admissions.open
+                if not open_ones and not under_way:
+                    break
+            assert not open_ones, f"could start and does not: {open_ones}"
+            self.nodes_are_not_over_committed()
+            self.run(self.world.finish())
+        finally:
+            self.run(self._end())
+            self.loop.close()
+
+    def _nothing_fails_any_more(self) -> None:
+        self.scheduler.late.clear()
+        for verb in ("bind", "patch", "admit", "evict", "get", "list", "watch"):
+            self.api._faults[verb].clear()
+        self.api.latency_s.clear()
+
+    async def _end(self) -> None:
+        self.keeper.cancel()
+        await self.stack.aclose()
+        for call in self.world.calls:
+            call.task.cancel()
+        await asyncio.gather(self.keeper, *(call.task for call in self.world.calls), return_exceptions=True)
+
+    # -- looks --------------------------------------------------------------------------------------------------------
+
+    def _now_s(self) -> float:
+        return self.loop.time()
+
+    def _states(self) -> list[Any]:
+        found = [self.world.state(name) for name in GANGS]
+        return [state for state in found if state is not None]
+
+    def _pods_of(self, gang: str) -> list[dict[str, Any]]:
+        return [pod for pod in objects(self.world, PODS) if pod["metadata"]["name"].startswith(f"{gang}-")]
+
+    def _free(self) -> dict[str, int]:
+        """Node → millicores that nobody uses, as the API server has it."""
+        free = {
+            one["metadata"]["name"]: 1000 * int(one["status"]["allocatable"]["cpu"])
+            for one in objects(self.world, NODES)
+        }
+        for pod in objects(self.world, PODS):
+            if pod["spec"].get("nodeName") in free:
+                free[pod["spec"]["nodeName"]] -= millicores(pod)
+        return free
+
+    def _could_start(self) -> list[str]:
+        """Gangs that a netgang without memory would start now; nodes that are not ready are lost by then.
+
+        docs/safety.md S12.
+        """
+        cache = self.world.service.cache
+        snapshot = cache.snapshot()
+        bare = replace(snapshot, commitments={}, exclusions={}, backing_off_until_s={})
+        admitted = plan(bare, self.world.service.planner.policy, now_s=START_S + self._now_s()).admitted
+        lost = frozenset(node.name for node in snapshot.table.nodes if not node.ready)
+        return sorted(key for key in admitted if not quorum_of(snapshot.gangs[key], lost_nodes=lost).incomplete)
+
+
+def _minimum(pods: list[dict[str, Any]]) -> int:
+    return int(pods[0]["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"])
+
+
+ServiceMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestService = pytest.mark.timeout(240)(ServiceMachine.TestCase)

@@ -1,0 +1,493 @@
+"""/filter: the planned node or one constant reason, and what a question may and may not change.
+
+docs/safety.md S1, S2, S7.
+"""
+
+import asyncio
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from extender.bootstrap import following
+from extender.convert.wire import BindArgs, Failed, FilterAnswer, Passed, Refused, decode_filter
+from extender.errors import BadRequestError
+from extender.settings.settings import Settings
+from scoring.ids import NodeName, PodUid
+from scoring.model.reasons import Reason
+from tests.extender.scheduling.world import Object, World, args_of, key, node_json, pod_json, running
+from tests.fakes.clock import LoopClock
+from tests.fakes.cluster_api import FakeClusterApi
+
+pytestmark = pytest.mark.looptime
+
+N1, N2, N3 = node_json("n1"), node_json("n2"), node_json("n3")
+B2 = node_json("n2", zone="b")
+ALL = ["n1", "n2"]
+
+
+def unknown(name: str = "late", **fields: Any) -> Object:
+    """A pod that kube-scheduler has seen and our watch has not brought yet."""
+    return pod_json(name, uid=f"uid-{name}", **fields)
+
+
+def ask(world: World, pod: Object, **how: Any) -> FilterAnswer:
+    """Ask /filter with this very JSON."""
+    return world.service.verbs.filter(args_of(pod, nodes=world.node_names(), **how))
+
+
+# -- who is answered what ---------------------------------------------------------------------------------------------
+
+
+async def test_a_member_is_answered_its_planned_node() -> None:
+    """One node, the plan's; the same again at each repetition."""
+    async with running(N1, N2) as world:
+        first, second = world.gang("g", 2, cpu="3")
+        await world.settle()
+        nodes = {world.offered(first), world.offered(second)}
+        assert nodes == {"n1", "n2"}
+        assert world.offered(first) == world.plan.node_of[world.uid(first)]
+
+
+PASSED: dict[str, dict[str, Any]] = {  # case: a pod that keeps all its nodes
+    "plain, ours": {},
+    "plain, of another scheduler": {"scheduler": "default-scheduler"},
+    "member of another scheduler's gang": {"scheduler": "volcano", "gang": "other"},
+    "native gang, ours": {"schedulingGroup": {"podGroupName": "native"}},
+}
+
+
+@pytest.mark.parametrize("fields", PASSED.values(), ids=PASSED)
+@pytest.mark.parametrize("known", [True, False], ids=["known", "not known yet"])
+async def test_pods_that_are_not_ours_to_gang_keep_all_nodes(fields: dict[str, Any], known: bool) -> None:
+    """The request's own list comes back, whether or not the watch has brought the pod (docs/safety.md S1)."""
+    async with running(N1, N2) as world:
+        pod = unknown(**fields)
+        if known:
+            world.api.add(pod)
+        await world.settle()
+        args = args_of(pod, nodes=ALL)
+        answer = world.service.verbs.filter(args)
+        assert isinstance(answer, Passed)
+        assert answer.names is args.node_names
+
+
+async def test_native_members_follow_their_siblings_into_their_zone() -> None:
+    """kube-scheduler gangs native groups; netgang keeps them together, unless their zone policy is `preferred`."""
+    group: dict[str, Any] = {"schedulingGroup": {"podGroupName": "native"}}
+    near = [NodeName("n1"), NodeName("n2")]
+    far = node_json("far", zone="b")
+    async with running(N1, N2, far, pod_json("m-0", nodeName="n1", **group), pod_json("m-1", **group)) as world:
+        assert world.filter("m-1") == Passed(near, others=Reason.OTHER_ZONE)
+        assert world.filter("m-1", nodes=["far"]) == Passed([NodeName("far")])
+
+
+async def test_a_member_that_vanished_after_its_offer_is_not_bound_alone() -> None:
+    """The cache lost the pod (its update cannot be read, say): it is no plain pod, and is never bound by itself."""
+    async with running(N1) as world:
+        first, _ = world.gang("g", 2)
+        await world.settle()
+        node = world.offered(first)
+        world.service.cache.pods.delete(f"default/{first}")
+        call = world.bind(first, node)
+        await world.settle(0.01)
+        assert (call.answer, world.api.calls["bind"]) == (Reason.POD_DELETED, 0)
+
+
+async def test_a_member_that_the_watch_has_not_brought_is_refused_for_a_moment() -> None:
+    """With a constant reason; as soon as it is known and planned it is woken, and answered its node."""
+    async with running(N1, N2) as world:
+        world.pod("g-0", gang="g", size=2)
+        await world.settle()
+        late = unknown("g-1", gang="g", size=2)
+        assert ask(world, late) == Refused(Reason.UNKNOWN_POD)
+        await world.settle(0.8)  # housekeeping looks meanwhile, and must not forget who asked
+        world.api.add(late)
+        await world.settle()
+        assert [uid for uid, _ in world.api.patches] == ["uid-g-1"]
+        assert world.offered("g-1") in ALL
+
+
+async def test_a_successor_of_the_same_name_is_not_taken_for_its_predecessor() -> None:
+    """A pod asks under a uid that we do not know, while its predecessor is planned: it is not given that one's node."""
+    async with running(N1) as world:
+        world.gang("g", 1)
+        await world.settle()
+        successor = pod_json("g-0", uid="another", gang="g", size=1)
+        assert ask(world, successor) == Refused(Reason.UNKNOWN_POD)
+
+
+async def test_a_person_may_leave_the_uid_out() -> None:
+    """With curl a pod is found by its name; also without a namespace, which means `default` as everywhere."""
+    async with running(N1) as world:
+        [name] = world.gang("g", 1)
+        await world.settle()
+        for metadata in ({"name": name}, {"name": name, "namespace": "default"}):
+            body = msgspec.json.encode({"Pod": {"metadata": metadata}, "NodeNames": ["n1"]})
+            assert world.service.verbs.filter(decode_filter(body, debug=True)) == Passed([NodeName("n1")])
+
+
+async def test_a_pod_that_cannot_be_read_is_the_callers_mistake() -> None:
+    """An unknown pod with a bad quantity: BadRequestError names the field."""
+    async with running(N1) as world:
+        with pytest.raises(BadRequestError, match=r"containers\[0\].*cpu"):
+            ask(world, unknown(cpu="a lot"))
+
+
+async def test_before_the_first_plan_there_is_no_decision() -> None:
+    """Not synced: `Error`, so that kube-scheduler tries again by timer; bind says the same, prioritize is equal."""
+    api = FakeClusterApi(N1, unknown("p", gang="g"))
+    service = following(Settings(), api, LoopClock(), random.Random(0))
+    args = args_of(api.pod("p"), nodes=["n1", "n2"])
+    assert service.verbs.filter(args) == Failed(Reason.NOT_SYNCED)
+    assert set(service.verbs.prioritize(args)) == {0}
+    bind = BindArgs(args.pod.name, args.pod.namespace, args.pod.uid, NodeName("n1"))
+    assert await service.verbs.bind(bind, asyncio.get_running_loop().create_future()) is Reason.NOT_SYNCED
+
+
+async def test_a_bound_member_keeps_its_node() -> None:
+    """kube-scheduler is a moment behind: it may have the node where the pod is, and no other."""
+    async with running(N1, N2) as world:
+        [name] = world.gang("g", 1)
+        await world.settle()
+        [call] = world.bind_offered(name)
+        await world.settle()
+        other = "n1" if call.node == "n2" else "n2"
+        assert world.filter(name) == Passed([NodeName(call.node)])
+        assert world.filter(name, nodes=[other]) == Refused(Reason.OTHER_NODE_PLANNED)
+
+
+async def test_members_beyond_the_minimum_wait_without_holding_it_up() -> None:
+    """Surplus members without room are refused as such, before and after the minimum started."""
+    async with running(N1) as world:
+        names = world.gang("g", 5, minimum=4)
+        await world.settle()
+        surplus = [name for name in names if isinstance(world.filter(name), Refused)]
+        assert [world.refusal(name) for name in surplus] == [Reason.SURPLUS]
+        world.bind_offered(*(name for name in names if name not in surplus))
+        await world.settle()
+        assert len(world.bound()) == 4
+        assert world.refusal(*surplus) is Reason.SURPLUS
+        world.node("n2")
+        await world.settle()
+        assert world.offered(*surplus) == "n2"
+
+
+REFUSALS: dict[str, tuple[list[Object], Reason]] = {  # case: (pods, reason of g-0)
+    "too few pods": ([pod_json("g-0", gang="g", size=2)], Reason.INCOMPLETE),
+    "no room": (
+        [pod_json("stranger", cpu="4", scheduler="x", nodeName="n1"), pod_json("g-0", gang="g", cpu="1")],
+        Reason.NO_ROOM,
+    ),
+    "too large": ([pod_json("g-0", gang="g", cpu="5")], Reason.IMPOSSIBLE),
+    "contradiction": (
+        [pod_json("g-0", gang="g", size=1), pod_json("g-1", gang="g", size=2)],
+        Reason.INVALID_GROUP,
+    ),
+    "mixed schedulers": (
+        [pod_json("g-0", gang="g", size=2), pod_json("g-1", gang="g", size=2, scheduler="other")],
+        Reason.MIXED_SCHEDULERS,
+    ),
+    "mixed priorities": (
+        [pod_json("g-0", gang="g", size=2), pod_json("g-1", gang="g", size=2, priority=5)],
+        Reason.MIXED_PRIORITIES,
+    ),
+    "no such zone": (
+        [pod_json("g-0", gang="g", annotations={"netgang.io/zones": "z"})],
+        Reason.NO_ALLOWED_ZONE,
+    ),
+}
+
+
+@pytest.mark.parametrize(("pods", "reason"), REFUSALS.values(), ids=REFUSALS)
+async def test_a_refusal_is_constant(pods: list[Object], reason: Reason) -> None:
+    """The plan's reason, the same at every repetition: a changing one makes kube-scheduler spin."""
+    async with running(N1, *pods) as world:
+        assert world.refusal("g-0") is reason
+        assert world.refusal("g-0") is reason
+        await world.settle(5.0)
+        assert world.refusal("g-0") is reason
+
+
+async def test_a_gang_that_lost_too_many_members_waits_for_them() -> None:
+    """Its others are on a node that is lost: a further member is not sent to bind, where it could only fail.
+
+    docs/safety.md S12.
+    """
+    async with running(N1, N2, node_lost_s=60.0) as world:
+        first, second, late = world.gang("g", 3, minimum=2, cpu="2", nodeSelector={"pool": "x"})
+        node = node_json("n3")
+        node["metadata"]["labels"]["pool"] = "x"
+        world.api.add(node)
+        await world.settle()
+        calls = world.bind_offered(first, second)
+        await world.settle()
+        assert [call.answer for call in calls] == [None, None]
+        world.api.add({**node, "status": {**node["status"], "conditions": [{"type": "Ready", "status": "Unknown"}]}})
+        spare = node_json("n4")
+        spare["metadata"]["labels"]["pool"] = "x"
+        world.api.add(spare)
+        await world.settle(59.0)
+        assert world.offered(late) == "n4"
+        await world.settle(3.0)
+        assert world.refusal(late) is Reason.INCOMPLETE
+        world.api.add(node)
+        await world.settle()
+        assert world.offered(late) == "n4"
+
+
+async def test_a_pod_of_an_invalid_gang_is_not_woken_for_nothing() -> None:
+    """Its reason stands whatever is planned, so plans do not wake it."""
+    async with running(N1, *REFUSALS["mixed schedulers"][0]) as world:
+        world.refusal("g-0")
+        for number in range(3):
+            world.node(f"more-{number}")
+            await world.settle()
+        assert world.api.patches == []
+
+
+async def test_a_pod_that_keeps_coming_back_is_sent_to_the_timer() -> None:
+    """A storm of the same question: from the fourth time on an `Error` with the same text, until there is news."""
+    async with running(N1) as world:
+        world.occupy("n1")
+        [name] = world.gang("g", 1)
+        await world.settle()
+        answers = []
+        for _ in range(5):
+            answers.append(world.filter(name))
+            await world.settle(2.0)
+        assert answers == [Refused(Reason.NO_ROOM)] * 3 + [Failed(Reason.NO_ROOM)] * 2
+        assert world.filter(name, debug=True) == Refused(Reason.NO_ROOM)
+        world.delete("stranger")
+        await world.settle()
+        assert world.offered(name) == "n1"
+        world.occupy("n1")
+        await world.settle()
+        assert world.refusal(name) is Reason.NO_ROOM
+
+
+# -- kube-scheduler knows more than we do -----------------------------------------------------------------------------
+
+
+async def test_a_new_pod_is_answered_at_its_first_question() -> None:
+    """The question overtakes the watch by a moment: it waits that moment, and gets its node."""
+    async with running(N1) as world:
+        world.pod("g-0", gang="g")
+        assert await world.ask("g-0") == Passed([NodeName("n1")])
+
+
+async def test_room_that_is_just_made_is_given_at_once() -> None:
+    """kube-scheduler passes a node that is full in our view: its pod has just gone, and we are about to hear of it."""
+    async with running(N1) as world:
+        world.occupy("n1")
+        [name] = world.gang("g", 1)
+        await world.settle()
+        assert world.refusal(name) is Reason.NO_ROOM
+        world.delete("stranger")
+        assert await world.ask(name) == Passed([NodeName("n1")])
+
+
+@pytest.mark.parametrize("debug", [True, False])
+async def test_nobody_waits_without_need(debug: bool) -> None:
+    """Planned pods, plain ones and people are answered in the same moment."""
+    async with running(N1) as world:
+        world.gang("g", 1)
+        world.gang("large", 1, cpu="9")
+        world.pod("plain")
+        await world.settle()
+        began_s = world.now_s
+        for name in ("g-0", "plain"):
+            await world.ask(name, debug=debug)
+        if debug:
+            await world.ask("large-0", nodes=["n7"], debug=True)
+        assert world.now_s == began_s
+
+
+async def test_before_the_first_plan_nobody_waits_either() -> None:
+    """There is nothing to catch up with."""
+    api = FakeClusterApi(N1, unknown("p", gang="g"))
+    service = following(Settings(), api, LoopClock(), random.Random(0))
+    assert service.verbs.caught_up(args_of(api.pod("p"), nodes=["n1"])) is None
+
+
+# -- what a question may change ---------------------------------------------------------------------------------------
+
+
+async def test_people_look_and_nothing_changes() -> None:
+    """Debugging calls get honest answers; no offer, no wake-up and nothing learned follows from them.
+
+    docs/safety.md S2.
+    """
+    async with running(N1, N2) as world:
+        [name] = world.gang("g", 1)
+        world.gang("waiting", 1, cpu="9")
+        await world.settle()
+        node = world.offered(name, debug=True)
+        other = ["n1" if node == "n2" else "n2"]
+        assert world.refusal("waiting-0", debug=True) is Reason.IMPOSSIBLE
+        for _ in range(3):
+            assert world.refusal(name, nodes=other, debug=True) is Reason.NODE_NOT_OFFERED
+            await world.settle(1.5)
+        world.node("n3", cpu="16")
+        await world.settle()
+        assert world.api.patches == []
+        assert world.service.cache.snapshot().exclusions == {}
+        call = world.bind(name, node)
+        await world.settle()
+        assert call.answer is Reason.NEVER_OFFERED
+
+
+async def test_another_node_of_the_zone_is_answered_at_once() -> None:
+    """In-tree filters that we do not model refuse the planned node, and the gang's zone has another.
+
+    Nothing is learned, and what is held stays held: only this member goes elsewhere.
+    """
+    async with running(N1, N2, N3) as world:
+        first, second = world.gang("g", 2, cpu="2")
+        await world.settle()
+        [held] = world.bind_offered(first)
+        await world.settle()
+        refused = world.offered(second)
+        others = [name for name in ("n1", "n2", "n3") if name != refused]
+        node = world.offered(second, nodes=others)
+        assert node in others
+        call = world.bind(second, node)
+        await world.settle()
+        assert [held.answer, call.answer] == [None, None]
+        assert world.bound()[second] == node
+        assert world.service.cache.snapshot().exclusions == {}
+
+
+async def test_an_alternative_takes_nobodys_place() -> None:
+    """A node that the plan gives to another gang is not given away."""
+    async with running(N1, N2) as world:
+        [name] = world.gang("g", 1, cpu="3")
+        [other] = world.gang("h", 1, cpu="3")
+        await world.settle()
+        assert world.refusal(name, nodes=[world.offered(other)]) is Reason.NODE_NOT_OFFERED
+
+
+async def test_a_zone_refused_twice_is_left_out_and_another_one_answered() -> None:
+    """None of the zone's nodes is offered, as for a volume elsewhere: believed at the second time, for all of them."""
+    async with running(N1, node_json("n3"), B2) as world:
+        [name] = world.gang("g", 1, annotations={"netgang.io/zones": "a,b"})
+        await world.settle()
+        assert world.refusal(name, nodes=["n2"]) is Reason.NODE_NOT_OFFERED
+        await world.settle(1.2)
+        assert world.offered(name, nodes=["n2"]) == "n2"
+        [excluded] = world.service.cache.snapshot().exclusions.values()
+        assert excluded == {"n1", "n3"}
+
+
+async def test_a_node_refused_twice_is_left_out_and_another_one_answered() -> None:
+    """Two refusals that are too close together are one; the second is believed, and planned around."""
+    async with running(N1, B2) as world:
+        [name] = world.gang("g", 1)
+        await world.settle()
+        refused = world.offered(name)
+        other = "n1" if refused == "n2" else "n2"
+        assert world.refusal(name, nodes=[other]) is Reason.NODE_NOT_OFFERED
+        await world.settle(0.5)
+        assert world.refusal(name, nodes=[other]) is Reason.NODE_NOT_OFFERED
+        await world.settle(0.6)
+        assert world.offered(name, nodes=[other]) == other
+        [excluded] = world.service.cache.snapshot().exclusions.values()
+        assert excluded == {refused}
+
+
+async def test_what_was_learned_is_forgotten_after_its_time() -> None:
+    """The node may have been mended meanwhile."""
+    async with running(N1, exclusion_ttl_s=60.0) as world:
+        [name] = world.gang("g", 1)
+        await world.settle()
+        for _ in range(2):
+            world.filter(name, nodes=["n9"])
+            await world.settle(1.5)
+        assert key("g") in world.plan.waiting
+        await world.settle(60.0)
+        assert key("g") in world.plan.admitted
+        assert world.offered(name) == "n1"
+
+
+async def test_a_node_that_kube_scheduler_asks_about_again_is_used_at_once() -> None:
+    """Its filters pass it now, so what was learned of it is over; another gang's word is no proof of that."""
+    async with running(N1) as world:
+        [name] = world.gang("g", 1)
+        [other] = world.gang("h", 1)
+        await world.settle()
+        for _ in range(2):
+            world.filter(name, nodes=["n9"])
+            await world.settle(1.5)
+        assert world.waits_for("g") is Reason.FILTERED
+        world.filter(other)
+        world.filter(name, debug=True)
+        assert [set(nodes) for nodes in world.service.cache.snapshot().exclusions.values()] == [{"n1"}]
+        assert world.offered(name) == "n1"
+        assert world.service.cache.snapshot().exclusions == {}
+
+
+async def test_what_is_held_fails_when_a_siblings_place_will_not_do() -> None:
+    """The gang is planned anew as a whole, so its calls at bind end and its commitment with them."""
+    zone_b = [node_json(name, zone="b", cpu="4") for name in ("n3", "n4")]
+    async with running(N1, N2, *zone_b) as world:
+        first, second = world.gang("g", 2, cpu="3")
+        await world.settle()
+        [held] = world.bind_offered(first)
+        await world.settle()
+        others = ["n3", "n4"]
+        assert world.offered(second) not in others
+        world.filter(second, nodes=others)
+        await world.settle(1.1)
+        node = world.offered(second, nodes=others)
+        await world.settle(0.01)
+        assert held.answer is Reason.ROOM_TAKEN
+        calls = [world.bind(second, node), *world.bind_offered(first)]
+        await world.settle()
+        assert [call.answer for call in calls] == [None, None]
+
+
+async def test_nothing_is_learned_where_kube_scheduler_samples_nodes() -> None:
+    """A missing node may just not have been looked at."""
+    async with running(N1, B2, sees_all_nodes=False) as world:
+        [name] = world.gang("g", 1)
+        await world.settle()
+        node = world.offered(name)
+        for _ in range(3):
+            assert world.refusal(name, nodes=[other for other in ALL if other != node]) is Reason.NODE_NOT_OFFERED
+            await world.settle(1.5)
+        assert world.service.cache.snapshot().exclusions == {}
+
+
+async def test_nothing_is_learned_from_a_nominated_pod() -> None:
+    """kube-scheduler asks for its nominated node alone first."""
+    async with running(N1, N2) as world:
+        [name] = world.gang("g", 1)
+        pod = world.api.pod(name)
+        await world.settle()
+        node = world.offered(name)
+        other = "n1" if node == "n2" else "n2"
+        world.api.add({**pod, "status": {"nominatedNodeName": other}})
+        await world.settle()
+        for _ in range(3):
+            assert world.refusal(name, nodes=[other]) is Reason.NODE_NOT_OFFERED
+            await world.settle(1.5)
+        assert world.service.cache.snapshot().exclusions == {}
+
+
+async def test_an_exclusion_makes_one_member_kind_go_elsewhere_not_all() -> None:
+    """Only pods of the same request and constraints avoid the node."""
+    async with running(N1, B2) as world:
+        world.gang("g", 1)
+        world.gang("h", 1, cpu="2")
+        await world.settle()
+        refused = world.offered("g-0")
+        other = [name for name in ALL if name != refused]
+        for _ in range(2):
+            world.filter("g-0", nodes=other)
+            await world.settle(1.2)
+        [(member_class, nodes)] = world.service.cache.snapshot().exclusions.items()
+        pod = world.service.cache.pod(PodUid(world.uid("g-0")))
+        assert pod is not None
+        assert (member_class, nodes) == (pod.member_class, frozenset({NodeName(refused)}))
+        assert key("h") in world.plan.admitted

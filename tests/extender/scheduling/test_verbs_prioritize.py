@@ -1,0 +1,214 @@
+"""/prioritize: whole numbers from 0 to 10 for people and kube-scheduler alike, always of the present."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from extender.errors import BadRequestError
+from scoring.ids import EndpointId, NodeName
+from scoring.network.matrix import Measurement, Metric, NetworkMatrix
+from tests.builders import mesh
+from tests.extender.scheduling.world import World, args_of, node_json, pod_json, running
+
+pytestmark = pytest.mark.looptime
+
+NODES = [node_json(name) for name in ("n1", "n2", "n3")]
+BAD_N3 = mesh(["n1", "n2", "n3"], bad={"n3": {"delay_ms": 60.0, "throughput_bps": 1e6}})
+BAD_N1 = mesh(["n1", "n2", "n3"], bad={"n1": {"delay_ms": 60.0, "throughput_bps": 1e6}})
+
+
+def versioned(matrix: NetworkMatrix, version: int) -> NetworkMatrix:
+    """The same data as a later publication."""
+    return replace(matrix, version=version)
+
+
+async def test_without_siblings_a_node_is_scored_by_its_own_zone() -> None:
+    """A member that would be the first: nodes with bad links to their neighbours are the worst."""
+    async with running(*NODES) as world:
+        world.set_network(BAD_N3)
+        world.gang("g", 2, cpu="9")
+        await world.settle()
+        scores = world.scores("g-0")
+        assert scores["n3"] < min(scores["n1"], scores["n2"])
+        assert all(type(score) is int and 0 <= score <= 10 for score in scores.values())
+
+
+async def test_with_siblings_nodes_near_them_win() -> None:
+    """Once a member runs, links towards it count; packing puts its own node first."""
+    async with running(*NODES) as world:
+        world.set_network(BAD_N3)
+        world.pod("g-0", gang="g", size=1, nodeName="n1")
+        world.pod("g-1", gang="g", size=1)
+        await world.settle()
+        scores = world.scores("g-1")
+        assert scores["n1"] >= scores["n2"] > scores["n3"]
+
+
+async def test_scores_follow_the_network() -> None:
+    """New measurements change the answer at once, to the same question."""
+    async with running(*NODES, prioritize_reservation=False) as world:
+        world.gang("g", 2, cpu="9")
+        world.set_network(versioned(BAD_N3, 1))
+        await world.settle()
+        before = world.scores("g-0")
+        assert world.scores("g-0") == before
+        world.set_network(versioned(BAD_N1, 2))
+        after = world.scores("g-0")
+        assert before["n3"] < before["n1"]
+        assert after["n1"] < after["n3"]
+        assert {before["n3"], before["n1"]} == {after["n1"], after["n3"]}
+
+
+async def test_a_plain_pod_prefers_nothing() -> None:
+    """No gang, no job, no annotation of ours: all nodes are equal, whatever their links."""
+    async with running(*NODES) as world:
+        world.set_network(BAD_N3)
+        world.pod("plain")
+        await world.settle()
+        assert len(set(world.scores("plain").values())) == 1
+
+
+async def test_a_plain_pod_may_ask_for_network_scores() -> None:
+    """With an annotation of ours it is scored like a first member."""
+    async with running(*NODES) as world:
+        world.set_network(BAD_N3)
+        world.pod("plain", annotations={"netgang.io/ratios": "0:1:0"})
+        await world.settle()
+        assert world.scores("plain")["n3"] < world.scores("plain")["n1"]
+
+
+@pytest.mark.parametrize("switched_on", [True, False])
+async def test_reserved_nodes_score_lower_for_others(switched_on: bool) -> None:
+    """The plan wants n1 for a gang: anybody else had better go elsewhere, unless this part is switched off."""
+    async with running(*NODES, prioritize_reservation=switched_on) as world:
+        world.set_network(mesh(["n1", "n2", "n3"]))
+        world.gang("g", 1, nodeSelector={"topology.kubernetes.io/zone": "a"})
+        world.pod("plain")
+        await world.settle()
+        wanted = world.offered("g-0")
+        scores = world.scores("plain")
+        others = [score for name, score in scores.items() if name != wanted]
+        assert (scores[wanted] < min(others)) is switched_on
+        assert world.scores("g-0")[wanted] == 10
+
+
+@pytest.mark.parametrize("switched_on", [True, False])
+async def test_nodes_of_the_same_gang_score_higher(switched_on: bool) -> None:
+    """Packing: with equal links everywhere, the sibling's node is preferred, unless this part is switched off."""
+    async with running(*NODES, prioritize_packing=switched_on) as world:
+        world.set_network(mesh(["n1", "n2", "n3"], delay_ms=30.0))
+        world.pod("g-0", gang="g", size=1, nodeName="n2")
+        world.pod("g-1", gang="g", size=1, cpu="9")
+        await world.settle()
+        parts = world.service.views.explain("default", "g-1")
+        assert parts is not None
+        packing = {one["node"]: one["packing"] for one in parts["pod"]["prioritize"]["nodes"]}
+        assert packing == {"n1": 0.0, "n2": 10.0 if switched_on else 0.0, "n3": 0.0}
+
+
+async def test_unknown_nodes_score_nothing() -> None:
+    """Names that nobody has measured or seen get 0; the order of the request is kept, repetitions too."""
+    async with running(*NODES) as world:
+        world.pod("plain")
+        await world.settle()
+        args = world.asking("plain", nodes=["n9", "n2", "n9"])
+        assert list(world.service.verbs.prioritize(args)) == [0, 10, 0]
+
+
+# -- curl without a cluster -------------------------------------------------------------------------------------------
+
+
+def whole_nodes(*nodes: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a request that has Node objects."""
+    return {
+        "nodes": [one["metadata"]["name"] for one in nodes],
+        "nodes_json": [msgspec.json.encode(one) for one in nodes],
+    }
+
+
+def asked(world: World, pod: dict[str, Any], *nodes: dict[str, Any]) -> dict[str, int]:
+    """Scores of nodes that come with the request."""
+    args = args_of(pod, **whole_nodes(*nodes))
+    return dict(zip(args.node_names, world.service.verbs.prioritize(args), strict=True))
+
+
+async def test_nodes_of_the_request_are_scored_by_the_mesh() -> None:
+    """An empty cluster and a mesh: nodes that only the request knows are mapped by name and scored."""
+    async with running() as world:
+        world.set_network(BAD_N3)
+        pod = pod_json("p", annotations={"netgang.io/near": "a"})
+        scores = asked(world, pod, *NODES)
+        assert scores["n3"] < scores["n1"] == scores["n2"]
+
+
+async def test_nodes_of_the_request_join_those_of_the_cluster() -> None:
+    """Known nodes keep what is known of them; the same question about known nodes only is answered from memory."""
+    async with running(*NODES[:2]) as world:
+        world.set_network(BAD_N3)
+        pod = pod_json("p", annotations={"netgang.io/near": "a"})
+        assert asked(world, pod, *NODES)["n3"] < 10
+        assert asked(world, pod, *NODES[:2]) == {"n1": 10, "n2": 10}
+
+
+async def test_the_zone_label_of_the_settings_counts_for_them_too() -> None:
+    """Two zones by another label: each node is scored towards its own zone only."""
+    nodes = [node_json(name, zone="same") for name in ("n1", "n2", "n3", "n4")]
+    for node, rack in zip(nodes, ("r1", "r1", "r2", "r2"), strict=True):
+        node["metadata"]["labels"]["rack"] = rack
+    matrix = mesh(["n1", "n2", "n3", "n4"], bad={"n3": {"delay_ms": 60.0}, "n4": {"delay_ms": 60.0}})
+    async with running(zone_label="rack") as world:
+        world.set_network(matrix)
+        scores = asked(world, pod_json("p", annotations={"netgang.io/near": "r1"}), *nodes)
+        assert scores["n1"] == scores["n2"] == 10
+        assert scores["n3"] == scores["n4"] < 10
+
+
+async def test_a_node_of_the_request_that_cannot_be_read_is_the_callers_mistake() -> None:
+    """BadRequestError names the field."""
+    async with running() as world:
+        with pytest.raises(BadRequestError, match="allocatable: cpu"):
+            asked(world, pod_json("p"), node_json("n1", cpu="plenty"))
+
+
+async def test_two_pods_that_only_requests_know_are_not_mixed_up() -> None:
+    """People send pods of one name with other annotations: each is answered for what it says."""
+    async with running(*NODES) as world:
+        world.set_network(BAD_N3)
+        await world.settle()
+        plain = args_of(pod_json("p"), nodes=["n1", "n3"])
+        asking = args_of(pod_json("p", annotations={"netgang.io/near": "a"}), nodes=["n1", "n3"])
+        assert list(world.service.verbs.prioritize(plain)) == [10, 10]
+        assert world.service.verbs.prioritize(asking)[1] < 10
+        assert list(world.service.verbs.prioritize(plain)) == [10, 10]
+
+
+async def test_scores_of_many_pods_are_kept_in_bounds() -> None:
+    """More pods than the table holds: the answers stay right."""
+    async with running(*NODES) as world:
+        world.set_network(BAD_N3)
+        for number in range(70):
+            world.pod(f"p-{number}", annotations={"netgang.io/near": "a"} if number % 2 else None)
+        await world.settle()
+        for _ in range(2):
+            for number in range(70):
+                assert (world.scores(f"p-{number}")["n3"] < 10) is bool(number % 2)
+
+
+async def test_measurements_of_one_metric_alone_are_enough() -> None:
+    """Delay only: loss and throughput are unknown everywhere, and the order follows the delay."""
+    pairs = [("n1", "n2", 1.0), ("n1", "n3", 50.0), ("n2", "n3", 50.0)]
+    values = [
+        Measurement(EndpointId(a), EndpointId(b), Metric.DELAY, ms, 0.0)
+        for one, other, ms in pairs
+        for a, b in ((one, other), (other, one))
+    ]
+    ends = {NodeName(name): EndpointId(name) for name in ("n1", "n2", "n3")}
+    matrix = NetworkMatrix.of(values, endpoint_of={Metric.DELAY: ends}, now_s=0.0)
+    async with running(*NODES) as world:
+        world.set_network(matrix)
+        world.gang("g", 2, cpu="9")
+        await world.settle()
+        scores = world.scores("g-0")
+        assert scores["n3"] < scores["n1"] == scores["n2"]

@@ -1,0 +1,348 @@
+"""The whole service over a cluster in memory, in virtual time, and a few words for what happens around it.
+
+Everything is the real thing but the API server, the clock and kube-scheduler, which is the test itself: it asks with
+`filter` and `bind`. Rule: when a test's block ends, all calls are answered, nothing is committed, and the cache agrees
+with itself; so every test is also a test that nothing leaks.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from extender.bootstrap import Service, following
+from extender.bootstrap.candidacy import Candidacy
+from extender.convert import pod_from_json
+from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed, PodRef, Refused
+from extender.errors import ApiError
+from extender.kube.calls import NODES, PODS
+from extender.settings.settings import Settings
+from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, gang_key
+from scoring.model import Pod
+from scoring.model.reasons import Reason
+from scoring.network.matrix import NetworkMatrix
+from scoring.permit import PermitState
+from scoring.plan import Plan
+from tests.fakes.clock import LoopClock
+from tests.fakes.cluster_api import FakeClusterApi
+
+PODS_PATH = "/api/v1/pods"
+HOLD_S = 25.0
+"""The default hold limit."""
+COMMIT_S = 15.0
+"""The default commit timeout."""
+ADMIT_S = 60.0
+"""The default time after which an admitted gang that does not come to bind lapses."""
+PARTIAL_S = 120.0
+"""The default time after which a gang that never started is evicted."""
+NO_BUDGET = ApiError(429, "Cannot evict pod as it would violate the pod's disruption budget.")
+
+Object = dict[str, Any]
+
+
+def node_json(name: str, *, zone: str = "a", cpu: str = "4", ready: bool = True, **spec: Any) -> Object:
+    """A v1.Node; `zone` "" means no zone label."""
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone} if zone else {}},
+        "spec": spec,
+        "status": {
+            "allocatable": {"cpu": cpu, "memory": "32Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True" if ready else "Unknown"}],
+        },
+    }
+
+
+def pod_json(
+    name: str,
+    *,
+    gang: str | None = None,
+    size: int = 1,
+    cpu: str = "1",
+    scheduler: str = "netgang",
+    annotations: dict[str, str] | None = None,
+    uid: str | None = None,
+    **spec: Any,
+) -> Object:
+    """A pending v1.Pod that asks for `cpu`; `gang` and `size` are its group and min-available."""
+    labels = {}
+    if gang is not None:
+        labels["pod-group.scheduling.sigs.k8s.io/name"] = gang
+        labels["pod-group.scheduling.sigs.k8s.io/min-available"] = str(size)
+    return {
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": labels,
+            "annotations": annotations or {},
+            **({"uid": uid} if uid is not None else {}),
+        },
+        "spec": {
+            "schedulerName": scheduler,
+            "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}],
+            **spec,
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A bind call as kube-scheduler sees it."""
+
+    pod: str
+    node: str
+    task: asyncio.Task[Reason | None]
+    gone: asyncio.Future[None]
+    began_s: float
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is not answered yet."""
+        return not self.task.done()
+
+    @property
+    def answer(self) -> Reason | None:
+        """What was answered; `None` is success."""
+        return self.task.result()
+
+    def hang_up(self) -> None:
+        """kube-scheduler goes away."""
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+
+@dataclass(slots=True)
+class World:
+    """A cluster, the service that watches it, and kube-scheduler's side of the conversation."""
+
+    service: Service
+    api: FakeClusterApi
+    clock: LoopClock
+    calls: list[Call] = field(default_factory=list)
+
+    # -- the cluster --------------------------------------------------------------------------------------------------
+
+    def node(self, name: str, **fields: Any) -> None:
+        """Create or replace a node."""
+        self.api.add(node_json(name, **fields))
+
+    def pod(self, name: str, **fields: Any) -> None:
+        """Create or replace a pod."""
+        self.api.add(pod_json(name, **fields))
+
+    def gang(self, name: str, size: int, *, minimum: int | None = None, **fields: Any) -> tuple[str, ...]:
+        """Create the pods `NAME-0…` of a gang; their names."""
+        names = tuple(f"{name}-{i}" for i in range(size))
+        for one in names:
+            self.pod(one, gang=name, size=size if minimum is None else minimum, **fields)
+        return names
+
+    def change(self, name: str, **spec: Any) -> None:
+        """Write to a pod's spec, as somebody else may do; `phase` goes to its status, `deleting` marks it."""
+        pod = self.api.pod(name)
+        if "phase" in spec:
+            pod.setdefault("status", {})["phase"] = spec.pop("phase")
+        if spec.pop("deleting", False):
+            pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        pod["spec"].update(spec)
+        self.api.add(pod)
+
+    def delete(self, *pods: str) -> None:
+        """Delete pods."""
+        for pod in pods:
+            self.api.remove(pod)
+
+    def occupy(self, node: str, *, cpu: str = "4", name: str = "stranger") -> None:
+        """A pod of another scheduler takes room on a node."""
+        self.pod(name, cpu=cpu, scheduler="default-scheduler", nodeName=node)
+
+    def uid(self, pod: str) -> PodUid:
+        """A pod's uid."""
+        return PodUid(self.api.pod(pod)["metadata"]["uid"])
+
+    def node_of(self, pod: str) -> str | None:
+        """Where a pod is, as the API server says."""
+        found = self.api.pod(pod)["spec"].get("nodeName")
+        return None if found is None else str(found)
+
+    def bound(self) -> dict[str, str]:
+        """Own pods on nodes, as the API server says."""
+        found: dict[str, str] = {}
+        for body in self.api.store.bodies(PODS).values():
+            pod = msgspec.json.decode(body)
+            if pod["spec"].get("nodeName") and pod["spec"]["schedulerName"] == "netgang":
+                found[pod["metadata"]["name"]] = pod["spec"]["nodeName"]
+        return dict(sorted(found.items()))
+
+    def node_names(self) -> list[NodeName]:
+        """All nodes."""
+        return sorted(NodeName(name) for _, name in self.api.store.bodies(NODES))
+
+    # -- kube-scheduler -----------------------------------------------------------------------------------------------
+
+    def asking(
+        self,
+        pod: str,
+        *,
+        nodes: Iterable[str] | None = None,
+        debug: bool = False,
+        nodes_json: list[bytes] | None = None,
+    ) -> FilterArgs:
+        """ExtenderArgs for a pod of the cluster; all its nodes unless `nodes` says which."""
+        return args_of(
+            self.api.pod(pod), nodes=self.node_names() if nodes is None else nodes, debug=debug, nodes_json=nodes_json
+        )
+
+    def filter(self, pod: str, *, nodes: Iterable[str] | None = None, debug: bool = False) -> FilterAnswer:
+        """Ask /filter."""
+        return self.service.verbs.filter(self.asking(pod, nodes=nodes, debug=debug))
+
+    async def ask(self, pod: str, **how: Any) -> FilterAnswer:
+        """Ask /filter as the HTTP side does, with a moment for the watch."""
+        args = self.asking(pod, **how)
+        if (wait := self.service.verbs.caught_up(args)) is not None:
+            await wait
+        return self.service.verbs.filter(args)
+
+    def offered(self, pod: str, **how: Any) -> str:
+        """Ask /filter for a pod that is given exactly one node; that node."""
+        answer = self.filter(pod, **how)
+        assert isinstance(answer, Passed), answer
+        [node] = answer.names
+        return node
+
+    def refusal(self, pod: str, **how: Any) -> Reason:
+        """Ask /filter for a pod that is refused; the reason."""
+        answer = self.filter(pod, **how)
+        assert isinstance(answer, Refused), answer
+        return answer.reason
+
+    def scores(self, pod: str, **how: Any) -> dict[str, int]:
+        """Ask /prioritize; node → score."""
+        args = self.asking(pod, **how)
+        return dict(zip(args.node_names, self.service.verbs.prioritize(args), strict=True))
+
+    def bind(self, pod: str, node: str, *, uid: str | None = None) -> Call:
+        """Ask /bind, without waiting for the answer."""
+        args = BindArgs(
+            PodName(pod), Namespace("default"), PodUid(uid) if uid is not None else self.uid(pod), NodeName(node)
+        )
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self.service.verbs.bind(args, gone), name=f"bind {pod}")
+        call = Call(pod, node, task, gone, self.clock.monotonic_s())
+        self.calls.append(call)
+        return call
+
+    def bind_offered(self, *pods: str) -> list[Call]:
+        """Ask /filter and then /bind for each pod."""
+        return [self.bind(pod, self.offered(pod)) for pod in pods]
+
+    # -- time and what is seen ----------------------------------------------------------------------------------------
+
+    async def settle(self, seconds: float = 0.5) -> None:
+        """Let watch events arrive, plans be made and calls be answered."""
+        await asyncio.sleep(seconds)
+
+    async def until(self, moment_s: float) -> None:
+        """Sleep until a moment of the virtual clock."""
+        await asyncio.sleep(moment_s - self.clock.monotonic_s())
+
+    @property
+    def now_s(self) -> float:
+        """Monotonic seconds."""
+        return self.clock.monotonic_s()
+
+    @property
+    def plan(self) -> Plan:
+        """The current plan."""
+        return self.service.planner.current
+
+    @property
+    def committed(self) -> dict[str, dict[str, str]]:
+        """What is committed: gang → uid → node."""
+        commitments = self.service.cache.snapshot().commitments
+        return {key: {str(u): str(n) for u, n in one.assignment.items()} for key, one in commitments.items()}
+
+    def state(self, gang: str) -> PermitState | None:
+        """A gang's permit state."""
+        return self.service.binds.state(gang_key("default", gang))
+
+    def waits_for(self, gang: str) -> Reason:
+        """Why a gang is not admitted."""
+        return self.plan.waiting[gang_key("default", gang)].reason
+
+    def set_network(self, matrix: NetworkMatrix) -> None:
+        """New measurements."""
+        self.service.cache.set_network(matrix)
+
+    def counted(self, name: str, **labels: str) -> float:
+        """The value of a metric."""
+        return self.service.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
+
+    async def finish(self) -> None:
+        """Wait until every hold, commit and admission limit is over; nothing may be left then."""
+        await self.settle(max(HOLD_S + COMMIT_S, ADMIT_S) + 5.0)
+        assert not [call for call in self.calls if call.waits], "a call was never answered"
+        await self.settle(0.2)
+        assert self.service.binds.held_count == 0
+        assert self.committed == {}, "a commitment leaks"
+        self.service.cache.validate()
+
+
+@asynccontextmanager
+async def running(*objects: Object, api: FakeClusterApi | None = None, **settings: Any) -> AsyncIterator[World]:
+    """The service over these objects, synced and planned; at the end everything must be answered and released."""
+    async with unfinished(*objects, api=api, **settings) as world:
+        yield world
+        await world.finish()
+
+
+@asynccontextmanager
+async def unfinished(
+    *objects: Object, api: FakeClusterApi | None = None, stands: Candidacy | None = None, **settings: Any
+) -> AsyncIterator[World]:
+    """The same, for tests that end in the middle (of a shutdown, say); with `stands` it is one of several replicas."""
+    api = api if api is not None else FakeClusterApi()
+    for one in objects:
+        api.add(one)
+    clock = LoopClock()
+    service = following(Settings.model_validate(settings), api, clock, random.Random(0), stands=stands, keys=api.keys)
+    work = asyncio.create_task(service.run(), name="service")
+    try:
+        world = World(service, api, clock)
+        await world.settle()
+        yield world
+        if work.done():
+            work.result()
+    finally:
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+
+
+def args_of(
+    pod: Object, *, nodes: Iterable[str], debug: bool = False, nodes_json: list[bytes] | None = None
+) -> FilterArgs:
+    """ExtenderArgs for any pod, known to the cluster or not."""
+    meta = pod["metadata"]
+    ref = PodRef(PodUid(meta.get("uid", "")), Namespace(meta.get("namespace", "default")), PodName(meta["name"]))
+    return FilterArgs(ref, msgspec.json.encode(pod), [NodeName(name) for name in nodes], nodes_json, debug=debug)
+
+
+def answers(calls: Sequence[Call]) -> list[Reason | None]:
+    """The answers of calls that are all answered."""
+    return [call.answer for call in calls]
+
+
+def key(gang: str) -> GangKey:
+    """A gang of namespace `default`."""
+    return gang_key("default", gang)
+
+
+def stranger_on(node: str, *, cpu: str = "4") -> Pod:
+    """A pod of another scheduler on a node, as the watch would bring it."""
+    return pod_from_json(msgspec.json.encode(pod_json("stranger", cpu=cpu, scheduler="other", nodeName=node)))

@@ -1,0 +1,474 @@
+"""The HTTP side in-process: what each verb says when all is well, when the caller is wrong, and when we are."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any
+
+import httpx
+import pytest
+
+from extender.convert.wire import INTERNAL_ERROR, BindArgs, Failed, FilterAnswer, Passed, Refused
+from extender.errors import BadRequestError
+from extender.runtime.telemetry import Telemetry
+from extender.server.app import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, App, Callers, create_app
+from scoring.ids import Namespace, NodeName, PodName, PodUid
+from scoring.model.reasons import Reason
+from tests.fakes.verbs import FakeVerbs, FakeViews
+
+POD = {"metadata": {"name": "p", "namespace": "team-a", "uid": "u1"}}
+ARGS = {"Pod": POD, "Nodes": None, "NodeNames": ["n1", "n2", "n3"]}
+BINDING = {"PodName": "p", "PodNamespace": "team-a", "PodUID": "u1", "Node": "n1"}
+BODIES: Mapping[str, Mapping[str, Any]] = {"filter": ARGS, "prioritize": ARGS, "bind": BINDING}
+VERBS = tuple(BODIES)
+"""verb → a well-formed request for it"""
+KUBE_SCHEDULER = "Go-http-client/1.1"
+"""What kube-scheduler's client says it is: its code sets no User-Agent, so Go's own is sent."""
+CURL = "curl/8.5.0"
+
+
+class Service:
+    """The app with its fakes and its metrics."""
+
+    def __init__(self, verbs: FakeVerbs | None = None, views: FakeViews | None = None, **options: Any) -> None:
+        self.verbs = verbs or FakeVerbs()
+        self.views = views or FakeViews()
+        self.telemetry = Telemetry()
+        self.app: App = create_app(self.verbs, self.views, self.telemetry, **options)
+
+    def for_people(self) -> "Service":
+        """The same with the app of the other port."""
+        other = copy(self)
+        other.app = self.app.for_people()
+        return other
+
+    def asked(self) -> int:
+        """How many calls reached the service behind."""
+        return len(self.verbs.filtered) + len(self.verbs.prioritized) + len(self.verbs.bound)
+
+    def client(self) -> httpx.AsyncClient:
+        """A client whose requests are answered in-process."""
+        return httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://netgang")
+
+    async def post(self, verb: str, body: object, *, agent: str = KUBE_SCHEDULER) -> Any:
+        """Send `body` (JSON, or bytes as they are) and return the decoded reply, which must be a 200."""
+        async with self.client() as client:
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            reply = await client.post(f"/{verb}", content=content, headers={"User-Agent": agent})
+        assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
+        return reply.json()
+
+    async def get(self, path: str) -> httpx.Response:
+        """GET `path`."""
+        async with self.client() as client:
+            return await client.get(path)
+
+    def counted(self, name: str, **labels: str) -> float | None:
+        """Value of the metric netgang_`name`."""
+        return self.telemetry.registry.get_sample_value(f"netgang_{name}", labels)
+
+
+def nothing_passes(verb: str, reply: Any) -> bool:
+    """Whether `reply` lets no node pass, prefers none, or binds nothing."""
+    if verb == "prioritize":
+        return {each["Score"] for each in reply} <= {0}
+    if verb == "bind":
+        return bool(reply["Error"])
+    return bool(reply["Error"]) and reply["NodeNames"] is None and reply["Nodes"] is None
+
+
+# --- all is well ---
+
+
+async def test_filter_asks_the_service_once() -> None:
+    """The service sees the pod and the names, and its answer is the reply."""
+    service = Service()
+    reply = await service.post("filter", ARGS)
+    assert (reply["NodeNames"], list(reply["FailedAndUnresolvableNodes"])) == (["n1", "n3"], ["n2"])
+    (asked,) = service.verbs.filtered
+    assert (asked.pod.uid, asked.node_names) == ("u1", ["n1", "n2", "n3"])
+
+
+async def test_prioritize_asks_the_service_once() -> None:
+    """One integer per name."""
+    service = Service()
+    assert [each["Score"] for each in await service.post("prioritize", ARGS)] == [0, 1, 2]
+    assert len(service.verbs.prioritized) == 1
+
+
+async def test_bind_asks_the_service_once() -> None:
+    """An empty Error is success, and only the service says so."""
+    service = Service()
+    assert await service.post("bind", BINDING) == {"Error": ""}
+    assert service.verbs.bound == [BindArgs(PodName("p"), Namespace("team-a"), PodUid("u1"), NodeName("n1"))]
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+async def test_no_nodes_is_answered_without_asking(verb: str) -> None:
+    """An empty list of nodes leaves nothing to decide, and nothing to learn from."""
+    service = Service()
+    reply = await service.post(verb, ARGS | {"NodeNames": []})
+    assert reply == [] or (reply["NodeNames"], reply["Error"]) == ([], "")
+    assert (service.verbs.filtered, service.verbs.prioritized) == ([], [])
+
+
+OUTCOMES: dict[str, tuple[str, str, FilterAnswer]] = {  # case: (outcome, reason counted, answer)
+    "passed": ("passed", "", Passed([NodeName("n1")])),
+    "refused": ("refused", Reason.BEHIND, Refused(Reason.BEHIND)),
+    "passed nothing": ("refused", Reason.RESERVED, Passed((), others=Reason.RESERVED)),
+    "failed": ("failed", Reason.NOT_SYNCED, Failed(Reason.NOT_SYNCED)),
+    "failed with a free text": ("failed", "other", Failed("try again")),
+}
+
+
+@pytest.mark.parametrize(("outcome", "reason", "answer"), OUTCOMES.values(), ids=OUTCOMES)
+async def test_filter_outcomes_are_counted(outcome: str, reason: str, answer: FilterAnswer) -> None:
+    """Each call is counted by outcome, each no by its reason; free texts share one label."""
+    service = Service(FakeVerbs(on_filter=lambda _: answer))
+    await service.post("filter", ARGS)
+    assert service.counted("requests_total", verb="filter", outcome=outcome) == 1
+    assert service.counted("request_duration_seconds_count", verb="filter") == 1
+    if reason:
+        assert service.counted("refusals_total", verb="filter", reason=reason) == 1
+
+
+CALLS: dict[str, tuple[bool, Callers, str, str]] = {  # case: (debugging, callers of the app, query, User-Agent)
+    "kube-scheduler": (False, Callers.SCHEDULER_AND_CURL, "", KUBE_SCHEDULER),
+    "kube-scheduler by way of a proxy with HTTP/2": (False, Callers.SCHEDULER_AND_CURL, "", "Go-http-client/2.0"),
+    "no name": (False, Callers.SCHEDULER_AND_CURL, "", ""),
+    "curl": (True, Callers.SCHEDULER_AND_CURL, "", CURL),
+    "curl, marked": (True, Callers.SCHEDULER_AND_CURL, "?debug", CURL),
+    "marked": (True, Callers.SCHEDULER_AND_CURL, "?debug", KUBE_SCHEDULER),
+    "another mark": (False, Callers.SCHEDULER_AND_CURL, "?debugging", KUBE_SCHEDULER),
+    "curl inside another name": (False, Callers.SCHEDULER_AND_CURL, "", "libcurl/8.5.0"),
+    "a name that only begins so": (False, Callers.SCHEDULER_AND_CURL, "", "curlew/1.0"),
+    "curl in kube-scheduler's place": (False, Callers.SCHEDULER, "", CURL),
+    "marked, curl in kube-scheduler's place": (True, Callers.SCHEDULER, "?debug", CURL),
+    "kube-scheduler at the port for people": (True, Callers.PEOPLE, "", KUBE_SCHEDULER),
+    "curl at the port for people": (True, Callers.PEOPLE, "", CURL),
+}
+
+
+@pytest.mark.parametrize(("debugging", "callers", "query", "agent"), CALLS.values(), ids=CALLS)
+async def test_debugging_calls_are_marked_and_bind_nothing(
+    debugging: bool, callers: Callers, query: str, agent: str
+) -> None:
+    """The service is told who looks, and a person's bind never reaches it; kube-scheduler's calls all count.
+
+    docs/safety.md S2.
+    """
+    service = Service(callers=callers)
+    for verb in ("filter", "prioritize"):
+        await service.post(verb + query, ARGS, agent=agent)
+    reply = await service.post("bind" + query, BINDING, agent=agent)
+    assert [args.debug for args in (*service.verbs.filtered, *service.verbs.prioritized)] == [debugging, debugging]
+    assert (reply["Error"], len(service.verbs.bound)) == ((DEBUG_BINDS_NOTHING, 0) if debugging else ("", 1))
+
+
+async def test_curl_is_a_person_unless_said_otherwise() -> None:
+    """The default of an app is the careful one."""
+    assert (await Service().post("bind", BINDING, agent=CURL))["Error"] == DEBUG_BINDS_NOTHING
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["agent first", "length first"])
+async def test_length_and_caller_are_both_read(first: bool) -> None:
+    """In any order of the headers the limit holds and curl is known."""
+    body = json.dumps(BINDING).encode()
+    for length, said in ((len(body), DEBUG_BINDS_NOTHING), (10_001, "netgang: malformed request: the body is larger")):
+        headers = [(b"user-agent", CURL.encode()), (b"content-length", b"%d" % length)]
+        service = Service(max_body_bytes=10_000)
+        sent = await raw_call(service, "bind", [body], headers=headers if first else headers[::-1])
+        assert json.loads(sent[1]["body"])["Error"].startswith(said)
+        assert service.asked() == 0
+
+
+# --- the port for people ---
+
+
+async def test_the_port_for_people_asks_the_same_service() -> None:
+    """One service, one set of metrics: only the mark differs."""
+    service = Service()
+    for one in (service, service.for_people()):
+        await one.post("filter", ARGS)
+    assert [args.debug for args in service.verbs.filtered] == [False, True]
+    assert service.counted("requests_total", verb="filter", outcome="passed") == 2
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/plan", "/v1/network", "/v1/explain/team-a/resnet", "/healthz", "/readyz", "/docs"]
+)
+async def test_the_port_for_people_has_the_same_documents(path: str) -> None:
+    """Whoever forwarded the one port needs no other."""
+    service = Service()
+    here, there = await service.get(path), await service.for_people().get(path)
+    assert (here.status_code, here.content) == (200, there.content)
+
+
+async def test_the_port_for_people_keeps_the_limits() -> None:
+    """A person's body may be no larger, and take no longer, than kube-scheduler's."""
+    service = Service(max_body_bytes=100).for_people()
+    assert "larger than 100 bytes" in (await service.post("filter", b"x" * 101))["Error"]
+
+
+@pytest.mark.parametrize("at_people_s", [True, False], ids=["seen by kube-scheduler", "seen by people"])
+async def test_a_bug_at_one_port_is_seen_at_the_other(at_people_s: bool) -> None:
+    """The process is unready, not the port."""
+
+    def fail(_: object) -> Any:
+        raise KeyError("secret")
+
+    service = Service(FakeVerbs(on_filter=fail))
+    people = service.for_people()
+    await (people if at_people_s else service).post("filter", ARGS)
+    assert [(await one.get("/readyz")).status_code for one in (service, people)] == [503, 503]
+
+
+# --- the caller is wrong ---
+
+BROKEN = {
+    "empty": b"",
+    "no JSON": b"hello",
+    "null": b"null",
+    "array": b"[]",
+    "cut off": json.dumps(ARGS).encode()[:-2],
+    "deep": b'{"x":' + b"[" * 100_000,
+    "bytes after the value": json.dumps(ARGS | BINDING).encode() + b"{}",
+    "not UTF-8": json.dumps(ARGS | BINDING).encode().replace(b"n1", b"\xff\xfe"),
+    "wrong types": json.dumps(dict.fromkeys(ARGS | BINDING, 7)).encode(),
+    "huge numbers": json.dumps(dict.fromkeys(ARGS | BINDING, 10**1000)).encode(),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("sent", BROKEN.values(), ids=BROKEN)
+async def test_malformed_bodies(verb: str, sent: bytes) -> None:
+    """200, nothing passes, the service is not asked, the call is counted, and we stay ready."""
+    service = Service()
+    reply = await service.post(verb, sent)
+    assert nothing_passes(verb, reply)
+    assert verb == "prioritize" or reply["Error"].startswith("netgang: malformed request: ")
+    assert service.asked() == 0
+    assert service.counted("requests_total", verb=verb, outcome="malformed") == 1
+    assert (await service.get("/readyz")).status_code == 200
+
+
+async def test_scores_of_an_unreadable_pod_are_equal() -> None:
+    """Prioritize has no Error: names that can be read get 0 each."""
+    reply = await Service().post("prioritize", ARGS | {"Pod": None})
+    assert [{"Host": name, "Score": 0} for name in ARGS["NodeNames"]] == reply  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_the_service_may_find_the_request_malformed(verb: str) -> None:
+    """BadRequestError from the service is the caller's fault: its text is sent, and we stay ready."""
+
+    def refuse(*_: object) -> Any:
+        raise BadRequestError("Pod.spec: bad quantity")
+
+    service = Service(FakeVerbs(refuse, refuse, refuse))
+    reply = await service.post(verb, BODIES[verb])
+    assert nothing_passes(verb, reply)
+    assert verb == "prioritize" or reply["Error"] == "netgang: malformed request: Pod.spec: bad quantity"
+    assert (await service.get("/readyz")).status_code == 200
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_too_large_by_its_own_word(verb: str) -> None:
+    """A declared length over the limit is refused unread, and the connection is given up."""
+    service = Service(max_body_bytes=100)
+    sent = await raw_call(service, verb, [b"{}"], headers=[(b"content-length", b"101")])
+    assert nothing_passes(verb, json.loads(sent[1]["body"]))
+    assert (b"connection", b"close") in sent[0]["headers"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_too_large_without_saying_so(verb: str) -> None:
+    """A chunked body is read up to the limit and not beyond."""
+    service = Service(max_body_bytes=100)
+    unread = iter([b"x" * 60, b"x" * 60, b"x" * 60])
+    sent = await raw_call(service, verb, unread)
+    assert nothing_passes(verb, json.loads(sent[1]["body"]))
+    assert (b"connection", b"close") in sent[0]["headers"]
+    assert len(list(unread)) == 1
+
+
+async def test_a_body_of_exactly_the_limit_is_read() -> None:
+    """The limit itself is allowed."""
+    body = json.dumps(BINDING).encode()
+    assert await Service(max_body_bytes=len(body)).post("bind", body) == {"Error": ""}
+
+
+async def test_a_body_in_pieces_is_put_together() -> None:
+    """However the bytes arrive, they are one request."""
+    body = json.dumps(BINDING).encode()
+    sent = await raw_call(Service(), "bind", [body[i : i + 7] for i in range(0, len(body), 7)])
+    assert json.loads(sent[1]["body"]) == {"Error": ""}
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("verb", VERBS)
+async def test_a_body_that_does_not_come(verb: str) -> None:
+    """Half a body is waited for as long as allowed, then answered, and the connection is given up."""
+    service = Service(body_timeout_s=5.0)
+    began_s = asyncio.get_running_loop().time()
+    sent = await raw_call(service, verb, [b'{"Pod":'], stalls=True)
+    assert asyncio.get_running_loop().time() - began_s == pytest.approx(5.0, abs=0.01)
+    assert nothing_passes(verb, json.loads(sent[1]["body"]))
+    assert (b"connection", b"close") in sent[0]["headers"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_a_caller_that_hangs_up_early_gets_nothing(verb: str) -> None:
+    """No answer, no question to the service, but a count."""
+    service = Service()
+    assert await raw_call(service, verb, []) == []
+    assert service.asked() == 0
+    assert service.counted("requests_total", verb=verb, outcome="gone") == 1
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "OPTIONS"])
+async def test_other_methods(verb: str, method: str) -> None:
+    """The verbs are called with POST; anything else gets a problem document that says so."""
+    async with Service().client() as client:
+        reply = await client.request(method, f"/{verb}")
+    assert (reply.status_code, reply.headers["allow"]) == (405, "POST")
+    assert reply.headers["content-type"] == "application/problem+json"
+
+
+# --- we are wrong ---
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("verb", VERBS)
+async def test_a_bug_passes_nothing(verb: str, caplog: pytest.LogCaptureFixture) -> None:
+    """200 with a constant Error or equal scores; logged, counted, and unready for a while."""
+
+    def fail(*_: object) -> Any:
+        raise KeyError("secret")
+
+    service = Service(FakeVerbs(fail, fail, fail))
+    with caplog.at_level(logging.ERROR):
+        reply = await service.post(verb, BODIES[verb])
+    assert nothing_passes(verb, reply)
+    assert "secret" not in json.dumps(reply)
+    assert verb == "prioritize" or reply["Error"] == INTERNAL_ERROR
+    assert "secret" in caplog.text
+    assert service.counted("internal_errors_total", place=verb) == 1
+    assert service.counted("requests_total", verb=verb, outcome="internal") == 1
+    assert (await service.get("/readyz")).status_code == 503
+    await asyncio.sleep(UNREADY_AFTER_ERROR_S)
+    assert (await service.get("/readyz")).status_code == 200
+
+
+WRONG_ANSWERS: dict[str, tuple[str, FakeVerbs]] = {
+    "a node that was not asked": ("filter", FakeVerbs(on_filter=lambda _: Passed([NodeName("n9")]))),
+    "no answer": ("filter", FakeVerbs(on_filter=lambda _: None)),  # type: ignore[arg-type, return-value]
+    "too few scores": ("prioritize", FakeVerbs(on_prioritize=lambda _: [1])),
+    "a score above the limit": ("prioritize", FakeVerbs(on_prioritize=lambda _: [1, 2, 11])),
+}
+
+
+@pytest.mark.parametrize(("verb", "verbs"), WRONG_ANSWERS.values(), ids=WRONG_ANSWERS)
+async def test_an_impossible_answer_is_a_bug(verb: str, verbs: FakeVerbs) -> None:
+    """What kube-scheduler would misread is never sent."""
+    service = Service(verbs)
+    assert nothing_passes(verb, await service.post(verb, ARGS))
+    assert service.counted("internal_errors_total", place=verb) == 1
+
+
+# --- held binds ---
+
+
+@pytest.mark.looptime
+async def test_a_bind_may_wait_long() -> None:
+    """The reply comes when the service has one, a minute later if need be."""
+
+    async def hold(args: BindArgs, gone: asyncio.Future[None]) -> Reason:
+        await asyncio.sleep(60)
+        return Reason.QUORUM_TIMEOUT
+
+    service = Service(FakeVerbs(on_bind=hold))
+    assert await service.post("bind", BINDING) == {"Error": Reason.QUORUM_TIMEOUT}
+    assert service.counted("refusals_total", verb="bind", reason=Reason.QUORUM_TIMEOUT) == 1
+
+
+async def test_a_held_bind_learns_that_its_caller_is_gone() -> None:
+    """`gone` is set when the client hangs up; nothing is sent to nobody."""
+    seen: list[str] = []
+
+    async def hold(args: BindArgs, gone: asyncio.Future[None]) -> Reason:
+        await gone
+        seen.append("gone")
+        return Reason.POD_CHANGED
+
+    service = Service(FakeVerbs(on_bind=hold))
+    assert await raw_call(service, "bind", [json.dumps(BINDING).encode()]) == []
+    assert (seen, service.counted("requests_total", verb="bind", outcome="gone")) == (["gone"], 1)
+
+
+async def test_many_binds_are_held_at_once() -> None:
+    """A gang's members wait beside each other; the last one lets all go."""
+    size = 50
+    complete = asyncio.Barrier(size)
+
+    async def hold(args: BindArgs, gone: asyncio.Future[None]) -> None:
+        await complete.wait()
+
+    service = Service(FakeVerbs(on_bind=hold))
+    replies = await asyncio.gather(*(service.post("bind", BINDING) for _ in range(size)))
+    assert [{"Error": ""}] * size == replies
+
+
+async def test_shutdown_cancels_a_held_bind() -> None:
+    """A cancelled request is not answered as if it were decided."""
+    held = asyncio.Event()
+
+    async def hold(args: BindArgs, gone: asyncio.Future[None]) -> None:
+        held.set()
+        await gone
+
+    service = Service(FakeVerbs(on_bind=hold))
+    call = asyncio.create_task(service.post("bind", BINDING))
+    await held.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert service.counted("internal_errors_total", place="bind") is None
+
+
+async def raw_call(
+    service: Service,
+    verb: str,
+    chunks: Any,
+    *,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+    stalls: bool = False,
+) -> list[Any]:
+    """POST chunk by chunk and return the messages sent; after the chunks the client hangs up, or `stalls`.
+
+    A list of chunks is a whole body, unless it stalls; from an iterator more could always come.
+    """
+    last = len(chunks) if isinstance(chunks, list) and not stalls else None
+    pieces = iter(chunks)
+    count = 0
+
+    async def receive() -> Any:
+        nonlocal count
+        for piece in pieces:
+            count += 1
+            return {"type": "http.request", "body": piece, "more_body": count != last}
+        if stalls:
+            await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": f"/{verb}", "query_string": b"", "headers": list(headers)}
+    await service.app(scope, receive, send)
+    return sent

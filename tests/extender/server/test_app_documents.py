@@ -1,0 +1,117 @@
+"""What the app serves beside the verbs: probes, metrics, documents, problems, OpenAPI."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from fastapi import APIRouter
+
+from tests.extender.server.test_app import ARGS, Service
+from tests.fakes.verbs import FakeViews
+
+
+async def test_healthz() -> None:
+    """Alive as long as the event loop turns."""
+    reply = await Service().get("/healthz")
+    assert (reply.status_code, reply.text) == (200, "ok\n")
+
+
+async def test_readyz_says_why_not() -> None:
+    """503 with sentences and details until the service is ready."""
+    ready, waiting = Service(), Service(views=FakeViews(not_ready=("pods are not listed yet",)))
+    assert (await ready.get("/readyz")).json() == {"ready": True, "reasons": [], "detail": {"pods": 12}}
+    reply = await waiting.get("/readyz")
+    assert (reply.status_code, reply.json()["reasons"]) == (503, ["pods are not listed yet"])
+
+
+async def test_metrics() -> None:
+    """Prometheus' text format, with the calls made so far."""
+    service = Service()
+    await service.post("filter", ARGS)
+    reply = await service.get("/metrics")
+    assert reply.headers["content-type"].startswith("text/plain; version=")
+    assert 'netgang_requests_total{outcome="passed",verb="filter"} 1.0' in reply.text
+
+
+async def test_documents() -> None:
+    """The views' documents as JSON."""
+    service = Service()
+    assert (await service.get("/v1/plan")).json() == service.views.plan()
+    assert (await service.get("/v1/network")).json() == service.views.network()
+    assert (await service.get("/v1/explain/team-a/resnet")).json() == {"gang": "team-a/resnet"}
+    assert (await service.get("/v1/network/n1/n2")).json() == {"source": "n1", "target": "n2"}
+
+
+PROBLEMS = {  # case: (status, path)
+    "unknown gang": (404, "/v1/explain/team-a/nobody"),
+    "unknown node": (404, "/v1/network/n1/mars"),
+    "a name that cannot be one": (400, "/v1/explain/team-a/No_Name"),
+    "a very long name": (400, "/v1/explain/team-a/" + "a" * 254),
+    "unknown document": (404, "/v1/nothing"),
+    "unknown page": (404, "/filter/"),
+}
+
+
+@pytest.mark.parametrize(("status", "path"), PROBLEMS.values(), ids=PROBLEMS)
+async def test_problem_documents(status: int, path: str) -> None:
+    """A caller's mistake is a problem document with its status inside."""
+    reply = await Service().get(path)
+    assert (status, "application/problem+json") == (reply.status_code, reply.headers["content-type"])
+    assert reply.json()["status"] == status
+
+
+class BrokenViews(FakeViews):
+    """Views with a bug."""
+
+    def plan(self) -> Mapping[str, Any]:
+        """Fail."""
+        raise KeyError("secret")
+
+
+async def test_a_bug_in_a_document() -> None:
+    """503 with a constant problem document; logged, counted, unready; the exception stays inside."""
+    service = Service(views=BrokenViews())
+    reply = await service.get("/v1/plan")
+    assert (reply.status_code, reply.headers["content-type"]) == (503, "application/problem+json")
+    assert "secret" not in reply.text
+    assert service.counted("internal_errors_total", place="document") == 1
+    assert (await service.get("/readyz")).status_code == 503
+
+
+async def test_openapi_describes_the_documents() -> None:
+    """/openapi.json names every document, and /docs shows it."""
+    service = Service()
+    paths = (await service.get("/openapi.json")).json()["paths"]
+    documents = {"/v1/plan", "/v1/explain/{namespace}/{name}", "/v1/network", "/v1/network/{source}/{target}"}
+    assert documents | {"/readyz", "/healthz", "/metrics"} == set(paths)
+    assert (await service.get("/docs")).status_code == 200
+
+
+async def test_more_routers_and_a_lifespan() -> None:
+    """Pages join the documents, and what must run beside them is started and stopped with them."""
+    seen: list[str] = []
+    router = APIRouter()
+
+    @router.get("/")
+    async def page() -> str:
+        return "page"
+
+    async def lifespan(_: object) -> AsyncIterator[None]:
+        seen.append("up")
+        yield
+        seen.append("down")
+
+    service = Service(routers=[router], lifespan=asynccontextmanager(lifespan))
+    messages = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+    sent: list[str] = []
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    await service.app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send)
+    assert (seen, sent) == (["up", "down"], ["lifespan.startup.complete", "lifespan.shutdown.complete"])
+    assert (await service.get("/")).json() == "page"

@@ -1,0 +1,79 @@
+"""Which connection of a port ends for another one, and when (docs/safety.md S28)."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from extender.server.connections import Connection, Connections, PortLimits, State
+from tests.fakes.transport import FakeTransport
+
+pytestmark = pytest.mark.looptime
+
+
+class Port:
+    """A port whose connections only note that they end."""
+
+    def __init__(self, **limits: float) -> None:
+        self.why: Counter[str] = Counter()
+        self.connections = Connections(PortLimits(**limits), counted=lambda why: self.why.update([why]))  # type: ignore[arg-type]
+        self.ended: list[int] = []
+        self.all: list[Connection] = []
+
+    def open(self, state: State = State.HEAD) -> Connection:
+        """A new connection, which then goes to this state."""
+        number = len(self.all)
+        one = self.connections.opened(FakeTransport(asyncio.Protocol()), lambda: self.ended.append(number))
+        self.all.append(one)
+        self.connections.move(one, state, now_s=asyncio.get_running_loop().time())
+        return one
+
+
+async def test_what_calls_verbs_ends_last() -> None:
+    """Half-sent before unread, before idle, before asked for a document; of equal ones the oldest; a call never."""
+    port = Port(per_peer=6)
+    for state in (State.CALL, State.KEPT, State.ASKED, State.IDLE, State.UNREAD, State.BODY, State.HEAD):
+        port.open(state)
+    for _ in range(6):
+        port.open(State.CALL)
+        port.open(State.KEPT)
+    assert port.ended[:6] == [6, 5, 4, 3, 2, 1]
+    assert port.ended == sorted(port.ended, key=lambda one: (one > 6, -one if one <= 6 else one))
+
+
+TIMES = {  # state → seconds after which it ends, with the times that are shipped
+    State.HEAD: 5.0,
+    State.BODY: 15.0,
+    State.UNREAD: 60.0,
+    State.IDLE: 60.0,
+    State.KEPT: 120.0,
+    State.ASKED: None,
+    State.CALL: None,
+}
+
+
+@pytest.mark.parametrize(("state", "limit_s"), TIMES.items(), ids=[state.name for state in TIMES])
+async def test_each_state_has_its_time(state: State, limit_s: float | None) -> None:
+    """Looked at once a second; staying in a state does not begin its time again."""
+    port = Port()
+    one = port.open(state)
+    await asyncio.sleep((limit_s or 500.0) - 1.0)
+    if state is not State.KEPT:  # which is another call
+        port.connections.move(one, state, now_s=asyncio.get_running_loop().time())
+    assert not port.why
+    await asyncio.sleep(2.1)
+    assert bool(port.why) is (limit_s is not None)
+
+
+async def test_nothing_is_left_of_what_is_closed() -> None:
+    """Neither a count, nor bytes, nor a timer."""
+    port = Port()
+    for state in State:
+        one = port.open(state)
+        port.connections.keep(one, 1000)
+        port.connections.closed(one)
+        port.connections.closed(one)
+        port.connections.move(one, State.HEAD, now_s=0.0)
+    loop = asyncio.get_running_loop()
+    assert (len(port.connections), port.connections.kept_bytes) == (0, 0)
+    assert not [one for one in loop._scheduled if not one.cancelled()]  # type: ignore[attr-defined]

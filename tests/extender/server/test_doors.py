@@ -1,0 +1,351 @@
+"""Doors are bounded (docs/safety.md S28): what a port does with clients that are slow, greedy or many, over sockets.
+
+Peers are addresses of the loopback: 127.0.0.1 is kube-scheduler, others are somebody else.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+import uvicorn
+import uvloop
+from prometheus_client import Metric
+from prometheus_client.registry import Collector
+
+from extender.runtime.telemetry import Telemetry
+from extender.server.app import create_app
+from extender.server.connections import Connections, PortLimits
+from extender.server.verb_protocol import VerbProtocol, bound
+from tests.extender.server.test_app_served import ASK, BIND, Connection, Holding, Server
+from tests.fakes.verbs import FakeVerbs, FakeViews
+
+LOOPS = {"asyncio": asyncio.DefaultEventLoopPolicy, "uvloop": uvloop.EventLoopPolicy}
+SHORT = PortLimits(head_s=0.5, body_s=0.5, unread_s=0.5, idle_s=0.5, kept_s=0.5)
+LONG = PortLimits(head_s=50.0, body_s=50.0, unread_s=50.0, idle_s=50.0, kept_s=50.0)
+STRANGER = "127.0.0.2"
+HEAD = b"POST /filter HTTP/1.1\r\nHost: netgang\r\n"
+DOCUMENT = b"GET /healthz HTTP/1.1\r\nHost: netgang\r\n\r\n"
+
+
+@pytest.fixture(params=LOOPS)
+def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
+    """Each event loop in turn."""
+    return LOOPS[request.param]()
+
+
+@dataclass
+class Door:
+    """A served port, and clients of it."""
+
+    server: Server
+    telemetry: Telemetry
+    connections: Connections
+    ended: Counter[str]
+    clients: list[Connection] = field(default_factory=list)
+
+    async def connect(self, address: str = "127.0.0.1") -> Connection:
+        """A new connection from an address of the loopback."""
+        port = self.server.servers[0].sockets[0].getsockname()[1]
+        streams = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20, local_addr=(address, 0))
+        self.clients.append(Connection(*streams))
+        return self.clients[-1]
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Wait for what the server does in its own time."""
+        while not true():  # noqa: ASYNC110 - uvicorn tells nobody
+            await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def serving(
+    limits: PortLimits = LONG, verbs: FakeVerbs | None = None, telemetry: Telemetry | None = None, **options: Any
+) -> AsyncIterator[Door]:
+    """A port with these limits."""
+    telemetry = telemetry or Telemetry()
+    app = create_app(verbs or FakeVerbs(), FakeViews(), telemetry, **options)
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, http=VerbProtocol, access_log=False, log_level="critical")
+    ended: Counter[str] = Counter()
+    connections = Connections(limits, counted=lambda why: ended.update([why]))
+    bound(config, connections)
+    server = Server(config)
+    task = asyncio.create_task(server.serve())
+    await server.listening.wait()
+    door = Door(server, telemetry, connections, ended)
+    try:
+        yield door
+    finally:
+        for client in door.clients:
+            client.writer.transport.abort()
+        server.ending.set()
+        await task
+
+
+async def all_of(client: Connection) -> bytes:
+    """Everything the server sends until it ends the connection."""
+    try:
+        return await client.reader.read()
+    except ConnectionError:
+        return b""
+
+
+# -- time -------------------------------------------------------------------------------------------------------------
+
+SLOW = {  # case: (what is sent, whether an answer comes first)
+    "nothing": (b"", False),
+    "half a head": (HEAD, False),
+    "a byte of a head": (b"G", False),
+    "half a body of a verb": (HEAD + b"Content-Length: 9\r\n\r\n{", True),
+    "half a chunk": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{", True),
+    "half a body of a document": (b"POST /v1/what-if HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", True),
+    "a body after the answer": (b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", True),
+    "an idle one": (DOCUMENT, True),
+    "an idle caller": (HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(ASK), ASK), True),
+    "half a head behind an answer": (DOCUMENT + HEAD, True),
+}
+
+
+@pytest.mark.parametrize(("sent", "answered"), SLOW.values(), ids=SLOW)
+async def test_a_connection_that_does_not_go_on_ends(sent: bytes, answered: bool) -> None:
+    """Whatever it waits in; what can be answered is, and nothing is left counted."""
+    async with serving(SHORT, body_timeout_s=0.05) as door:
+        client = await door.connect()
+        client.writer.write(sent)
+        said = await all_of(client)
+        assert said.startswith(b"HTTP/1.1 ") or not answered
+        await door.until(lambda: not len(door.connections))
+        assert door.connections.kept_bytes == 0
+
+
+async def test_a_body_that_dribbles_ends() -> None:
+    """Each byte comes in time and the whole does not; also when its answer is long written."""
+    async with serving(SHORT) as door:
+        client = await door.connect()
+        client.writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+        while not client.reader.at_eof():
+            client.writer.write(b"x")
+            await asyncio.sleep(0.01)
+            if client.reader.exception() is not None:
+                break
+        await door.until(lambda: not len(door.connections))
+
+
+UNREAD = {"a document": DOCUMENT, "a verb": HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(ASK), ASK)}
+
+
+@pytest.mark.parametrize("request_", UNREAD.values(), ids=UNREAD)
+async def test_a_client_that_does_not_read_is_cut_off(request_: bytes) -> None:
+    """It goes on asking, and takes no answer: bytes kept stay bounded, and the connection ends."""
+    async with serving(SHORT) as door:
+        client = await door.connect()
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        most_bytes = 0
+        for _ in range(3000):
+            if client.writer.transport.is_closing() or not len(door.connections):
+                break
+            client.writer.write(request_)
+            await asyncio.sleep(0)
+            most_bytes = max(most_bytes, door.connections.kept_bytes)
+        await door.until(lambda: not len(door.connections))
+        assert most_bytes < 20 * 2**20
+
+
+async def test_a_held_call_is_not_idle() -> None:
+    """A bind may be held for longer than any of these times."""
+    holding = Holding()
+    async with serving(replace(SHORT, head_s=50.0), holding.verbs()) as door:
+        client = await door.connect()
+        client.send("bind", BIND)
+        await holding.held.wait()
+        await asyncio.sleep(1.0)
+        holding.let_go.set()
+        assert (await client.reply())[1] == {"Error": ""}
+        assert await all_of(client) == b""
+
+
+async def test_a_connection_of_kube_scheduler_stays_longer_than_others() -> None:
+    """Longer than kube-scheduler's client keeps it: a POST on a connection that is just closed would be lost."""
+    async with serving(PortLimits(head_s=50.0, idle_s=0.1, kept_s=50.0)) as door:
+        scheduler, person = await door.connect(), await door.connect()
+        assert (await scheduler.post("bind", BIND))[1] == {"Error": ""}
+        await person.get("/healthz")
+        assert await all_of(person) == b""
+        assert (await scheduler.post("bind", BIND))[1] == {"Error": ""}
+        assert door.ended == {"idle": 1}
+
+
+# -- number -----------------------------------------------------------------------------------------------------------
+
+FEW = PortLimits(connections=8, per_peer=5, head_s=50.0, idle_s=50.0)
+
+
+async def test_one_peer_does_not_use_up_the_port() -> None:
+    """The oldest of its own connections ends for each beyond its bound; others are served, and held calls stay."""
+    holding = Holding()
+    async with serving(FEW, holding.verbs()) as door:
+        scheduler = await door.connect()
+        scheduler.send("bind", BIND)
+        await holding.held.wait()
+        flood = [await door.connect(STRANGER) for _ in range(40)]
+        for gone in flood[:35]:
+            assert await all_of(gone) == b""
+        assert door.ended == {"ended for another": 35}
+        other = await door.connect()
+        assert (await other.post("filter", ASK))[1]["Error"] == ""
+        holding.let_go.set()
+        assert (await scheduler.reply())[1] == {"Error": ""}
+
+
+async def test_at_the_ports_bound_the_greediest_peer_loses() -> None:
+    """Ten addresses fill the port; a newcomer takes the place of one of those that have most."""
+    async with serving(FEW) as door:
+        greedy = [await door.connect("127.0.0.3") for _ in range(5)]
+        modest = [await door.connect(f"127.0.0.{number}") for number in (4, 5, 6)]
+        scheduler = await door.connect()
+        assert (await scheduler.post("filter", ASK))[1]["Error"] == ""
+        assert await all_of(greedy[0]) == b""
+        for client in (*greedy[1:], *modest):
+            await client.get("/healthz")
+
+
+async def test_a_peer_loses_what_says_nothing_before_what_is_idle() -> None:
+    """On one address with somebody greedy, as on a host's loopback, kube-scheduler's own connections come last."""
+    async with serving(FEW) as door:
+        scheduler = await door.connect()
+        assert (await scheduler.post("filter", ASK))[1]["Error"] == ""
+        silent = [await door.connect() for _ in range(30)]
+        assert (await scheduler.post("filter", ASK))[1]["Error"] == ""
+        assert await all_of(silent[0]) == b""
+
+
+async def test_held_calls_take_no_place() -> None:
+    """As many as the service holds: their bound is `max_held_binds`, with words for it."""
+    waiting: list[asyncio.Future[None]] = []
+
+    async def hold(*_: object) -> None:
+        waiting.append(asyncio.get_running_loop().create_future())
+        await waiting[-1]
+
+    async with serving(FEW, FakeVerbs(on_bind=hold)) as door:
+        clients = [await door.connect() for _ in range(4)]
+        for number in range(30):
+            clients[-1].send("bind", BIND)
+            await door.until(lambda number=number: len(waiting) == number + 1)  # type: ignore[misc]
+            clients.append(await door.connect())
+        assert (door.ended, len(door.connections)) == ({}, 34)
+        for one in waiting:
+            one.set_result(None)
+        assert (await clients[10].reply())[1] == {"Error": ""}
+
+
+# -- bytes ------------------------------------------------------------------------------------------------------------
+
+
+def half_body(size: int) -> bytes:
+    """A call with a body of which the last byte does not come."""
+    return HEAD + b"Content-Length: %d\r\n\r\n%b" % (size + 1, b" " * size)
+
+
+async def test_bodies_in_flight_are_bounded_in_bytes() -> None:
+    """Many large halves from anywhere: the oldest of the peer with most is answered with an Error."""
+    limits = PortLimits(kept_bytes=1_000_000, peer_bytes=600_000)
+    async with serving(limits) as door:
+        clients = []
+        for number in range(12):
+            clients.append(await door.connect(f"127.0.0.{2 + number % 3}"))
+            clients[-1].writer.write(half_body(200_000))
+            await clients[-1].writer.drain()
+        await door.until(lambda: door.ended["too many bytes"] >= 7)
+        assert door.connections.kept_bytes <= limits.kept_bytes
+        head, reply = await clients[0].reply()
+        assert (reply["Error"], "connection: close" in head) == ("netgang: too many large requests at once", True)
+        scheduler = await door.connect()
+        assert (await scheduler.post("filter", ASK))[1]["Error"] == ""
+
+
+async def test_chunks_of_a_body_count_too() -> None:
+    """What comes without a length is kept by the app, and counted all the same."""
+    limits = PortLimits(kept_bytes=500_000, peer_bytes=500_000)
+    async with serving(limits) as door:
+        clients = [await door.connect(STRANGER) for _ in range(6)]
+        for client in clients:
+            client.writer.write(
+                HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"10000\r\n" + b" " * 0x10000 + b"\r\n" * 1
+            )
+            client.writer.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
+        await door.until(lambda: door.ended["too many bytes"] >= 3)
+        assert door.connections.kept_bytes <= limits.kept_bytes
+
+
+# -- floods inside a request ------------------------------------------------------------------------------------------
+
+FLOODS = {
+    "a head without an end": HEAD + b"X-Long: " + b"x" * 1_000_000,
+    "headers without number": HEAD + b"a:b\r\n" * 5_000 + b"\r\n",
+    "a long address": b"GET /" + b"x" * 1_000_000,
+    "small chunks": HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 5_000,
+    "requests without number": b"GET / HTTP/1.1\r\n\r\n" * 5_000,
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+async def test_a_flood_is_stopped_where_it_begins(flood: bytes) -> None:
+    """The connection ends long before its times do, and the next client is served."""
+    async with serving() as door:
+        client = await door.connect(STRANGER)
+        client.writer.write(flood)
+        await all_of(client)
+        await door.until(lambda: not len(door.connections))
+        scheduler = await door.connect()
+        assert (await scheduler.post("filter", ASK))[1]["Error"] == ""
+
+
+# -- documents --------------------------------------------------------------------------------------------------------
+
+
+class Renders(Collector):
+    """Counts how often the metrics are written."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def collect(self) -> Iterator[Metric]:
+        """Nothing; somebody writes."""
+        self.count += 1
+        yield from ()
+
+    def describe(self) -> list[Metric]:
+        """Nothing."""
+        return []
+
+
+async def test_metrics_are_written_once_a_second_whoever_asks() -> None:
+    """Fifty clients, five times each, at both paths to the app: as many texts as seconds have begun."""
+    telemetry, renders = Telemetry(), Renders()
+    telemetry.registry.register(renders)
+    loop = asyncio.get_running_loop()
+    async with serving(telemetry=telemetry) as door:
+        clients = [await door.connect() for _ in range(50)]
+        began_s = loop.time()
+        for _ in range(5):
+            await asyncio.gather(*(client.get("/metrics") for client in clients))
+        assert 1 <= renders.count <= 1 + int(loop.time() - began_s)
+
+
+async def test_a_call_does_not_wait_behind_documents() -> None:
+    """A hundred documents are asked for first, and are not all answered before it."""
+    async with serving() as door:
+        clients = [await door.connect(STRANGER) for _ in range(100)]
+        scheduler = await door.connect()
+        await door.until(lambda: len(door.connections) == 101)
+        for client in clients:
+            client.writer.write(DOCUMENT)
+        reply = await scheduler.post("filter", json.dumps(json.loads(ASK) | {"NodeNames": ["n1"]}).encode())
+        answered = sum(bool(client.reader._buffer) for client in clients)  # type: ignore[attr-defined]
+        assert (reply[1]["Error"], answered < 50) == ("", True)
+        for client in clients:
+            assert b"200 OK" in await client.reader.readuntil(b"ok\n")

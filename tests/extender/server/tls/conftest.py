@@ -1,0 +1,46 @@
+"""Certificates that several tests of TLS share: made once a session, never changed."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from extender.settings.tls import TlsSettings
+from tests.authority import Authority, Pair
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Two authorities, of which netgang trusts the first, and what they have signed."""
+
+    ours: Authority
+    theirs: Authority
+    server: Pair
+    client: Pair
+
+    def settings(
+        self, server: Pair | None = None, *, names: tuple[str, ...] = (), reload_s: float = 3600.0
+    ) -> TlsSettings:
+        """TLS with client certificates of our authority; by default nobody but the test looks at the files again."""
+        pair = server or self.server
+        return TlsSettings(
+            cert_file=pair.cert,
+            key_file=pair.key,
+            client_ca_file=self.ours.cert,
+            client_names=names,
+            reload_s=reload_s,
+        )
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Made with a dozen runs of openssl: about a tenth of a second."""
+    directory: Path = tmp_path_factory.mktemp("certificates")
+    ours, theirs = Authority.made(directory, "ours"), Authority.made(directory, "theirs")
+    client = ours.issue("system:kube-scheduler", san="DNS:scheduler.example.org")
+    return Certificates(ours, theirs, ours.server(), client)
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What our TLS has logged; other loggers may be at any level, as the tests before have left them."""
+    return [record.getMessage() for record in caplog.records if record.name == "netgang.tls"]

@@ -1,0 +1,74 @@
+"""What is read of a certificate: dates and names."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.server.tls.certificates import in_pem, names_of, validity
+from tests.authority import Authority, openssl
+from tests.extender.server.tls.conftest import Certificates
+
+FIXTURE = Path(__file__).parents[3] / "fixtures/tls/loopback.crt"
+
+
+def _der(path: Path) -> bytes:
+    (found,) = in_pem(path.read_text())
+    return found
+
+
+@pytest.mark.parametrize("days", [-1, 1, 30, 365 * 60], ids=["expired", "a day", "a month", "beyond 2050"])
+def test_the_dates_are_those_that_openssl_reads(days: int, certificates: Certificates) -> None:
+    """Also from 2050 on, where certificates write years with four digits."""
+    path = certificates.ours.issue("dates", days=days, file=f"dates-{days}").cert
+    said = openssl("x509", "-in", str(path), "-noout", "-dates").splitlines()
+    want = [datetime.strptime(line.partition("=")[2], "%b %d %H:%M:%S %Y GMT").replace(tzinfo=UTC) for line in said]
+    found = validity(_der(path))
+    assert [moment.timestamp() for moment in want] == [found.begins_s, found.ends_s]
+
+
+def test_a_chain_is_read_in_order(certificates: Certificates) -> None:
+    """The server's own certificate first, and text around the blocks does not matter."""
+    text = f"bag attributes\n{certificates.server.cert.read_text()}\nissuer:\n{certificates.ours.cert.read_text()}"
+    assert [_der(certificates.server.cert), _der(certificates.ours.cert)] == in_pem(text)
+
+
+@given(st.integers(0, 600), st.integers(0, 255))
+def test_damage_is_a_value_error(at: int, value: int) -> None:
+    """Whatever a byte becomes, there are dates or a ValueError, and no other exception."""
+    der = bytearray(_der(FIXTURE))
+    der[at % len(der)] = value
+    try:
+        validity(bytes(der))
+    except ValueError:
+        return
+
+
+@given(st.integers(0, 600))
+def test_a_cut_certificate_is_a_value_error_or_unharmed(length: int) -> None:
+    """The dates stand in front; what is cut off behind them is OpenSSL's to notice."""
+    der = _der(FIXTURE)
+    try:
+        assert validity(der[:length]) == validity(der)
+    except ValueError:
+        assert length < len(der)
+
+
+def test_no_block_no_certificate() -> None:
+    """A key, or nothing, holds none; a damaged block is said."""
+    assert in_pem("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n") == []
+    with pytest.raises(ValueError, match=r"padding|base64"):
+        in_pem("-----BEGIN CERTIFICATE-----\nA\n-----END CERTIFICATE-----\n")
+
+
+def test_a_certificate_without_names_names_nobody() -> None:
+    """Neither subject nor alternative names."""
+    assert names_of({}) == frozenset()
+
+
+def test_authorities_of_tests_can_be_expired(tmp_path: Path) -> None:
+    """The helper does what it says."""
+    found = validity(_der(Authority.made(tmp_path, "old", days=-1).cert))
+    assert found.ends_s < found.begins_s + 1

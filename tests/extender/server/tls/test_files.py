@@ -1,0 +1,207 @@
+"""Certificate files that can be used, and the sentences about those that cannot."""
+
+import re
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from extender.errors import ConfigError
+from extender.runtime.clock import SystemClock
+from extender.server.tls.context import Outcome
+from extender.server.tls.files import CLIENT_CA, SERVER, Loaded, load, marks_of
+from extender.settings.tls import TlsSettings
+from tests.authority import Authority, Pair, openssl
+from tests.extender.server.tls.conftest import Certificates
+
+DAY_S = 86_400.0
+NOW_S = SystemClock().now_s
+
+
+def _ignored(_outcome: Outcome, _more: str) -> None:
+    """Nobody shakes hands here."""
+
+
+def _loaded(settings: TlsSettings, *, now_s: Callable[[], float] = NOW_S) -> Loaded:
+    return load(settings, _ignored, now_s=now_s)
+
+
+def _refusal(settings: TlsSettings, *, now_s: Callable[[], float] = NOW_S) -> str:
+    with pytest.raises(ConfigError) as caught:
+        _loaded(settings, now_s=now_s)
+    return str(caught.value)
+
+
+def test_good_files_make_a_context_that_demands_a_certificate(certificates: Certificates) -> None:
+    """TLS 1.2 at least; clients of the verbs are checked, people are not asked; the ends are those of the files."""
+    loaded = _loaded(certificates.settings())
+    assert (loaded.for_verbs.verify_mode, loaded.for_people.verify_mode) == (ssl.CERT_REQUIRED, ssl.CERT_NONE)
+    assert {loaded.for_verbs.minimum_version, loaded.for_people.minimum_version} == {ssl.TLSVersion.TLSv1_2}
+    assert loaded.ends_s.keys() == {SERVER, CLIENT_CA}
+    assert all(29 * DAY_S < ends_s - NOW_S() < 31 * DAY_S for ends_s in loaded.ends_s.values())
+
+
+def test_without_authorities_no_certificate_is_demanded(certificates: Certificates) -> None:
+    """Plain HTTPS: the client checks us, and we take everybody."""
+    settings = TlsSettings(cert_file=certificates.server.cert, key_file=certificates.server.key)
+    loaded = _loaded(settings)
+    assert (loaded.for_verbs.verify_mode, set(loaded.ends_s)) == (ssl.CERT_NONE, {SERVER})
+
+
+def test_the_first_authority_to_end_is_shown(certificates: Certificates, tmp_path: Path) -> None:
+    """Of a bundle of an expired, an old and a new authority the old one is what somebody must look after."""
+    old, short = Authority.made(tmp_path, "old", days=-1), Authority.made(tmp_path, "short", days=3)
+    bundle = tmp_path / "bundle.crt"
+    bundle.write_text("".join(one.read_text() for one in (old.cert, certificates.ours.cert, short.cert)))
+    loaded = _loaded(certificates.settings().model_copy(update={"client_ca_file": bundle}))
+    assert 2 * DAY_S < loaded.ends_s[CLIENT_CA] - NOW_S() < 4 * DAY_S
+    assert loaded.for_verbs.cert_store_stats()["x509_ca"] == 3
+
+
+# -- what cannot be used ----------------------------------------------------------------------------------------------
+
+
+def _text(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def _block(kind: str, content: str) -> str:
+    return f"-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n"
+
+
+def _encrypted(certificates: Certificates, path: Path) -> Path:
+    openssl("pkey", "-in", str(certificates.server.key), "-aes256", "-passout", "pass:x", "-out", str(path))
+    return path
+
+
+def _small(path: Path) -> Pair:
+    """An RSA key of 512 bits, which OpenSSL refuses at its usual level of security."""
+    pair = Pair(path / "small.crt", path / "small.key")
+    openssl("req", "-x509", "-newkey", "rsa:512", "-nodes", "-subj", "/CN=small", "-days", "9",
+            "-keyout", str(pair.key), "-out", str(pair.cert))  # fmt: skip
+    return pair
+
+
+Made = Callable[[Certificates, Path], dict[str, Path]]
+UNUSABLE: dict[str, tuple[str, Made]] = {  # case: (what the refusal says, the settings that are other than good ones)
+    "no certificate file": (
+        r"tls\.cert_file = \S+/none: cannot be read: No such file or directory; accepted: a PEM file with the server's",
+        lambda _, tmp: {"cert_file": tmp / "none"},
+    ),
+    "a directory": (r"tls\.cert_file = \S+: cannot be read: Is a directory", lambda _, tmp: {"cert_file": tmp}),
+    "a key for a certificate": (
+        r"tls\.cert_file = \S+ours-netgang\.key: holds no certificate; accepted: a PEM file",
+        lambda all_, _: {"cert_file": all_.server.key},
+    ),
+    "a damaged certificate": (
+        r"tls\.cert_file = \S+: not a certificate: .*; accepted: a PEM file",
+        lambda _, tmp: {"cert_file": _text(tmp / "x", _block("CERTIFICATE", "MAAA"))},
+    ),
+    "no key file": (
+        r"tls\.key_file = \S+/none: cannot be read: No such file or directory; accepted: a PEM file with a private key",
+        lambda _, tmp: {"key_file": tmp / "none"},
+    ),
+    "a certificate for a key": (
+        r"tls\.key_file = \S+: holds no private key; accepted: a PEM file with the key",
+        lambda all_, _: {"key_file": all_.server.cert},
+    ),
+    "another key": (
+        r"tls\.key_file = \S+: is not the key of the certificate in tls\.cert_file = \S+; give the key that",
+        lambda all_, _: {"key_file": all_.client.key},
+    ),
+    "a key of another kind": (
+        r"tls\.key_file = \S+: is not the key of the certificate in tls\.cert_file = \S+; give the key that",
+        lambda _, tmp: {"key_file": _small(tmp).key},
+    ),
+    "an encrypted key": (
+        r"tls\.key_file = \S+: is encrypted, and nobody is there to ask .*: openssl pkey -in FILE",
+        lambda all_, tmp: {"key_file": _encrypted(all_, tmp / "secret.key")},
+    ),
+    "a damaged key": (
+        r"tls\.cert_file = \S+, tls\.key_file = \S+: OpenSSL cannot use them: .*; accepted: PEM, RSA of 2048",
+        lambda _, tmp: {"key_file": _text(tmp / "x", _block("PRIVATE KEY", "AAAA"))},
+    ),
+    "a key that is too weak": (
+        r"OpenSSL cannot use them: ee key too small; accepted: PEM, RSA of 2048 bits or more",
+        lambda _, tmp: {"cert_file": _small(tmp).cert, "key_file": tmp / "small.key"},
+    ),
+    "an expired certificate": (
+        r"tls\.cert_file = \S+: expired on 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC; renew it",
+        lambda all_, tmp: {"cert_file": all_.ours.server("old", days=-1, file=str(tmp / "old")).cert},
+    ),
+    "no authorities' file": (
+        r"tls\.client_ca_file = \S+/none: cannot be read: No such file or directory; accepted: a PEM file with",
+        lambda _, tmp: {"client_ca_file": tmp / "none"},
+    ),
+    "authorities without certificates": (
+        r"tls\.client_ca_file = \S+: holds no certificate; accepted: a PEM file with the certificates",
+        lambda _, tmp: {"client_ca_file": _text(tmp / "ca.crt", "# none yet\n")},
+    ),
+    "a client's certificate for an authority": (
+        r"tls\.client_ca_file = \S+: holds certificates, but of no authority \(CA:TRUE\); accepted",
+        lambda all_, _: {"client_ca_file": all_.client.cert},
+    ),
+    "an expired authority": (
+        r"tls\.client_ca_file = \S+: expired on \S+ \S+ UTC; renew it",
+        lambda _, tmp: {"client_ca_file": Authority.made(tmp, "old", days=-1).cert},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("want", "made"), UNUSABLE.values(), ids=UNUSABLE)
+def test_a_file_that_cannot_be_used_is_named(want: str, made: Made, certificates: Certificates, tmp_path: Path) -> None:
+    """The refusal names the setting and the file, and says what to do."""
+    settings = certificates.settings().model_copy(update=made(certificates, tmp_path))
+    assert re.search(want, _refusal(settings))
+
+
+def test_a_certificate_of_tomorrow_is_refused_today(certificates: Certificates) -> None:
+    """Nobody would accept it yet; perhaps it is our clock."""
+    text = _refusal(certificates.settings(), now_s=lambda: NOW_S() - DAY_S)
+    assert "not valid before 20" in text
+    assert "correct this machine's clock" in text
+
+
+def test_no_secret_is_in_a_refusal(certificates: Certificates) -> None:
+    """Texts go to logs: not a line of a key is in them."""
+    settings = certificates.settings().model_copy(update={"key_file": certificates.client.key})
+    lines = certificates.client.key.read_text().splitlines()[1:-1]
+    assert not [line for line in lines if line in _refusal(settings)]
+
+
+# -- versions of the files --------------------------------------------------------------------------------------------
+
+
+def test_a_pair_that_changes_while_it_is_read_is_read_again(certificates: Certificates, tmp_path: Path) -> None:
+    """A certificate of after with a key of before is no mistake of anybody's: the second look finds both new."""
+    pair = certificates.server.into(tmp_path)
+    settings = certificates.settings(pair)
+    steps = iter([(certificates.client.cert, pair.cert), (certificates.client.key, pair.key)])
+
+    def a_step_further() -> float:
+        new, old = next(steps)
+        old.write_bytes(new.read_bytes())
+        return NOW_S()
+
+    loaded = _loaded(settings, now_s=a_step_further)
+    assert next(steps, None) is None
+    assert loaded.marks != marks_of(settings), "the last step came after the look: the next one reads once more"
+
+
+def test_a_kubelet_s_swap_is_another_version(certificates: Certificates, tmp_path: Path) -> None:
+    """Files of a mounted Secret are links through one directory link, which the kubelet replaces in one step."""
+    for version, pair in (("first", certificates.server), ("second", certificates.server)):
+        (tmp_path / version).mkdir()
+        pair.into(tmp_path / version)
+    (tmp_path / "..data").symlink_to("first")
+    for name in ("tls.crt", "tls.key"):
+        (tmp_path / name).symlink_to(f"..data/{name}")
+    settings = certificates.settings(Pair(tmp_path / "tls.crt", tmp_path / "tls.key"))
+    before = marks_of(settings)
+    (tmp_path / "..data.new").symlink_to("second")
+    (tmp_path / "..data.new").rename(tmp_path / "..data")
+    assert marks_of(settings) != before
+    (tmp_path / "tls.key").unlink()
+    assert len(marks_of(settings)) == 3

@@ -1,0 +1,217 @@
+"""Who gets in at which port, over real sockets: with the right certificate to the verbs, without one to probes."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+
+import httpx
+import pytest
+import uvloop
+
+from extender.server.tls.context import Outcome
+from extender.settings.tls import TlsSettings
+from tests.authority import Pair
+from tests.extender.server.tls.conftest import Certificates, said
+from tests.extender.server.tls.serving import FILTER, Served, client, client_context, held_bind, served, until_held
+from tests.liveness import LIVENESS_S
+
+VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+
+
+@pytest.fixture
+def event_loop_policy() -> uvloop.EventLoopPolicy:
+    """The process's own event loop: its TLS is not asyncio's."""
+    return uvloop.EventLoopPolicy()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_right_certificate_gets_to_the_verbs(version: ssl.TLSVersion, certificates: Certificates) -> None:
+    """Both sides are checked, and kube-scheduler is answered as without TLS."""
+    context = client_context(certificates, certificates.client)
+    context.maximum_version = context.minimum_version = version
+    async with served(certificates.settings()) as ports, client(ports, context) as scheduler:
+        answer = await scheduler.post("/filter", content=FILTER)
+        assert len(answer.json()["NodeNames"]) == 1
+        assert ports.outcomes() == {"accepted": 1.0}
+
+
+# -- who does not get in ----------------------------------------------------------------------------------------------
+
+
+async def _refused(ports: Served, context: ssl.SSLContext) -> str:
+    """What the refused client hears of it. Nothing reached the service."""
+    with pytest.raises((httpx.TransportError, ssl.SSLError)) as caught:  # httpx passes an alert of TLS 1.3 on as it is
+        async with client(ports, context) as stranger:
+            await stranger.post("/filter", content=FILTER)
+    async with client(ports, context, port="health_port") as probe:
+        metrics = (await probe.get("/metrics")).text
+    assert "netgang_requests_total{" not in metrics
+    return f"{caught.value!r} {caught.value.__cause__!r}"
+
+
+STRANGERS = {  # case: (outcome that is counted, alert that the client hears)
+    "none": (Outcome.NO_CERTIFICATE, "certificate required|handshake failure"),
+    "another authority": (Outcome.UNKNOWN_AUTHORITY, "unknown ca"),
+    "expired": (Outcome.EXPIRED, "certificate expired"),
+    "for servers": (Outcome.WRONG_PURPOSE, "unsupported certificate"),
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("case", STRANGERS)
+async def test_a_stranger_gets_nowhere_and_is_told_why(
+    case: str, version: ssl.TLSVersion, certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No request is read; the refusal is counted and logged by its cause, and the client's TLS hears the alert."""
+    want, alert = STRANGERS[case]
+    pairs: dict[str, Callable[[], Pair | None]] = {
+        "none": lambda: None,
+        "another authority": lambda: certificates.theirs.issue("system:kube-scheduler"),
+        "expired": lambda: certificates.ours.issue("system:kube-scheduler", days=-1, file="expired"),
+        "for servers": lambda: certificates.ours.issue("x", usage="serverAuth"),
+    }
+    context = client_context(certificates, pairs[case]())
+    context.maximum_version = context.minimum_version = version
+    with caplog.at_level(logging.WARNING, logger="netgang.tls"):
+        async with served(certificates.settings()) as ports:
+            heard = await _refused(ports, context)
+            assert ports.outcomes() == {want.value: 1.0}
+    assert [line.partition(":")[0] for line in said(caplog)] == ["a connection was refused"]
+    assert any(part.replace(" ", "_") in heard.lower().replace(" ", "_") for part in alert.split("|")), heard
+
+
+async def test_a_certificate_of_somebody_else_is_refused(certificates: Certificates) -> None:
+    """Of our authority, but not for kube-scheduler: a kubelet's certificate opens no bind."""
+    kubelet = certificates.ours.issue("system:node:n1", san="DNS:n1")
+    async with served(certificates.settings(names=("system:kube-scheduler",))) as ports:
+        await _refused(ports, client_context(certificates, kubelet))
+        assert ports.outcomes() == {"wrong_name": 1.0}
+        async with client(ports, client_context(certificates, certificates.client)) as scheduler:
+            assert (await scheduler.get("/healthz")).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["system:kube-scheduler", "scheduler.example.org"], ids=["common", "alternative"])
+async def test_a_name_is_the_common_one_or_an_alternative(name: str, certificates: Certificates) -> None:
+    """Either place counts."""
+    async with (
+        served(certificates.settings(names=("else", name))) as ports,
+        client(ports, client_context(certificates, certificates.client)) as scheduler,
+    ):
+        assert (await scheduler.post("/filter", content=FILTER)).status_code == 200
+
+
+async def test_plain_http_gets_nowhere(certificates: Certificates) -> None:
+    """A scheduler whose URL still says http hears that its connection was closed, at once."""
+    async with served(certificates.settings()) as ports:
+        address = ports.urls["port"].replace("https", "http")
+        async with httpx.AsyncClient(base_url=address, trust_env=False) as scheduler:
+            with pytest.raises(httpx.TransportError):
+                await scheduler.post("/filter", content=FILTER)
+        assert ports.outcomes() == {"no_tls": 1.0}
+
+
+async def test_a_client_that_does_not_trust_us_is_counted(certificates: Certificates) -> None:
+    """The other direction: kube-scheduler with another caFile hangs up, and our side can tell."""
+    context = client_context(certificates, certificates.client, authority=certificates.theirs.cert)
+
+    def shake_hands(port: int | None) -> None:
+        """With OpenSSL on the socket itself, which sends its alert, as Go does."""
+        with socket.create_connection(("127.0.0.1", port)) as plain, pytest.raises(ssl.SSLCertVerificationError):
+            context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+    async with served(certificates.settings()) as ports, asyncio.timeout(LIVENESS_S):
+        await asyncio.to_thread(shake_hands, httpx.URL(ports.urls["port"]).port)
+        while not ports.outcomes():  # noqa: ASYNC110 - the alert is on its way
+            await asyncio.sleep(0.005)
+        assert ports.outcomes() == {"refused_by_client": 1.0}
+
+
+async def test_a_thousand_strangers_are_one_line(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
+    """Repeated refusals are counted, and not written."""
+    context = client_context(certificates, None)
+    with caplog.at_level(logging.WARNING, logger="netgang.tls"):
+        async with served(certificates.settings()) as ports:
+            for _ in range(20):
+                await _refused(ports, context)
+            assert ports.outcomes() == {"no_certificate": 20.0}
+    assert len(said(caplog)) == 1
+
+
+# -- what each port has -----------------------------------------------------------------------------------------------
+
+PATHS = ("/healthz", "/readyz", "/metrics", "/v1/plan", "/docs", "/openapi.json")
+
+
+async def _statuses(door: httpx.AsyncClient) -> list[int]:
+    filtered = await door.post("/filter", content=FILTER)
+    return [*[(await door.get(path)).status_code for path in PATHS], filtered.status_code]
+
+
+async def test_each_port_has_its_own_addresses(certificates: Certificates) -> None:
+    """With client certificates documents are at the port for people alone, and probes need no certificate."""
+    async with (
+        served(certificates.settings()) as ports,
+        client(ports, client_context(certificates, certificates.client)) as scheduler,
+        client(ports, client_context(certificates, None), port="debug_port") as people,
+        client(ports, client_context(certificates, None), port="health_port") as probe,
+    ):
+        assert await _statuses(scheduler) == [200, 200, 200, 404, 404, 404, 200]
+        assert await _statuses(probe) == [200, 200, 200, 404, 404, 404, 404]
+        assert await _statuses(people) == [200] * 7
+        away = await scheduler.get("/v1/plan")
+        assert (away.headers["content-type"], "debug_port" in away.json()["detail"]) == (
+            "application/problem+json",
+            True,
+        )
+        assert {url.partition(":")[0] for url in ports.urls.values()} == {"https", "http"}
+
+
+async def test_without_client_certificates_nothing_but_the_scheme_changes(certificates: Certificates) -> None:
+    """Server certificate only: all addresses stay at the verbs' port."""
+    tls = TlsSettings(cert_file=certificates.server.cert, key_file=certificates.server.key)
+    async with served(tls) as ports, client(ports, client_context(certificates, None)) as scheduler:
+        assert ports.urls["port"].startswith("https://")
+        assert await _statuses(scheduler) == [200] * 7
+
+
+async def test_beyond_the_loopback_the_port_for_people_has_tls(certificates: Certificates) -> None:
+    """Without asking for a client certificate."""
+    async with served(certificates.settings(), debug_host="0.0.0.0", debug_open=True) as ports:
+        assert ports.urls["debug_port"].startswith("https://0.0.0.0:")
+        address = ports.urls["debug_port"].replace("0.0.0.0", "127.0.0.1")
+        context = client_context(certificates, None)
+        async with httpx.AsyncClient(base_url=address, verify=context, trust_env=False) as people:
+            assert (await people.get("/v1/plan")).status_code == 200
+
+
+# -- held binds -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_hang_up_reaches_the_held_bind(certificates: Certificates) -> None:
+    """As without TLS: nothing is bound for a caller that is gone."""
+    async with served(certificates.settings()) as ports:
+        async with client(ports, client_context(certificates, certificates.client)) as scheduler:
+            call = await held_bind(ports, scheduler)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        await until_held(ports, 0)
+
+
+async def test_sessions_are_not_resumed(certificates: Certificates) -> None:
+    """Each connection shows its certificate anew: what is refused now cannot come in with a ticket of before."""
+    context = client_context(certificates, certificates.client)
+    async with served(certificates.settings()) as ports:
+        for _ in range(2):
+            reader, writer = await _connect(ports, context)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: netgang\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            assert writer.get_extra_info("ssl_object").session.has_ticket is False
+            writer.close()
+
+
+async def _connect(ports: Served, context: ssl.SSLContext) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    port = httpx.URL(ports.urls["port"]).port
+    return await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="127.0.0.1")

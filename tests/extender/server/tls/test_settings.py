@@ -1,0 +1,83 @@
+"""Settings of certificates and ports: what would leave a door open, or shut a probe out, is refused at once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extender.errors import ConfigError
+from extender.settings.settings import Settings
+from extender.settings.tls import DebugAuth
+
+PAIR = {"cert_file": "a.crt", "key_file": "a.key"}
+GUARDED = {**PAIR, "client_ca_file": "ca.crt"}
+ANYWHERE = {"debug_port": 8889, "debug_host": "0.0.0.0"}
+
+WRONG: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refusal says, settings)
+    "a certificate without its key": ("give both, or none for plain HTTP", {"tls": {"cert_file": "a.crt"}}),
+    "a key without its certificate": ("give both, or none for plain HTTP", {"tls": {"key_file": "a.key"}}),
+    "authorities without TLS": ("client_ca_file needs cert_file", {"tls": {"client_ca_file": "ca.crt"}}),
+    "names that nothing proves": ("client_names needs client_ca_file", {"tls": {**PAIR, "client_names": ["x"]}}),
+    "an empty name": ("different names that are not empty", {"tls": {**GUARDED, "client_names": [""]}}),
+    "looking all the time": ("tls.reload_s = 0", {"tls": {**PAIR, "reload_s": 0}}),
+    "a misspelt name": ("tls.certfile (from the command line): no such setting", {"tls": {"certfile": "x"}}),
+    "probes that are shut out": ("give them a port of their own, such as 8890", {"tls": GUARDED}),
+    "health at the verbs' port": ("health_port = 8888", {"health_port": 8888}),
+    "health at people's port": ("health_port = 8889", {"health_port": 8889, "debug_port": 8889}),
+    "everybody reads": ("set debug_auth: token, or debug_open: true", ANYWHERE),
+    "tokens in the open": ("bearer tokens would cross the network readable", {**ANYWHERE, "debug_auth": "token"}),
+    "a guard without a door": ("debug_auth: token needs debug_port", {"debug_auth": "token"}),
+    "nobody to ask": ("needs a cluster", {"debug_auth": "token", "debug_port": 0, "snapshot": "c.json"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("want", "given"), WRONG.values(), ids=WRONG)
+def test_an_open_door_is_refused(want: str, given: dict[str, Any]) -> None:
+    """The refusal names the settings and the way out."""
+    with pytest.raises(ConfigError) as caught:
+        Settings.load(overrides=given)
+    assert want in str(caught.value)
+
+
+GOOD: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "HTTPS": {"tls": PAIR},
+    "client certificates": {"tls": GUARDED, "health_port": 8890},
+    "names": {"tls": {**GUARDED, "client_names": "a, b"}, "health_port": 0},
+    "tokens on the loopback": {"debug_port": 0, "debug_auth": "token"},
+    "tokens under TLS": {**ANYWHERE, "debug_auth": "token", "tls": PAIR},
+    "open because somebody says so": {**ANYWHERE, "debug_open": True},
+    "a host without a port": {"debug_host": "0.0.0.0"},
+    "health without TLS": {"health_port": 0, "health_host": "0.0.0.0"},
+}
+
+
+@pytest.mark.parametrize("given", GOOD.values(), ids=GOOD)
+def test_a_closed_door_is_accepted(given: dict[str, Any]) -> None:
+    """Each form that docs/how-to/tls.md names."""
+    settings = Settings.load(overrides=given)
+    assert all(getattr(settings, name) is not None for name in given)
+
+
+def test_everything_comes_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As manifests/components/tls sets it."""
+    for name, value in {
+        "TLS__CERT_FILE": "/t/tls.crt",
+        "TLS__KEY_FILE": "/t/tls.key",
+        "TLS__CLIENT_CA_FILE": "/t/ca.crt",
+        "TLS__CLIENT_NAMES": "a,b",
+        "HEALTH_PORT": "8890",
+        "DEBUG_PORT": "8889",
+        "DEBUG_AUTH": "token",
+    }.items():
+        monkeypatch.setenv(f"NETGANG_{name}", value)
+    settings = Settings.load()
+    assert settings.tls.client_names == ("a", "b")
+    assert settings.tls.client_ca_file == Path("/t/ca.crt")
+    assert (settings.health_port, settings.debug_auth) == (8890, DebugAuth.TOKEN)
+
+
+def test_tls_is_off_by_default() -> None:
+    """Nobody who does not ask for it notices anything."""
+    settings = Settings()
+    assert (settings.tls.cert_file, settings.health_port, settings.debug_auth) == (None, None, DebugAuth.OFF)

@@ -1,0 +1,211 @@
+"""What people are told about the links that decided a gang's place: values, sources and ages."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.explain import Explanation, GangLinks, explain
+from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.model import Gang, Role
+from scoring.model.policy import Policy, ScorePolicy, Ttl
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import METRICS, Known, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
+from scoring.plan import plan
+from tests.builders import bound, gang, mesh, node, pod, snapshot
+
+NOW_S = 1000.0
+POLICY = Policy(score=ScorePolicy(soft_ttl_s=Ttl.same(100.0), hard_ttl_s=Ttl.same(200.0)))
+NAMES = [f"n{i}" for i in range(4)]
+NODES = [node(name, cpu="1") for name in NAMES]
+Link = tuple[str, str, Metric, float, float]
+"""From, to, metric, value, age."""
+
+
+def merged(sources: Mapping[str, list[Link]], *, zones: bool = False, same: tuple[str, ...] = ()) -> NetworkMatrix:
+    """A matrix of named sources; the nodes in `same` share their endpoint."""
+    tables = {
+        name: MeasurementTable.of(
+            Measurement(EndpointId(a), EndpointId(b), metric, value, NOW_S - age_s)
+            for a, b, metric, value, age_s in found
+        )
+        for name, found in sources.items()
+    }
+    ends = {NodeName(name): EndpointId(same[0] if name in same else name) for name in NAMES}
+    return NetworkMatrix.merged(
+        tables,
+        endpoint_of=dict.fromkeys(METRICS, ends),
+        now_s=NOW_S,
+        zones=Zones({n.name: ZoneName("a") for n in NODES}, dict.fromkeys(METRICS, 200.0)) if zones else None,
+    )
+
+
+def explained(state: Snapshot, wish: Gang, policy: Policy = POLICY) -> Explanation:
+    """The explanation of a gang from a fresh plan of the snapshot."""
+    return explain(state, plan(state, policy, now_s=NOW_S), wish, policy, now_s=NOW_S)
+
+
+def links_of(state: Snapshot, wish: Gang) -> GangLinks:
+    """Its links, which there must be."""
+    found = explained(state, wish).links
+    assert found is not None
+    return found
+
+
+def placed(*names: str, roles: str = "") -> Gang:
+    """A gang with a member on each node; `roles`: a letter for each, `p` a ps, `w` a worker."""
+    role = {"p": Role.PS, "w": Role.WORKER}
+    members = [
+        bound(pod(f"g-{i}", gang="g", **({"role": role[roles[i]]} if roles else {})), name)  # type: ignore[arg-type]
+        for i, name in enumerate(names)
+    ]
+    return gang("g", members=members)
+
+
+def test_values_sources_and_ages() -> None:
+    """The freshest source of each direction is named with its value and age; the worse direction counts."""
+    matrix = merged(
+        {
+            "maddash": [("n0", "n1", Metric.DELAY, 3.0, 60.0), ("n1", "n0", Metric.DELAY, 2.0, 60.0)],
+            "archive": [("n0", "n1", Metric.DELAY, 5.0, 10.0), ("n0", "n1", Metric.LOSS, 0.01, 150.0)],
+        }
+    )
+    wish = placed("n0", "n1")
+    found = links_of(snapshot(NODES, [wish], network=matrix), wish)
+    assert (found.nodes, found.of_nodes, found.links) == (2, 2, 1)
+    delay, loss, rate = (found.metrics[metric] for metric in (Metric.DELAY, Metric.LOSS, Metric.THROUGHPUT))
+    assert (delay.worst, delay.oldest_s) == (5.0, 60.0)
+    assert dict(delay.origins) == {"archive": 1, "maddash": 1}
+    assert dict(delay.bases) == {"both directions": 1}
+    assert (loss.worst, loss.oldest_s, dict(loss.origins)) == (0.01, 150.0, {"archive": 1})
+    assert dict(loss.bases) == {"one direction": 1}
+    assert (rate.worst, rate.oldest_s, dict(rate.origins), dict(rate.bases)) == (None, None, {}, {"nothing": 1})
+    [link] = found.worst
+    assert (link.source, link.target, link.pairs, link.stale) == ("n0", "n1", 1, True)
+    part = link.parts[Metric.DELAY]
+    assert part.there == Known(5.0, 10.0, "archive")
+    assert part.back == Known(2.0, 60.0, "maddash")
+    assert (part.counts, part.basis) == (5.0, "both directions")
+    assert link.parts[Metric.THROUGHPUT].basis == "nothing"
+
+
+def test_an_expired_value_is_shown_and_does_not_count() -> None:
+    """It is in the link's parts with its age, and in no count of sources."""
+    wish = placed("n0", "n1")
+    state = snapshot(NODES, [wish], network=merged({"x": [("n0", "n1", Metric.DELAY, 3.0, 200.0)]}))
+    found = links_of(state, wish)
+    assert (dict(found.metrics[Metric.DELAY].origins), dict(found.metrics[Metric.DELAY].bases)) == ({}, {"nothing": 1})
+    assert found.worst[0].parts[Metric.DELAY].there == Known(3.0, 200.0, "x")
+    assert found.worst[0].parts[Metric.DELAY].no_better_than == 3.0
+
+
+def test_values_from_zones_and_shared_endpoints_are_told_apart() -> None:
+    """The median of the zone stands for a link nobody measured; nodes at one endpoint have a perfect link."""
+    matrix = merged({"x": [("n0", "n2", Metric.DELAY, 7.0, 5.0)]}, zones=True, same=("n0", "n1"))
+    wish = placed("n0", "n1", "n3")
+    found = links_of(snapshot(NODES, [wish], network=matrix), wish)
+    assert dict(found.metrics[Metric.DELAY].bases) == {"zones": 2, "same endpoint": 1}
+    bases = {(link.source, link.target): link.parts[Metric.DELAY].basis for link in found.worst}
+    assert bases == {("n0", "n1"): "same endpoint", ("n0", "n3"): "zones", ("n1", "n3"): "zones"}
+    assert dict(found.metrics[Metric.DELAY].origins) == {}
+
+
+ROLES = {  # case: (links with their pairs of members, nodes of the members, their roles)
+    "all-reduce: every pair": ({("n0", "n1"): 1, ("n0", "n2"): 1, ("n1", "n2"): 1}, ("n0", "n1", "n2"), ""),
+    "a ps: only its pairs": ({("n0", "n1"): 1, ("n0", "n2"): 1}, ("n0", "n1", "n2"), "pww"),
+    "several members on a node": ({("n0", "n1"): 4}, ("n0", "n0", "n1", "n1"), ""),
+    "ps and worker on one node": ({("n0", "n1"): 1}, ("n0", "n0", "n1"), "pww"),
+    "all on one node": ({}, ("n0", "n0"), ""),
+}
+
+
+@pytest.mark.parametrize(("want", "names", "roles"), ROLES.values(), ids=ROLES)
+def test_which_links_count(want: dict[tuple[str, str], int], names: tuple[str, ...], roles: str) -> None:
+    """Those over which members exchange data, each with how many pairs of members do."""
+    wish = placed(*names, roles=roles)
+    nodes = [node(name, cpu="8") for name in NAMES]
+    found = links_of(snapshot(nodes, [wish], network=mesh(nodes)), wish)
+    assert {(link.source, link.target): link.pairs for link in found.worst} == want
+    assert found.links == len(want)
+
+
+def test_a_planned_gang_and_one_without_nodes() -> None:
+    """Planned places count as real ones; who has no place has no links."""
+    wish, other = gang("g", 2, cpu="1"), gang("h", 9, cpu="1")
+    state = snapshot(NODES, [wish, other], network=mesh(NODES, bad={"n0": {"delay_ms": 30.0}}))
+    found = links_of(state, wish)
+    assert [(link.source, link.target) for link in found.worst] == [("n1", "n2")]
+    assert explained(state, other).links is None
+
+
+def test_the_worst_links_come_first_and_the_others_are_counted() -> None:
+    """Of 28 links ten are named, beginning with those of the bad node."""
+    nodes = [node(f"n{i}", cpu="1") for i in range(8)]
+    wish = placed(*(one.name for one in nodes))
+    found = links_of(snapshot(nodes, [wish], network=mesh(nodes, bad={"n5": {"delay_ms": 30.0}})), wish)
+    assert (found.links, len(found.worst)) == (28, 10)
+    assert all("n5" in (link.source, link.target) for link in found.worst[:7])
+    assert not any("n5" in (link.source, link.target) for link in found.worst[7:])
+    assert found.metrics[Metric.DELAY].worst == 30.0
+    assert dict(found.metrics[Metric.DELAY].bases) == {"both directions": 28}
+
+
+def test_a_very_large_gang_is_looked_at_in_part() -> None:
+    """Of 130 nodes the first 64 by name, and it is said."""
+    nodes = [node(f"n{i:03}", cpu="1") for i in range(130)]
+    wish = placed(*(one.name for one in nodes))
+    found = links_of(snapshot(nodes, [wish]), wish)
+    assert (found.nodes, found.of_nodes, found.links, len(found.worst)) == (64, 130, 2016, 10)
+
+
+def test_nodes_that_are_gone_have_no_links() -> None:
+    """A member on a deleted node is left out."""
+    wish = placed("n0", "n1", "gone")
+    found = links_of(snapshot(NODES, [wish], network=mesh(NODES)), wish)
+    assert [(link.source, link.target) for link in found.worst] == [("n0", "n1")]
+
+
+LINKS = st.lists(
+    st.tuples(
+        st.sampled_from(NAMES),
+        st.sampled_from(NAMES),
+        st.sampled_from(METRICS),
+        st.sampled_from([0.0, 0.25, 1.0]),
+        st.sampled_from([0.0, 150.0, 200.0]),
+    ),
+    max_size=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from("xyz"), LINKS, max_size=3), st.booleans())
+def test_counts_agree_with_the_links_one_by_one(sources: dict[str, list[Link]], zones: bool) -> None:
+    """For a gang on few nodes every link is shown, and the counts are those of counting them by hand."""
+    wish = placed(*NAMES)
+    state = snapshot(NODES, [wish], network=merged(sources, zones=zones))
+    found = links_of(state, wish)
+    assert {(link.source, link.target) for link in found.worst} == set(combinations(NAMES, 2))
+    assert [link.points for link in found.worst] == sorted(link.points for link in found.worst)
+    for metric in METRICS:
+        parts = [link.parts[metric] for link in found.worst]
+        counts = [part.counts for part in parts if part.counts is not None]
+        alive = [one for part in parts for one in (part.there, part.back) if one is not None and one.age_s < 200.0]
+        one = found.metrics[metric]
+        worst = min if metric is Metric.THROUGHPUT else max
+        assert one.worst == worst(counts, default=None)
+        assert one.oldest_s == max((known.age_s for known in alive), default=None)
+        assert sum(one.bases.values()) == 6
+        for basis in one.bases:
+            assert one.bases[basis] == sum(part.basis == basis for part in parts)
+        assert dict(one.origins) == {o: n for o in "xyz" if (n := sum(known.origin == o for known in alive))}
+
+
+def test_points_are_those_of_the_zone() -> None:
+    """The best rate of the zone is what rates are compared with, also where no member uses that link."""
+    wish = placed("n0", "n1")
+    fast = mesh(NODES, throughput_bps=1e9, bad={name: {"throughput_bps": 1e8} for name in ("n0", "n1")})
+    found = links_of(snapshot(NODES, [wish], network=replace(fast, evaluated_at_s=0.0)), wish)
+    assert found.reference_bps == 1e9
+    assert found.worst[0].points == pytest.approx(20.0 + 39.0 + 4.0)

@@ -1,0 +1,285 @@
+"""Where a pod may go: taints, selectors, affinity and host ports as kube-scheduler's in-tree filters have them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.feasibility.filters import allowed_nodes, node_allows, ports_conflict
+from scoring.model import Constraints, HostPort, Node, NodeSelectorTerm, Requirement, Taint, Toleration
+from scoring.model.snapshot import NodeTable
+from tests.builders import node
+
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+GPU = Taint("gpu", "a100", "NoSchedule")
+
+
+def allows(on: Node, **constraints: object) -> bool:
+    """Whether a pod with these constraints may go to the node."""
+    return node_allows(on, Constraints(**constraints))  # type: ignore[arg-type]
+
+
+TAINTS = {  # case: (allowed, taint, tolerations)
+    "no toleration": (False, GPU, ()),
+    "equal": (True, GPU, (Toleration("gpu", "Equal", "a100", "NoSchedule"),)),
+    "no operator means Equal": (True, GPU, (Toleration("gpu", "", "a100"),)),
+    "other value": (False, GPU, (Toleration("gpu", "Equal", "v100"),)),
+    "other key": (False, GPU, (Toleration("cpu", "Equal", "a100"),)),
+    "other effect": (False, GPU, (Toleration("gpu", "Equal", "a100", "NoExecute"),)),
+    "exists": (True, GPU, (Toleration("gpu", "Exists"),)),
+    "everything": (True, GPU, (Toleration("", "Exists"),)),
+    "everything of another effect": (False, GPU, (Toleration("", "Exists", "", "NoExecute"),)),
+    "empty key needs Exists": (False, Taint("", "", "NoSchedule"), (Toleration(),)),
+    "unknown operator": (False, GPU, (Toleration("gpu", "Near", "a100"),)),
+    "NoExecute counts": (False, Taint("k", "", "NoExecute"), ()),
+    "PreferNoSchedule does not": (True, Taint("k", "", "PreferNoSchedule"), ()),
+    "one of several": (True, GPU, (Toleration("x"), Toleration("gpu", "Exists"))),
+    "above": (True, Taint("sla", "950", "NoSchedule"), (Toleration("sla", "Gt", "900"),)),
+    "not above": (False, Taint("sla", "900", "NoSchedule"), (Toleration("sla", "Gt", "900"),)),
+    "below": (True, Taint("sla", "-5", "NoSchedule"), (Toleration("sla", "Lt", "0"),)),
+    "not below": (False, Taint("sla", "5", "NoSchedule"), (Toleration("sla", "Lt", "0"),)),
+    "above needs numbers": (False, Taint("sla", "high", "NoSchedule"), (Toleration("sla", "Gt", "900"),)),
+    "above needs a key": (False, Taint("sla", "950", "NoSchedule"), (Toleration("", "Gt", "900"),)),
+}
+
+
+@pytest.mark.parametrize(("want", "taint", "tolerations"), TAINTS.values(), ids=TAINTS)
+def test_taints(want: bool, taint: Taint, tolerations: tuple[Toleration, ...]) -> None:
+    """A NoSchedule or NoExecute taint keeps away every pod that does not tolerate it."""
+    assert want == allows(node("n", taints=[taint]), tolerations=tolerations)
+
+
+def test_every_taint_must_be_tolerated() -> None:
+    """One tolerated taint of two is not enough."""
+    two = node("n", taints=[GPU, Taint("other", "", "NoSchedule")])
+    assert not allows(two, tolerations=(Toleration("gpu", "Exists"),))
+
+
+STATES = {  # case: (allowed, fields of the node, tolerations)
+    "cordoned": (False, {"unschedulable": True}, ()),
+    "cordoned and tolerated": (True, {"unschedulable": True}, (Toleration(UNSCHEDULABLE, "Exists"),)),
+    "not ready": (False, {"ready": False}, (Toleration("", "Exists"),)),
+    "leaving": (False, {"leaving": True}, (Toleration("", "Exists"),)),
+    "as it should be": (True, {}, ()),
+}
+
+
+@pytest.mark.parametrize(("want", "fields", "tolerations"), STATES.values(), ids=STATES)
+def test_states(want: bool, fields: dict[str, bool], tolerations: tuple[Toleration, ...]) -> None:
+    """A cordon can be tolerated; a node that cannot run pods takes none, whatever they tolerate.
+
+    docs/safety.md S12.
+    """
+    assert want == allows(node("n", **fields), tolerations=tolerations)  # type: ignore[arg-type]
+
+
+def labelled(*requirements: Requirement) -> tuple[NodeSelectorTerm, ...]:
+    """Required affinity of one term."""
+    return (NodeSelectorTerm(expressions=requirements),)
+
+
+def named(operator: str, *names: str, key: str = "metadata.name") -> tuple[NodeSelectorTerm, ...]:
+    """Required affinity of one term about the node's name."""
+    return (NodeSelectorTerm(fields=(Requirement(key, operator, names),)),)
+
+
+MANY = node("n", labels={"disk": "ssd", "cores": "16", "odd": "1_0", "signed": "-2", "huge": "9223372036854775808"})
+
+AFFINITY = {  # case: (allowed, affinity)
+    "In": (True, labelled(Requirement("disk", "In", ("hdd", "ssd")))),
+    "In, not among them": (False, labelled(Requirement("disk", "In", ("hdd",)))),
+    "In, no such label": (False, labelled(Requirement("color", "In", ("",)))),
+    "NotIn": (True, labelled(Requirement("disk", "NotIn", ("hdd",)))),
+    "NotIn, among them": (False, labelled(Requirement("disk", "NotIn", ("ssd",)))),
+    "NotIn, no such label": (True, labelled(Requirement("color", "NotIn", ("red",)))),
+    "Exists": (True, labelled(Requirement("disk", "Exists"))),
+    "Exists, no such label": (False, labelled(Requirement("color", "Exists"))),
+    "DoesNotExist": (True, labelled(Requirement("color", "DoesNotExist"))),
+    "DoesNotExist, but it does": (False, labelled(Requirement("disk", "DoesNotExist"))),
+    "Gt": (True, labelled(Requirement("cores", "Gt", ("15",)))),
+    "Gt is strict": (False, labelled(Requirement("cores", "Gt", ("16",)))),
+    "Lt": (True, labelled(Requirement("cores", "Lt", ("17",)))),
+    "Lt is strict": (False, labelled(Requirement("cores", "Lt", ("16",)))),
+    "Lt of negative numbers": (True, labelled(Requirement("signed", "Lt", ("-1",)))),
+    "Gt, no such label": (False, labelled(Requirement("color", "Gt", ("0",)))),
+    "Gt of a word": (False, labelled(Requirement("disk", "Gt", ("0",)))),
+    "Gt than a word": (False, labelled(Requirement("cores", "Gt", ("few",)))),
+    "Gt than nothing": (False, labelled(Requirement("cores", "Gt"))),
+    "Gt than two": (False, labelled(Requirement("cores", "Gt", ("1", "2")))),
+    "underscores make no number": (False, labelled(Requirement("odd", "Gt", ("1",)))),
+    "beyond int64 is no number": (False, labelled(Requirement("huge", "Gt", ("1",)))),
+    "unknown operator": (False, labelled(Requirement("disk", "Like", ("ssd",)))),
+    "all requirements of a term": (False, labelled(Requirement("disk", "Exists"), Requirement("color", "Exists"))),
+    "any term": (True, (*labelled(Requirement("color", "Exists")), *labelled(Requirement("disk", "Exists")))),
+    "an empty term matches nothing": (False, (NodeSelectorTerm(),)),
+    "an empty term spoils no other": (True, (NodeSelectorTerm(), *labelled(Requirement("disk", "Exists")))),
+    "no terms match nothing": (False, ()),
+    "none asked": (True, None),
+    "its name": (True, named("In", "n")),
+    "another name": (False, named("In", "m")),
+    "not that name": (False, named("NotIn", "n")),
+    "not another name": (True, named("NotIn", "m")),
+    "two names are no field selector": (False, named("In", "n", "m")),
+    "other operators are none either": (False, named("Exists", "n")),
+    "no other field exists": (False, named("In", "n", key="metadata.uid")),
+    "name and label": (
+        False,
+        (NodeSelectorTerm((Requirement("color", "Exists"),), (Requirement("metadata.name", "In", ("n",)),)),),
+    ),
+}
+
+
+@pytest.mark.parametrize(("want", "affinity"), AFFINITY.values(), ids=AFFINITY)
+def test_required_node_affinity(want: bool, affinity: tuple[NodeSelectorTerm, ...] | None) -> None:
+    """Terms are alternatives, the requirements of a term must all hold (kube-scheduler, NodeAffinity)."""
+    assert want == allows(MANY, affinity=affinity)
+
+
+SELECTORS = {  # case: (allowed, node selector)
+    "all labels": (True, (("disk", "ssd"), ("cores", "16"))),
+    "one label differs": (False, (("disk", "ssd"), ("cores", "8"))),
+    "a label that is not there": (False, (("color", ""),)),
+}
+
+
+@pytest.mark.parametrize(("want", "selector"), SELECTORS.values(), ids=SELECTORS)
+def test_node_selector(want: bool, selector: tuple[tuple[str, str], ...]) -> None:
+    """Every label of the node selector must be there with that value."""
+    assert want == allows(MANY, node_selector=selector)
+
+
+def test_selector_and_affinity_must_both_hold() -> None:
+    """Neither excuses the other."""
+    ssd = labelled(Requirement("disk", "In", ("ssd",)))
+    assert allows(MANY, node_selector=(("cores", "16"),), affinity=ssd)
+    assert not allows(MANY, node_selector=(("cores", "8"),), affinity=ssd)
+    assert not allows(MANY, node_selector=(("cores", "16"),), affinity=labelled(Requirement("x", "Exists")))
+
+
+# -- an independent restatement of the upstream rules ----------------------------------------------------------
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """core/v1 ToleratesTaint, as its comment says it."""
+    effect_matches = toleration.effect in ("", taint.effect)
+    key_matches = toleration.key in ("", taint.key)
+    value_matches = {
+        "Exists": True,
+        "Equal": toleration.value == taint.value,
+        "": toleration.value == taint.value,
+    }[toleration.operator]
+    return effect_matches and key_matches and value_matches
+
+
+def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    """What labels.Requirement.Matches of apimachinery says, by operator."""
+    there, values = requirement.key in labels, set(requirement.values)
+    value = labels.get(requirement.key, "")
+    number = int(value) if value.lstrip("-").isdigit() else None
+    return {
+        "In": there and value in values,
+        "NotIn": not there or value not in values,
+        "Exists": there,
+        "DoesNotExist": not there,
+        "Gt": number is not None and all(number > int(v) for v in values if requirement.operator == "Gt"),
+        "Lt": number is not None and all(number < int(v) for v in values if requirement.operator == "Lt"),
+    }[requirement.operator]
+
+
+def upstream(on: Node, constraints: Constraints) -> bool:
+    """NodeUnschedulable, TaintToleration and NodeAffinity one after the other, and docs/safety.md S12 before them."""
+    labels = dict(on.labels)
+    taints = [t for t in on.taints if t.effect != "PreferNoSchedule"]
+    if on.unschedulable:
+        taints.append(Taint(UNSCHEDULABLE, "", "NoSchedule"))
+    untolerated = [t for t in taints if not any(tolerates(one, t) for one in constraints.tolerations)]
+    selected = set(constraints.node_selector) <= set(on.labels)
+    terms = [
+        [
+            *(holds(r, labels) for r in term.expressions),
+            *(holds(r, {"metadata.name": on.name}) for r in term.fields),
+        ]
+        for term in constraints.affinity or ()
+    ]
+    matched = constraints.affinity is None or any(term and all(term) for term in terms)
+    return on.ready and not on.leaving and not untolerated and selected and matched
+
+
+KEYS, VALUES = st.sampled_from(["a", "b", "c"]), st.sampled_from(["", "1", "2", "-3", "x"])
+EFFECTS = st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"])
+TOLERATIONS = st.one_of(
+    st.builds(Toleration, KEYS, st.sampled_from(["", "Equal"]), VALUES, st.one_of(st.just(""), EFFECTS)),
+    st.builds(
+        Toleration, st.one_of(st.just(""), KEYS), st.just("Exists"), st.just(""), st.one_of(st.just(""), EFFECTS)
+    ),
+    st.just(Toleration(UNSCHEDULABLE, "Exists")),
+)
+REQUIREMENTS = st.one_of(
+    st.builds(Requirement, KEYS, st.sampled_from(["In", "NotIn"]), st.lists(VALUES, min_size=1, max_size=3).map(tuple)),
+    st.builds(Requirement, KEYS, st.sampled_from(["Exists", "DoesNotExist"])),
+    st.builds(Requirement, KEYS, st.sampled_from(["Gt", "Lt"]), st.sampled_from(["0", "1", "-4"]).map(lambda v: (v,))),
+)
+FIELDS = st.builds(
+    Requirement, st.just("metadata.name"), st.sampled_from(["In", "NotIn"]), st.sampled_from([("n",), ("m",)])
+)
+TERMS = st.builds(
+    NodeSelectorTerm, st.lists(REQUIREMENTS, max_size=3).map(tuple), st.lists(FIELDS, max_size=1).map(tuple)
+)
+CONSTRAINTS = st.builds(
+    Constraints,
+    node_selector=st.dictionaries(KEYS, VALUES, max_size=1).map(lambda d: tuple(d.items())),
+    affinity=st.one_of(st.none(), st.lists(TERMS, max_size=3).map(tuple)),
+    tolerations=st.lists(TOLERATIONS, max_size=3).map(tuple),
+)
+NODES = st.builds(
+    node,
+    st.sampled_from(["n", "m"]),
+    labels=st.dictionaries(KEYS, VALUES),
+    taints=st.lists(st.builds(Taint, KEYS, VALUES, EFFECTS), max_size=2),
+    unschedulable=st.booleans(),
+    ready=st.integers(0, 9).map(bool),
+    leaving=st.integers(0, 9).map(lambda i: i == 9),
+)
+
+
+@given(NODES, CONSTRAINTS)
+def test_agrees_with_the_upstream_rules(on: Node, constraints: Constraints) -> None:
+    """On objects that the API server accepts the answer is that of kube-scheduler's own filters."""
+    assert upstream(on, constraints) == node_allows(on, constraints)
+
+
+@given(st.lists(NODES, max_size=4, unique_by=lambda n: n.name), CONSTRAINTS)
+def test_the_mask_is_the_answer_for_each_node(nodes: list[Node], constraints: Constraints) -> None:
+    """The table's mask holds the single answers, in the order of its rows."""
+    table = NodeTable.of(nodes)
+    mask = allowed_nodes(table, constraints)
+    assert mask.dtype == np.bool_
+    assert mask.tolist() == [node_allows(on, constraints) for on in table.nodes]
+
+
+# -- host ports ------------------------------------------------------------------------------------------------
+
+PORTS = {  # case: (conflict, wanted, taken)
+    "same": (True, ("TCP", "10.0.0.1", 80), ("TCP", "10.0.0.1", 80)),
+    "other address": (False, ("TCP", "10.0.0.1", 80), ("TCP", "10.0.0.2", 80)),
+    "wanted on all addresses": (True, ("TCP", "0.0.0.0", 80), ("TCP", "10.0.0.1", 80)),
+    "taken on all addresses": (True, ("TCP", "10.0.0.1", 80), ("TCP", "0.0.0.0", 80)),
+    "other protocol": (False, ("UDP", "0.0.0.0", 80), ("TCP", "0.0.0.0", 80)),
+    "other port": (False, ("TCP", "0.0.0.0", 80), ("TCP", "0.0.0.0", 81)),
+}
+
+
+@pytest.mark.parametrize(("want", "one", "other"), PORTS.values(), ids=PORTS)
+def test_host_ports(want: bool, one: tuple[str, str, int], other: tuple[str, str, int]) -> None:
+    """Equal protocol and port conflict where the addresses are equal or one is all of them, whoever came first."""
+    assert want == ports_conflict([HostPort(*one)], [HostPort("SCTP", "0.0.0.0", 1), HostPort(*other)])
+    assert want == ports_conflict([HostPort(*other)], [HostPort(*one)])
+
+
+def test_nothing_wanted_or_taken_is_no_conflict() -> None:
+    """A pod without host ports goes anywhere, and an empty node takes any."""
+    port = HostPort("TCP", "0.0.0.0", 80)
+    assert not ports_conflict([], [port])
+    assert not ports_conflict([port], [])

@@ -1,0 +1,93 @@
+"""How many members fit on a node, counted anew and kept up to date."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from scoring.feasibility.room import Room, fit_counts
+from scoring.network.matrix import Ints
+
+CASES = {  # case: (free, request, members that fit)
+    "exact fit": ([4, 8], [2, 4], 2),
+    "one unit short": ([3, 8], [2, 4], 1),
+    "the scarcest resource decides": ([100, 3], [1, 3], 1),
+    "what is not asked may be overdrawn": ([4, -7], [2, 0], 2),
+    "overdrawn and asked": ([-1, 9], [1, 1], 0),
+    "nothing free": ([0, 0], [1, 0], 0),
+}
+
+
+@pytest.mark.parametrize(("free", "request_", "want"), CASES.values(), ids=CASES)
+def test_fit_counts(free: list[int], request_: list[int], want: int) -> None:
+    """A member fits as often as every resource it asks for allows."""
+    assert [want] == fit_counts(np.array([free]), np.array(request_)).tolist()
+
+
+def test_members_that_ask_for_nothing_fit_without_end() -> None:
+    """No request, no limit: even where everything is overdrawn."""
+    assert (fit_counts(np.array([[-5], [0]]), np.array([0])) > 10**9).all()
+
+
+FREE = arrays(np.int64, (4, 2), elements=st.integers(-3, 9))
+REQUEST = arrays(np.int64, 2, elements=st.integers(0, 3))
+
+
+@given(FREE, REQUEST)
+def test_counts_are_the_most_that_fit(free: Ints, request_: Ints) -> None:
+    """So many members fit and one more does not; never fewer than none."""
+    counts = fit_counts(free, request_)
+    assert (counts >= 0).all()
+    if request_.any():
+        asked = request_ > 0
+        for row, count in zip(free[:, asked], counts, strict=True):
+            assert count == 0 or (count * request_[asked] <= row).all()
+            assert ((count + 1) * request_[asked] > row).any()
+
+
+@given(FREE, REQUEST, arrays(np.int64, 2, elements=st.integers(0, 3)))
+def test_more_room_never_holds_fewer(free: Ints, request_: Ints, more: Ints) -> None:
+    """Monotone: adding free amounts lowers no count."""
+    assert (fit_counts(free + more, request_) >= fit_counts(free, request_)).all()
+
+
+STEP = st.one_of(
+    st.tuples(st.just("take"), st.lists(st.integers(0, 3), max_size=3), REQUEST),
+    st.tuples(st.just("many"), st.lists(st.integers(0, 3), max_size=3, unique=True), REQUEST),
+    st.tuples(st.just("undone"), st.lists(st.integers(0, 3), max_size=3, unique=True), REQUEST),
+    st.tuples(st.just("ask"), st.just([]), REQUEST),
+)
+
+
+@given(FREE, st.lists(STEP, max_size=12), st.lists(REQUEST, min_size=1, max_size=2))
+def test_the_ledger_agrees_with_counting_anew(free: Ints, steps: list, requests: list[Ints]) -> None:
+    """Whatever is taken and given back in between, counts are those of the room as it is, for every request."""
+    room, mirror = Room(free), free.copy()
+    for what, rows, amount in steps:
+        match what:
+            case "take":
+                room.take(rows, amount)
+                for row in rows:
+                    mirror[row] -= amount
+            case "many" | "undone":
+                at, amounts = np.array(rows, np.int64), np.tile(amount, (len(rows), 1))
+                room.take_many(at, amounts)
+                if what == "undone":
+                    room.counts(amount)
+                    room.give(at, amounts)
+                else:
+                    mirror[at] -= amounts
+            case _:
+                room.counts(amount)
+        for request_ in requests:
+            assert room.counts(request_).tolist() == fit_counts(mirror, request_).tolist()
+    assert (room.free == mirror).all()
+
+
+@given(FREE, REQUEST)
+def test_the_room_given_is_not_written_to(free: Ints, request_: Ints) -> None:
+    """A ledger works on a copy: snapshots are shared."""
+    before = free.copy()
+    Room(free).take([0, 0], request_)
+    assert (free == before).all()

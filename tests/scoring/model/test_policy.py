@@ -1,0 +1,94 @@
+"""What owners may ask for by annotation, and what happens to what is not understood."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.model.policy import KNOWN_OPTIONS, GangOptions, Policy, Ratios, Selection, ZonePolicy, gang_options
+
+POLICY = Policy()
+
+OPTIONS = {  # case: (annotations, what differs from the default)
+    "nothing asked": ({}, GangOptions()),
+    "zones in order, spaces are no part of names": ({"zones": " b , a,"}, GangOptions(zones=("b", "a"))),  # type: ignore[arg-type]
+    "near": ({"near": " 192.0.2.7 "}, GangOptions(near="192.0.2.7")),  # type: ignore[arg-type]
+    "near nobody": ({"near": "  "}, GangOptions()),
+    "zone policy": ({"zone-policy": "preferred"}, GangOptions(zone_policy=ZonePolicy.PREFERRED)),
+    "selection": ({"selection": "pack"}, GangOptions(selection=Selection.PACK)),
+    "ratios": ({"ratios": "1:0:3"}, GangOptions(ratios=Ratios(25.0, 0.0, 75.0))),
+    "options read elsewhere": ({"weight": "2", "min-workers": "1", "admitted": "x"}, GangOptions()),
+}
+
+
+@pytest.mark.parametrize(("annotations", "want"), OPTIONS.values(), ids=OPTIONS)
+def test_options(annotations: dict[str, str], want: GangOptions) -> None:
+    """Each annotation is read with the meaning that the documentation gives it."""
+    assert want == gang_options(annotations, POLICY)
+
+
+PROBLEMS = {  # case: (annotation, value, the problem's words)
+    "empty list of zones": ("zones", " , ", "no zone is named; all zones are allowed"),
+    "zone policy": ("zone-policy", "sometimes", "'sometimes' is not one of required, preferred; required is used"),
+    "selection": ("selection", "Subset", "'Subset' is not one of subset, paper, pack; subset is used"),
+    "two ratios": ("ratios", "1:2", "'1:2' is not three numbers such as 20:40:40; the default is used"),
+    "four ratios": ("ratios", "1:2:3:4", "is not three numbers"),
+    "words for ratios": ("ratios", "a:b:c", "is not three numbers"),
+    "ratios that are no numbers": ("ratios", "nan:1:1", "is not three numbers"),
+    "endless ratios": ("ratios", "inf:1:1", "is not three numbers"),
+    "negative ratios": ("ratios", "-1:1:1", "is not three numbers"),
+    "ratios of nothing": ("ratios", "0:0:0", "is not three numbers"),
+    "a long list of zones": ("zones", "z," * 2049, "longer than 4096 characters; it is ignored"),
+    "very many zones": ("zones", ",".join(f"z{n}" for n in range(65)), "more than 64 zones are named; all are allowed"),
+    "a long value": ("ratios", "1:1:" + "1" * 300, "longer than 253 characters; it is ignored"),
+    "typing mistake in the name": ("zone", "a", "no such annotation; it is ignored"),
+}
+
+
+@pytest.mark.parametrize(("name", "value", "want"), PROBLEMS.values(), ids=PROBLEMS)
+def test_what_is_not_understood_is_said(name: str, value: str, want: str) -> None:
+    """The default is used, and one sentence names the annotation, the value and what is used instead."""
+    options = gang_options({name: value}, POLICY)
+    assert [f"netgang.io/{name}: " in problem and want in problem for problem in options.problems] == [True]
+    assert (options.zones, options.ratios, options.zone_policy) == (None, None, ZonePolicy.REQUIRED)
+
+
+def test_a_long_list_of_equal_zones_is_short() -> None:
+    """A zone that is named again is no other zone."""
+    assert gang_options({"zones": "a,b," * 100}, POLICY).zones == ("a", "b")
+
+
+@given(st.tuples(*[st.floats(0.0, 1e5, allow_nan=False)] * 3).filter(any))
+def test_ratios_come_in_steps(parts: tuple[float, float, float]) -> None:
+    """No tenant makes every link be scored a thousand times: there are so many different ratios, and each is close."""
+    found = gang_options({"ratios": ":".join(f"{part!r}" for part in parts)}, POLICY).ratios
+    if found is None:  # 1e-5 and the like are too small to be scaled
+        return
+    read = (found.loss, found.delay, found.bandwidth)
+    assert all(value % 5.0 == 0.0 and 0.0 <= value <= 100.0 for value in read)
+    for part, value in zip(parts, read, strict=True):
+        assert (part > 0.0) == (value > 0.0)
+        assert abs(part / sum(parts) * 100.0 - value) <= 5.0
+
+
+def test_the_operator_sets_the_defaults() -> None:
+    """Without an annotation, and with one that is not understood, the operator's policy counts."""
+    policy = Policy(selection=Selection.PACK, zone_policy=ZonePolicy.PREFERRED)
+    for annotations in ({}, {"selection": "?", "zone-policy": "?"}):
+        options = gang_options(annotations, policy)
+        assert (options.selection, options.zone_policy) == (Selection.PACK, ZonePolicy.PREFERRED)
+
+
+@given(st.dictionaries(st.sampled_from([*sorted(KNOWN_OPTIONS), "typo"]), st.text(max_size=12), max_size=6))
+def test_no_annotation_can_break_the_reading(annotations: dict[str, str]) -> None:
+    """Whatever is written, options come out, and every problem names its annotation."""
+    options = gang_options(annotations, POLICY)
+    assert all(any(f"netgang.io/{name}: " in problem for name in annotations) for problem in options.problems)
+    assert len(options.problems) <= len(annotations)
+    assert options == gang_options(dict(reversed(annotations.items())), POLICY)
+
+
+@pytest.mark.parametrize("parts", [(-1.0, 1.0, 1.0), (0.0, 0.0, 0.0), (float("nan"), 1.0, 1.0), (1e7, 1.0, 1.0)])
+def test_ratios_that_cannot_be_are_refused(parts: tuple[float, float, float]) -> None:
+    """Negative, all-zero, unbounded ratios and such that are no numbers never get into a policy."""
+    with pytest.raises(ValueError, match="20:40:40"):
+        Ratios(*parts)

@@ -1,0 +1,193 @@
+"""The index of measurements: newest value, ages, direction, and how nodes find theirs."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.ids import EndpointId, NodeName
+from scoring.network.matrix import METRICS, Floats, Measurement, Metric, NetworkMatrix
+
+ENDS = [EndpointId(name) for name in ("a", "b", "c", "d")]
+NODES = [NodeName(f"node-{end}") for end in ENDS]
+OWN = {metric: dict(zip(NODES, ENDS, strict=True)) for metric in METRICS}
+
+
+def measured(source: str, target: str, metric: Metric, value: float, at_s: float = 0.0) -> Measurement:
+    """One measurement between two endpoints."""
+    return Measurement(EndpointId(source), EndpointId(target), metric, value, at_s)
+
+
+def matrix(*found: Measurement, now_s: float = 0.0, endpoint_of: dict | None = None) -> NetworkMatrix:
+    """An index in which each node has an endpoint of its own."""
+    return NetworkMatrix.of(found, endpoint_of=OWN if endpoint_of is None else endpoint_of, now_s=now_s)
+
+
+IMPOSSIBLE = {  # case: (metric, value, time of measurement)
+    "more than everything lost": (Metric.LOSS, 1.01, 0.0),
+    "negative": (Metric.DELAY, -0.1, 0.0),
+    "not a number": (Metric.THROUGHPUT, float("nan"), 0.0),
+    "endless": (Metric.DELAY, float("inf"), 0.0),
+    "no time": (Metric.DELAY, 1.0, float("nan")),
+}
+
+
+@pytest.mark.parametrize(("metric", "value", "at_s"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_impossible_values_are_refused(metric: Metric, value: float, at_s: float) -> None:
+    """What cannot be measured never gets into the index."""
+    with pytest.raises(ValueError, match=r"outside|finite"):
+        measured("a", "b", metric, value, at_s)
+
+
+SEVERAL = {  # case: (metric, [(value, time)], the one that counts)
+    "the newest": (Metric.DELAY, [(5.0, 2.0), (9.0, 1.0)], 5.0),
+    "the newest, whatever the order": (Metric.DELAY, [(9.0, 1.0), (5.0, 2.0)], 5.0),
+    "of equally new delays the longest": (Metric.DELAY, [(5.0, 1.0), (9.0, 1.0), (7.0, 1.0)], 9.0),
+    "of equally new rates the lowest": (Metric.THROUGHPUT, [(5.0, 1.0), (9.0, 1.0), (7.0, 1.0)], 5.0),
+    "of equally new losses the highest": (Metric.LOSS, [(0.1, 1.0), (0.3, 1.0)], 0.3),
+}
+
+
+@pytest.mark.parametrize(("metric", "values", "want"), SEVERAL.values(), ids=SEVERAL)
+def test_several_values_of_one_pair(metric: Metric, values: list[tuple[float, float]], want: float) -> None:
+    """One value per pair and metric: the newest, in doubt the worst."""
+    index = matrix(*(measured("a", "b", metric, value, at_s) for value, at_s in values), now_s=10.0)
+    block = index.block(NODES[:1], NODES[1:2])
+    column = {Metric.LOSS: block.loss_ratio, Metric.DELAY: block.delay_ms, Metric.THROUGHPUT: block.throughput_bps}
+    assert want == column[metric][0, 0]
+    assert index.known_pairs(metric) == 1
+
+
+def test_direction_is_kept() -> None:
+    """Rows are from, columns are to; the way back is another pair."""
+    block = matrix(measured("a", "b", Metric.DELAY, 3.0)).block(NODES[:2], NODES[:2])
+    assert block.delay_ms[0, 1] == 3.0
+    assert np.isnan(block.delay_ms[1, 0])
+
+
+def test_ages_count_from_the_evaluation() -> None:
+    """A value's age is how long before the evaluation it was measured, and a clock ahead of ours makes none younger."""
+    index = matrix(measured("a", "b", Metric.LOSS, 0.0, 40.0), measured("a", "c", Metric.LOSS, 0.0, 999.0), now_s=100.0)
+    assert index.block(NODES[:1], NODES[1:3]).loss_age_s.tolist() == [[60.0, 0.0]]
+
+
+def test_what_a_node_measures_to_itself_is_no_link() -> None:
+    """A loop on one endpoint is not kept: it says nothing about the network."""
+    assert matrix(measured("a", "a", Metric.DELAY, 1.0)).known_pairs(Metric.DELAY) == 0
+
+
+def test_without_any_data_all_is_unknown() -> None:
+    """The empty index answers every question with NaN, and a node is the same as itself."""
+    block = NetworkMatrix().block(NODES[:2], NODES)
+    for values in (block.loss_ratio, block.delay_ms, block.throughput_bps, block.loss_age_s):
+        assert values.shape == (2, 4)
+        assert np.isnan(values).all()
+    assert block.same.tolist() == np.eye(2, 4, dtype=bool).tolist()
+    assert NetworkMatrix().known_pairs(Metric.DELAY) == 0
+    assert NetworkMatrix().block([], NODES).same.shape == (0, 4)
+
+
+SITE = dict.fromkeys(NODES, EndpointId("site"))
+SAME = {  # case: (the first two nodes are the same end, endpoints by metric)
+    "each its own": (False, OWN),
+    "one site measures everything": (True, dict.fromkeys(METRICS, SITE)),
+    "one site for throughput, own ends else": (False, {**OWN, Metric.THROUGHPUT: SITE}),
+    "one site for throughput, nothing else": (True, {Metric.THROUGHPUT: SITE}),
+    "no endpoints at all": (False, {}),
+}
+
+
+@pytest.mark.parametrize(("want", "endpoint_of"), SAME.values(), ids=SAME)
+def test_same_end_of_the_network(want: bool, endpoint_of: dict) -> None:
+    """Two nodes are one end only where no metric tells them apart; a shared throughput host does not hide delay."""
+    index = matrix(measured("a", "b", Metric.DELAY, 9.0), endpoint_of=endpoint_of)
+    assert want == index.block(NODES[:2], NODES[:2]).same[0, 1]
+
+
+def test_endpoints_of_nodes() -> None:
+    """A node is measured where it is mapped to, metric by metric; one that is mapped nowhere has no endpoint."""
+    index = matrix(endpoint_of={Metric.DELAY: {NODES[0]: ENDS[2]}})
+    assert index.endpoint(NODES[0], Metric.DELAY) == "c"
+    assert index.endpoint(NODES[0], Metric.LOSS) is None
+    assert index.endpoint(NODES[1], Metric.DELAY) is None
+    assert index.endpoint_indexes(NODES[:2], Metric.DELAY).tolist() == [0, -1]
+
+
+def test_delays_between_endpoints() -> None:
+    """Zones are compared by their endpoints' delays; endpoints nobody knows have none."""
+    delays = matrix(measured("a", "b", Metric.DELAY, 7.0)).endpoint_delays_ms(ENDS[:1], [ENDS[1], EndpointId("mars")])
+    assert delays[0, 0] == 7.0
+    assert np.isnan(delays[0, 1])
+
+
+def test_more_nodes_for_one_question() -> None:
+    """Nodes that only a request names are measured under their own name; mapped ones keep their endpoint."""
+    index = matrix(measured("a", "b", Metric.DELAY, 7.0), endpoint_of={Metric.DELAY: {NodeName("b"): ENDS[1]}})
+    more = index.with_nodes([NodeName("a"), NodeName("b"), NodeName("stranger")])
+    assert more.block([NodeName("a")], [NodeName("b")]).delay_ms.tolist() == [[7.0]]
+    assert more.endpoint(NodeName("stranger"), Metric.DELAY) is None
+    assert index.endpoint(NodeName("a"), Metric.DELAY) is None
+
+
+def test_a_matrix_for_one_question_is_never_taken_for_the_original() -> None:
+    """Versions of extended matrices are negative, also when one is extended again."""
+    index = matrix()
+    once = index.with_nodes([NodeName("a")])
+    assert index.version >= 0 > once.version > once.with_nodes([NodeName("b")]).version
+
+
+FOUND = st.lists(
+    st.builds(
+        Measurement,
+        st.sampled_from(ENDS),
+        st.sampled_from(ENDS),
+        st.sampled_from(METRICS),
+        st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+        st.sampled_from([0.0, 5.0, 10.0]),
+    ),
+    max_size=25,
+)
+
+
+@given(FOUND, st.permutations(NODES), st.permutations(NODES))
+def test_agrees_with_a_plain_look_up(found: list[Measurement], rows: list[NodeName], columns: list[NodeName]) -> None:
+    """Every value and age of a block is that of the newest, worst measurement, found by looking at all of them."""
+    block = matrix(*found, now_s=7.0).block(rows, columns[:3])
+    tables: dict[Metric, tuple[Floats, Floats]] = {
+        Metric.LOSS: (block.loss_ratio, block.loss_age_s),
+        Metric.DELAY: (block.delay_ms, block.delay_age_s),
+        Metric.THROUGHPUT: (block.throughput_bps, block.throughput_age_s),
+    }
+    for metric, (values, ages) in tables.items():
+        for i, one in enumerate(rows):
+            for j, other in enumerate(columns[:3]):
+                pair = (OWN[metric][one], OWN[metric][other])
+                here = [m for m in found if (m.source, m.target, m.metric) == (*pair, metric) and m.source != m.target]
+                if not here:
+                    assert np.isnan(values[i, j])
+                    continue
+                newest = max(m.measured_at_s for m in here)
+                worst = min if metric is Metric.THROUGHPUT else max
+                assert values[i, j] == worst(m.value for m in here if m.measured_at_s == newest)
+                assert ages[i, j] == max(7.0 - newest, 0.0)
+
+
+@given(FOUND, st.randoms(use_true_random=False))
+def test_order_of_measurements_is_irrelevant(found: list[Measurement], order: object) -> None:
+    """The same measurements in another order give the same blocks."""
+    shuffled = list(found)
+    order.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, other = (matrix(*some, now_s=7.0).block(NODES, NODES) for some in (found, shuffled))
+    for name in ("loss_ratio", "delay_ms", "throughput_bps", "delay_age_s"):
+        assert np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True)
+
+
+def test_endpoints_with_a_bad_link() -> None:
+    """Both ends of every link with at least that value, and of no other."""
+    a, b, c = (EndpointId(name) for name in "abc")
+    found = [Measurement(a, c, Metric.LOSS, 0.7, 0.0), Measurement(b, c, Metric.LOSS, 0.1, 0.0)]
+    matrix = NetworkMatrix.of(found, endpoint_of={}, now_s=0.0)
+    assert matrix.ends_at_least(Metric.LOSS, 0.7) == {"a", "c"}
+    assert matrix.ends_at_least(Metric.LOSS, 0.71) == frozenset()
+    assert matrix.ends_at_least(Metric.LOSS, 0.1) == {"a", "b", "c"}
+    assert matrix.ends_at_least(Metric.DELAY, 0.0) == NetworkMatrix().ends_at_least(Metric.LOSS, 0.0) == frozenset()

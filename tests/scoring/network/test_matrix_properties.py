@@ -1,0 +1,205 @@
+"""The four promises about measurements, metric by metric and variant by variant, where the change is sure to matter.
+
+Each has a case beside it in which the score must move: a property that held because nothing ever changed would fail it.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.model.policy import Direction, ScorePolicy, Ttl, Variant
+from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
+from scoring.score.pairs import PairScores, pair_scores
+
+NOW_S = 100_000.0
+NODES = [NodeName(name) for name in "abcd"]
+ENDS = {metric: {node: EndpointId(node) for node in NODES} for metric in METRICS}
+POLICY = ScorePolicy(reference_bps=1e9, soft_ttl_s=Ttl.same(1000.0), hard_ttl_s=Ttl.same(3000.0))
+ZONES = Zones({node: ZoneName("left" if node in "ab" else "right") for node in NODES}, dict.fromkeys(METRICS, 3000.0))
+VALUES = {  # metric → values in the range where points move, worst first
+    Metric.LOSS: [0.5, 0.02, 0.01, 0.001, 0.0],
+    Metric.DELAY: [200.0, 40.0, 20.0, 5.0, 0.1],
+    Metric.THROUGHPUT: [0.0, 1e6, 1e8, 5e8, 1e9],
+}
+RELATIVE = (Variant.LINEAR, Variant.SMOOTH)
+GRADES = st.integers(0, 4)
+MESH = st.lists(GRADES, min_size=36, max_size=36)
+"""A grade for each of 12 directions and 3 metrics."""
+AGES_S = st.lists(st.sampled_from([0.0, 999.0, 1500.0, 2999.0, 3000.0, 1e6]) | st.floats(0.0, 6000.0), min_size=6)
+"""Of each metric in each direction; far beyond the hard TTL too."""
+LINKS = st.sampled_from([(a, b) for a in range(4) for b in range(4) if a < b])
+CASES = [(metric, variant) for metric in METRICS for variant in Variant]
+
+
+def measured(grades: list[int], *, ages_s: dict[tuple[int, int, Metric], float] | None = None) -> list[Measurement]:
+    """A full mesh of the given grades (0 worst, 4 best)."""
+    found = []
+    at = iter(grades)
+    for a, one in enumerate(NODES):
+        for b, other in enumerate(NODES):
+            if a != b:
+                for metric in METRICS:
+                    age_s = (ages_s or {}).get((a, b, metric), 0.0)
+                    value = VALUES[metric][next(at)]
+                    found.append(Measurement(EndpointId(one), EndpointId(other), metric, value, NOW_S - age_s))
+    return found
+
+
+def scores(
+    found: list[Measurement],
+    policy: ScorePolicy = POLICY,
+    *,
+    two: list[Measurement] | None = None,
+    zones: Zones | None = None,
+) -> PairScores:
+    """Scores of the whole mesh, from one source or two."""
+    tables = {name: MeasurementTable.of(each) for name, each in (("one", found), ("two", two or []))}
+    block = NetworkMatrix.merged(tables, endpoint_of=ENDS, now_s=NOW_S, zones=zones).block(NODES, NODES)
+    return pair_scores(block, None, policy)
+
+
+def changed(found: list[Measurement], link: tuple[int, int], metric: Metric, value: float) -> list[Measurement]:
+    """Both directions of one link with another value of one metric."""
+    ends = {str(NODES[link[0]]), str(NODES[link[1]])}
+    return [
+        replace(m, value=value) if {str(m.source), str(m.target)} == ends and m.metric is metric else m for m in found
+    ]
+
+
+@pytest.mark.parametrize(("metric", "variant"), CASES)
+@given(MESH, LINKS, GRADES, GRADES)
+def test_a_better_link_lowers_nobody(
+    metric: Metric, variant: Variant, grades: list[int], link: tuple[int, int], one: int, other: int
+) -> None:
+    """Better in both directions: no pair ranks lower, and where points are not clipped that pair ranks higher."""
+    policy = replace(POLICY, variant=variant)
+    low, high = sorted((one, other))
+    found = measured(grades)
+    before = scores(changed(found, link, metric, VALUES[metric][low]), policy)
+    after = scores(changed(found, link, metric, VALUES[metric][high]), policy)
+    assert (after.rank >= before.rank - 1e-9).all()
+    assert (after.points >= before.points - 1e-9).all()
+    if low < high and variant is not Variant.LITERAL:
+        assert after.rank[link] > before.rank[link]
+
+
+@pytest.mark.parametrize("variant", RELATIVE)
+@given(MESH, st.sampled_from([1e-6, 0.3, 8.0, 1e3]))
+def test_scaling_all_throughputs_leaves_the_order(variant: Variant, grades: list[int], factor: float) -> None:
+    """Without a reference rate all ranks stay; scaling one link alone, beside a fast one, moves it."""
+    policy = replace(POLICY, variant=variant, reference_bps=None)
+    found = measured(grades)
+    scaled = [replace(m, value=m.value * factor) if m.metric is Metric.THROUGHPUT else m for m in found]
+    assert np.allclose(scores(found, policy).rank, scores(scaled, policy).rank, atol=1e-9)
+    found = changed(found, (2, 3), Metric.THROUGHPUT, 1e9)
+    slower, faster = (changed(found, (0, 1), Metric.THROUGHPUT, rate) for rate in (1e3, 1e9))
+    assert scores(slower, policy).rank[0, 1] < scores(faster, policy).rank[0, 1]
+
+
+@pytest.mark.parametrize("variant", Variant)
+@given(MESH, MESH, st.permutations(range(36)))
+def test_order_and_direction_do_not_matter(
+    variant: Variant, grades: list[int], others: list[int], order: list[int]
+) -> None:
+    """Two sources that say different things, in any order of sources and rows, and turned round: the same ranks."""
+    policy = replace(POLICY, variant=variant)
+    one, two = measured(grades), measured(others)
+    want = scores(one, policy, two=two).rank
+    mixed = scores([two[i] for i in order], policy, two=[one[i] for i in order]).rank
+    assert np.array_equal(want, mixed)
+    turned = [replace(m, source=m.target, target=m.source) for m in one]
+    turned_too = [replace(m, source=m.target, target=m.source) for m in two]
+    assert np.array_equal(want, scores(turned, policy, two=turned_too).rank)
+    assert (want <= np.minimum(scores(one, policy).rank, scores(two, policy).rank) + 1e-9).all()  # both are heard
+
+
+def aged(found: list[Measurement], link: tuple[int, int], ages_s: list[float]) -> list[Measurement]:
+    """The same, one link's values taken so long ago: metric by metric there, then back."""
+    ends = [str(NODES[i]) for i in link]
+    at: dict[tuple[str, str, Metric], float] = {}
+    for number, pair in enumerate((ends, ends[::-1])):
+        for place, metric in enumerate(METRICS):
+            at[pair[0], pair[1], metric] = ages_s[3 * number + place]
+    return [
+        replace(m, measured_at_s=NOW_S - at[key]) if (key := (str(m.source), str(m.target), m.metric)) in at else m
+        for m in found
+    ]
+
+
+POLICIES = st.builds(
+    replace,
+    st.just(POLICY),
+    variant=st.sampled_from(Variant),
+    direction=st.sampled_from(Direction),
+    reference_bps=st.sampled_from([1e9, None]),
+)
+
+
+@given(POLICIES, MESH, AGES_S, AGES_S)
+def test_stale_never_beats_fresh_equal_data(
+    policy: ScorePolicy, grades: list[int], one: list[float], other: list[float]
+) -> None:
+    """Of two links of one node alike in all values, the one whose every value is at least as old never ranks higher."""
+    found = measured(grades)
+    twin = {("a", "c"): ("a", "b"), ("c", "a"): ("b", "a")}
+    value = {(str(m.source), str(m.target), m.metric): m.value for m in found}
+    found = [
+        replace(m, value=value[(*twin.get((str(m.source), str(m.target)), (str(m.source), str(m.target))), m.metric)])
+        for m in found
+    ]
+    young = [min(pair) for pair in zip(one, other, strict=False)]
+    old = [max(pair) for pair in zip(one, other, strict=False)]
+    rank = scores(aged(aged(found, (0, 1), young), (0, 2), old), policy).rank
+    assert rank[0, 2] <= rank[0, 1] + 1e-9
+
+
+@given(POLICIES, MESH, st.lists(AGES_S, min_size=6, max_size=6), st.booleans())
+def test_no_link_gains_by_age(policy: ScorePolicy, grades: list[int], ages: list[list[float]], zoned: bool) -> None:
+    """However old which of its values are, and those of all others, a link never has more than all fresh would give it.
+
+    Also where links that nobody measured are worth what is typical between their zones.
+    """
+    zones = ZONES if zoned else None
+    found = measured(grades)
+    fresh = scores(found, policy, zones=zones)
+    for link, ages_s in zip([(a, b) for a in range(4) for b in range(a)], ages, strict=True):
+        found = aged(found, link, ages_s)
+    old = scores(found, policy, zones=zones)
+    assert (old.rank <= fresh.rank + 1e-9).all()
+    assert (old.points <= fresh.points + 1e-9).all()
+
+
+@given(MESH, MESH, AGES_S, AGES_S)
+def test_the_newest_of_several_sources_is_the_limit(
+    grades: list[int], others: list[int], one: list[float], other: list[float]
+) -> None:
+    """A source that is older, better or worse, changes nothing while a newer one says something, too old or not."""
+    young = [min(pair) for pair in zip(one, other, strict=False)]
+    old = [max(pair) + 1.0 for pair in zip(one, other, strict=False)]
+    newer, older = (measured(of) for of in (grades, others))
+    for link in ((a, b) for a in range(4) for b in range(a)):
+        newer, older = aged(newer, link, young), aged(older, link, old)
+    assert np.array_equal(scores(newer).rank, scores(newer, two=older).rank)
+
+
+@pytest.mark.parametrize(("metric", "variant"), [(metric, variant) for metric in METRICS for variant in RELATIVE])
+def test_age_costs_points(metric: Metric, variant: Variant) -> None:
+    """The best link of a mesh is worth less when it is old, and least when it is as good as unknown: for ever."""
+    policy = replace(POLICY, variant=variant)
+    found = changed(measured([2] * 36), (0, 1), metric, VALUES[metric][4])
+    ranks = []
+    for age_s in (0.0, 1500.0, 2500.0, 3000.0, 1e6):
+        aged = [
+            replace(m, measured_at_s=NOW_S - age_s)
+            if {str(m.source), str(m.target)} == {"a", "b"} and m.metric is metric
+            else m
+            for m in found
+        ]
+        ranks.append(scores(aged, policy).rank[0, 1])
+    assert ranks == sorted(ranks, reverse=True)
+    assert len(set(ranks)) == 4
+    assert ranks[3] == ranks[4]

@@ -1,0 +1,253 @@
+"""The permit machine's auditor: books of its own, and every invariant checked against them.
+
+Why apart from the world (`test_permit_machine`): what may happen and what must hold are read, and changed, one without
+the other. The books are kept from events and instructions alone; the machine's state is looked into only to compare.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scoring.feasibility.quorum import Quorum, minimum_members
+from scoring.ids import NodeName, PodUid
+from scoring.model import Gang, Role
+from scoring.model.reasons import Reason
+from scoring.permit import (
+    Answer,
+    BindFailed,
+    BindRequested,
+    ClientGone,
+    DeadlinePassed,
+    Event,
+    Evict,
+    EvictionRefused,
+    GangChanged,
+    Hold,
+    Instruction,
+    LeadershipLost,
+    MemberBound,
+    NodeLost,
+    Nudge,
+    PermitState,
+    PodDeleted,
+    PostBinding,
+    Release,
+    RequestId,
+    next_deadline_s,
+)
+
+PARTIAL_TIMEOUT_S = 50.0
+
+GROUP_REASONS = {Reason.QUORUM_TIMEOUT, Reason.ROOM_TAKEN, Reason.NODE_LOST, Reason.INCOMPLETE, Reason.INVALID_GROUP}
+"""With these all held members fail together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A bind call of kube-scheduler, in the auditor's books."""
+
+    uid: PodUid
+    node: NodeName
+    deadline_s: float
+
+
+class Auditor:
+    """The books of one gang, and what they say of each step. Whoever plays the world is one, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = PermitState(PARTIAL_TIMEOUT_S)
+        self.log: list[tuple[Event, Quorum, tuple[Instruction, ...]]] = []
+        self.now_s = 0.0
+        self.min_member = 1
+        self.lost_nodes: frozenset[NodeName] = frozenset()
+        # The books.
+        self.asked: dict[RequestId, Asked] = {}
+        self.open: set[RequestId] = set()
+        """asked, not answered, client still there"""
+        self.held: dict[PodUid, RequestId] = {}
+        self.confirmed: dict[PodUid, NodeName] = {}
+        """told to the machine by `MemberBound`"""
+        self.under_way: dict[PodUid, NodeName] = {}
+        """posted, and neither confirmed, failed nor deleted yet"""
+        self.evicting: set[PodUid] = set()
+        self.whole_once = False
+        self.somebody_since_s = 0.0
+        self.leading = True
+
+    @abstractmethod
+    def gang(self) -> Gang | None:
+        """The gang as the machine hears of it."""
+
+    def audit(self, event: Event, quorum: Quorum, said: tuple[Instruction, ...]) -> None:
+        """Check one step against the books, then bring the books up to date."""
+        held_before, waiting = dict(self.held), set(self.open)
+        at_bind_before = self.held.keys() | self.under_way.keys()
+        self.record(event, quorum)
+        if isinstance(event, BindRequested):
+            at_bind_before |= {event.uid}
+            waiting |= {event.request}
+        posts = [i for i in said if isinstance(i, PostBinding)]
+        answers = {i.request: i.error for i in said if isinstance(i, Answer)}
+        released = [uid for i in said if isinstance(i, Release) for uid in i.uids]
+
+        assert len(answers) == sum(isinstance(i, Answer) for i in said), "two answers to one request"
+        for request, error in answers.items():
+            assert request in waiting, "an answer nobody waits for, or a second one"
+            self.open.discard(request)
+            asked = self.asked[request]
+            if error is None:
+                where = {self.confirmed.get(asked.uid), quorum.bound_to.get(asked.uid)}
+                assert asked.node in where, "success without confirmation"
+            self.held = {u: r for u, r in self.held.items() if r != request}
+        for instruction in said:
+            if isinstance(instruction, Hold):
+                assert isinstance(event, BindRequested)
+                assert (event.request, event.deadline_s) == (instruction.request, instruction.deadline_s)
+                self.held[event.uid] = event.request
+        outcome = isinstance(event, BindFailed)  # a Binding that fails is answered with what is wrong with its gang
+        if not outcome and GROUP_REASONS & set(answers.values()):
+            assert set(held_before.values()) <= answers.keys(), "held members must fail together"
+
+        self.audit_posts(event, quorum, posts)
+        self.audit_release(event, quorum, released, at_bind_before)
+        self.audit_eviction(event, quorum, [uid for i in said if isinstance(i, Evict) for uid in i.uids])
+        for instruction in said:
+            if isinstance(instruction, Nudge):
+                here = quorum.placed | self.confirmed.keys() | self.held.keys() | self.under_way.keys()
+                assert set(instruction.uids) == quorum.live - here
+                assert not held_before.keys() - {uid for uid in held_before if uid in released}
+            if isinstance(instruction, Nudge | Release | Evict):
+                assert sorted(set(instruction.uids)) == list(instruction.uids) != []
+        self.audit_liveness(event, quorum)
+        self.take_stock(quorum)
+
+    def record(self, event: Event, quorum: Quorum) -> None:
+        """What the event itself changes in the books."""
+        match event:
+            case BindRequested():
+                self.asked[event.request] = Asked(event.uid, event.node, event.deadline_s)
+                self.open.add(event.request)
+                where = quorum.bound_to.get(event.uid)
+                if where is not None:
+                    self.see_bound(event.uid, where)
+            case MemberBound(uid=uid, node=node):
+                self.see_bound(uid, node)
+            case BindFailed(uid=uid) | PodDeleted(uid=uid):
+                self.under_way.pop(uid, None)
+            case ClientGone(request=request):
+                self.open.discard(request)
+                self.held = {u: r for u, r in self.held.items() if r != request}
+            case LeadershipLost():
+                self.leading = False
+            case EvictionRefused(uids=uids):
+                self.evicting -= set(uids)
+            case NodeLost() | DeadlinePassed() | GangChanged():
+                pass
+
+    def see_bound(self, uid: PodUid, node: NodeName) -> None:
+        """The machine was told, or could see, that the member is on the node."""
+        self.confirmed[uid] = node
+        self.under_way.pop(uid, None)
+
+    def on_nodes(self, quorum: Quorum) -> set[PodUid]:
+        """Members that count as bound, from pods and confirmations alone."""
+        told = {uid for uid, node in self.confirmed.items() if node not in self.lost_nodes}
+        return ((told & quorum.live) | quorum.placed) - self.evicting
+
+    def enough(self, uids: Iterable[PodUid], quorum: Quorum) -> bool:
+        """Whether these members make a quorum, by counting pods instead of asking the quorum (docs/safety.md S9)."""
+        known = self.gang()
+        counted = set(uids) & quorum.live
+        if known is None or len(counted) < self.min_member:
+            return False
+        if all(p.role is Role.OTHER for p in known.members):
+            return True
+        return all(p.uid in counted for p in minimum_members(known, lost_nodes=self.lost_nodes))
+
+    def audit_posts(self, event: Event, quorum: Quorum, posts: list[PostBinding]) -> None:
+        """No Binding before quorum, to a lost or full node, twice, late, for nobody, or by a standby."""
+        if not posts:
+            return
+        assert isinstance(event, BindRequested | GangChanged), "a commit without a room check"
+        assert self.leading, "a Binding posted without leadership"
+        assert quorum.problem is None, "a Binding of an invalid gang"
+        assert [p.uid for p in posts] == sorted({p.uid for p in posts})
+        flying_well = {uid for uid, node in self.under_way.items() if node not in self.lost_nodes}
+        new = {p.uid for p in posts}
+        assert self.enough(self.on_nodes(quorum) | flying_well | new, quorum), "a Binding before quorum"
+        assert not new & event.unusable, "a Binding to a node without room"
+        for one in posts:
+            calls = [r for r in self.open if self.asked[r].uid == one.uid and r not in self.log_answers()]
+            assert calls, "a Binding for a client that is gone"
+            latest = self.asked[max(calls)]
+            assert latest.node == one.node, "a Binding to a node that was not asked for"
+            assert event.now_s < latest.deadline_s, "a Binding after the deadline of its call"
+            assert one.uid not in self.under_way, "two Bindings of one pod under way"
+            assert one.uid not in self.confirmed, "a Binding of a pod that is known as bound"
+            assert one.uid in quorum.live, "a Binding of a dead pod"
+            assert one.node not in self.lost_nodes, "a Binding to a lost node"
+            self.under_way[one.uid] = one.node
+            self.held.pop(one.uid, None)
+        assert not self.held, "some held members were left behind"
+
+    def log_answers(self) -> set[RequestId]:
+        """All requests that were ever answered, from the log."""
+        return {i.request for _, _, said in self.log for i in said if isinstance(i, Answer)}
+
+    def audit_release(
+        self, event: Event, quorum: Quorum, released: list[PodUid], at_bind_before: Iterable[PodUid]
+    ) -> None:
+        """Whoever leaves held or posting without being bound there is released, once, and nobody else."""
+        assert len(released) == len(set(released)), "released twice in one step"
+        at_bind = self.held.keys() | self.under_way.keys()
+        assert not at_bind & set(released), "released, but still at bind"
+        assert self.state.held.keys() == self.held.keys()
+        assert self.state.posting.keys() == self.under_way.keys()
+        bound = self.confirmed.keys() | quorum.bound_to.keys()
+        left = set(at_bind_before) - at_bind - set(released)
+        asker = event.uid if isinstance(event, BindRequested) else None
+        assert left <= bound | {asker}, "left without being bound or released"
+
+    def audit_eviction(self, event: Event, quorum: Quorum, victims: list[PodUid]) -> None:
+        """Only a gang that was never whole is evicted, after the timeout, with nothing under way, each pod once."""
+        if not victims:
+            return
+        assert self.leading
+        assert not self.whole_once, "a started gang was evicted"
+        assert quorum.problem is None, "an invalid gang was evicted"
+        assert not self.under_way, "evicted while a Binding was under way"
+        assert not self.held, "evicted while members are held"
+        assert not self.enough(self.on_nodes(quorum), quorum), "a whole gang was evicted"
+        assert event.now_s >= self.somebody_since_s + PARTIAL_TIMEOUT_S, "evicted too early"
+        assert set(victims) == self.on_nodes(quorum) - quorum.finished, "evicted the wrong members"
+        self.evicting |= set(victims)
+
+    def audit_liveness(self, event: Event, quorum: Quorum) -> None:
+        """After a room check nobody is held who could go; nobody is held after the deadline or to no avail."""
+        if isinstance(event, BindRequested | GangChanged):
+            flying_well = {uid for uid, node in self.under_way.items() if node not in self.lost_nodes}
+            everybody = self.on_nodes(quorum) | flying_well | self.held.keys()
+            assert not (self.held and self.enough(everybody, quorum)), "held although quorum is reached"
+            assert not self.held.keys() & event.unusable, "held although its room was taken"
+        for uid, request in self.held.items():
+            assert self.asked[request].deadline_s > event.now_s, "held beyond its deadline"
+            assert self.asked[request].node not in self.lost_nodes, "held for a lost node"
+            assert uid in quorum.live, "a dead pod is held"
+        assert not (self.held and quorum.incomplete), "held although too few pods exist"
+        assert not (self.held and quorum.problem), "held although the gang is invalid"
+        assert self.leading or not self.held, "held by a standby"
+        due = next_deadline_s(self.state)
+        assert all(due is not None and due <= self.asked[r].deadline_s for r in self.held.values())
+
+    def take_stock(self, quorum: Quorum) -> None:
+        """Note whether the gang was ever whole, and since when anybody of it is there."""
+        self.confirmed = {u: n for u, n in self.confirmed.items() if u in quorum.live and n not in self.lost_nodes}
+        self.evicting &= quorum.live
+        there = self.on_nodes(quorum)
+        if not there - quorum.finished:
+            self.somebody_since_s = self.now_s
+        if not there and not self.under_way:
+            self.whole_once = False
+        elif quorum.started or (quorum.problem is None and self.enough(there, quorum)):
+            self.whole_once = True

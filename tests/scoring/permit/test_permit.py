@@ -1,0 +1,494 @@
+"""The permit machine, told as short scripts: event, then exactly what the machine says to it."""
+
+import pytest
+
+from scoring.feasibility.quorum import NO_MEMBERS
+from scoring.ids import NodeName, PodUid
+from scoring.model.reasons import Reason
+from scoring.permit import (
+    ClientGone,
+    DeadlinePassed,
+    Evict,
+    EvictionRefused,
+    GangChanged,
+    LeadershipLost,
+    NodeLost,
+    PodDeleted,
+    RequestId,
+)
+from tests.scoring.permit.scripts import (
+    COMMITTED,
+    HELD_PAIR,
+    PAIR,
+    PAIR_OF_THREE,
+    PARTIAL,
+    PS_FIRST,
+    TRIO,
+    Step,
+    ask,
+    bound,
+    failed,
+    hold,
+    no,
+    nudge,
+    ok,
+    play,
+    post,
+    quorum,
+    release,
+    uids,
+)
+
+SCRIPTS: dict[str, list[Step]] = {
+    # Hold and commit.
+    "the last member commits all, each answer waits for its own outcome": [
+        *COMMITTED,
+        (bound("c"), [ok(3)]),
+        (bound("a"), [ok(1)]),
+        (bound("b"), [ok(2)]),
+    ],
+    "a gang of one is never held": [quorum("a", need=1), (ask("a", 1), [post("a")]), (bound("a"), [ok(1)])],
+    "posts are in the order of uids, not of requests": [
+        PAIR,
+        (ask("b", 1), [hold(1), nudge("a")]),
+        (ask("a", 2), [post("a"), post("b")]),
+    ],
+    "members beyond min-available are posted at once after the commit": [
+        PAIR_OF_THREE,
+        (ask("a", 1), [hold(1), nudge("bc")]),
+        (ask("b", 2), [post("a"), post("b")]),
+        (ask("c", 3), [post("c")]),
+    ],
+    "members that are bound already count": [
+        quorum("abc", need=3, placed={"a": "na"}),
+        (ask("b", 1), [hold(1), nudge("c")]),
+        (ask("c", 2), [post("b"), post("c")]),
+    ],
+    "succeeded members count for ever": [
+        quorum("abc", need=3, placed={"a": "na", "b": "nb"}, finished="ab", started=True),
+        (ask("c", 1), [post("c")]),
+    ],
+    "a count does not replace the ps": [
+        PS_FIRST,
+        (ask("x", 1), [hold(1), nudge("pyz")]),
+        (ask("y", 2), [hold(2)]),
+        (ask("z", 3), [hold(3)]),
+        (ask("p", 4), [post("p"), post("x"), post("y"), post("z")]),
+    ],
+    "a higher worker does not replace a lower one": [
+        PS_FIRST,
+        (ask("p", 1), [hold(1), nudge("xyz")]),
+        (ask("z", 2), [hold(2)]),
+        (ask("x", 3), [hold(3)]),
+        (ask("y", 4), [post("p"), post("x"), post("y"), post("z")]),
+    ],
+    "an incomplete gang is not held": [
+        quorum("ab", need=3),
+        (ask("a", 1), [no(1, Reason.INCOMPLETE), release("a")]),
+    ],
+    "a pod that is dying is not held": [PAIR, (ask("x", 1), [no(1, Reason.POD_DELETED)])],
+    # The same member again.
+    "a bound member asked for again on its node: success at once": [
+        quorum("ab", need=2, placed={"a": "na"}),
+        (ask("a", 1), [ok(1)]),
+    ],
+    "a bound member asked for on another node: refused": [
+        quorum("ab", need=2, placed={"a": "na"}),
+        (ask("a", 1, node="nx"), [no(1, Reason.POD_CHANGED)]),
+    ],
+    "confirmed before the cache knows: success at once": [*COMMITTED, (bound("a"), [ok(1)]), (ask("a", 4), [ok(4)])],
+    "a held member asked for again: the first call fails, the new one is held for its node and time": [
+        *HELD_PAIR,
+        (ask("a", 4, at=5, node="nx"), [no(1, Reason.POD_CHANGED), hold(4, until=35)]),
+        (ask("c", 5, at=6), [post("a", "nx"), post("b"), post("c")]),
+    ],
+    "a member under way asked for again on the same node: the new call gets the outcome": [
+        *COMMITTED,
+        (ask("a", 4), [no(1, Reason.POD_CHANGED)]),
+        (bound("a"), [ok(4)]),
+    ],
+    "… after its first client left": [
+        *COMMITTED,
+        (ClientGone(RequestId(1), 0.0), []),
+        (ask("a", 4), []),
+        (failed("a"), [no(4, Reason.COMMIT_FAILED), release("a")]),
+    ],
+    "a member under way asked for on another node: refused, the first call keeps its outcome": [
+        *COMMITTED,
+        (ask("a", 4, node="nx"), [no(4, Reason.POD_CHANGED)]),
+        (bound("a"), [ok(1)]),
+    ],
+    "the cache shows a held member bound before the event does": [
+        *HELD_PAIR,
+        quorum("abc", need=3, placed={"a": "na"}),
+        (ask("a", 4), [ok(1), ok(4)]),
+        (bound("a"), []),
+    ],
+    # Seen bound by somebody else: another leader's Binding, or an answer that was lost.
+    "a held member is seen on the node it asked for": [*HELD_PAIR, (bound("a"), [ok(1)]), (DeadlinePassed(1.0), [])],
+    "a held member is seen on another node": [
+        *HELD_PAIR,
+        (bound("a", node="nx"), [no(1, Reason.POD_CHANGED), release("a")]),
+    ],
+    "a member under way is seen on another node; its own failure comes later": [
+        *COMMITTED,
+        (bound("a", node="nx"), [no(1, Reason.POD_CHANGED), release("a")]),
+        (failed("a"), []),
+    ],
+    "the watch is faster than the reply": [*COMMITTED, (bound("a"), [ok(1)]), (bound("a"), [])],
+    "a failure after the pod was seen bound is not believed": [
+        *COMMITTED,
+        (bound("a"), [ok(1)]),
+        (failed("a", terminal=True), []),
+        (ask("a", 4), [ok(4)]),
+    ],
+    "a bound member completes the gang, the next room check commits it": [
+        *HELD_PAIR,
+        quorum("abc", need=3, placed={"c": "nc"}),
+        (bound("c"), []),
+        (GangChanged(0.0), [post("a"), post("b")]),
+    ],
+    # All held members fail together.
+    "deadline": [
+        *HELD_PAIR,
+        (DeadlinePassed(29.9), []),
+        (DeadlinePassed(30.0), [no(1, Reason.QUORUM_TIMEOUT), no(2, Reason.QUORUM_TIMEOUT), release("ab")]),
+        (DeadlinePassed(30.0), []),
+    ],
+    "the earliest deadline counts for all": [
+        TRIO,
+        (ask("a", 1, at=10), [hold(1, until=40), nudge("bc")]),
+        (ask("b", 2, at=0), [hold(2, until=30)]),
+        (DeadlinePassed(30.0), [no(1, Reason.QUORUM_TIMEOUT), no(2, Reason.QUORUM_TIMEOUT), release("ab")]),
+    ],
+    "a member that comes after the deadline does not save the others": [
+        *HELD_PAIR,
+        (
+            ask("c", 3, at=30),
+            [
+                *(no(1, Reason.QUORUM_TIMEOUT), no(2, Reason.QUORUM_TIMEOUT), release("ab")),
+                *(hold(3, until=60), nudge("ab")),
+            ],
+        ),
+    ],
+    "room of a held member was taken": [
+        *HELD_PAIR,
+        (ask("c", 3, unusable="a"), [*(no(r, Reason.ROOM_TAKEN) for r in (1, 2, 3)), release("abc")]),
+    ],
+    "room of the new member was taken, before quorum": [
+        TRIO,
+        (ask("a", 1), [hold(1), nudge("bc")]),
+        (ask("b", 2, unusable="b"), [no(1, Reason.ROOM_TAKEN), no(2, Reason.ROOM_TAKEN), release("ab")]),
+    ],
+    "room was taken, seen when the gang changed": [
+        *HELD_PAIR,
+        (GangChanged(0.0, frozenset(uids("b"))), [no(1, Reason.ROOM_TAKEN), no(2, Reason.ROOM_TAKEN), release("ab")]),
+    ],
+    "room of a member that is not held is no matter": [*HELD_PAIR, (GangChanged(0.0, frozenset(uids("c"))), [])],
+    "a node that a held member waits for is lost": [
+        *HELD_PAIR,
+        (NodeLost(NodeName("nb"), 1.0), [no(1, Reason.NODE_LOST), no(2, Reason.NODE_LOST), release("ab")]),
+    ],
+    "a node that nobody waits for is lost": [*HELD_PAIR, (NodeLost(NodeName("nx"), 1.0), [])],
+    "a member comes with a node that is lost": [
+        quorum("ab", need=2, lost=["na"]),
+        (ask("a", 1), [no(1, Reason.NODE_LOST), release("a")]),
+    ],
+    "the gang becomes invalid while enough of it is held": [
+        *HELD_PAIR,
+        quorum("abc", need=2, problem=Reason.INVALID_GROUP),
+        (GangChanged(1.0), [no(1, Reason.INVALID_GROUP), no(2, Reason.INVALID_GROUP), release("ab")]),
+    ],
+    "a member of an invalid gang comes to bind": [
+        quorum("ab", need=1, problem=Reason.INVALID_GROUP),
+        (ask("a", 1), [no(1, Reason.INVALID_GROUP), release("a")]),
+    ],
+    "the gang became invalid before its Bindings began: each fails for that": [
+        *COMMITTED,
+        quorum("ab", need=2, problem=Reason.INVALID_GROUP),
+        (failed("a"), [no(1, Reason.INVALID_GROUP), release("a")]),
+        (failed("b"), [no(2, Reason.INVALID_GROUP), release("b")]),
+    ],
+    "an invalid gang never starts, however many of it have nodes": [
+        quorum("ab", need=2, placed={"a": "na", "b": "nb"}, problem=Reason.INVALID_GROUP),
+        (GangChanged(0.0), []),
+        quorum("ac", need=2, placed={"a": "na"}),
+        (GangChanged(0.0), []),
+        (DeadlinePassed(100.0), [Evict(uids("a"))]),
+    ],
+    "a held member is deleted and the gang is incomplete": [
+        *HELD_PAIR,
+        quorum("bc", need=3),
+        (
+            PodDeleted(PodUid("a"), 1.0),
+            [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.INCOMPLETE), release("b")],
+        ),
+    ],
+    "… even if the cache still shows it": [
+        *HELD_PAIR,
+        (
+            PodDeleted(PodUid("a"), 1.0),
+            [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.INCOMPLETE), release("b")],
+        ),
+    ],
+    "a held member is deleted and enough others exist": [
+        quorum("abcd", need=3),
+        (ask("a", 1), [hold(1), nudge("bcd")]),
+        (ask("b", 2), [hold(2)]),
+        quorum("bcd", need=3),
+        (PodDeleted(PodUid("a"), 1.0), [no(1, Reason.POD_DELETED), release("a")]),
+        (ask("c", 3), [hold(3)]),
+        (ask("d", 4), [post("b"), post("c"), post("d")]),
+    ],
+    "a held member is being deleted, told by another event": [
+        *HELD_PAIR,
+        quorum("bcd", need=3),
+        (DeadlinePassed(1.0), [no(1, Reason.POD_DELETED), release("a")]),
+    ],
+    "the last pods of the gang are gone": [
+        *HELD_PAIR,
+        NO_MEMBERS,
+        (
+            GangChanged(0.0),
+            [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.POD_DELETED), release("b")],
+        ),
+    ],
+    "leadership lost": [
+        *HELD_PAIR,
+        (LeadershipLost(1.0), [no(1, Reason.NOT_LEADER), no(2, Reason.NOT_LEADER), release("ab")]),
+        (ask("a", 3), [no(3, Reason.NOT_LEADER)]),
+        (GangChanged(1.0), []),
+    ],
+    "leadership lost while Bindings are under way: each call gets its own outcome": [
+        *COMMITTED,
+        (LeadershipLost(1.0), []),
+        (bound("a"), [ok(1)]),
+        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
+        (bound("c"), [ok(3)]),
+        (DeadlinePassed(1000.0), []),
+    ],
+    # The gang changes while it is held.
+    "the minimum shrinks to what is held": [*HELD_PAIR, PAIR_OF_THREE, (GangChanged(1.0), [post("a"), post("b")])],
+    "the minimum shrinks, but no event with a room check came": [
+        *HELD_PAIR,
+        PAIR_OF_THREE,
+        (DeadlinePassed(1.0), []),
+        (bound("z"), []),
+    ],
+    "the minimum grows": [
+        PAIR,
+        (ask("a", 1), [hold(1), nudge("b")]),
+        TRIO,
+        (ask("b", 2), [hold(2)]),
+        (ask("c", 3), [post("a"), post("b"), post("c")]),
+    ],
+    # Clients that leave.
+    "a held member whose client left is not bound": [
+        *HELD_PAIR,
+        (ClientGone(RequestId(1), 1.0), [release("a")]),
+        (ask("c", 3), [hold(3)]),
+        (ask("a", 4), [post("a"), post("b"), post("c")]),
+    ],
+    "a later held member's client leaves, the earlier one stays": [
+        *HELD_PAIR,
+        (ClientGone(RequestId(2), 1.0), [release("b")]),
+        (ask("c", 3), [hold(3)]),
+        (ask("b", 4), [post("a"), post("b"), post("c")]),
+    ],
+    "a client that left while its Binding was under way is owed nothing": [
+        *COMMITTED,
+        (ClientGone(RequestId(1), 1.0), []),
+        (bound("a"), []),
+    ],
+    "a client that was answered before leaves": [
+        *COMMITTED,
+        (bound("a"), [ok(1)]),
+        (ClientGone(RequestId(1), 1.0), []),
+    ],
+    "the first client of the round left: the next held member wakes the siblings again": [
+        TRIO,
+        (ask("a", 1), [hold(1), nudge("bc")]),
+        (ClientGone(RequestId(1), 1.0), [release("a")]),
+        (ask("b", 2), [hold(2), nudge("ac")]),
+    ],
+    # Bindings that fail.
+    "one Binding fails: the others go on, and it is posted at once when it comes again": [
+        *COMMITTED,
+        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
+        (bound("a"), [ok(1)]),
+        (ask("b", 4), [post("b")]),
+        (bound("c"), [ok(3)]),
+        (bound("b"), [ok(4)]),
+    ],
+    "a failure of a member that is not under way says nothing": [*HELD_PAIR, (failed("a", terminal=True), [])],
+    "a failure nobody waits for only releases": [
+        *COMMITTED,
+        (ClientGone(RequestId(1), 1.0), []),
+        (failed("a"), [release("a")]),
+    ],
+    "a member under way is deleted: its call fails at once, its outcome is ignored": [
+        *COMMITTED,
+        quorum("bcd", need=3),
+        (PodDeleted(PodUid("a"), 1.0), [no(1, Reason.POD_DELETED), release("a")]),
+        (bound("a"), []),
+        (bound("b"), [ok(2)]),
+    ],
+    "an unknown member is deleted": [*HELD_PAIR, (PodDeleted(PodUid("z"), 1.0), [])],
+    # Roll-forward of a partial gang.
+    "several missing members are posted only together": [
+        *PARTIAL,
+        (ask("b", 4, at=11), [hold(4, until=41), nudge("c")]),
+        (ask("c", 5, at=12), [post("b"), post("c")]),
+    ],
+    "a member that can never be bound leaves nobody waiting": [
+        *COMMITTED,
+        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
+        (bound("a"), [ok(1)]),
+        quorum("abcd", need=4),
+        (ask("b", 4), [hold(4), nudge("d")]),
+        (
+            failed("c", terminal=True),
+            [no(3, Reason.COMMIT_FAILED), release("c"), no(4, Reason.INCOMPLETE), release("b")],
+        ),
+    ],
+    "a member that failed may come again: the others wait for it": [
+        *COMMITTED,
+        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
+        (bound("a"), [ok(1)]),
+        quorum("abcd", need=4),
+        (ask("b", 4), [hold(4), nudge("d")]),
+        (failed("c"), [no(3, Reason.COMMIT_FAILED), release("c")]),
+        (ask("d", 5), [hold(5)]),
+        (ask("c", 6), [post("b"), post("c"), post("d")]),
+    ],
+    "a bound member that failed counts no more": [
+        *PARTIAL,
+        quorum("bcd", need=3, dead={"a": "na"}),
+        (ask("b", 4, at=11), [hold(4, until=41), nudge("cd")]),
+        (ask("c", 5, at=12), [hold(5, until=42)]),
+        (ask("d", 6, at=13), [post("b"), post("c"), post("d")]),
+    ],
+    "a bound member whose node is lost counts no more, even if the cache is behind": [
+        *PARTIAL,
+        quorum("abcd", need=3, placed={"a": "na"}),
+        (NodeLost(NodeName("na"), 11.0), []),
+        quorum("bcd", need=3, dead={"a": "na"}, lost=["na"]),
+        (ask("b", 4, at=11), [hold(4, until=41), nudge("cd")]),
+        (ask("c", 5, at=12), [hold(5, until=42)]),
+    ],
+    "a Binding under way to a lost node does not count": [
+        quorum("abcd", need=3),
+        (ask("a", 1), [hold(1), nudge("bcd")]),
+        (ask("b", 2), [hold(2)]),
+        (ask("c", 3), [post("a"), post("b"), post("c")]),
+        (NodeLost(NodeName("na"), 1.0), []),
+        quorum("abcd", need=3, lost=["na"]),
+        (ask("d", 4), [post("d")]),
+        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
+        (failed("d"), [no(4, Reason.COMMIT_FAILED), release("d")]),
+        (ask("b", 5), [hold(5), nudge("d")]),
+    ],
+    # Eviction of a gang that was never whole.
+    "partial for too long: evicted once": [
+        *PARTIAL,
+        (DeadlinePassed(109.9), []),
+        (DeadlinePassed(110.0), [Evict(uids("a"))]),
+        (DeadlinePassed(300.0), []),
+    ],
+    "… those held with it fail": [
+        *PARTIAL,
+        (ask("b", 4, at=100), [hold(4, until=130), nudge("c")]),
+        (DeadlinePassed(110.0), [no(4, Reason.QUORUM_TIMEOUT), release("b"), Evict(uids("a"))]),
+    ],
+    "an evicted member counts no more, its successor takes its place": [
+        *PARTIAL,
+        (DeadlinePassed(110.0), [Evict(uids("a"))]),
+        (ask("b", 4, at=111), [hold(4, until=141), nudge("c")]),
+        (ask("c", 5, at=112), [hold(5, until=142)]),
+        quorum("bcd", need=3, dead={"a": "na"}),
+        (PodDeleted(PodUid("a"), 113.0), []),
+        (ask("d", 6, at=114), [post("b"), post("c"), post("d")]),
+    ],
+    "an eviction that was refused: the member counts again, the clock starts anew": [
+        *PARTIAL,
+        (DeadlinePassed(110.0), [Evict(uids("a"))]),
+        (EvictionRefused(uids("a"), 111.0), []),
+        (DeadlinePassed(210.0), []),
+        (DeadlinePassed(211.0), [Evict(uids("a"))]),
+        (EvictionRefused(uids("a"), 212.0), []),
+        (ask("b", 4, at=213), [hold(4, until=243), nudge("c")]),
+        (ask("c", 5, at=214), [post("b"), post("c")]),
+    ],
+    "the clock runs on through a failed second attempt": [
+        *PARTIAL,
+        (ask("b", 4, at=90), [hold(4, until=120), nudge("c")]),
+        (ask("c", 5, at=91), [post("b"), post("c")]),
+        (failed("b", at=92), [no(4, Reason.COMMIT_FAILED), release("b")]),
+        (failed("c", at=93), [no(5, Reason.COMMIT_FAILED), release("c")]),
+        (DeadlinePassed(110.0), [Evict(uids("a"))]),
+    ],
+    "no eviction before the outcome of what is under way": [
+        *PARTIAL,
+        (ask("b", 4, at=108), [hold(4, until=138), nudge("c")]),
+        (ask("c", 5, at=109), [post("b"), post("c")]),
+        (DeadlinePassed(115.0), []),
+        (bound("b", at=116), [ok(4)]),
+        (failed("c", at=117), [no(5, Reason.COMMIT_FAILED), release("c"), Evict(uids("ab"))]),
+    ],
+    "made whole in time: never evicted": [
+        *PARTIAL,
+        (ask("b", 4, at=90), [hold(4, until=120), nudge("c")]),
+        (ask("c", 5, at=91), [post("b"), post("c")]),
+        (bound("b", at=92), [ok(4)]),
+        (bound("c", at=93), [ok(5)]),
+        (DeadlinePassed(500.0), []),
+    ],
+    "a started gang that lost a member is never evicted": [
+        *COMMITTED,
+        (bound("a"), [ok(1)]),
+        (bound("b"), [ok(2)]),
+        (bound("c"), [ok(3)]),
+        quorum("abd", need=3, placed={"a": "na", "b": "nb"}),
+        (PodDeleted(PodUid("c"), 5.0), []),
+        (DeadlinePassed(1000.0), []),
+        (ask("d", 4, at=1001), [post("d")]),
+    ],
+    "a gang known as started before a restart is never evicted": [
+        quorum("ab", need=2, placed={"a": "na"}, started=True),
+        (GangChanged(0.0), []),
+        (DeadlinePassed(1000.0), []),
+    ],
+    "a partial gang found after a restart is evicted in time": [
+        quorum("ab", need=2, placed={"a": "na"}),
+        (GangChanged(0.0), []),
+        (DeadlinePassed(100.0), [Evict(uids("a"))]),
+    ],
+    "a gang that vanished and came again starts anew": [
+        *COMMITTED,
+        (bound("a"), [ok(1)]),
+        (bound("b"), [ok(2)]),
+        (bound("c"), [ok(3)]),
+        NO_MEMBERS,
+        (PodDeleted(PodUid("c"), 5.0), []),
+        quorum("xy", need=2, placed={"x": "nx"}),
+        (GangChanged(10.0), []),
+        (DeadlinePassed(110.0), [Evict(uids("x"))]),
+    ],
+    "succeeded members are not evicted": [
+        quorum("abc", need=3, placed={"a": "na", "b": "nb"}, finished="a"),
+        (GangChanged(0.0), []),
+        (DeadlinePassed(100.0), [Evict(uids("b"))]),
+    ],
+    "a gang of which only succeeded members are there holds nothing": [
+        quorum("abc", need=3, placed={"a": "na"}, finished="a"),
+        (GangChanged(0.0), []),
+        (DeadlinePassed(1000.0), []),
+    ],
+    "without leadership nothing is evicted": [*PARTIAL, (LeadershipLost(20.0), []), (DeadlinePassed(110.0), [])],
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_script(script: list[Step]) -> None:
+    """Each event of the script is answered by exactly the instructions beside it, in that order."""
+    play(script)

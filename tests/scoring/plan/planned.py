@@ -1,0 +1,134 @@
+"""Small clusters and gangs, drawn by hypothesis, that properties of plans are looked at on."""
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from scoring.model import Gang, HostPort, Node, Pod, Role, Taint, Toleration
+from scoring.model.policy import Policy, Selection
+from scoring.model.snapshot import Snapshot
+from tests.builders import bound, gang, mesh, node, pod, snapshot
+
+POLICY = Policy()
+LATE_S = POLICY.spill_wait_s
+TAINT = Taint("k", "v", "NoSchedule")
+
+
+def dressed(member: Pod, **constraints: object) -> Pod:
+    """The same pod with other constraints."""
+    changed = replace(member.member_class.constraints, **constraints)  # type: ignore[arg-type]
+    return replace(member, member_class=replace(member.member_class, constraints=changed))
+
+
+CONSTRAINTS: tuple[dict[str, object], ...] = (
+    {},
+    {},
+    {},
+    {"tolerations": (Toleration("k", "Exists"),)},
+    {"node_selector": (("disk", "ssd"),)},
+    {"host_ports": (HostPort("TCP", "0.0.0.0", 80),)},
+    {"host_ports": (HostPort("TCP", "10.0.0.1", 80), HostPort("TCP", "0.0.0.0", 81))},
+)
+
+
+@st.composite
+def clusters(draw: st.DrawFn, *, zones: str = "ab", most_nodes: int = 6, most_gangs: int = 4) -> Snapshot:
+    """Clusters with taints, labels, ports, gates, refusals, commitments, and gangs of several shapes."""
+    nodes = [
+        node(
+            f"n{i}",
+            zone=draw(st.sampled_from(zones)),
+            cpu=str(draw(st.integers(1, 4))),
+            gpu=draw(st.integers(0, 2)),
+            labels={"disk": "ssd"} if draw(st.booleans()) else {},
+            taints=[TAINT] if draw(st.integers(0, 4)) == 0 else [],
+            ready=draw(st.integers(0, 9)) > 0,
+        )
+        for i in range(draw(st.integers(1, most_nodes)))
+    ]
+    gangs = [_gang(draw, f"g{i}", nodes) for i in range(draw(st.integers(1, most_gangs)))]
+    names = st.sampled_from([n.name for n in nodes])
+    committed = {
+        str(g.key): {str(m.uid): str(draw(names)) for m in g.pending if draw(st.booleans())}
+        for g in gangs
+        if draw(st.integers(0, 4)) == 0
+    }
+    excluded = {
+        m.member_class: frozenset({draw(names)}) for g in gangs for m in g.members[:1] if draw(st.integers(0, 3)) == 0
+    }
+    taken = {draw(names): frozenset({HostPort("TCP", "10.0.0.2", 80)})} if draw(st.booleans()) else {}
+    network = mesh(nodes, bad={nodes[0].name: {"delay_ms": 20.0}}) if draw(st.booleans()) else None
+    return snapshot(nodes, gangs, network=network, commitments=committed, exclusions=excluded, host_ports=taken)
+
+
+def _gang(draw: st.DrawFn, name: str, nodes: list[Node]) -> Gang:
+    size = draw(st.integers(1, 4))
+    roles = [Role.PS, *[Role.WORKER] * (size - 1)] if draw(st.booleans()) else [Role.OTHER] * size
+    kinds = draw(
+        st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1), st.sampled_from(CONSTRAINTS)), min_size=2, max_size=2)
+    )
+    members: list[Pod] = []
+    for i, role in enumerate(roles):
+        cpu, gpu, constraints = kinds[min(i, 1)]
+        gates = ("example.com/gate",) if draw(st.integers(0, 9)) == 0 else ()
+        member = pod(f"{name}-{i}", gang=name, role=role, index=i, cpu=str(cpu), gpu=gpu, gates=gates)
+        if draw(st.integers(0, 6)) == 0 and not gpu:
+            members.append(bound(dressed(replace(member, gates=()), **constraints), draw(st.sampled_from(nodes)).name))
+        else:
+            members.append(dressed(member, **constraints))
+    options = {
+        "zone-policy": draw(st.sampled_from(["required", "preferred"])),
+        "selection": draw(st.sampled_from(list(Selection))),
+    }
+    if draw(st.integers(0, 3)) == 0:
+        options["zones"] = draw(st.sampled_from(["a", "b", "b,a"]))
+    return gang(
+        name,
+        members=members,
+        min_member=draw(st.integers(1, size)),
+        priority=draw(st.integers(0, 1)),
+        created_s=float(draw(st.integers(0, 3))),
+        options=options,
+    )
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> Snapshot:
+    """Clusters that are nearly full: jobs that run, some with workers to spare, plain pods, and gangs that wait."""
+    cpus = draw(st.lists(st.integers(2, 4), min_size=2, max_size=5))
+    nodes = [node(f"n{i}", zone=draw(st.sampled_from("ab")), cpu=str(cpu)) for i, cpu in enumerate(cpus)]
+    free = dict(enumerate(cpus))
+
+    def settled(name: str, most: int) -> list[Pod]:
+        found: list[Pod] = []
+        for i in range(draw(st.integers(1, most))):
+            where = draw(st.integers(0, len(cpus) - 1))
+            if free[where]:
+                free[where] -= 1
+                member = pod(f"{name}-{i}", gang=name, role=Role.WORKER, index=i, scheduled_s=1.0)
+                found.append(bound(member, f"n{where}"))
+        return found
+
+    running = [(f"r{i}", settled(f"r{i}", 4)) for i in range(draw(st.integers(0, 3)))]
+    jobs = [gang(name, members=some, min_member=draw(st.integers(1, len(some)))) for name, some in running if some]
+    plain = [replace(one, group=None, scheduler_name="x") for one in settled("plain", 4)]
+    waiting = [
+        gang(
+            f"w{i}",
+            draw(st.integers(1, 4)),
+            cpu=str(draw(st.integers(1, 2))),
+            priority=draw(st.integers(0, 1)),
+            created_s=float(draw(st.integers(0, 3))),
+            namespace=draw(st.sampled_from(["default", "team"])),
+            options={"zone-policy": draw(st.sampled_from(["required", "required", "preferred"]))},
+        )
+        for i in range(draw(st.integers(1, 3)))
+    ]
+    backing = {waiting[0].key: 500.0} if draw(st.integers(0, 4)) == 0 else {}
+    return snapshot(nodes, [*jobs, *waiting], pods=plain, backing_off_until_s=backing)
+
+
+def equal_gangs() -> st.SearchStrategy[tuple[list[int], list[tuple[int, int]]]]:
+    """CPUs of nodes, and (minimum, size) of gangs whose members all ask for one CPU."""
+    shape = st.integers(1, 5).flatmap(lambda size: st.tuples(st.integers(1, size), st.just(size)))
+    return st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.lists(shape, min_size=1, max_size=4))

@@ -1,0 +1,164 @@
+"""The memo for suppositions that is kept from question to question: it says what a new one would say."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scoring.explain import Unblocking, trial, unblock
+from scoring.explain.trial import Aside, borrowed
+from scoring.ids import EndpointId, GangKey, Namespace, NodeName, ResourceName, ZoneName
+from scoring.model import Gang
+from scoring.model.policy import Policy, QueuePolicy
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import NetworkMatrix
+from scoring.network.measurement import Metric
+from scoring.plan import Memo, Plan, plan
+from scoring.what_if import (
+    AddCapacity,
+    AddNodes,
+    Change,
+    ClockAdvances,
+    Misfit,
+    RemoveNodes,
+    SetLink,
+    SetOption,
+    SetShare,
+    Situation,
+    Supposed,
+    what_if,
+)
+from tests.builders import gang, mesh, node, snapshot
+from tests.scoring.plan.changing import world
+
+POLICY = Policy(queue=QueuePolicy(starve_limit_s=300.0))
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_suppositions_are_as_with_a_memo_of_their_own(seed: int, measured: bool) -> None:
+    """A cluster changes and is asked about again and again: the same plans, ways in and words."""
+    rng, aside, memo, before, links = random.Random(seed), Aside(), Memo(), None, None
+    for number, state in enumerate(world(rng)):
+        if measured and number % 4 == 0:
+            links = network(rng, state, number)
+        at = replace(state, network=links) if links is not None else state
+        base = Situation(at, POLICY, 1000.0 + number)
+        before = made = plan(at, POLICY, now_s=base.now_s, previous=before, memo=memo)
+        for changes in supposed(rng, at):
+            found = aside.ask(borrowed(memo), partial(kept_what_if, base, made, changes))
+            assert said(found) == said(what_if(base, made, changes))
+        for key in sorted(made.waiting)[:1]:
+            ways = aside.ask(borrowed(memo), partial(kept_unblock, base, made, at.gangs[key]))
+            assert ways == unblock(base, made, at.gangs[key])
+
+
+def kept_what_if(base: Situation, made: Plan, changes: Sequence[Change], memo: Memo) -> Supposed | Misfit:
+    """With the memo that is asked."""
+    return what_if(base, made, changes, memo=memo)
+
+
+def kept_unblock(base: Situation, made: Plan, waits: Gang, memo: Memo) -> Unblocking:
+    """With the memo that is asked."""
+    return unblock(base, made, waits, memo=memo)
+
+
+def network(rng: random.Random, state: Snapshot, number: int) -> NetworkMatrix:
+    """Measurements between the nodes that there are, all alike but for one of them."""
+    far = rng.choice(state.table.names)
+    return replace(mesh(state.table.names, bad={far: {"delay_ms": 9.0}}), version=100 + number)
+
+
+def supposed(rng: random.Random, state: Snapshot) -> list[Sequence[Change]]:
+    """Two suppositions of each of two kinds: what differs between them must not be mistaken."""
+    names, key = list(state.table.names), rng.choice(list(state.gangs))
+    kinds: list[Any] = [
+        lambda: AddCapacity(ZoneName("a"), ResourceName("cpu"), rng.randint(1, 30) * 1000),
+        lambda: AddNodes(ZoneName(rng.choice("ab")), rng.randint(1, 3), like=NodeName(names[0])),
+        lambda: RemoveNodes((NodeName(rng.choice(names)),)),
+        lambda: ClockAdvances(1500.0 + rng.randint(0, 3000)),
+        lambda: SetOption(GangKey(key), "zones", rng.choice("abc")),
+        lambda: SetShare(Namespace("default"), rng.choice([0.1, 0.3, 0.7])),
+    ]
+    if Metric.DELAY in state.network.endpoint_of:
+        ends = [EndpointId(name) for name in rng.sample(names, 2)]
+        kinds.append(lambda: SetLink(*ends, Metric.DELAY, float(rng.randint(1, 40))))
+    return [[make()] for make in rng.sample(kinds, 2) for _ in range(2)]
+
+
+def said(found: Any) -> Any:
+    """Apart from the numbers of versions."""
+    if not isinstance(found, Supposed):
+        return found
+    return unnumbered(found.plan), found.difference
+
+
+def unnumbered(made: Plan) -> Plan:
+    """The plan, whatever it was made from."""
+    return replace(made, version=0, network_version=0)
+
+
+def asked(state: Snapshot, aside: Aside, memo: Memo) -> Memo:
+    """One question; the memo that answered."""
+    base, made = Situation(state, POLICY, 0.0), plan(state, POLICY, now_s=0.0, memo=memo)
+
+    def question(lent: Memo) -> Memo:
+        what_if(base, made, [ClockAdvances(1.0)], memo=lent)
+        return lent
+
+    return aside.ask(borrowed(memo), question)
+
+
+def test_one_memo_answers_until_it_is_forgotten() -> None:
+    """It is not the service's, and uses the scores that this one has now."""
+    nodes = [node(f"a{i}", zone="a", cpu="2") for i in range(3)]
+    state = replace(snapshot(nodes, [gang("g", 2)]), network=mesh(["a0", "a1"]))
+    aside, memo = Aside(), Memo()
+    plan(state, POLICY, now_s=0.0, memo=memo)
+    first = asked(state, aside, memo)
+    kept = dict(memo.scores)
+    again = asked(state, aside, memo)
+    assert again is first
+    assert again is not memo
+    assert kept
+    assert all(again.scores[key] is links for key, links in kept.items())
+    assert (memo.scores, memo.suppositions) == (kept, 0)
+    aside.forget()
+    assert asked(state, aside, memo) is not first
+
+
+def test_a_memo_that_was_asked_often_makes_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was supposed long ago is dropped with it."""
+    monkeypatch.setattr(trial, "_MOST_SUPPOSITIONS", 3)
+    state, aside = snapshot([node("a1", zone="a")], [gang("g", 2)]), Aside()
+    memos = [asked(state, aside, Memo()) for _ in range(7)]
+    assert [len({id(one) for one in memos[:count]}) for count in (3, 6, 7)] == [1, 2, 3]
+
+
+def test_a_memo_whose_question_failed_is_not_used_again() -> None:
+    """It may have been left in the middle of a change."""
+    state, aside = snapshot([node("a1", zone="a")], [gang("g", 2)]), Aside()
+    first = asked(state, aside, Memo())
+
+    def fails(_: Memo) -> None:
+        raise KeyError("a defect")
+
+    with pytest.raises(KeyError, match="a defect"):
+        aside.ask(borrowed(Memo()), fails)
+    assert asked(state, aside, Memo()) is not first
+
+
+def test_nodes_that_were_only_supposed_are_forgotten() -> None:
+    """However often nodes are supposed away, what was found out about their tables stays bounded."""
+    nodes = [node(f"a{i}", zone="a", cpu="2") for i in range(4)]
+    state, memo = snapshot(nodes, [gang("g", 9)]), Memo()
+    base, made = Situation(state, POLICY, 0.0), plan(state, POLICY, now_s=0.0)
+    for number in range(200):
+        what_if(base, made, [RemoveNodes((NodeName(f"a{number % 4}"),))], memo=memo)
+        assert len(memo.masks) <= 64
+        assert len(memo.possible) <= 64

@@ -1,0 +1,318 @@
+"""The planner's memo: it saves time and nothing else, and it stays bounded."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scoring.ids import NodeName, ZoneName
+from scoring.model import Gang, HostPort, Pod
+from scoring.model.policy import Policy, Ratios, ScorePolicy, Selection, ZonePolicy
+from scoring.model.snapshot import NodeTable, Snapshot
+from scoring.plan import Memo, plan
+from scoring.plan import memo as memo_module
+from scoring.plan.remembered import remember
+from scoring.plan.warm import warmed
+from scoring.score.links import Links, among
+from tests.builders import gang, mesh, node, pod, snapshot
+
+POLICY = Policy()
+WEB = HostPort("TCP", "0.0.0.0", 80)
+
+
+def at(state: Snapshot, version: int) -> Snapshot:
+    """The snapshot with its own table version, as the cache would give it."""
+    return replace(state, version=version, table=replace(state.table, version=version))
+
+
+# -- every input shows in a key --------------------------------------------------------------------------------
+
+NODES = [node(f"a{i}", zone="a", cpu="2") for i in range(3)] + [node(f"b{i}", zone="b", cpu="2") for i in range(3)]
+NET = mesh(NODES, bad={"a0": {"delay_ms": 20.0}, "b2": {"loss_ratio": 0.01}})
+OTHER_NET = replace(mesh(NODES, bad={"b1": {"delay_ms": 30.0}}), version=2)
+WISH = gang("g", 3, created_s=-1000.0)
+PART_LOST = gang("g", members=[replace(WISH.members[0], node=NodeName("b0")), *WISH.members[1:]], min_member=2)
+PORTED = gang(
+    "g",
+    members=[
+        replace(
+            m, member_class=replace(m.member_class, constraints=replace(m.member_class.constraints, host_ports=ports))
+        )
+        for ports in [(WEB,)]
+        for m in WISH.members
+    ],
+)
+CLASS = WISH.members[0].member_class
+
+
+def state(wish: Gang = WISH, **fields: object) -> Snapshot:
+    """Two zones and one gang."""
+    return snapshot(NODES, [wish], network=NET, **fields)  # type: ignore[arg-type]
+
+
+def excluding(*names: str) -> dict:
+    """Learned refusals of these nodes."""
+    return {"exclusions": {CLASS: frozenset(NodeName(n) for n in names)}}
+
+
+CHANGES: dict[str, tuple[Snapshot, Policy]] = {  # what differs from (state(), POLICY)
+    "one node refused": (state(**excluding("b0")), POLICY),
+    "all nodes of a zone refused": (state(**excluding("b0", "b1", "b2")), POLICY),
+    "all nodes refused": (state(**excluding(*(n.name for n in NODES))), POLICY),
+    "host ports taken": (
+        state(PORTED, host_ports=dict.fromkeys((NodeName("b0"), NodeName("b1")), frozenset({WEB}))),
+        POLICY,
+    ),
+    "host ports free": (state(PORTED), POLICY),
+    "room taken": (state(pods=[pod("x", cpu="2", node="b1")]), POLICY),
+    "other network data": (replace(state(), network=OTHER_NET), POLICY),
+    "the same wish with other ratios": (state(replace(WISH, options=(("ratios", "1:0:0"),))), POLICY),
+    "the operator's ratios": (state(), Policy(score=ScorePolicy(ratios=Ratios(0.0, 1.0, 0.0)))),
+    "another selection": (state(), Policy(selection=Selection.PACK)),
+    "near": (state(replace(WISH, options=(("near", "a"),))), POLICY),
+    "near a configured place": (
+        state(replace(WISH, options=(("near", "office"),))),
+        Policy(zone_distance_ms=(((ZoneName("office"), ZoneName("a")), 1.0),)),
+    ),
+    "near the same place, configured otherwise": (
+        state(replace(WISH, options=(("near", "office"),))),
+        Policy(zone_distance_ms=(((ZoneName("office"), ZoneName("b")), 1.0),)),
+    ),
+    "allowed zones": (state(replace(WISH, options=(("zones", "a"),))), POLICY),
+    "only one zone exists": (at(snapshot(NODES[:3], [WISH], network=NET), 2), POLICY),
+    "more members": (state(gang("g", 5, created_s=-1000.0)), POLICY),
+    "too many for one zone": (state(gang("g", 7, created_s=-1000.0)), POLICY),
+    "too many for one zone, may be spread": (
+        state(gang("g", 7, created_s=-1000.0)),
+        Policy(zone_policy=ZonePolicy.PREFERRED),
+    ),
+    "exact search switched off": (state(), Policy(exact_zone_size=0)),
+    "a member's node is gone": (
+        at(snapshot(NODES[:3], [PART_LOST], network=NET), 3),
+        POLICY,
+    ),
+}
+
+
+@pytest.mark.parametrize("first", [None, *CHANGES])
+@pytest.mark.parametrize("second", CHANGES)
+def test_whatever_changes_between_two_runs(first: str | None, second: str) -> None:
+    """Two runs that differ in any one input plan with a shared memo as they do alone."""
+    memo = Memo()
+    before = (state(), POLICY) if first is None else CHANGES[first]
+    plan(*before, now_s=0.0, memo=memo)
+    assert plan(*CHANGES[second], now_s=0.0, memo=memo) == plan(*CHANGES[second], now_s=0.0)
+    assert plan(*before, now_s=0.0, memo=memo) == plan(*before, now_s=0.0)
+
+
+def test_the_size_searched_exactly_is_part_of_the_key() -> None:
+    """A selection made by search is not taken for one made by trying all placements."""
+    memo = Memo()
+    plan(state(), POLICY, now_s=0.0, memo=memo)
+    known = len(memo.selections)
+    plan(state(), Policy(exact_zone_size=0), now_s=0.0, memo=memo)
+    assert len(memo.selections) == 2 * known
+
+
+def test_a_second_run_computes_nothing_anew() -> None:
+    """The same snapshot again finds everything it needs in the memo."""
+    memo = Memo()
+    first = plan(state(), POLICY, now_s=0.0, memo=memo)
+    sizes = [len(t) for t in (memo.scores, memo.selections, memo.values, memo.masks, memo.vectors)]
+    scores = dict(memo.scores)
+    assert plan(state(), POLICY, now_s=0.0, memo=memo) == first
+    assert sizes == [len(t) for t in (memo.scores, memo.selections, memo.values, memo.masks, memo.vectors)]
+    assert all(memo.scores[key] is value for key, value in scores.items())
+
+
+# -- numbers of classes ----------------------------------------------------------------------------------------
+
+
+def test_equal_classes_share_a_number() -> None:
+    """Objects differ, content is what counts."""
+    memo = Memo()
+    one, equal, other = pod("a").member_class, pod("b").member_class, pod("c", cpu="2").member_class
+    assert one is not equal
+    assert memo.number(one) == memo.number(equal) != memo.number(other)
+    assert memo.number(one) == memo.number(one)
+
+
+@pytest.mark.parametrize("table", ["numbers", "number_of_object"])
+def test_numbers_are_never_given_twice(table: str) -> None:
+    """When the table is full it is emptied, and classes get new numbers: old keys match nothing."""
+    memo = Memo()
+    one = pod("a").member_class
+    before = memo.number(one)
+    setattr(memo, table, dict.fromkeys(range(100_000)))
+    other, again = memo.number(pod("b", cpu="2").member_class), memo.number(one)
+    assert before < min(other, again)
+    assert other != again
+    assert len(memo.numbers) == 2
+
+
+def test_a_reused_address_is_not_mistaken() -> None:
+    """Another class at the address of one that is gone has its own number."""
+    memo = Memo()
+    one, other = pod("a").member_class, pod("b", cpu="2").member_class
+    memo.number_of_object[id(other)] = (one, memo.number(one))
+    assert memo.number(other) != memo.number(one)
+
+
+# -- bounds ----------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_emptied_at_their_limit() -> None:
+    """A table holds at most `limit` values, and forgets all at once."""
+    table: dict = {}
+    for i in range(5):
+        assert remember(table, i, lambda i=i: i * i, limit=3) == i * i  # type: ignore[misc]
+    assert table == {3: 9, 4: 16}
+    assert remember(table, 4, lambda: -1, limit=3) == 16
+
+
+def test_none_is_remembered_too() -> None:
+    """That there is no answer is an answer."""
+    table: dict = {}
+    assert remember(table, "k", lambda: None) is None
+    assert remember(table, "k", lambda: 1) is None
+
+
+def test_scores_count_by_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores are kept until their pairs exceed the bound; one larger block is kept alone."""
+    monkeypatch.setattr(memo_module, "MOST_PAIRS", 20)
+    memo = Memo()
+
+    def links(size: int) -> Links:
+        """Scores of a block of size × size pairs, kept under its size."""
+        nodes = [node(f"n{i}") for i in range(size)]
+        return memo.links(size, lambda: among(mesh(nodes), [one.name for one in nodes], POLICY.score))
+
+    links(2), links(4)
+    assert (set(memo.scores), memo.pairs) == ({2, 4}, 20)
+    assert links(4) is links(4)
+    links(1)
+    assert (set(memo.scores), memo.pairs) == ({1}, 1)
+    links(9)
+    assert (set(memo.scores), memo.pairs) == ({9}, 81)
+
+
+def test_older_network_data_is_dropped() -> None:
+    """With a new network version everything computed from the former one goes: it can never be asked for again."""
+    memo = Memo()
+    plan(state(), POLICY, now_s=0.0, memo=memo)
+    assert memo.scores
+    assert memo.selections
+    plan(replace(state(), network=replace(NET, version=9)), POLICY, now_s=0.0, memo=memo)
+    assert {key[0] for key in memo.scores} == {9}  # type: ignore[index]
+    assert memo.pairs == sum(links.held for links in memo.scores.values())
+
+
+def test_wishes_and_footprints_are_bounded() -> None:
+    """20,000 gangs that are gone do not stay for ever."""
+    memo = Memo()
+    filler: dict = {f"default/{i}": None for i in range(20_001)}
+    memo.wishes.known, memo.footprints = dict(filler), dict(filler)
+    first = plan(state(), POLICY, now_s=0.0, memo=memo)
+    plan(state(), POLICY, now_s=0.0, memo=memo, previous=first)
+    assert (set(memo.wishes.known), set(memo.footprints)) == ({WISH.key}, {WISH.key})
+
+
+def test_a_wish_is_derived_again_only_when_it_can_differ() -> None:
+    """The same gang under the same policy has the same wish, also when other nodes came and went."""
+    memo = Memo()
+    index, fewer = state().table.index, snapshot(NODES[:3]).table.index
+    wish = memo.wishes.of(WISH, POLICY, index)
+    assert memo.wishes.of(WISH, POLICY, fewer) is wish
+    assert memo.wishes.of(WISH, Policy(), fewer) is not wish
+    runs = gang("g", members=[replace(WISH.members[0], node=NodeName("b0")), WISH.members[1]])
+    there = memo.wishes.of(runs, POLICY, index)
+    assert memo.wishes.of(runs, POLICY, fewer).lost == {"b0"}
+    assert memo.wishes.of(runs, POLICY, index) == there
+
+
+# -- property --------------------------------------------------------------------------------------------------
+
+
+def member(name: str, cpu: int, port: int) -> Pod:
+    """A member with some CPU and perhaps a host port."""
+    one = pod(name, cpu=str(cpu), gang="g")
+    ports = (HostPort("TCP", "0.0.0.0", port),) if port else ()
+    constraints = replace(one.member_class.constraints, host_ports=ports)
+    return replace(one, member_class=replace(one.member_class, constraints=constraints))
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[Snapshot, Policy]:
+    """Snapshots over the same few names: everything else differs from one to the next."""
+    names = draw(st.lists(st.sampled_from(["n0", "n1", "n2", "n3"]), min_size=1, max_size=4, unique=True))
+    nodes = [node(n, zone=draw(st.sampled_from("ab")), cpu=str(draw(st.integers(1, 3)))) for n in names]
+    gangs = []
+    for name in draw(st.lists(st.sampled_from(["g", "h"]), max_size=2, unique=True)):
+        shapes = draw(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 0, 80, 81])), min_size=1, max_size=3))
+        members = [member(f"{name}-{i}", *shape) for i, shape in enumerate(shapes)]
+        options = draw(
+            st.sampled_from(
+                [{}, {"ratios": "1:1:1"}, {"near": "a"}, {"zone-policy": "preferred"}, {"selection": "pack"}]
+            )
+        )
+        gangs.append(gang(name, members=members, min_member=draw(st.integers(1, len(members))), options=options))
+    classes = [m.member_class for g in gangs for m in g.members]
+    excluded = {c: frozenset({NodeName(draw(st.sampled_from(names)))}) for c in classes if draw(st.integers(0, 3)) == 0}
+    slow = {n: {"throughput_bps": draw(st.sampled_from([1e6, 50e6]))} for n in names if draw(st.booleans())}
+    found = snapshot(
+        nodes,
+        gangs,
+        network=mesh(nodes, bad=slow),
+        exclusions=excluded,
+        host_ports={NodeName(names[0]): frozenset({HostPort("TCP", "10.0.0.1", 80)})} if draw(st.booleans()) else {},
+    )
+    policy = draw(
+        st.sampled_from(
+            [POLICY, Policy(exact_zone_size=0), Policy(spill_wait_s=0.0), Policy(selection=Selection.PAPER)]
+        )
+    )
+    return found, policy
+
+
+@settings(deadline=None)
+@given(st.lists(runs(), min_size=2, max_size=4))
+def test_a_memo_changes_nothing(several: list[tuple[Snapshot, Policy]]) -> None:
+    """Runs on changing clusters, under changing policies, with one memo: each plans as it would alone."""
+    memo = Memo()
+    for version, (found, policy) in enumerate(several, start=1):
+        numbered = at(replace(found, network=replace(found.network, version=version)), version)
+        assert plan(numbered, policy, now_s=9e9, memo=memo) == plan(numbered, policy, now_s=9e9)
+        again = plan(numbered, policy, now_s=9e9, memo=memo)
+        assert again == plan(numbered, policy, now_s=9e9)
+    assert memo.pairs == sum(kept.held for kept in (*memo.scores.values(), *memo.toward.values()))
+
+
+# -- layouts -----------------------------------------------------------------------------------------------------
+
+
+def test_a_layout_stands_for_nodes_and_zones_whatever_else_changes() -> None:
+    """A node table of another version with the same names and zones has the same layout; the last few are known."""
+    memo = Memo()
+    table = state().table
+    layout = memo.layout(table)
+    assert memo.layout(replace(table, version=9)) == layout
+    others = [memo.layout(snapshot([node(f"n{i}")]).table) for i in range(4)]
+    assert len({layout, *others}) == 5
+    assert memo.layout(table) not in {layout, *others}
+
+
+def test_what_was_found_between_zones_is_taken_over() -> None:
+    """With the pair scores of new data comes what leads from zone to zone, under the layout's number here."""
+    memo = Memo()
+    memo.layout(snapshot([node("x")]).table)
+    ready = warmed(state(), NET, POLICY)
+    memo.take_over(ready)
+    layout = memo.layout(ready_table(ready))
+    assert list(memo.crossings) == [layout]
+
+
+def ready_table(ready: Memo) -> NodeTable:
+    """A node table with the names and zones that the memo was made ready for."""
+    [(names, zones)] = ready.layouts.values()
+    return replace(state().table, names=names, zones=zones)  # type: ignore[arg-type]

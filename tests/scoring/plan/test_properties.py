@@ -1,0 +1,334 @@
+"""What holds of every plan, and, where the obvious does not hold, the counter-example.
+
+Small clusters are planned by brute force as well: every way to place the members of the gang that is first in order.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import combinations
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from scoring.feasibility.filters import node_allows, ports_conflict
+from scoring.feasibility.quorum import minimum_members
+from scoring.ids import NodeName
+from scoring.model import Gang, HostPort, Node, Pod, Role
+from scoring.model.policy import Policy, ScorePolicy, Selection
+from scoring.model.reasons import Reason
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Metric
+from scoring.plan import Memo, plan
+from scoring.plan.ask import Ask, ask_of
+from scoring.plan.run import Run, When
+from scoring.plan.turns import Turns
+from tests.builders import gang, mesh, node, pod, snapshot
+from tests.scoring.plan.planned import LATE_S, POLICY, clusters
+
+
+def in_order(state: Snapshot) -> list[Ask]:
+    """The wishes in the order of their turns."""
+    run = Run(state, POLICY, Memo())
+    return sorted(map(run.ask, state.gangs.values()), key=Turns(run, now_s=0.0).key)
+
+
+def first_in_order(state: Snapshot) -> Gang | None:
+    """The gang that is planned first."""
+    return next((ask.gang for ask in in_order(state) if ask.pending), None)
+
+
+# -- soundness -------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(clusters(), st.sampled_from([0.0, LATE_S]), st.sampled_from([0, 1, 2]))
+def test_members_go_only_where_they_may(state: Snapshot, now_s: float, known: int) -> None:
+    """No member is sent where its constraints, its class's refusals, host ports or its gang's zones exclude it.
+
+    Also not to a former place: `known` gangs were planned before, when nothing was refused, committed or taken.
+    """
+    early = replace(state, gangs=dict(list(state.gangs.items())[:known]), commitments={}, exclusions={}, host_ports={})
+    before = plan(early, POLICY, now_s=now_s)
+    outcome = plan(state, POLICY, now_s=now_s, previous=before)
+    ports: dict[NodeName, list[HostPort]] = {name: list(state.host_ports.get(name, ())) for name in state.table.names}
+    members = {m.uid: m for g in state.gangs.values() for m in g.members}
+    committed = {uid: at for c in state.commitments.values() for uid, at in c.assignment.items()}
+    for uid, at in committed.items():
+        ports[at] += members[uid].member_class.constraints.host_ports
+    for key, admission in outcome.admitted.items():
+        zones = dict(state.gangs[key].options).get("zones")
+        runs_at = {m.node for m in state.gangs[key].placed}
+        for uid, at in admission.members.items():
+            if uid in committed:
+                continue
+            constraints = members[uid].member_class.constraints
+            on = state.table.nodes[state.table.index[at]]
+            assert not members[uid].gates
+            assert node_allows(on, constraints)
+            assert at not in state.excluded(members[uid].member_class)
+            assert not ports_conflict(constraints.host_ports, ports[at])
+            ports[at] += constraints.host_ports
+            assert not zones or on.zone in zones.split(",") or runs_at or key in state.commitments
+
+
+@settings(deadline=None)
+@given(clusters(), st.sampled_from([0.0, LATE_S]), st.sampled_from([0, 1, 2]))
+def test_room_is_given_once(state: Snapshot, now_s: float, known: int) -> None:
+    """What members of all gangs take together, commitments and former places included, is nowhere more than is free."""
+    early = replace(state, gangs=dict(list(state.gangs.items())[:known]), commitments={}, used=0 * state.used)
+    outcome = plan(state, POLICY, now_s=now_s, previous=plan(early, POLICY, now_s=now_s))
+    used = {name: Counter[str]() for name in state.table.names}
+    members = {m.uid: m for g in state.gangs.values() for m in g.members}
+    committed = {uid: at for c in state.commitments.values() for uid, at in c.assignment.items()}
+    for uid, at in committed.items():
+        used[at].update(dict(members[uid].requests.items))
+    for uid, at in outcome.node_of.items():
+        if uid in committed:
+            assert committed[uid] == at
+            continue
+        used[at].update(dict(members[uid].requests.items))
+        row = state.table.index[at]
+        for resource, amount in members[uid].requests:
+            free = state.table.allocatable[row] - state.used[row]
+            assert not amount or used[at][resource] <= free[state.table.axis.index(resource)]
+
+
+@settings(deadline=None)
+@given(clusters(), st.sampled_from([0.0, LATE_S]))
+def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
+    """A gang that is admitted reaches its minimum set with what runs, unless it was committed before."""
+    outcome = plan(state, POLICY, now_s=now_s)
+    for key, admission in outcome.admitted.items():
+        wish = state.gangs[key]
+        assert admission.members
+        if key in state.commitments:
+            continue
+        able = replace(wish, members=tuple(m for m in wish.members if not m.gates))
+        have = admission.members.keys() | {m.uid for m in wish.placed}
+        assert {m.uid for m in minimum_members(able)} <= have
+        assert len(have) >= wish.min_member
+        if dict(wish.options)["zone-policy"] == "required" and not wish.placed:
+            assert len(admission.zones) == 1
+
+
+@settings(deadline=None)
+@given(clusters())
+def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None:
+    """Each is admitted or waits with a rank of its own, and nothing else is in the plan."""
+    outcome = plan(state, POLICY, now_s=0.0)
+    wishes = {ask.gang.key for ask in (ask_of(g, POLICY) for g in state.gangs.values()) if ask.pending}
+    assert outcome.admitted.keys() | outcome.waiting.keys() == wishes
+    assert not outcome.admitted.keys() & outcome.waiting.keys()
+    ranks = [*(a.rank for a in outcome.admitted.values()), *(w.rank for w in outcome.waiting.values())]
+    assert sorted(ranks) == list(range(1, len(wishes) + 1))
+
+
+@settings(deadline=None)
+@given(clusters(), st.randoms(use_true_random=False))
+def test_input_order_is_irrelevant(state: Snapshot, order: object) -> None:
+    """Nodes, gangs, commitments and refusals listed in another order give the same plan."""
+
+    def shuffled(mapping: dict) -> dict:
+        """The same mapping in another order."""
+        keys = list(mapping)
+        order.shuffle(keys)  # type: ignore[attr-defined]
+        return {key: mapping[key] for key in keys}
+
+    nodes = list(state.table.nodes)
+    order.shuffle(nodes)  # type: ignore[attr-defined]
+    other = replace(
+        state,
+        table=type(state.table).of(nodes),
+        gangs=shuffled(dict(state.gangs)),
+        commitments=shuffled(dict(state.commitments)),
+        exclusions=shuffled(dict(state.exclusions)),
+    )
+    assert plan(other, POLICY, now_s=LATE_S) == plan(state, POLICY, now_s=LATE_S)
+
+
+@settings(deadline=None)
+@given(clusters())
+def test_commitments_are_never_moved(state: Snapshot) -> None:
+    """A committed gang is told its nodes or why it cannot go on; a previous plan changes nothing of it.
+
+    docs/safety.md S4.
+    """
+    before = plan(replace(state, commitments={}), POLICY, now_s=0.0)
+    for previous in (None, before):
+        outcome = plan(state, POLICY, now_s=0.0, previous=previous)
+        for key, commitment in state.commitments.items():
+            if key not in {*outcome.admitted, *outcome.waiting}:
+                assert not ask_of(state.gangs[key], POLICY).pending
+                continue
+            held = {
+                m.uid: commitment.assignment[m.uid] for m in state.gangs[key].pending if m.uid in commitment.assignment
+            }
+            if key in outcome.admitted:
+                assert held.items() <= outcome.admitted[key].members.items()
+                assert outcome.admitted[key].committed
+            else:
+                assert outcome.waiting[key].reason in (Reason.INCOMPLETE, Reason.SURPLUS)
+                assert outcome.waiting[key].reason is Reason.INCOMPLETE or not held
+
+
+@settings(deadline=None)
+@given(clusters(), st.sampled_from(When))
+def test_rooms_are_never_negative(state: Snapshot, when: When) -> None:
+    """However overdrawn nodes are, a zone holds at least none of each kind and at most all members count."""
+    run = Run(state, POLICY, Memo())
+    for one in state.gangs.values():
+        ask = run.ask(one)
+        wish = run.wish(ask.need, ask)
+        assert (run.zone_fits(wish, when) >= 0).all()
+        assert (run.zone_rooms(wish, when) >= 0).all()
+        assert ((run.zone_members(wish, when) >= 0) & (run.zone_members(wish, when) <= wish.size)).all()
+        assert ((run.zone_rooms(wish, when) >= wish.size) == (run.zone_members(wish, when) == wish.size)).all()
+
+
+# -- brute force -----------------------------------------------------------------------------------------------
+
+
+def fits_somehow(free: dict[NodeName, Counter[str]], members: Sequence[Pod], nodes: dict[NodeName, Node]) -> bool:
+    """Whether there is any way to place the members, tried one by one on every node."""
+
+    @cache
+    def rest(at: int, left: tuple[tuple[NodeName, tuple[tuple[str, int], ...], tuple[HostPort, ...]], ...]) -> bool:
+        """Place the members from `at` on into what is left."""
+        if at == len(members):
+            return True
+        constraints = members[at].member_class.constraints
+        for i, (name, amounts, ports) in enumerate(left):
+            have = dict(amounts)
+            asked = dict(members[at].requests.items)
+            if (
+                node_allows(nodes[name], constraints)
+                and all(have.get(r, 0) >= amount for r, amount in asked.items())
+                and not ports_conflict(constraints.host_ports, ports)
+            ):
+                less = tuple((r, amount - asked.get(r, 0)) for r, amount in amounts)  # type: ignore[call-overload]
+                then = (*left[:i], (name, less, (*ports, *constraints.host_ports)), *left[i + 1 :])
+                if rest(at + 1, then):
+                    return True
+        return False
+
+    return rest(0, tuple((name, tuple(sorted(amounts.items())), ()) for name, amounts in sorted(free.items())))
+
+
+@st.composite
+def small(draw: st.DrawFn) -> Snapshot:
+    """One zone of up to four nodes, one gang of up to four pods of up to two kinds, CPU and GPU."""
+    nodes = [
+        node(f"n{i}", cpu=str(draw(st.integers(0, 4))), gpu=draw(st.integers(0, 3)))
+        for i in range(draw(st.integers(1, 4)))
+    ]
+    kinds = draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=2, max_size=2))
+    roles = draw(st.sampled_from([(Role.OTHER, Role.OTHER), (Role.PS, Role.WORKER), (Role.WORKER, Role.WORKER)]))
+    members = []
+    for i in range(draw(st.integers(1, 4))):
+        kind = draw(st.integers(0, 1))
+        cpu, gpu = kinds[kind]
+        members.append(pod(f"g-{i}", gang="g", role=roles[kind], index=i, cpu=str(cpu), gpu=gpu))
+    order = sorted(members, key=lambda m: (list(Role).index(m.role), m.index))
+    method = draw(st.sampled_from([Selection.SUBSET, Selection.PACK]))
+    wish = gang("g", members=order, min_member=draw(st.integers(1, len(members))), options={"selection": method})
+    network = mesh(nodes, bad={"n0": {"delay_ms": 9.0}, "n2": {"loss_ratio": 0.01}}) if draw(st.booleans()) else None
+    return snapshot(nodes, [wish], network=network)
+
+
+@settings(deadline=None)
+@given(small())
+def test_admitted_exactly_when_there_is_a_way(state: Snapshot) -> None:
+    """Up to 4 nodes × 4 pods: a gang that is first is admitted if and only if brute force places its minimum."""
+    wish = next(iter(state.gangs.values()))
+    nodes = {n.name: n for n in state.table.nodes}
+    free = {n.name: Counter[str]({str(r): n.allocatable.get(r) for r in state.table.axis}) for n in state.table.nodes}
+    want = fits_somehow(free, minimum_members(wish), nodes)
+    assert want == (wish.key in plan(state, POLICY, now_s=0.0).admitted)
+
+
+@settings(deadline=None)
+@given(clusters(zones="a", most_nodes=4, most_gangs=3))
+def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
+    """With ports, taints, refusals and foreign load too, what brute force cannot place is not admitted."""
+    wish = first_in_order(state)
+    assume(wish is not None and not state.commitments)
+    assert wish is not None
+    ask = ask_of(wish, POLICY)
+    need = [m for _, pods in ask.need for m in pods]
+    nodes = {n.name: n for n in state.table.nodes}
+    free = {
+        n.name: Counter[str](
+            {str(r): int(state.table.allocatable[i, c] - state.used[i, c]) for c, r in enumerate(state.table.axis)}
+        )
+        for i, n in enumerate(state.table.nodes)
+    }
+    if need and not fits_somehow(free, need, nodes):
+        assert wish.key in plan(state, POLICY, now_s=LATE_S).waiting
+
+
+# -- the network -----------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from([5e6, 10e6, 40e6, 90e6]), min_size=6, max_size=6),
+    st.sampled_from([0.5, 8.0, 1024.0]),
+    st.integers(2, 3),
+)
+def test_scaling_all_throughputs_moves_nobody(rates: list[float], factor: float, size: int) -> None:
+    """Zones and nodes are chosen by ratios of rates: all of them times a factor is the same network."""
+    nodes = [node(f"{zone}{i}", zone=zone, cpu="1") for zone in "ab" for i in range(3)]
+
+    def places(scale: float) -> dict:
+        """Where the gang goes."""
+        bad = {str(n.name): {"throughput_bps": rate * scale} for n, rate in zip(nodes, rates, strict=True)}
+        state = snapshot(nodes, [gang("g", size)], network=mesh(nodes, bad=bad, throughput_bps=100e6 * scale))
+        return dict(plan(state, POLICY, now_s=0.0).node_of)
+
+    assert places(factor) == places(1.0)
+
+
+@settings(deadline=None)
+@given(st.sampled_from([Metric.DELAY, Metric.THROUGHPUT]), st.integers(0, 2))
+def test_a_better_zone_stays_chosen(metric: Metric, at: int) -> None:
+    """Bettering all links of the zone that is chosen does not drive the gang away."""
+    nodes = [node(f"{zone}{i}", zone=zone, cpu="1") for zone in "abc" for i in range(2)]
+    score = ScorePolicy(reference_bps=1e9)
+    worse = {
+        f"{'abc'[(at + k) % 3]}{i}": {"delay_ms": 10.0 * (k + 1), "throughput_bps": 90e6 / (k + 1)}
+        for k in range(3)
+        for i in range(2)
+    }
+    better = {
+        n: {**v, **({"delay_ms": 1.0} if metric is Metric.DELAY else {"throughput_bps": 500e6})}
+        for n, v in worse.items()
+        if n.startswith("abc"[at])
+    }
+    outcomes = [
+        plan(snapshot(nodes, [gang("g", 2)], network=mesh(nodes, bad=bad)), Policy(score=score), now_s=0.0)
+        for bad in (worse, worse | better)
+    ]
+    assert [o.admitted["default/g"].zones for o in outcomes] == [("abc"[at],)] * 2  # type: ignore[index]
+
+
+# -- spilling over zones ---------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=5), st.integers(1, 9), st.data())
+def test_a_spill_takes_the_fewest_zones(rooms: list[int], size: int, data: st.DataObject) -> None:
+    """Up to five zones: a gang is spread over as few as brute force needs, and waits when all are too small."""
+    nodes = [node(f"{zone}0", zone=zone, cpu=str(cpu)) for zone, cpu in zip("vwxyz", rooms, strict=False)]
+    load = [pod(f"x{i}", node=n.name) for i, n in enumerate(nodes) if rooms[i] and data.draw(st.booleans())]
+    free = {n.zone: cpu - sum(x.node == n.name for x in load) for n, cpu in zip(nodes, rooms, strict=True)}
+    wish = gang("g", size, options={"zone-policy": "preferred"})
+    bad = {str(n.name): {"delay_ms": data.draw(st.sampled_from([1.0, 5.0, 30.0]))} for n in nodes}
+    network = mesh(nodes, bad=bad) if data.draw(st.booleans()) else None
+    outcome = plan(snapshot(nodes, [wish], pods=load, network=network), POLICY, now_s=LATE_S)
+    enough = [k for k in range(1, len(free) + 1) for some in combinations(free.values(), k) if sum(some) >= size]
+    if not enough:
+        assert outcome.waiting[wish.key].reason is (Reason.IMPOSSIBLE if sum(rooms) < size else Reason.NO_ROOM)
+    else:
+        assert len(outcome.admitted[wish.key].zones) == min(enough)

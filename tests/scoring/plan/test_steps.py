@@ -1,0 +1,147 @@
+"""A run in steps: what may happen between two of them, and how much is done in one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scoring.ids import NodeName, ZoneName
+from scoring.model.policy import Policy, Selection
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import NetworkMatrix
+from scoring.plan import Memo, Plan, plan, plan_in_steps, spread
+from scoring.plan.run import Run
+from scoring.plan.steps import Steps
+from scoring.plan.thin import open_nodes
+from scoring.selection import ClassDemand, Demand, Single, select
+from tests.builders import gang, mesh, node, pod, snapshot
+
+POLICY = Policy(spill_wait_s=0.0)
+NODES = [node(f"{zone}{i}", zone=zone, cpu="2") for zone in "abc" for i in range(3)]
+GANGS = [
+    gang("one-zone", 3, created_s=-5.0),
+    gang("two-zones", 8, cpu="1", created_s=-4.0, options={"zone-policy": "preferred"}),
+    gang("near", 2, created_s=-3.0, options={"near": "b"}),
+    gang("too-large", 30, created_s=-2.0, options={"zone-policy": "preferred"}),
+]
+SLOW = {"a0": {"delay_ms": 20.0}, "c2": {"throughput_bps": 1e7}}
+
+
+def state(version: int, bad: dict[str, dict[str, float]]) -> Snapshot:
+    """The same gangs over other measurements."""
+    return snapshot(NODES, GANGS, network=replace(mesh(NODES, bad=bad), version=version))
+
+
+def all_steps(steps: Steps[Plan]) -> tuple[int, Plan]:
+    """How many pauses there were, and the plan."""
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return count, done.value
+        count += 1
+
+
+def test_runs_over_different_measurements_may_take_turns() -> None:
+    """Two runs share a memo step by step; each makes the plan that it makes alone."""
+    memo = Memo()
+    states = [state(1, SLOW), state(2, {"b1": {"loss_ratio": 0.02}})]
+    runs = [plan_in_steps(one, POLICY, now_s=0.0, memo=memo) for one in states]
+    made: dict[int, Plan] = {}
+    while len(made) < len(runs):
+        for number, steps in enumerate(runs):
+            if number not in made:
+                try:
+                    next(steps)
+                except StopIteration as done:
+                    made[number] = done.value
+    assert [made[0], made[1]] == [plan(one, POLICY, now_s=0.0) for one in states]
+
+
+def test_a_zone_and_a_pair_of_zones_are_a_step_each() -> None:
+    """One gang is many steps where measurements are new, and one where nothing has to be computed.
+
+    docs/safety.md S15.
+    """
+    memo = Memo()
+    first, made = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=memo))
+    again, same = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=memo))
+    assert made == same
+    assert first > again >= len(GANGS)
+    assert first - again >= 3  # the means between three zones at least
+
+
+def test_a_run_that_is_given_up_leaves_the_memo_usable() -> None:
+    """Its generator is dropped in the middle, wherever that is: the next run plans as if it had never been."""
+    want = plan(state(1, SLOW), POLICY, now_s=0.0)
+    count, _ = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=Memo()))
+    for stop in range(count):
+        memo = Memo()
+        steps = plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=memo)
+        for _ in range(stop):
+            next(steps)
+        steps.close()
+        assert plan(state(1, SLOW), POLICY, now_s=0.0, memo=memo) == want
+
+
+# -- large sets of nodes -----------------------------------------------------------------------------------------
+
+
+def large(measured: int, strangers: int, *, cpu: str = "2") -> tuple[Run, Snapshot]:
+    """A run over one zone, in which the first nodes are measured."""
+    nodes = [node(f"n{i:04}", zone="a", cpu=cpu) for i in range(measured + strangers)]
+    far = {f"n{i:04}": {"delay_ms": 1.0 + i % 7} for i in range(measured)}
+    found = snapshot(nodes, [gang("g", 6, cpu="1")], network=mesh(nodes[:measured], bad=far))
+    return Run(found, POLICY, Memo()), found
+
+
+@pytest.mark.parametrize("measured", [0, 1, 40])
+def test_of_many_nodes_that_are_alike_only_the_first_are_looked_at(measured: int) -> None:
+    """The choice is that of a search over all 700 nodes with room."""
+    run, found = large(measured, 700 - measured)
+    ask = run.ask(next(iter(found.gangs.values())))
+    wish = run.wish(ask.need, ask)
+    chosen = run.place(wish, (ZoneName("a"),), method=Selection.SUBSET, score=POLICY.score)
+    [(member_class, count)] = wish.classes
+    demand = Demand((ClassDemand(member_class.role, run.vector(member_class), run.mask(member_class), count),), True)  # type: ignore[arg-type]
+    rank = run.scores((ZoneName("a"),), POLICY.score).rank
+    assert chosen == select(Selection.SUBSET, demand, run.room.free, rank, exact_size=POLICY.exact_zone_size)
+
+
+def test_what_is_left_out_of_many_nodes() -> None:
+    """Of 600 that hold two and 100 that hold one, as many as there are members and two more, beside measured ones."""
+    run, _ = large(5, 700)
+    links = run.scores((ZoneName("a"),), POLICY.score)
+    room = np.array([2] * 605 + [1] * 100)
+    one = Single(room, 4, paired=True)
+    assert open_nodes(one, links, None).tolist() == [*range(5 + 6), *range(605, 605 + 6)]
+    near = np.zeros(705)
+    near[300] = 7.0
+    assert 300 in open_nodes(one, links, near).tolist()
+    few = Single(np.where(np.arange(705) < 512, room, 0), 4, paired=True)
+    assert open_nodes(few, links, None).tolist() == list(range(512))
+
+
+def test_all_zones_together_are_not_more_nodes_than_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last resort of a spread: of more nodes than that the zones with most room, and none without room."""
+    monkeypatch.setattr(spread, "_MOST_TOGETHER", 6)
+    found = snapshot(NODES, [GANGS[1]], pods=[pod("x", cpu="2", node="c0"), pod("y", cpu="1", node="a1")])
+    run = Run(found, POLICY, Memo())
+    ask = run.ask(GANGS[1])
+    fits = run.zone_fits(run.wish(ask.need, ask))
+    assert spread._together(run, run.zones, fits) == ("a", "b")
+    assert spread._together(run, run.zones[:2], fits) == ("a", "b")
+    monkeypatch.setattr(spread, "_MOST_TOGETHER", 9)
+    assert spread._together(run, run.zones, fits) == ("a", "b", "c")
+
+
+def test_equally_good_zones_are_chosen_by_name() -> None:
+    """Nothing is measured between zones of different sizes: the first names win, whatever rounding would say."""
+    sizes = {"a": 7, "b": 3, "c": 11, "d": 6}
+    nodes = [node(f"{zone}{i:02}", zone=zone, cpu="1") for zone, size in sizes.items() for i in range(size)]
+    busy = [pod(f"p-{one.name}", cpu="1", node=one.name) for one in nodes if not one.name.endswith(("00", "01"))]
+    wish = gang("g", 4, cpu="1", created_s=-9.0, options={"zone-policy": "preferred", "ratios": "1:1:1"})
+    made = plan(snapshot(nodes, [wish], network=NetworkMatrix(), pods=busy), POLICY, now_s=0.0)
+    assert made.admitted[wish.key].zones == ("a", "b")
+    assert set(made.node_of.values()) == {NodeName(name) for name in ("a00", "a01", "b00", "b01")}

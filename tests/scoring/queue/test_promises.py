@@ -1,0 +1,242 @@
+"""What the queue promises, in virtual time: who starts when, and that nobody waits for ever (docs/safety.md S14)."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scoring.explain.queue_report import Entry
+from scoring.ids import GangKey
+from scoring.model import Node
+from scoring.model.policy import Order, Policy, QueuePolicy, StarvingOrder
+from scoring.model.reasons import Reason
+from scoring.queue.states import JobState
+from tests.builders import node
+from tests.scoring.plan.virtual import Job, World
+
+LIMIT_S = 100.0
+QUEUE = QueuePolicy(starve_limit_s=LIMIT_S, starving_share=1.0, starving_hold_s=1e6)
+"""Whole zones are held, for as long as it takes."""
+POLICY = Policy(queue=QUEUE)
+
+
+def row(count: int, *, zone: str = "a", cpu: int = 2) -> list[Node]:
+    """Nodes of one zone."""
+    return [node(f"{zone}{i}", zone=zone, cpu=str(cpu)) for i in range(count)]
+
+
+def names(world: World, *others: str) -> list[str]:
+    """Gangs in the order of their starts, without `others`."""
+    return [name for name in (key.partition("/")[2] for key in world.order) if name not in others]
+
+
+def entry(world: World, name: str) -> Entry:
+    """What the queue says of a gang."""
+    return next(one for one in world.report().entries if one.gang == f"default/{name}")
+
+
+# -- order -------------------------------------------------------------------------------------------------------------
+
+SHAPES = ((1, 12), (2, 6), (3, 4), (4, 3), (6, 2), (12, 1))
+"""(members, CPU of each): each job takes all of a node of 12 CPUs; ω′ = 1, 4, 9, 16, 36, 144: the lightest first."""
+
+
+def six(*, apart_s: float) -> list[Job]:
+    """Six jobs in the worst order."""
+    return [Job(f"w{size}", i * apart_s, size, cpu, 1.0) for i, (size, cpu) in enumerate(SHAPES)]
+
+
+def full(until_s: float) -> Job:
+    """A job that leaves no room until then."""
+    return Job("full", -1.0, 12, 1, until_s + 1.0)
+
+
+ORDERS = {  # case: (starts, queue, seconds between arrivals, moment at which the first room appears)
+    "by weight": ("w12 w6 w4 w3 w2 w1", QUEUE, 1.0, 50.0),
+    "the lightest first once it starves": ("w1 w12 w6 w4 w3 w2", QUEUE, 10.0, 101.0),
+    "starving by age": ("w1 w2 w3 w4 w6 w12", QUEUE, 1.0, 200.0),
+    "starving by weight": ("w12 w6 w4 w3 w2 w1", replace(QUEUE, starving_order=StarvingOrder.WEIGHT), 1.0, 200.0),
+    "fifo": ("w1 w2 w3 w4 w6 w12", replace(QUEUE, order=Order.FIFO), 1.0, 50.0),
+}
+
+
+@pytest.mark.parametrize(("want", "queue", "apart_s", "room_s"), ORDERS.values(), ids=ORDERS)
+def test_six_jobs_in_the_worst_order(want: str, queue: QueuePolicy, apart_s: float, room_s: float) -> None:
+    """Six jobs submitted lightest first to a full cluster start one by one, in the order that the policy says."""
+    world = World(row(1, cpu=12), [full(room_s), *six(apart_s=apart_s)], Policy(queue=queue))
+    world.run()
+    assert want.split() == names(world, "full")
+    starts = sorted(world.started_s.values())
+    assert all(later - earlier >= 1.0 for earlier, later in pairwise(starts))
+
+
+def test_equal_weights_go_by_creation() -> None:
+    """Jobs that ask for the same start in the order of their creation, whatever their names."""
+    jobs = [Job(f"j{9 - i}", float(i), 6, 2, 10.0) for i in range(6)]
+    world = World(row(1, cpu=12), [full(50.0), *jobs], POLICY)
+    world.run()
+    assert [job.name for job in jobs] == names(world, "full")
+
+
+PRIORITIES = {  # case: (starts, starving_beats_priority)
+    "STARVING leads within its priority": (["high", "old"], False),
+    "STARVING leads at all": (["old", "high"], True),
+}
+
+
+@pytest.mark.parametrize(("want", "beats"), PRIORITIES.values(), ids=PRIORITIES)
+def test_starving_and_priority(want: list[str], beats: bool) -> None:
+    """A gang of higher priority goes before a STARVING one, unless K3 is taken literally."""
+    jobs = [Job("old", 0.0, 12, 1, 10.0), Job("high", 190.0, 12, 1, 10.0, priority=5)]
+    queue = replace(QUEUE, starving_beats_priority=beats)
+    world = World(row(1, cpu=12), [full(200.0), *jobs], Policy(queue=queue))
+    world.run()
+    assert want == names(world, "full")
+
+
+# -- back-fill and holds -----------------------------------------------------------------------------------------------
+
+
+def test_small_jobs_run_beside_a_large_one_until_it_starves() -> None:
+    """Back-fill goes on up to STARVELIMIT, then nothing new starts in the zone until the large gang has."""
+    small = [Job(f"s{i}", 10.0 + 10.0 * i, 1, 1, 50.0) for i in range(40)]
+    large = Job("large", 1.0, 4, 2, 100.0)
+    blockers = [Job(f"b{i}", -1.0, 1, 2, 140.0) for i in range(1)]
+    world = World(row(4), [*blockers, large, *small], POLICY)
+    world.run(95.0)
+    assert [f"s{i}" for i in range(9)] == names(world, "b0")
+    assert entry(world, "large").state is JobState.WAITING
+    world.run(130.0)
+    assert entry(world, "large").state is JobState.STARVING
+    late = entry(world, "s10")
+    assert late.reason is Reason.RESERVED
+    assert "held for default/large" in late.detail
+    world.run()
+    before = [name for name in names(world, "b0") if world.started_s[_key(name)] < world.started_s[_key("large")]]
+    assert max(world.started_s[_key(name)] for name in before) <= 101.0
+    assert world.started_s[_key("large")] == max(world.ended_s[_key(name)] for name in before)
+
+
+def _key(name: str) -> GangKey:
+    return GangKey(f"default/{name}")
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> tuple[list[Node], list[Job], Job, list[Job]]:
+    """Nodes of up to three zones, jobs that run at first, a large one for zone a, and others that come later."""
+    size = draw(st.integers(1, 4))
+    zones = draw(st.integers(1, 3))
+    nodes = [one for zone in "abc"[:zones] for one in row(size, zone=zone)]
+    first = [
+        Job(f"f{i}", -1.0, 1, draw(st.integers(1, 2)), draw(st.floats(20.0, 400.0)))
+        for i in range(draw(st.integers(1, size * zones)))
+    ]
+    members = draw(st.integers(1, size))
+    large = Job("large", 0.0, members, draw(st.integers(1, 2)), draw(st.floats(10.0, 200.0)), zones="a")
+    late: list[Job] = []
+    at_s = 0.0
+    for i in range(draw(st.integers(3, 14))):
+        at_s += draw(st.floats(1.0, 40.0))
+        shape = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+        late.append(Job(f"l{i}", at_s, *shape, draw(st.floats(10.0, 300.0))))
+    return nodes, first, large, late
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@settings(max_examples=200)
+@given(workloads())
+def test_from_starving_on_later_arrivals_delay_nothing(case: tuple[list[Node], list[Job], Job, list[Job]]) -> None:
+    """A STARVING gang starts no later than without all who came after that, and than when its zone has emptied."""
+    nodes, first, large, late = case
+    with_all = World(nodes, [*first, large, *late], POLICY)
+    with_all.run()
+    without = World(nodes, [*first, large, *(job for job in late if job.arrives_s <= LIMIT_S)], POLICY)
+    without.run()
+    assert with_all.started_s[large.key] <= without.started_s[large.key]
+    there = [key for key, zones in with_all.where.items() if "a" in zones and key != large.key]
+    ends = [with_all.ended_s[key] for key in there if with_all.started_s[key] <= LIMIT_S]
+    assert with_all.started_s[large.key] <= max([LIMIT_S, *ends])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@settings(max_examples=200)
+@given(workloads())
+def test_a_restart_changes_nothing(case: tuple[list[Node], list[Job], Job, list[Job]]) -> None:
+    """A process that knows nothing but the cluster gives every gang the same state, rank and clock."""
+    nodes, first, large, late = case
+    world = World(nodes, [*first, large, *late], POLICY)
+    for moment_s in (60.0, 130.0, 230.0):
+        world.run(moment_s)
+        known, fresh = world.report(), world.report(forgetful=True)
+        assert _standings(known.entries) == _standings(fresh.entries)
+        assert known.counts == fresh.counts
+
+
+def _standings(entries: tuple[Entry, ...]) -> list[tuple]:
+    return [(one.gang, one.state, one.rank, one.waited_s, one.starves_in_s, one.times) for one in entries]
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[list[Node], list[Job], float]:
+    """A stream that offers up to twice what the cluster can do: it never lets up, and any gang might be overtaken."""
+    size = draw(st.integers(2, 4))
+    zones = draw(st.integers(1, 2))
+    nodes = [one for zone in "ab"[:zones] for one in row(size, zone=zone)]
+    share = draw(st.sampled_from([0.25, 0.5, 1.0]))
+    jobs: list[Job] = []
+    at_s = 0.0
+    for i in range(32):
+        at_s += draw(st.sampled_from([5.0, 15.0, 30.0]))
+        members = size if draw(st.integers(0, 5)) == 0 else draw(st.integers(1, 2))
+        jobs.append(Job(f"j{i:02}", at_s, members, draw(st.integers(1, 2)), draw(st.sampled_from([20.0, 60.0]))))
+    return nodes, jobs, share
+
+
+LONGEST_RUN_S = 60.0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@settings(max_examples=200)
+@given(streams(), st.sampled_from([150.0, 1e6]))
+def test_nobody_waits_for_ever(case: tuple[list[Node], list[Job], float], hold_s: float) -> None:
+    """In a stream that does not end, overloaded or not, a gang starts while those who come after it still wait.
+
+    Ahead of a STARVING gang are only those that starve longer. Each has its zone held, which empties within the longest
+    run of a job, before it is the next one's turn. Where holds pause, a pause comes on top for each.
+    """
+    nodes, jobs, share = case
+    queue = QueuePolicy(starve_limit_s=LIMIT_S, starving_share=share, starving_hold_s=hold_s)
+    world = World(nodes, jobs, Policy(queue=queue))
+    world.run(jobs[-1].arrives_s)
+    now_s = world.now_s
+    each_s = LONGEST_RUN_S if hold_s > now_s else LONGEST_RUN_S + 2.0 * hold_s
+    for i, job in enumerate(jobs):
+        starving_s = job.arrives_s + LIMIT_S
+        ahead = sum(world.started_s.get(older.key, now_s) > starving_s for older in jobs[:i])
+        latest_s = starving_s + (ahead + 1) * each_s
+        assert latest_s > now_s or world.started_s[job.key] <= latest_s
+    world.run()
+    assert len(world.started_s) == len(jobs)
+
+
+# -- clocks ------------------------------------------------------------------------------------------------------------
+
+
+def test_suspended_for_long_then_resumed() -> None:
+    """A gang whose PodGroup is old and whose pods are new keeps its place by age, and is not STARVING at once."""
+    world = World(row(1, cpu=12), [full(1e6), Job("fresh", 990.0, 12, 1)], POLICY)
+    resumed = Job("resumed", 1000.0, 12, 1)
+    world.run(1000.0)
+    made = resumed.gang()
+    members = tuple(replace(pod, created_s=1000.0) for pod in made.members)
+    world.gangs[resumed.key] = replace(made, created_s=0.0, members=members)
+    assert (entry(world, "resumed").state, entry(world, "resumed").waited_s) == (JobState.WAITING, 0.0)
+    assert entry(world, "resumed").rank == 1
+    world.now_s = 1100.0
+    assert entry(world, "resumed").state is JobState.STARVING
+    assert entry(world, "fresh").rank == 1  # which starves longer

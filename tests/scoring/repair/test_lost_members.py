@@ -1,0 +1,223 @@
+"""Who is lost, whether that breaks a gang, and what is said and done (docs/safety.md S8)."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.feasibility.quorum import quorum_of
+from scoring.ids import NodeName, PodUid
+from scoring.model import Gang, Phase, Pod, Role
+from scoring.model.policy import RestartLimits
+from scoring.repair.lost_members import Cause, Crew, due_s, not_before_s, observe, repaired, words_of
+from tests.builders import gang, pod
+
+NODES = tuple(f"n{i}" for i in range(9))
+LIMITS = RestartLimits(settle_s=10.0)
+
+
+def worker(index: int, where: str | None = None, *, take: int = 0, at_s: float = 0.0, **fields: object) -> Pod:
+    """Worker `index`, the `take`-th pod in its seat, created at `at_s` and on its node a second later."""
+    made = pod(f"w{index}", role=Role.WORKER, index=index, created_s=at_s)
+    made = replace(made, uid=PodUid(f"w{index}-{take}"))
+    if where is not None:
+        made = replace(made, node=NodeName(where), phase=Phase.RUNNING, scheduled_s=at_s + 1.0)
+    return replace(made, **fields)  # type: ignore[arg-type]
+
+
+def of(*members: Pod, least: int = 3) -> Gang:
+    """A gang of these members."""
+    return gang("g", members=list(members), min_member=least)
+
+
+def look(
+    before: Crew | None, seen: Gang, *, now_s: float = 100.0, lost: tuple[str, ...] = (), gone: tuple[str, ...] = ()
+) -> Crew | None:
+    """The crew after a look; `gone` nodes are lost and not in the cluster, `lost` ones only do not answer."""
+    nowhere = frozenset(NodeName(name) for name in (*lost, *gone))
+    known = {NodeName(name) for name in NODES if name not in gone}
+    return observe(before, seen, quorum_of(seen, lost_nodes=nowhere), known=known, now_s=now_s)
+
+
+WHOLE = of(*(worker(i, f"n{i}") for i in range(3)))
+LEFT = (worker(0, "n0"), worker(1, "n1"))
+
+LOSSES = {  # case: (the gang after it, nodes that do not answer, nodes that are gone, cause, whether its pod stays)
+    "removed": (of(*LEFT), (), (), Cause.REMOVED, False),
+    "removed, its successor waits": (of(*LEFT, worker(2, take=1, at_s=50.0)), (), (), Cause.REMOVED, False),
+    "removed, its successor runs": (of(*LEFT, worker(2, "n4", take=1, at_s=50.0)), (), (), Cause.REMOVED, False),
+    "being deleted": (of(*LEFT, worker(2, "n2", deleting=True)), (), (), Cause.REMOVED, True),
+    "rejected by the kubelet": (of(*LEFT, worker(2, "n2", phase=Phase.FAILED)), (), (), Cause.FAILED, False),
+    "its node is deleted": (WHOLE, (), ("n2",), Cause.NODE_GONE, False),
+    "its node and its pod are gone": (of(*LEFT), (), ("n2",), Cause.NODE_GONE, False),
+    "its node is silent": (WHOLE, ("n2",), (), Cause.NODE_SILENT, True),
+}
+
+
+@pytest.mark.parametrize(("seen", "lost", "gone", "cause", "stays"), LOSSES.values(), ids=LOSSES)
+def test_a_lost_member_breaks_a_gang(
+    seen: Gang, lost: tuple[str, ...], gone: tuple[str, ...], cause: Cause, stays: bool
+) -> None:
+    """Whatever became of it, and however fast its successor came."""
+    crew = look(look(None, WHOLE), seen, now_s=200.0, lost=lost, gone=gone)
+    assert crew is not None
+    assert crew.broken_since_s == 200.0
+    assert [(loss.name, loss.cause, loss.stays) for loss in crew.losses] == [("w2", cause, stays)]
+
+
+UNHARMED = {  # case: (least, the gang before, the gang after)
+    "nothing happened": (3, WHOLE, WHOLE),
+    "it ended well": (3, WHOLE, of(*LEFT, worker(2, "n2", phase=Phase.SUCCEEDED))),
+    "one beyond the minimum": (2, of(*WHOLE.members, least=2), of(*LEFT, least=2)),
+    "one that came": (3, WHOLE, of(*WHOLE.members, worker(3))),
+    "the minimum grew with the job": (3, WHOLE, of(*WHOLE.members, worker(3), worker(4), least=5)),
+}
+
+
+@pytest.mark.parametrize(("least", "before", "after"), UNHARMED.values(), ids=UNHARMED)
+def test_what_breaks_nothing(least: int, before: Gang, after: Gang) -> None:
+    """Growing, shrinking to the minimum and finishing are no losses."""
+    crew = look(look(None, replace(before, min_member=least)), after)
+    assert crew is not None
+    assert not crew.broken
+    assert (crew.losses, words_of(crew)) == ((), "")
+
+
+def test_a_gang_that_was_never_whole_has_no_crew() -> None:
+    """Half bound after its first attempt: that is the permit machine's business (docs/safety.md S8)."""
+    assert look(None, of(worker(0, "n0"), worker(1, "n1"), worker(2))) is None
+
+
+def test_another_start_is_another_crew() -> None:
+    """All pods are new ones: nobody of this gang is lost, also while they are on their way, also beside old remains."""
+    crew = look(None, WHOLE)
+    remains = worker(2, "n2", phase=Phase.FAILED)
+    coming = [worker(i, take=1, at_s=50.0) for i in range(3)]
+    assert look(crew, of(*coming, remains)) is None
+    half = [worker(0, "n0", take=1, at_s=50.0), *coming[1:]]
+    assert look(None, of(*half, remains)) is None
+    whole = [worker(i, f"n{i}", take=1, at_s=50.0) for i in range(3)]
+    found = look(None, of(*whole, remains))
+    assert found is not None
+    assert not found.broken
+
+
+TRACES = {  # case: (what is found at start, nodes gone, whether it is broken)
+    "a dead pod": (of(*LEFT, worker(2, "n2", phase=Phase.FAILED), worker(2, take=1, at_s=50.0)), (), True),
+    "on a dead node": (WHOLE, ("n2",), True),
+    "a successor in the middle": (of(worker(0, "n0"), worker(1, take=1, at_s=50.0), worker(2, "n2")), (), True),
+    "perhaps just one more": (of(*LEFT, worker(2, at_s=50.0)), (), False),
+    "whole again": (of(*LEFT, worker(2, "n2", take=1, at_s=50.0)), (), False),
+}
+
+
+@pytest.mark.parametrize(("seen", "gone", "broken"), TRACES.values(), ids=TRACES)
+def test_what_a_restarted_process_can_tell(seen: Gang, gone: tuple[str, ...], broken: bool) -> None:
+    """From remains, and from successors that wait; in doubt nobody is lost, and in a gang that never started nobody."""
+    crew = look(None, replace(seen, started=True), gone=gone)
+    assert (crew is not None and crew.broken) == broken
+    never = look(None, seen, gone=gone)
+    assert never is None or not never.broken
+
+
+def test_time_counts_from_the_first_loss() -> None:
+    """A second one does not begin it anew; a node that comes back ends it."""
+    crew = look(look(None, WHOLE), WHOLE, now_s=200.0, lost=("n2",))
+    crew = look(crew, WHOLE, now_s=205.0, lost=("n1", "n2"))
+    assert crew is not None
+    assert (crew.broken_since_s, len(crew.losses)) == (200.0, 2)
+    assert due_s(crew, WHOLE, LIMITS) == 210.0
+    back = look(crew, WHOLE, now_s=209.0)
+    assert back is not None
+    assert due_s(back, WHOLE, LIMITS) is None
+
+
+def test_a_finishing_gang_is_never_due() -> None:
+    """A member succeeded: what is lost besides is replaced, and nobody starts from the beginning.
+
+    docs/safety.md S8.
+    """
+    seen = of(worker(0, "n0", phase=Phase.SUCCEEDED), worker(1, "n1"))
+    crew = look(look(None, WHOLE), seen)
+    assert crew is not None
+    assert crew.broken
+    assert due_s(crew, seen, LIMITS) is None
+
+
+def test_successors_mend_a_gang() -> None:
+    """For those whose repair that is: with them it is whole, and they are its crew."""
+    seen = of(*LEFT, worker(2, "n4", take=1, at_s=50.0))
+    crew = look(look(None, WHOLE), seen)
+    assert crew is not None
+    mended = repaired(crew, quorum_of(seen), seen)
+    assert mended is not None
+    again = look(mended, of(*LEFT))
+    assert again is not None
+    assert [loss.node for loss in again.losses] == ["n4"]
+    assert repaired(again, quorum_of(of(*LEFT)), of(*LEFT)) is None
+
+
+WORDS = {  # case: (the gang, silent nodes, words that are said)
+    "silent": (WHOLE, ("n2",), "waiting for node n2 to be removed or to come back"),
+    "nobody comes": (of(*LEFT), (), "Waiting for its owner to create 1 new pod."),
+    "somebody waits": (of(*LEFT, worker(2, take=1, at_s=50.0)), (), "Pod w2 takes its place"),
+}
+
+
+@pytest.mark.parametrize(("seen", "lost", "said"), WORDS.values(), ids=WORDS)
+def test_what_is_waited_for_is_said(seen: Gang, lost: tuple[str, ...], said: str) -> None:
+    """In a sentence that says what would help."""
+    crew = look(look(None, WHOLE), seen, lost=lost)
+    assert crew is not None
+    assert said in words_of(crew)
+
+
+@given(st.lists(st.floats(0.0, 3600.0), max_size=8).map(sorted), st.integers(1, 5), st.floats(1.0, 300.0))
+def test_restarts_become_rarer(moments: list[float], most: int, backoff_s: float) -> None:
+    """Never sooner with one more in the hour, and never more than so many in any hour."""
+    limits = RestartLimits(most_per_hour=most, backoff_s=backoff_s)
+    history = tuple(moments)
+    at_s = not_before_s(history, limits)
+    assert not history or at_s > history[-1]
+    if len(history) >= most:
+        assert at_s >= history[-most] + 3600.0
+
+
+FATES = st.sampled_from(["runs", "gone", "failed", "succeeded", "silent", "replaced", "bound anew"])
+
+
+@given(st.lists(FATES, min_size=1, max_size=6), st.integers(1, 6))
+def test_broken_is_what_its_own_members_cannot_make_good(fates: list[str], least: int) -> None:
+    """A gang is broken exactly when somebody is lost and those left of the crew are no quorum; looking twice agrees."""
+    before = of(*(worker(i, f"n{i}") for i in range(len(fates))), least=min(least, len(fates)))
+    members: list[Pod] = []
+    for index, (fate, old) in enumerate(zip(fates, before.members, strict=True)):
+        match fate:
+            case "runs" | "silent":
+                members.append(old)
+            case "failed":
+                members.append(replace(old, phase=Phase.FAILED))
+            case "succeeded":
+                members.append(replace(old, phase=Phase.SUCCEEDED))
+            case "replaced":
+                members.append(worker(index, take=1, at_s=50.0))
+            case "bound anew":
+                members.append(worker(index, f"n{index}", take=1, at_s=50.0))
+            case _:
+                pass
+    if not members:
+        return
+    after = of(*members, least=before.min_member)
+    silent = tuple(f"n{i}" for i, fate in enumerate(fates) if fate == "silent")
+    crew = look(look(None, before), after, lost=silent)
+    left = sum(fate in ("runs", "succeeded") for fate in fates)
+    there = left + fates.count("silent")
+    if crew is None or not there:
+        assert left < before.min_member or not left
+        return
+    quorum = quorum_of(after, lost_nodes=frozenset(NodeName(name) for name in silent))
+    own = {pod.uid for pod in before.members} & quorum.placed
+    whole_by_itself = quorum.reached_by(own)
+    assert crew.broken == (left < len(fates) and not whole_by_itself)
+    assert look(crew, after, lost=silent) == crew

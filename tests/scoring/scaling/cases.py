@@ -1,0 +1,111 @@
+"""Elastic jobs in one line, for tests and doctests of scoring.scaling."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from scoring.ids import Namespace
+from scoring.model import Gang, Phase, Pod, Role
+from scoring.model.policy import Policy, QueuePolicy
+from scoring.scaling.job import ElasticJob, JobKey, Wants
+from scoring.scaling.metrics.reports import Told
+from scoring.scaling.metrics.series import Point, Series
+from tests.builders import bound, gang, pod
+
+TRUSTING = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("*")})))
+"""Weights are what the annotation says, so that an example can name them."""
+
+
+def workers(
+    name: str,
+    nodes: Sequence[str | None],
+    *,
+    ps: str | None = None,
+    least: int | None = None,
+    cpu: str = "1",
+    weight: Fraction | float = 1,
+    created_s: float = 0.0,
+    priority: int = 0,
+) -> Gang:
+    """A job that runs: worker i on nodes[i] (`None`: it waits), and perhaps a ps; it needs `least` pods, else one."""
+    members = [pod(f"{name}-ps-0", gang=name, role=Role.PS, index=0, cpu=cpu, priority=priority)] if ps else []
+    members = [bound(one, ps) for one in members if ps]
+    members += [_worker(name, i, node, cpu=cpu, created_s=created_s, priority=priority) for i, node in enumerate(nodes)]
+    return gang(
+        name,
+        members=members,
+        min_member=least if least is not None else 1 + len(members) - len(nodes),
+        options={"weight": str(Fraction(weight).limit_denominator(1000))},
+        created_s=created_s,
+        priority=priority,
+    )
+
+
+def waiting(
+    name: str,
+    size: int,
+    *,
+    cpu: str = "1",
+    weight: Fraction | float = 1,
+    created_s: float = 0.0,
+    priority: int = 0,
+    options: dict[str, str] | None = None,
+) -> Gang:
+    """A gang of `size` workers, none of which has a node."""
+    asked = {"weight": str(Fraction(weight).limit_denominator(1000))} | (options or {})
+    return gang(name, size, cpu=cpu, role=Role.WORKER, created_s=created_s, options=asked, priority=priority)
+
+
+def elastic(
+    of: Gang,
+    *,
+    least: int = 1,
+    most: int | None = None,
+    wanted: int | None = None,
+    refusal: str | None = None,
+    wants: Wants = Wants.OFF,
+    changed_s: float | None = None,
+    changes_s: tuple[float, ...] = (),
+    grow_back_to: int | None = None,
+) -> ElasticJob:
+    """The job of a gang whose workers say their index; as many are wanted as there are."""
+    name = of.key.partition("/")[2]
+    indexes = {p.uid: p.index for p in of.members if p.role is Role.WORKER and p.index is not None}
+    count = len(indexes) if wanted is None else wanted
+    return ElasticJob(
+        key=JobKey(Namespace("default"), "TFJob.kubeflow.org", name),
+        uid=f"uid-of-{name}",
+        gang=of.key,
+        workers=count,
+        min_workers=least,
+        max_workers=max(count, least) if most is None else most,
+        indexes=indexes,
+        refusal=refusal,
+        wants=wants,
+        changed_s=changed_s,
+        created_s=of.created_s,
+        changes_s=changes_s,
+        grow_back_to=grow_back_to,
+    )
+
+
+def reported(*points: Point) -> Series:
+    """What these reports come to; one that goes back undoes what was reported from its step on."""
+    told = Told()
+    for point in points:
+        told.undo(point.step)
+        told.add(point)
+    return told.series()
+
+
+def _worker(name: str, index: int, node: str | None, *, cpu: str, created_s: float, priority: int) -> Pod:
+    one = pod(
+        f"{name}-worker-{index}",
+        gang=name,
+        role=Role.WORKER,
+        index=index,
+        cpu=cpu,
+        created_s=created_s,
+        priority=priority,
+        phase=Phase.PENDING,
+    )
+    return one if node is None else bound(one, node)

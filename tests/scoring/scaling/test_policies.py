@@ -1,0 +1,271 @@
+"""Metric policies replayed on series as jobs report them: the shapes of PAPERS E2, what stops `curve`, and noise."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scoring.scaling.job import ElasticJob, Wants
+from scoring.scaling.metrics.policies import Memory, Said, Wish, wish
+from scoring.scaling.metrics.reports import Told
+from scoring.scaling.metrics.series import NOTHING, Point, Series
+from scoring.scaling.options import MetricOptions
+from tests.scoring.scaling.cases import elastic, reported, workers
+
+QUICK = MetricOptions(min_interval_s=0.0)
+Loss = Callable[[float], float]
+
+
+@dataclass
+class Training:
+    """A job that trains, reports every `every` steps, and gets each wish at once, after a stall."""
+
+    wants: Wants
+    loss: Loss
+    """Of the samples trained so far, in units of a thousand."""
+    options: MetricOptions = QUICK
+    speedup: Callable[[int], float] = float
+    """Samples per second with so many workers, in tens."""
+    batch: int = 10
+    """Samples per step."""
+    every: int = 10
+    stall_s: float = 40.0
+    noise_ratio: float = 0.0
+    seed: int = 0
+    least: int = 3
+    most: int = 12
+    first: int = 3
+    told: Told = field(default_factory=Told)
+    memory: Memory | None = None
+    time_s: float = 0.0
+    wishes: list[tuple[int, Wish]] = field(default_factory=list)
+    """Each change of the wish, with its step."""
+    jobs: dict[int, ElasticJob] = field(default_factory=dict)
+    """workers → the job with as many"""
+
+    def __post_init__(self) -> None:
+        self.workers = self.first
+
+    def job(self) -> ElasticJob:
+        """The job as it is now."""
+        if self.workers not in self.jobs:
+            gang = workers("g", ["n1"] * self.workers)
+            self.jobs[self.workers] = elastic(gang, least=self.least, most=self.most, wants=self.wants)
+        return self.jobs[self.workers]
+
+    def run(self, steps: int) -> "Training":
+        """Train from where it is for so many steps."""
+        random = np.random.default_rng(self.seed)
+        begin = self.told.series().top_step
+        for step in range(begin, begin + steps + 1, self.every):
+            loss = self.loss(step * self.batch / 1000) * (1.0 + self.noise_ratio * float(random.standard_normal()))
+            speed = 10.0 * self.speedup(self.workers)
+            self.time_s += self.every * self.batch / speed
+            point = Point(step, self.time_s, loss=loss, samples_per_second=speed, workers=self.workers)
+            self.told.undo(step)  # a run begins at the step with which the last one ended
+            self.told.add(point)
+            found = wish(self.job(), self.told.series(), self.memory, self.options, now_s=self.time_s)
+            before = self.memory.wished if self.memory is not None else self.workers
+            self.memory = found.memory
+            if found.workers is not None and found.workers != before:
+                self.wishes.append((step, found))
+                self.workers = found.workers
+                self.time_s += self.stall_s
+        return self
+
+    @property
+    def counts(self) -> list[int]:
+        """Worker counts, one after the other."""
+        return [self.first, *(found.workers or 0 for _, found in self.wishes)]
+
+
+def turns(found: Training) -> list[int]:
+    """Steps at which the direction of the wishes changed."""
+    counts = found.counts
+    signs = [b > a for a, b in pairwise(counts)]
+    steps = [step for step, _ in found.wishes]
+    return [steps[i] for i in range(1, len(signs)) if signs[i] != signs[i - 1]]
+
+
+def test_loss_has_the_published_shape() -> None:
+    """E2 (b), k = 500: 3 → 6 → 9 → 12 while the loss falls, 12 → 9 when it rises."""
+    found = Training(Wants.LOSS, lambda k: 2.0 - k / 20 if k < 20 else 1.0 + (k - 20) / 8).run(2800)
+    assert found.counts == [3, 6, 9, 12, 9]
+    assert [step for step, _ in found.wishes] == [500, 1010, 1520, 2530]
+    assert [str(found.reason) for _, found in found.wishes] == ["the loss falls"] * 3 + ["the loss rises"]
+
+
+@pytest.mark.parametrize("k", [50, 200, 500, 1000])
+def test_iterations_has_the_published_shape(k: int) -> None:
+    """E2 (a): 3 → 6 → 9 → 12 → 3, one count every k steps."""
+    found = Training(Wants.ITERATIONS, lambda _: 1.0, replace(QUICK, every_steps=k)).run(5 * k)
+    assert found.counts == [3, 6, 9, 12, 3, 6]
+    assert [step for step, _ in found.wishes] == [k * i for i in range(1, 6)]
+
+
+def test_iterations_do_not_go_back_with_a_checkpoint() -> None:
+    """After a restart from step 490 the count due from step 500 on stays: else the job would be resized for ever."""
+    found = Training(Wants.ITERATIONS, lambda _: 1.0).run(500)
+    assert found.workers == 6
+    found.told.undo(490)
+    found.told.add(Point(490, found.time_s + 50.0, loss=1.0, workers=6))
+    assert wish(found.job(), found.told.series(), found.memory, QUICK, now_s=found.time_s + 50.0).workers == 6
+
+
+def test_curve_adds_while_it_pays_and_stops_when_it_does_not() -> None:
+    """The loss flattens: the gain a worker was good for at first no longer pays the stall, long before the maximum."""
+    found = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k), replace(QUICK, horizon_s=300.0), most=60).run(8000)
+    assert found.wishes, "it pays at first"
+    assert found.counts == sorted(found.counts)
+    assert found.counts[-1] < 60
+    assert max(step for step, _ in found.wishes) < 4000
+    assert found.memory is not None
+    last = wish(found.job(), found.told.series(), replace(found.memory, looked_at=0), found.options, now_s=found.time_s)
+    assert last.reason is Said.NO_GAIN
+
+
+def test_curve_stops_where_workers_no_longer_make_it_faster() -> None:
+    """The ps is the bottleneck from six workers on: after two counts are measured a ninth is known to bring nothing."""
+    found = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k / 50), speedup=lambda n: min(n, 6) / 3).run(6000)
+    assert found.counts[:2] == [3, 6]
+    assert found.counts[-1] <= 9
+
+
+@pytest.mark.parametrize(("stall_s", "grows"), [(40.0, True), (4000.0, False)])
+def test_curve_weighs_the_stall(stall_s: float, grows: bool) -> None:
+    """The same job with a stall longer than the horizon asks for nobody."""
+    options = replace(QUICK, stall_s=stall_s)
+    found = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k / 10), options).run(1000)
+    assert bool(found.wishes) is grows
+
+
+def test_curve_takes_the_measured_stall() -> None:
+    """Expected 41 s, measured an hour: what has been measured counts, so nothing more is added."""
+    costly = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k / 10), stall_s=3600.0).run(3000)
+    assert costly.counts == [3, 6]
+
+
+def test_curve_gives_back_when_the_loss_rises() -> None:
+    """E3: with twelve workers an asynchronous job may get worse; then three go."""
+    found = Training(Wants.CURVE, lambda k: 1.0 + k / 20, first=6).run(1100)
+    assert found.workers == 3
+    assert found.wishes[0][1].reason is Said.RISES
+
+
+def test_curve_asks_for_nothing_on_a_poor_fit() -> None:
+    """A loss that goes up and down is no curve."""
+    found = Training(Wants.CURVE, lambda k: 1.0 + 0.1 * float(np.sin(k * 7))).run(3000)
+    assert found.wishes == []
+
+
+SHAPES: dict[str, Loss] = {
+    "flat": lambda _: 1.0,
+    "falling": lambda k: 0.3 + 2.0 / (1.0 + k / 5),
+    "falling, then flat": lambda k: max(2.0 - k / 8, 1.0),
+    "falling, then rising": lambda k: 1.0 + abs(k - 12) / 12,
+    "slowly rising": lambda k: 1.0 + k / 400,
+}
+
+
+@pytest.mark.parametrize("every", [1, 10])
+@pytest.mark.parametrize("steps", [50, 500])
+@pytest.mark.parametrize("wants", [Wants.LOSS, Wants.CURVE])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_noise_of_5_percent_makes_nothing_oscillate(shape: str, wants: Wants, steps: int, every: int) -> None:
+    """At most one change of direction in any 1,000 steps, with looks every 50 steps too."""
+    for seed in range(2):
+        options = replace(QUICK, every_steps=steps)
+        found = Training(wants, SHAPES[shape], options, noise_ratio=0.05, seed=seed, every=every).run(3000)
+        at = turns(found)
+        assert all(b - a >= 1000 for a, b in pairwise(at)), (seed, found.counts)
+
+
+def test_noise_alone_asks_for_nothing() -> None:
+    """A flat loss with 5 % of noise: of 40 looks none takes it for a trend."""
+    for seed in range(3):
+        found = Training(Wants.LOSS, SHAPES["flat"], noise_ratio=0.05, seed=seed).run(20_000)
+        assert found.wishes == []
+
+
+@settings(max_examples=25)
+@given(st.lists(st.floats(0.0, 10.0), min_size=60, max_size=100), st.sampled_from([Wants.LOSS, Wants.CURVE]))
+def test_no_series_makes_anything_oscillate(losses: list[float], wants: Wants) -> None:
+    """Whatever is reported: bounds hold, and between two changes of direction there are 1,000 steps."""
+    options = replace(QUICK, every_steps=50, settle_steps=0, min_points=4, certainty=0.01, band_ratio=0.0)
+    found = Training(wants, lambda k: losses[min(int(k * 4), len(losses) - 1)], options, every=25)
+    found.run(len(losses) * 25)
+    assert all(3 <= count <= 12 for count in found.counts)
+    at = turns(found)
+    assert all(b - a >= 1000 for a, b in pairwise(at))
+
+
+def told(until: int, *, now_workers: int = 3, loss: Loss = lambda k: 2.0 - k / 10) -> Series:
+    """Reports every ten steps, one step a second."""
+    steps = range(0, until + 1, 10)
+    return reported(*(Point(step, float(step), loss=loss(step / 100), workers=now_workers) for step in steps))
+
+
+KEPT = Memory(wished=6, looked_at=0, changed_s=0.0, direction=1)
+HELD = {  # case: (series, memory, options, moment, wished, reason)
+    "no report": (NOTHING, KEPT, QUICK, 0.0, None, Said.NO_SIGNAL),
+    "another count runs": (told(600, now_workers=4), KEPT, QUICK, 600.0, 6, Said.RESIZING),
+    "an old report": (told(600), KEPT, QUICK, 1501.0, 6, Said.STALE),
+    "too few seconds": (told(600), KEPT, replace(QUICK, min_interval_s=601.0), 600.0, 6, Said.TOO_SOON),
+    "too few steps": (told(490), KEPT, QUICK, 490.0, 6, Said.TOO_SOON),
+    "too few reports": (told(600), KEPT, replace(QUICK, min_points=60), 600.0, 6, Said.SETTLING),
+    "too few for a line": (
+        told(600),
+        KEPT,
+        replace(QUICK, min_points=1, settle_steps=0, every_steps=20),
+        600.0,
+        6,
+        Said.SETTLING,
+    ),
+    "level": (told(600, loss=lambda _: 1.0), KEPT, QUICK, 600.0, 6, Said.LEVEL),
+    "at its maximum": (told(600), replace(KEPT, wished=12), QUICK, 600.0, 12, Said.AT_BOUND),
+}
+
+
+@pytest.mark.parametrize(("series", "memory", "options", "now_s", "wished", "reason"), HELD.values(), ids=HELD)
+def test_when_the_wish_stays(
+    series: Series, memory: Memory, options: MetricOptions, now_s: float, wished: int | None, reason: Said
+) -> None:
+    """What was wished stays wished, and the reason is a constant of the closed set."""
+    job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.LOSS)
+    found = wish(job, series, memory, options, now_s=now_s)
+    assert (found.workers, found.reason) == (wished, reason)
+
+
+def test_a_turn_too_soon_is_refused() -> None:
+    """The direction changed at step 100; at 600 it would change again."""
+    job = elastic(workers("g", ["n1"] * 6), least=3, most=12, wants=Wants.LOSS)
+    memory = Memory(wished=6, looked_at=0, changed_s=0.0, direction=-1, turned_at=100)
+    assert wish(job, told(600, now_workers=6), memory, QUICK, now_s=600.0).reason is Said.TURNED
+    late = replace(memory, turned_at=-400)
+    assert wish(job, told(600, now_workers=6), late, QUICK, now_s=600.0).workers == 9
+
+
+def test_what_was_not_granted_is_not_wished_twice() -> None:
+    """Six wished, three granted for want of room: the loss falls on, and the wish stays six."""
+    job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.LOSS)
+    assert wish(job, told(600), KEPT, QUICK, now_s=600.0).workers == 6
+
+
+def test_a_job_that_is_off_wishes_nothing() -> None:
+    """`off`: the queue alone decides."""
+    job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.OFF)
+    assert wish(job, told(600), None, QUICK, now_s=600.0) == Wish(None, Said.OFF)
+
+
+def test_reports_before_a_change_do_not_count() -> None:
+    """The loss fell before the change and is level since: level it is."""
+    falls = (Point(step, float(step), loss=2.0 - step / 1000, workers=3) for step in range(0, 401, 10))
+    level = (Point(step, float(step), loss=1.6, workers=6) for step in range(410, 1001, 10))
+    series = reported(*falls, *level)
+    job = elastic(workers("g", ["n1"] * 6), least=3, most=12, wants=Wants.LOSS)
+    memory = Memory(wished=6, looked_at=400, changed_s=0.0, direction=1)
+    assert wish(job, series, memory, QUICK, now_s=1000.0).reason is Said.LEVEL

@@ -1,0 +1,220 @@
+"""What holds of scaling for any cluster: whole plans, bounds, fewest workers, the way back, equal answers."""
+
+from dataclasses import replace
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.model import Gang, Role
+from scoring.model.snapshot import Snapshot
+from scoring.plan import plan
+from scoring.scaling import literal
+from scoring.scaling.adjust import adjust
+from scoring.scaling.change import Change, ScaleIn
+from scoring.scaling.job import ElasticJob
+from scoring.scaling.options import Options
+from scoring.scaling.reasons import No
+from scoring.scaling.scale_out import scale_out
+from scoring.scaling.shrink.leaving import room_of, steps_down
+from scoring.scaling.shrink.scale_in import scale_in
+from tests.builders import node, snapshot
+from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
+
+FREE = Options(decrement=None, increment=None, cool_down_s=0.0, changes_per_hour=None)
+NODES = ("a1", "a2", "b1")
+CPU = {"a1": 4, "a2": 3, "b1": 3}
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[Snapshot, list[ElasticJob]]:
+    """Three nodes in two zones, up to three jobs that run in one zone each, and one or two gangs that wait."""
+    left = dict(CPU)
+    gangs: list[Gang] = []
+    jobs: list[ElasticJob] = []
+    for number in range(draw(st.integers(1, 3))):
+        zone = draw(st.sampled_from("ab"))
+        cpu = draw(st.integers(1, 2))
+        open_nodes = [name for name in NODES if name[0] == zone]
+        where: list[str | None] = []
+        ps = next((name for name in open_nodes if left[name] >= cpu), None) if draw(st.booleans()) else None
+        if ps is not None:
+            left[ps] -= cpu
+        for _ in range(draw(st.integers(2, 5))):
+            name = draw(st.sampled_from([*open_nodes, None]))
+            name = name if name is not None and left[name] >= cpu else None
+            if name is not None:
+                left[name] -= cpu
+            where.append(name)
+        gang = workers(
+            f"j{number}", where, ps=ps, cpu=str(cpu), weight=draw(st.integers(1, 2)),
+            created_s=float(draw(st.integers(0, 2))),
+        )  # fmt: skip
+        least = draw(st.integers(0, max(len(where) - 1, 0)))
+        jobs.append(elastic(gang, least=least, most=len(where) + draw(st.integers(0, 3))))
+        gangs.append(gang)
+    for number in range(draw(st.integers(0, 2) if draw(st.booleans()) else st.just(1))):
+        gangs.append(
+            waiting(
+                f"w{number}", draw(st.integers(1, 4)), cpu=str(draw(st.integers(1, 3))), weight=draw(st.integers(2, 9)),
+                created_s=1.0,
+            )
+        )  # fmt: skip
+    return snapshot([node(name, cpu=str(CPU[name]), zone=name[0]) for name in NODES], gangs), jobs
+
+
+options_of = st.builds(
+    replace,
+    st.just(FREE),
+    decrement=st.sampled_from([None, 1, 2]),
+    increment=st.sampled_from([None, 1, 2]),
+)
+
+
+def decided(cluster: Snapshot, jobs: list[ElasticJob], options: Options) -> ScaleIn:
+    """Scale-in from the cluster's own plan."""
+    return scale_in(cluster, plan(cluster, TRUSTING, now_s=10.0), jobs, TRUSTING, options, now_s=10.0)
+
+
+def without_pods(cluster: Snapshot, uids: set[str]) -> Snapshot:
+    """The cluster once these pods are gone."""
+    gangs = {
+        key: replace(gang, members=tuple(p for p in gang.members if p.uid not in uids))
+        for key, gang in cluster.gangs.items()
+    }
+    gone = [p for gang in cluster.gangs.values() for p in gang.members if p.uid in uids]
+    return replace(cluster, gangs=gangs, used=cluster.used - room_of(cluster.table, gone))
+
+
+@given(clusters(), options_of)
+def test_a_plan_is_whole_and_within_bounds(made: tuple[Snapshot, list[ElasticJob]], options: Options) -> None:
+    """Σ after = Σ before − removed; no ps; never below the minimum; from the top; and then the gang starts."""
+    cluster, jobs = made
+    found = decided(cluster, jobs, options)
+    by_key = {job.key: job for job in jobs}
+    assert bool(found.changes) == (found.reason is None)
+    for change in found.changes:
+        job = by_key[change.job]
+        members = {p.uid: p for p in cluster.gangs[job.gang].members}
+        assert job.min_workers <= change.after < change.before == job.workers
+        assert {members[uid].role for uid in change.leaving} == {Role.WORKER}
+        bound = {uid for uid, index in job.indexes.items() if index >= change.after and members[uid].node is not None}
+        assert set(change.leaving) == bound
+        assert members[change.leaving[-1]].index == change.after, "the prefix ends with a worker that has a node"
+        assert options.decrement is None or len(change.leaving) <= options.decrement
+    total = sum(change.before for change in found.changes) - sum(change.removed for change in found.changes)
+    assert total == sum(change.after for change in found.changes)
+    if found.changes:
+        ends = {change.job: change.after for change in found.changes}
+        gone = {str(uid) for job in jobs for uid, index in job.indexes.items() if index >= ends.get(job.key, 99)}
+        before = plan(cluster, TRUSTING, now_s=10.0)
+        assert found.beneficiary in before.waiting
+        assert found.beneficiary in plan(without_pods(cluster, gone), TRUSTING, now_s=10.0, previous=before).admitted
+
+
+@given(clusters(), options_of)
+def test_no_plan_removes_fewer(made: tuple[Snapshot, list[ElasticJob]], options: Options) -> None:
+    """By trying all ways: no way with fewer workers lets the gang start; and where none is found, there is none.
+
+    Gangs ahead keep the places that the plan has given them.
+    """
+    cluster, jobs = made
+    found = decided(cluster, jobs, options)
+    if found.reason not in (None, No.NOT_ENOUGH):
+        return
+    refused = {refusal.job for refusal in found.refusals if refusal.reason is not No.NOT_NEEDED}
+    able = [job for job in jobs if job.key not in refused and job.gang != found.beneficiary]
+    steps = [steps_down(job, cluster.gangs[job.gang], most=options.decrement) for job in able]
+    best: int | None = None
+    planned = plan(cluster, TRUSTING, now_s=10.0)
+    for taken in product(*(range(len(one) + 1) for one in steps)):
+        removed = sum(taken)
+        if best is not None and removed >= best:
+            continue
+        ends = [(job, one[number - 1].after) for job, one, number in zip(able, steps, taken, strict=True) if number]
+        gone = {str(uid) for job, after in ends for uid, index in job.indexes.items() if index >= after}
+        then = plan(without_pods(cluster, gone), TRUSTING, now_s=10.0, previous=planned)
+        best = removed if found.beneficiary in then.admitted else best
+    assert best == (len(found.leaving) if found.reason is None else None)
+
+
+@given(clusters(), options_of, st.randoms(use_true_random=False))
+def test_the_same_snapshot_gives_the_same_answer(
+    made: tuple[Snapshot, list[ElasticJob]],
+    options: Options,
+    random: st.randoms,  # type: ignore[valid-type]
+) -> None:
+    """Whatever the order in which the jobs are named."""
+    cluster, jobs = made
+    planned = plan(cluster, TRUSTING, now_s=10.0)
+    shuffled = sorted(jobs, key=lambda _: random.random())  # type: ignore[attr-defined]
+    one, two = (adjust(cluster, planned, some, {}, TRUSTING, options, now_s=10.0) for some in (jobs, shuffled))
+    assert one == two
+
+
+@given(clusters(), options_of)
+def test_growth_stays_within_bounds_and_takes_nothing_from_gangs(
+    made: tuple[Snapshot, list[ElasticJob]], options: Options
+) -> None:
+    """Never above the maximum, never on a full node, and whoever could start can start all the same."""
+    cluster, jobs = made
+    planned = plan(cluster, TRUSTING, now_s=10.0)
+    found = scale_out(cluster, planned, jobs, TRUSTING, options, now_s=10.0)
+    by_key = {job.key: job for job in jobs}
+    used = cluster.used.copy()
+    for change in found.changes:
+        job = by_key[change.job]
+        gang = cluster.gangs[job.gang]
+        assert job.workers == change.before < change.after <= job.max_workers
+        assert len(change.nodes) == change.after - change.before
+        assert options.increment is None or len(change.nodes) <= options.increment
+        request = cluster.table.vector(next(p for p in gang.members if p.role is Role.WORKER).requests)
+        assert request is not None
+        zone = {cluster.table.nodes[cluster.table.index[p.node]].zone for p in gang.members if p.node is not None}
+        for name in change.nodes:
+            used[cluster.table.index[name]] += request
+            assert cluster.table.nodes[cluster.table.index[name]].zone in zone
+    assert (used <= cluster.table.allocatable).all()
+    assert plan(replace(cluster, used=used), TRUSTING, now_s=10.0).admitted.keys() >= {
+        key for key, one in planned.admitted.items() if key not in {job.gang for job in jobs}
+    }
+
+
+@given(st.integers(2, 6), st.integers(1, 5), st.integers(1, 3))
+def test_in_and_out_again_returns_to_the_start(size: int, needed: int, step: int) -> None:
+    """One elastic job without cool-down: it gives way, the gang ends, it grows back, and there it stays."""
+    options = replace(FREE, increment=step, decrement=None)
+    start = workers("l", ["n1"] * size, ps="n1")
+    job = elastic(start, least=1)
+    cpu = str(size + 1)
+    heavy = waiting("h", min(needed, size - 1), weight=9)
+    found = decided(snapshot([node("n1", cpu=cpu)], [start, heavy]), [job], options)
+    (change,) = found.changes
+    left = workers("l", ["n1"] * change.after, ps="n1")
+    now = replace(elastic(left, least=1), workers=change.after, max_workers=size, grow_back_to=size)
+    cluster = snapshot([node("n1", cpu=cpu)], [left])
+    grown: list[Change] = list(
+        scale_out(cluster, plan(cluster, TRUSTING, now_s=10.0), [now], TRUSTING, options, now_s=10.0).changes
+    )
+    assert [(one.before, one.after) for one in grown] == [(size - min(needed, size - 1), size)]
+    again = decided(snapshot([node("n1", cpu=cpu)], [start]), [job], options)
+    assert (again.changes, again.reason) == ((), No.NOBODY_WAITS)
+
+
+@given(clusters(), st.sampled_from([None, 1, 2]))
+def test_the_published_algorithms_keep_their_bounds(made: tuple[Snapshot, list[ElasticJob]], limit: int | None) -> None:
+    """Literal K4 and K5: no ps, never below the minimum nor above the maximum, never more than l_dw or l_iw."""
+    cluster, jobs = made
+    members = {p.uid: p for gang in cluster.gangs.values() for p in gang.members}
+    for key in [key for key in cluster.gangs if key.startswith("default/w")]:
+        plan_for = literal.scale_in(cluster, jobs, key, TRUSTING, decrement=limit).plan
+        for job in jobs:
+            gone = [removal for removal in plan_for if removal.job == job.key]
+            bound = sum(members[uid].node is not None for uid in job.indexes)
+            assert all(members[removal.pod].role is Role.WORKER for removal in gone)
+            assert not gone or bound - len(gone) >= job.min_workers
+            assert limit is None or len(gone) <= limit
+    for job in jobs:
+        added = [key for key, _ in literal.scale_out(cluster, jobs, TRUSTING, increment=limit) if key == job.key]
+        assert job.workers + len(added) <= job.max_workers
+        assert limit is None or len(added) <= limit

@@ -1,0 +1,255 @@
+"""Reports, trends, curves and speeds: what metric policies are made from."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Floats
+from scoring.plan import Memo
+from scoring.plan.steps import Steps
+from scoring.scaling.job import ElasticJob
+from scoring.scaling.metrics.curve import Curve, Family, fit_curve
+from scoring.scaling.metrics.pays import Model, model_of
+from scoring.scaling.metrics.reports import Told
+from scoring.scaling.metrics.series import NOTHING, Point
+from scoring.scaling.metrics.speed import Speed, progress, speed_of, stall_s
+from scoring.scaling.metrics.trend import trend_of
+from scoring.scaling.options import MetricOptions
+from scoring.scaling.shrink.fewest import MOST_TRIALS, Taken, enough, fewer, ways
+from scoring.scaling.shrink.trial import Trial
+from tests.scoring.scaling.cases import TRUSTING, reported
+from tests.scoring.scaling.test_properties import clusters
+
+BAD = {  # case: fields that no report may have
+    "a negative step": {"step": -1, "time_s": 0.0},
+    "a time that is no number": {"step": 0, "time_s": float("nan")},
+    "an infinite loss": {"step": 0, "time_s": 0.0, "loss": float("inf")},
+    "a negative speed": {"step": 0, "time_s": 0.0, "samples_per_second": -1.0},
+    "negative workers": {"step": 0, "time_s": 0.0, "workers": -1},
+}
+
+
+@pytest.mark.parametrize("fields", BAD.values(), ids=BAD)
+def test_what_is_no_report(fields: dict[str, float]) -> None:
+    """Nonsense is refused where a report is built."""
+    with pytest.raises(ValueError, match="at least 0, and all numbers finite"):
+        Point(**fields)  # type: ignore[arg-type]
+
+
+@given(st.lists(st.integers(0, 60), max_size=120), st.integers(4, 20))
+def test_a_series_stays_bounded_and_rises(steps: list[int], most: int) -> None:
+    """Whatever is reported: strictly rising steps, at most `most` of them, the last report last, the top remembered."""
+    told = Told(most)
+    for i, step in enumerate(steps):
+        told.undo(step)
+        told.add(Point(step, float(i)))
+    found = told.series()
+    assert len(found) <= most
+    assert (np.diff(found.step) > 0).all()
+    assert not steps or (int(found.step[-1]), found.top_step) == (steps[-1], max(steps))
+    assert told.last() == (told.points()[-1] if steps else None)
+
+
+def test_room_for_too_few_reports_is_refused() -> None:
+    """Thinning leaves half of it."""
+    with pytest.raises(ValueError, match="room for four points"):
+        Told(most=3)
+
+
+def test_the_same_reports_are_the_same_object() -> None:
+    """So that a look is not repeated without news."""
+    told = Told()
+    assert told.series() is NOTHING
+    told.add(Point(1, 1.0))
+    assert told.series() is told.series()
+
+
+def test_where_the_workers_changed() -> None:
+    """The first report with the present count; none when it never changed."""
+    told = reported(*(Point(step, float(step), workers=3 if step < 5 else 6) for step in range(8)))
+    assert told.changed_at() == 5
+    assert told.since(5).changed_at() is None
+    assert NOTHING.changed_at() is None
+
+
+TRENDS = {  # case: (values, what is sure)
+    "falls": ([5.0, 4.0, 3.0, 2.0], -1),
+    "rises": ([1.0, 2.0, 3.0, 4.0], 1),
+    "level": ([2.0, 2.0, 2.0, 2.0], 0),
+    "within the band": ([2.0, 1.99, 1.99, 1.98], 0),
+    "noise": ([2.0, 1.0, 2.0, 1.0], 0),
+    "nothing at all": ([0.0, 0.0, 0.0, 0.0], 0),
+    "from below zero": ([-5.0, -4.0, -3.0, -2.0], 1),
+}
+
+
+@pytest.mark.parametrize(("values", "sure"), TRENDS.values(), ids=TRENDS)
+def test_trend(values: list[float], sure: int) -> None:
+    """A trend is sure when it is larger than the band and than the noise."""
+    found = trend_of(np.arange(4.0), np.array(values))
+    assert found is not None
+    assert found.sure(band_ratio=0.02, certainty=3.5) == sure
+
+
+def test_no_trend_of_three_points_or_of_one_place() -> None:
+    """Two degrees of freedom are used up by the line."""
+    assert trend_of(np.arange(3.0), np.ones(3)) is None
+    assert trend_of(np.zeros(5), np.ones(5)) is None
+
+
+@given(st.sampled_from(list(Family)), st.floats(0.0, 2.0), st.floats(0.1, 5.0), st.floats(0.05, 2.0), st.booleans())
+def test_a_curve_is_found_again(family: Family, floor: float, height: float, scale: float, many: bool) -> None:
+    """Whichever family made the loss, the fit explains it and tells the loss a fifth further on to within 2 %."""
+    k = np.linspace(0.0, 1000.0, 400 if many else 40)
+
+    def made(at: Floats) -> Floats:
+        x = at / (1000.0 * scale)
+        falls = {Family.INVERSE: 1.0 / (1.0 + x), Family.POWER: (1.0 + x) ** -0.5, Family.EXPONENTIAL: np.exp(-x)}
+        return np.asarray(floor + height * falls[family])
+
+    found = fit_curve(k, made(k))
+    assert found is not None
+    assert found.explained > 0.99
+    assert found.at(1200.0) == pytest.approx(float(made(np.array(1200.0))), rel=0.02, abs=0.02 * height)
+
+
+def test_no_curve_through_what_does_not_fall() -> None:
+    """A rising or constant loss, or too few reports, have no curve."""
+    k = np.arange(100.0)
+    assert fit_curve(k, 1.0 + k) is None
+    assert fit_curve(k, np.ones(100)) is None
+    assert fit_curve(k[:7], 1.0 / (1.0 + k[:7])) is None
+
+
+def test_speed_is_what_was_measured() -> None:
+    """Medians for each count; an outlier does not matter; without samples per second steps per second are taken."""
+    told = reported(
+        *(Point(s, float(s), samples_per_second=900.0 if s == 3 else 20.0, workers=2) for s in range(10)),
+        *(Point(s, float(s), samples_per_second=30.0, workers=4) for s in range(10, 20)),
+    )
+    speed = speed_of(told, serial_ratio=0.2)
+    assert speed is not None
+    assert (speed.at(2), speed.at(4)) == pytest.approx((20.0, 30.0))
+    assert speed.at(8) == pytest.approx(40.0)  # half of t is not shortened: 1/20 = α + β/2, 1/30 = α + β/4
+    bare = speed_of(reported(*(Point(s * 5, float(s), workers=2) for s in range(10))), serial_ratio=0.2)
+    assert bare is not None
+    assert bare.at(2) == pytest.approx(5.0)
+    assert speed_of(NOTHING, serial_ratio=0.2) is None
+
+
+def test_a_stall_includes_the_steps_trained_again() -> None:
+    """Step 500 at 500 s, back to the checkpoint of 490, going on at 541 s: 40 s of stall and ten steps."""
+    points = [Point(step, float(step), workers=3) for step in range(480, 501)]
+    again = [Point(step, 541.0 + step - 491, workers=6) for step in range(491, 520)]
+    told = reported(*points, *again)
+    assert stall_s(told) == pytest.approx(50.0)
+    assert stall_s(reported(*points)) is None
+
+
+def test_synchronous_steps_count_for_what_they_train() -> None:
+    """With twice the workers and as many steps a second, a step trains twice as many samples."""
+    told = reported(
+        *(Point(s, float(s), samples_per_second=10.0 * (1 + (s > 4)), workers=1 + (s > 4)) for s in range(10))
+    )
+    speed = speed_of(told, serial_ratio=0.2)
+    assert speed is not None
+    assert np.diff(progress(told, speed)).tolist() == pytest.approx([10.0] * 4 + [20.0] * 5)
+
+
+def test_no_model_without_loss_or_speed() -> None:
+    """A job that reports steps alone says nothing of its loss."""
+    told = reported(*(Point(s, float(s), workers=2) for s in range(30)))
+    assert model_of(told, MetricOptions()) is None
+    assert model_of(NOTHING, MetricOptions()) is None
+
+
+@given(st.lists(st.integers(0, 3), max_size=4), st.integers(0, 6))
+def test_ways_are_all_ways(limits: list[int], size: int) -> None:
+    """Each way once, within the limits, those that take most from the first jobs first."""
+    found = list(ways(limits, size))
+    assert found == sorted(set(found), reverse=True)
+    assert all(sum(one) == size and all(a <= b for a, b in zip(one, limits, strict=True)) for one in found)
+    count = [1] + [0] * size
+    for limit in limits:
+        count = [sum(count[n - k] for k in range(min(limit, n) + 1)) for n in range(size + 1)]
+    assert len(found) == count[size]
+
+
+def test_a_search_that_is_cut_finds_nothing_rather_than_going_on() -> None:
+    """Counting rules nothing out and placing confirms nothing: after the bounded number of trials that is that."""
+    tried: list[Taken] = []
+
+    def passes(taken: Taken) -> Steps[None]:
+        tried.append(taken)
+        yield
+
+    found: list[tuple[Taken, None] | None] = list(fewer([3] * 9, 99, lambda _: True, passes))
+    assert set(found) == {None}
+    assert len(tried) == MOST_TRIALS + 1
+    tried.clear()
+    assert {*fewer([4] * 15, 99, lambda _: False, passes)} == {None}
+    assert tried == []
+
+
+def test_too_many_jobs_are_not_gone_through() -> None:
+    """With hundreds of jobs the way found by counting stays."""
+
+    def passes(_: Taken) -> Steps[str]:
+        yield
+        return "fits"
+
+    assert list(fewer([1] * 500, 9, lambda _: True, passes)) == []
+
+
+@pytest.mark.parametrize(("needed", "first"), [(1, (2, 0, 0, 0, 0)), (5, (2, 2, 2, 0, 0)), (10, (2, 2, 2, 2, 2))])
+def test_enough_of_the_first_jobs(needed: int, first: Taken) -> None:
+    """Found by halving, and all of them where nothing less passes."""
+
+    def passes(taken: Taken) -> Steps[str | None]:
+        yield
+        return "fits" if sum(taken) >= needed else None
+
+    assert [one[0] for one in enough([2] * 5, "all", passes) if one is not None] == [first]
+
+
+def test_a_speed_that_cannot_be_told_for_a_count_is_left_out() -> None:
+    """One report with four workers, without a speed: the speed with two is all that is known, and no stall is."""
+    told = reported(*(Point(s, float(s), workers=2) for s in range(5)), Point(9, 9.0, workers=4))
+    speed = speed_of(told, serial_ratio=0.2)
+    assert speed is not None
+    assert speed.counts == (2,)
+    frozen = reported(*(Point(s, 1.0, workers=2) for s in range(5)), Point(9, 9.0, workers=4))
+    assert stall_s(frozen) is None
+    assert progress(told, speed)[-1] == pytest.approx(4.0 + 5 * speed.at(4) / 1.0)
+
+
+def test_the_worked_example_of_the_page() -> None:
+    """docs/explanation/elastic.md: L = 0.5 + 2·10⁴/(x + 10⁴), 50 samples/s with 3 workers, 80 with 6, stall 41 s."""
+    curve = Curve(Family.INVERSE, floor=0.5, height=2.0, begin=0.0, scale=1e4, explained=1.0)
+    rows = []
+    for workers, trained in ((3, 3e4), (6, 3e4), (6, 1e6)):
+        found = Model(curve, Speed((3, 6), (1 / 50, 1 / 80), 0.2), trained, 41.0).forecast(
+            workers, workers + 3, horizon_s=1800.0
+        )
+        rows.append((round(found.stay, 3), round(found.grow, 3), f"{found.gain_ratio:.2%}"))
+    assert rows == [(0.654, 0.611, "1.44%"), (0.609, 0.593, "0.54%"), (0.517, 0.517, "0.03%")]
+
+
+@given(clusters(), st.data())
+def test_counting_is_never_wrongly_hopeless(made: tuple[Snapshot, list[ElasticJob]], data: st.DataObject) -> None:
+    """Whichever pods go: what a placement finds room for, counting did not rule out; and coming back undoes leaving."""
+    cluster, _ = made
+    waits = next((gang for key, gang in cluster.gangs.items() if key.startswith("default/w")), None)
+    bound = [p for gang in cluster.gangs.values() for p in gang.members if p.node is not None]
+    if waits is None or not bound:
+        return
+    gone = data.draw(st.lists(st.sampled_from(bound), unique_by=lambda p: p.uid))
+    ask = Memo().wishes.of(waits, TRUSTING, cluster.table.index)
+    trial = Trial(cluster, (), ask, TRUSTING, now_s=10.0, memo=Memo())
+    assert trial.may_fit(gone) or trial.place(gone) is None
+    tally, before = trial.ledger.tally(gone), trial.ledger.tally()
+    for pod in gone:
+        tally.come_back(pod)
+    assert [tally.lacking(g) for g in trial.ledger.groups] == [before.lacking(g) for g in trial.ledger.groups]

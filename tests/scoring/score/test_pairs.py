@@ -1,0 +1,330 @@
+"""Pair scores by worked examples: the formulas of PAPERS N2, directions, unknown and old values."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scoring.ids import EndpointId, NodeName
+from scoring.model.policy import Direction, Ratios, ScorePolicy, Ttl, Variant
+from scoring.network.matrix import METRICS, Block, Measurement, Metric, NetworkMatrix
+from scoring.score.pairs import PairScores, extender_scores, pair_scores
+from tests.builders import mesh
+
+REFERENCE = ScorePolicy(reference_bps=100e6, soft_ttl_s=Ttl.same(900.0), hard_ttl_s=Ttl.same(3600.0))
+NAMES = [NodeName(name) for name in ("n1", "n2", "n3")]
+ENDS = {metric: {name: EndpointId(name) for name in NAMES} for metric in METRICS}
+"""Each node is its own endpoint, for all metrics."""
+
+
+def square(*, age_s: float = 0.0, **links: float) -> Block:
+    """Two nodes with one symmetric link; what is not given is unknown."""
+    values = {}
+    for name in ("loss_ratio", "delay_ms", "throughput_bps"):
+        off = links.get(name, np.nan)
+        values[name] = np.array([[np.nan, off], [off, np.nan]])
+    ages = [np.where(np.isnan(v), np.nan, age_s) for v in values.values()]
+    loss, delay, rate = values.values()
+    loss_age, delay_age, rate_age = ages
+    return Block(loss, delay, rate, loss_age, delay_age, rate_age, np.eye(2, dtype=bool))
+
+
+def link(scores: PairScores) -> tuple[float, float, float, float]:
+    """Loss, delay and bandwidth points and their sum, of the pair (first, second)."""
+    parts = (scores.loss_points, scores.delay_points, scores.bandwidth_points, scores.points)
+    return tuple(round(float(part[0, 1]), 6) for part in parts)  # type: ignore[return-value]
+
+
+def measured(values: Mapping[tuple[str, str, Metric], float], *, age_s: float = 0.0) -> NetworkMatrix:
+    """A matrix of single directed measurements."""
+    found = [
+        Measurement(EndpointId(a), EndpointId(b), metric, value, -age_s) for (a, b, metric), value in values.items()
+    ]
+    return NetworkMatrix.of(found, endpoint_of=ENDS, now_s=0.0)
+
+
+LINEAR = {  # case: (loss, delay, bandwidth points and their sum), link
+    "perfect": ((20.0, 40.0, 40.0, 100.0), {"loss_ratio": 0.0, "delay_ms": 0.0, "throughput_bps": 100e6}),
+    "clean link of the test bed": ((20.0, 39.0, 40.0, 99.0), {"delay_ms": 1.0, "throughput_bps": 100e6}),
+    "10 ms": ((20.0, 30.0, 40.0, 90.0), {"delay_ms": 10.0, "throughput_bps": 100e6}),
+    "1 % loss": ((10.0, 39.0, 40.0, 89.0), {"loss_ratio": 0.01, "delay_ms": 1.0, "throughput_bps": 100e6}),
+    "10 % loss": ((0.0, 39.0, 40.0, 79.0), {"loss_ratio": 0.1, "delay_ms": 1.0, "throughput_bps": 100e6}),
+    "10 Mbit/s": ((20.0, 39.0, 4.0, 63.0), {"delay_ms": 1.0, "throughput_bps": 10e6}),
+    "faster than the reference": ((20.0, 39.0, 40.0, 99.0), {"delay_ms": 1.0, "throughput_bps": 1e9}),
+    "nothing arrives": ((0.0, 0.0, 0.0, 0.0), {"loss_ratio": 1.0, "delay_ms": 1e4, "throughput_bps": 0.0}),
+}
+
+
+@pytest.mark.parametrize(("want", "given"), LINEAR.values(), ids=LINEAR)
+def test_linear(want: tuple[float, ...], given: dict[str, float]) -> None:
+    """`linear` is the published sum in percent, ms and rate relative to the reference, each term clipped."""
+    assert want == link(pair_scores(square(**({"loss_ratio": 0.0} | given)), None, REFERENCE))
+
+
+LITERAL = {  # case: (loss, delay, bandwidth points and their sum), link
+    "missing is 2 %, 40 ms, 0": ((0.0, 0.0, 0.0, 0.0), {}),
+    "uncapped": ((20.0, 40.0, 400.0, 460.0), {"loss_ratio": 0.0, "delay_ms": 0.0, "throughput_bps": 1e10}),
+    "100 Mbit/s": ((10.0, 30.0, 4.0, 44.0), {"loss_ratio": 0.01, "delay_ms": 10.0, "throughput_bps": 100e6}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("want", "given"), LITERAL.values(), ids=LITERAL)
+def test_literal(want: tuple[float, ...], given: dict[str, float]) -> None:
+    """`literal` uses the prototype's units and constants, whatever ratios and weights are configured."""
+    policy = ScorePolicy(variant=Variant.LITERAL, ratios=Ratios(1, 1, 1), loss_weight=0.1, delay_weight=7.0)
+    assert want == link(pair_scores(square(**given), None, policy))
+
+
+def test_literal_keeps_the_papers_ties() -> None:
+    """The whole sweep of N5 (from 5 % loss, from 50 ms) ties in `literal`; in `linear` worse still ranks lower."""
+    for metric, sweep in (("loss_ratio", (0.05, 0.1, 0.5)), ("delay_ms", (50.0, 100.0, 500.0))):
+        blocks = [square(**({"loss_ratio": 0.0, "delay_ms": 1.0, "throughput_bps": 1e8} | {metric: x})) for x in sweep]
+        literal = [pair_scores(b, None, ScorePolicy(variant=Variant.LITERAL)).rank[0, 1] for b in blocks]
+        linear = [pair_scores(b, None, REFERENCE) for b in blocks]
+        assert len(set(literal)) == 1
+        assert len({float(s.points[0, 1]) for s in linear}) == 1
+        ranks = [float(s.rank[0, 1]) for s in linear]
+        assert ranks == sorted(set(ranks), reverse=True)
+
+
+def test_smooth_half_values() -> None:
+    """`smooth` gives half of a term's points at its half-value, and half of the bandwidth's at a third of the rate."""
+    policy = ScorePolicy(variant=Variant.SMOOTH, half_loss_percent=2.0, half_delay_ms=5.0, reference_bps=90e6)
+    block = square(loss_ratio=0.02, delay_ms=5.0, throughput_bps=30e6)
+    assert link(pair_scores(block, None, policy)) == (10.0, 20.0, 20.0, 50.0)
+
+
+RATES = {  # case: (rate that earns all bandwidth points, argument, policy)
+    "argument first": (1e9, 1e9, 200e6),
+    "then the policy": (200e6, None, 200e6),
+    "else the best of the block": (100e6, None, None),
+}
+
+
+@pytest.mark.parametrize(("want", "argument", "configured"), RATES.values(), ids=RATES)
+def test_reference_rate(want: float, argument: float | None, configured: float | None) -> None:
+    """The reference rate is the argument, else the policy's, else the best combined rate of the block; it is kept."""
+    block = mesh(NAMES, bad={"n3": {"throughput_bps": 10e6}}).block(NAMES, NAMES)
+    scores = pair_scores(block, None, ScorePolicy(reference_bps=configured), reference_bps=argument)
+    assert want == scores.reference_bps
+    assert scores.bandwidth_points[0, 1] == pytest.approx(40.0 * min(1.0, 100e6 / want))
+
+
+def test_no_rate_known_or_none_above_zero() -> None:
+    """Without any rate there is no reference; with rates of 0 only, the bandwidth term is 0 for all."""
+    assert pair_scores(square(), None, ScorePolicy()).reference_bps is None
+    scores = pair_scores(square(loss_ratio=0.0, delay_ms=0.0, throughput_bps=0.0), None, ScorePolicy())
+    assert link(scores) == (20.0, 40.0, 0.0, 60.0)
+
+
+def test_ratios_are_scaled_to_100() -> None:
+    """Ratios of any sum make scores of 0..100, and the slopes scale with them."""
+    block = square(loss_ratio=0.01, delay_ms=10.0, throughput_bps=50e6)
+    scores = pair_scores(block, None, replace(REFERENCE, ratios=Ratios(1, 1, 2)))
+    assert link(scores) == (12.5, 18.75, 25.0, 56.25)
+    assert scores.points[0, 0] == 100.0
+
+
+def test_a_metric_without_points_decides_nothing() -> None:
+    """With ratio 0 a metric neither scores nor breaks a tie."""
+    policy = replace(REFERENCE, ratios=Ratios(0, 50, 50))
+    ranks = {
+        float(pair_scores(square(loss_ratio=x, delay_ms=1, throughput_bps=1e8), None, policy).rank[0, 1])
+        for x in (0.0, 0.3, 0.9)
+    }
+    assert len(ranks) == 1
+
+
+def test_worst_direction_counts() -> None:
+    """The larger loss and delay and the lower rate of the two directions count, for both orders of the pair."""
+    both = {
+        ("n1", "n2", Metric.LOSS): 0.0, ("n2", "n1", Metric.LOSS): 0.01,
+        ("n1", "n2", Metric.DELAY): 5.0, ("n2", "n1", Metric.DELAY): 3.0,
+        ("n1", "n2", Metric.THROUGHPUT): 40e6, ("n2", "n1", Metric.THROUGHPUT): 90e6,
+    }  # fmt: skip
+    block = measured(both).block(NAMES, NAMES)
+    scores = pair_scores(block, None, REFERENCE)
+    assert (scores.loss_ratio[0, 1], scores.delay_ms[0, 1], scores.throughput_bps[1, 0]) == (0.01, 5.0, 40e6)
+    mean = pair_scores(block, None, replace(REFERENCE, direction=Direction.MEAN))
+    assert (mean.loss_ratio[0, 1], mean.delay_ms[1, 0], mean.throughput_bps[0, 1]) == (0.005, 4.0, 65e6)
+
+
+def test_one_direction_is_enough_and_is_marked() -> None:
+    """A missing direction is replaced by the other one and marked; a pair without any is unknown and not marked."""
+    scores = pair_scores(measured({("n2", "n1", Metric.DELAY): 7.0}).block(NAMES, NAMES), None, REFERENCE)
+    assert scores.delay_ms[0, 1] == scores.delay_ms[1, 0] == 7.0
+    assert scores.one_sided[0, 1]
+    assert scores.one_sided[1, 0]
+    assert not scores.one_sided[0, 2]
+    assert not scores.delay_known[0, 2]
+    assert np.isnan(scores.delay_ms[0, 2])
+
+
+def test_rectangular_block_uses_its_opposite() -> None:
+    """Candidates × placed nodes: the opposite direction comes from the block placed × candidates."""
+    matrix = measured({("n1", "n3", Metric.DELAY): 2.0, ("n3", "n1", Metric.DELAY): 9.0})
+    there, back = matrix.block(NAMES[:2], NAMES[2:]), matrix.block(NAMES[2:], NAMES[:2])
+    assert pair_scores(there, back, REFERENCE).delay_ms[0, 0] == 9.0
+    with pytest.raises(ValueError, match=r"backward must have shape \(1, 2\)"):
+        pair_scores(there, None, REFERENCE)
+
+
+def test_unknown_is_the_median_minus_a_penalty() -> None:
+    """An unknown pair gets the median of the known points of the term, less 5 % of the term."""
+    known = {("n1", "n2", Metric.DELAY): 10.0, ("n1", "n3", Metric.DELAY): 20.0}
+    scores = pair_scores(measured(known).block(NAMES, NAMES), None, REFERENCE)
+    assert scores.delay_points[1, 2] == pytest.approx((30.0 + 20.0) / 2 - 0.05 * 40.0)
+    assert scores.loss_points[0, 1] == pytest.approx(0.5 * 20.0 - 0.05 * 20.0), "no loss is known anywhere"
+
+
+def test_unknown_is_below_a_block_of_worst_links() -> None:
+    """Where all known links have 0 points, an unknown one has 0 too and ranks below them: never the best."""
+    known = {("n1", "n2", m): x for m, x in zip(METRICS, (1.0, 9000.0, 0.0), strict=True)}
+    scores = pair_scores(measured(known).block(NAMES, NAMES), None, REFERENCE)
+    assert scores.points[0, 1] == scores.points[1, 2] == 0.0
+    assert scores.rank[1, 2] < scores.rank[0, 1]
+
+
+AGES = {  # case: (points of a delay of 0 ms beside unknown others, age in s, soft TTL, hard TTL)
+    "fresh": (40.0, 0.0, 900.0, 3600.0),
+    "at the soft limit": (40.0, 900.0, 900.0, 3600.0),
+    "half-way": (39.0, 2250.0, 900.0, 3600.0),  # neutral is 40 − 5 %
+    "past the hard limit": (18.0, 3600.0, 900.0, 3600.0),  # nothing is known any more: 50 % − 5 %
+    "never fades": (40.0, 3599.0, None, 3600.0),
+    "soft above hard": (40.0, 3599.0, 7200.0, 3600.0),
+    "never expires, fades over as long again": (39.0, 1350.0, 900.0, None),
+    "never expires, faded": (38.0, 1e9, 900.0, None),
+    "no soft time at all": (38.0, 0.0, 0.0, None),
+}
+
+
+@pytest.mark.parametrize(("want", "age_s", "soft_s", "hard_s"), AGES.values(), ids=AGES)
+def test_age(want: float, age_s: float, soft_s: float | None, hard_s: float | None) -> None:
+    """Between the soft and the hard TTL points fade to neutral; from the hard TTL the value is unknown."""
+    policy = replace(REFERENCE, soft_ttl_s=Ttl.same(soft_s), hard_ttl_s=Ttl.same(hard_s))
+    scores = pair_scores(square(delay_ms=0.0, age_s=age_s), None, policy)
+    assert scores.delay_points[0, 1] == pytest.approx(want)
+    assert bool(scores.delay_known[0, 1]) == (hard_s is None or age_s < hard_s)
+
+
+def test_each_metric_has_its_own_age() -> None:
+    """A throughput of two hours ago is as good as new where such tests run every four, a delay of that age is not."""
+    policy = ScorePolicy(reference_bps=100e6)
+    scores = pair_scores(square(loss_ratio=0.0, delay_ms=0.0, throughput_bps=100e6, age_s=7200.0), None, policy)
+    assert scores.bandwidth_points[0, 1] == 40.0
+    assert (scores.delay_points[0, 1], scores.loss_points[0, 1]) == pytest.approx((39.333, 19.667), abs=1e-3)
+    older = pair_scores(square(loss_ratio=0.0, delay_ms=0.0, throughput_bps=100e6, age_s=10_800.0), None, policy)
+    assert older.throughput_known[0, 1]
+    assert not older.delay_known[0, 1]
+
+
+def test_fading_never_raises() -> None:
+    """A bad value does not get better by growing old."""
+    young, old = square(delay_ms=39.0, age_s=0.0), square(delay_ms=39.0, age_s=3000.0)
+    policy = replace(REFERENCE, unknown_penalty_ratio=0.0)
+    assert pair_scores(old, None, policy).points[0, 1] <= pair_scores(young, None, policy).points[0, 1]
+    assert pair_scores(old, None, policy).stale[0, 1]
+    assert not pair_scores(young, None, policy).stale[0, 1]
+
+
+def two_delays(there: tuple[float, float], back: tuple[float, float], policy: ScorePolicy = REFERENCE) -> PairScores:
+    """Scores of n1 and n2 from a delay in ms and its age in s each way; n1 and n3 have a fresh delay of 10 ms."""
+    found = [
+        Measurement(EndpointId("n1"), EndpointId("n2"), Metric.DELAY, there[0], -there[1]),
+        Measurement(EndpointId("n2"), EndpointId("n1"), Metric.DELAY, back[0], -back[1]),
+        Measurement(EndpointId("n1"), EndpointId("n3"), Metric.DELAY, 10.0, 0.0),
+    ]
+    matrix = NetworkMatrix.of(found, endpoint_of=ENDS, now_s=0.0)
+    return pair_scores(matrix.block(NAMES, NAMES), None, policy)
+
+
+DIRECTIONS = {  # case: (points, delay shown, known, one-sided, there, back): delays in ms with their ages in s
+    "both fresh": (10.0, 30.0, True, False, (30.0, 0.0), (5.0, 0.0)),
+    "the worse one fades: the other vouches for it": (10.0, 30.0, True, False, (30.0, 3000.0), (5.0, 0.0)),
+    "the worse one is past the hard TTL and stays the limit": (10.0, 5.0, True, True, (30.0, 4000.0), (5.0, 0.0)),
+    "the better one is: the other counts": (10.0, 30.0, True, True, (30.0, 0.0), (5.0, 4000.0)),
+    "both fade, by the younger": (32.75, 5.0, True, False, (5.0, 3000.0), (5.0, 2250.0)),  # half-way to 30.5
+    "both are past it: unknown": (28.0, None, False, False, (5.0, 4000.0), (5.0, 4000.0)),
+    "both are, and were worse than unknown": (10.0, None, False, False, (30.0, 4000.0), (5.0, 9000.0)),
+}
+
+
+@pytest.mark.parametrize(
+    ("points", "shown", "known", "one_sided", "there", "back"), DIRECTIONS.values(), ids=DIRECTIONS
+)
+def test_an_old_direction_gives_way_and_stays_the_limit(
+    points: float,
+    shown: float | None,
+    *,
+    known: bool,
+    one_sided: bool,
+    there: tuple[float, float],
+    back: tuple[float, float],
+) -> None:
+    """Past the hard TTL the other direction counts, or none; never for more points than when all was fresh."""
+    scores = two_delays(there, back)
+    assert scores.delay_points[0, 1] == pytest.approx(points)
+    assert scores.delay_points[0, 1] <= two_delays((there[0], 0.0), (back[0], 0.0)).delay_points[0, 1]
+    assert (bool(scores.delay_known[0, 1]), bool(scores.one_sided[0, 1])) == (known, one_sided)
+    assert np.array_equal(scores.delay_ms[0, 1], np.nan if shown is None else shown, equal_nan=True)
+    assert scores.limits[1][0, 1] == max(there[0], back[0])
+    assert bool(scores.stale[0, 1]) == (max(there[1], back[1]) >= 900.0)
+
+
+def test_the_best_rate_stays_the_reference_when_it_is_old() -> None:
+    """Were an old best rate forgotten, all other links would earn more by growing old together."""
+    policy = replace(REFERENCE, reference_bps=None)
+    rates = {("n1", "n2"): 100e6, ("n1", "n3"): 50e6}
+    want = {0.0: (40.0, 20.0), 1e6: (18.0, 18.0)}  # fresh, and all past the hard TTL: neutral, or what it was if less
+    for age_s, points in want.items():
+        found = [
+            Measurement(EndpointId(a), EndpointId(b), Metric.THROUGHPUT, rate, -age_s) for (a, b), rate in rates.items()
+        ]
+        scores = pair_scores(NetworkMatrix.of(found, endpoint_of=ENDS, now_s=0.0).block(NAMES, NAMES), None, policy)
+        assert scores.reference_bps == 100e6
+        assert tuple(scores.bandwidth_points[0, 1:]) == points
+
+
+@pytest.mark.parametrize("variant", Variant)
+def test_same_node_is_perfect(variant: Variant) -> None:
+    """A node to itself has every point, and no measured pair ranks above it."""
+    fast = square(loss_ratio=0.0, delay_ms=0.0, throughput_bps=40e9)
+    scores = pair_scores(fast, None, ScorePolicy(variant=variant))
+    assert scores.same.tolist() == [[True, False], [False, True]]
+    assert scores.rank[0, 0] >= scores.rank.max()
+    assert scores.points[0, 0] >= 100.0
+    if variant is not Variant.LITERAL:
+        assert scores.points[0, 0] == 100.0
+        assert scores.rank[0, 0] > scores.rank[0, 1]
+
+
+TENTHS = {
+    "lowest": (0, 0.0),
+    "below half": (0, 4.999),
+    "half": (1, 5.0),
+    "highest": (10, 100.0),
+    "uncapped": (10, 999.0),
+}
+
+
+@pytest.mark.parametrize(("want", "points"), TENTHS.values(), ids=TENTHS)
+def test_extender_scores(want: int, points: float) -> None:
+    """/prioritize gets tenths of the points, rounded half up, within 0..10."""
+    assert want == int(extender_scores(np.array([points]))[0])
+
+
+REFUSED = {
+    "negative weight": ScorePolicy(loss_weight=-1.0),
+    "infinite weight": ScorePolicy(delay_weight=np.inf),
+    "half-value of 0": ScorePolicy(half_delay_ms=0.0),
+    "reference of 0": ScorePolicy(reference_bps=0.0),
+    "penalty not a number": ScorePolicy(unknown_penalty_ratio=float("nan")),
+}
+
+
+@pytest.mark.parametrize("policy", REFUSED.values(), ids=REFUSED)
+def test_unusable_policy(policy: ScorePolicy) -> None:
+    """Weights, half-values and references that make no sense are refused, not computed with."""
+    with pytest.raises(ValueError, match="weights must be finite"):
+        pair_scores(square(), None, policy)

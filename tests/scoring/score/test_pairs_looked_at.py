@@ -1,0 +1,67 @@
+"""How many pairs of nodes a decision looks at: those of the zones in question, not of the cluster."""
+
+from bench.maddash import Counted
+from scoring.ids import ZoneName
+from scoring.model import Node
+from scoring.model.policy import Policy
+from scoring.network.matrix import METRICS, Measurement, NetworkMatrix
+from scoring.plan import Memo, plan
+from tests.builders import gang, node, snapshot
+
+ZONES, SIZE = 40, 125
+NOW_S = 1000.0
+
+
+def site() -> tuple[list[Node], Counted]:
+    """5,000 nodes in 40 zones; the first five of each zone are measured towards each other."""
+    nodes = [node(f"z{zone:02}-n{i:03}", zone=f"z{zone:02}", cpu="4") for zone in range(ZONES) for i in range(SIZE)]
+    ends = {one.name: one.name for one in nodes}
+    found = [
+        Measurement(nodes[zone * SIZE + i].name, nodes[zone * SIZE + j].name, metric, 1.0, NOW_S)  # type: ignore[arg-type]
+        for zone in range(ZONES)
+        for i in range(5)
+        for j in range(5)
+        if i != j
+        for metric in METRICS
+    ]
+    matrix = NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=NOW_S)  # type: ignore[arg-type]
+    fields = {name: getattr(matrix, name) for name in NetworkMatrix.__dataclass_fields__}
+    return nodes, Counted(**fields)
+
+
+def test_only_pairs_of_the_chosen_zone_are_looked_at() -> None:
+    """A gang that is near to one of 40 zones: 15,625 pairs of 25,000,000, and no node of another zone."""
+    nodes, matrix = site()
+    wanted = gang("g", size=8, cpu="4", options={"near": "z07"})
+    made = plan(snapshot(nodes, gangs=[wanted], network=matrix), Policy(), now_s=NOW_S, memo=Memo())
+    [admission] = made.admitted.values()
+    assert admission.zones == ("z07",)
+    assert {str(name)[:3] for name in matrix.asked} == {"z07"}
+    assert sum(matrix.looks) == SIZE * SIZE
+
+
+def test_without_a_wish_each_zone_is_looked_at_by_itself() -> None:
+    """Which zone has the best network is not known before: 15,625 pairs of each, 2.5 % of all, and never again.
+
+    Each twice: for the best rate of all zones, and with that as what rates are compared with.
+    """
+    nodes, matrix = site()
+    state = snapshot(nodes, gangs=[gang("g", size=8, cpu="4")], network=matrix)
+    memo = Memo()
+    plan(state, Policy(), now_s=NOW_S, memo=memo)
+    assert max(matrix.looks) == SIZE * SIZE
+    assert sum(matrix.looks) == 2 * ZONES * SIZE * SIZE
+    before = len(matrix.looks)
+    plan(state, Policy(), now_s=NOW_S + 1.0, memo=memo)
+    assert len(matrix.looks) == before
+
+
+def test_allowed_zones_are_all_that_counts() -> None:
+    """A gang that may use two zones has those two looked at."""
+    nodes, matrix = site()
+    wanted = gang("g", size=8, cpu="4", options={"zones": "z03, z31"})
+    made = plan(snapshot(nodes, gangs=[wanted], network=matrix), Policy(), now_s=NOW_S, memo=Memo())
+    [admission] = made.admitted.values()
+    assert admission.zones[0] in {ZoneName("z03"), ZoneName("z31")}
+    assert {str(name)[:3] for name in matrix.asked} <= {"z03", "z31"}
+    assert 0 < sum(matrix.looks) <= 2 * SIZE * SIZE

@@ -1,0 +1,208 @@
+"""What must hold for every selection: whole, allowed, within capacity, of the stated value, and always the same."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.model import Role
+from scoring.model.policy import Selection
+from scoring.network.matrix import Ints
+from scoring.selection import ClassDemand, Demand, Selected, quick_value, select
+from scoring.selection.demand import at_rows, value_of
+from scoring.selection.fit import fit
+from scoring.selection.improve import improve
+from tests.strategies import Case, cases
+
+METHODS = st.sampled_from(Selection)
+SIZES = st.sampled_from([0, 12])
+
+
+def counts_of(found: Selected, n: int) -> Ints:
+    """Members per class and node of an answer."""
+    return np.array([np.bincount(np.array(rows, int), minlength=n) for rows in found.rows])
+
+
+def pairs_value(demand: Demand, found: Selected, rank: np.ndarray) -> float:
+    """The objective as documented, pair by pair."""
+    members = [(one.role, c, row) for c, one in enumerate(demand.classes) for row in found.rows[c]]
+    total = sum(float(demand.placed[c, row]) for _, c, row in members) if demand.placed is not None else 0.0
+    for i, (role, _, row) in enumerate(members):
+        for other, _, at in members[i + 1 :]:
+            if demand.all_reduce or (role is Role.PS) != (other is Role.PS):
+                total += float(rank[row, at])
+    return total
+
+
+@given(cases(), METHODS, SIZES)
+def test_answers_are_whole_allowed_and_within_capacity(case: Case, method: Selection, exact_size: int) -> None:
+    """All members or none; only allowed rows; what is used of each resource never exceeds what is free; rows ascend."""
+    found = select(method, case.demand, case.free, case.rank, exact_size=exact_size)
+    if found is None:
+        return
+    used = np.zeros_like(case.free)
+    for one, rows in zip(case.demand.classes, found.rows, strict=True):
+        assert len(rows) == one.count
+        assert list(rows) == sorted(rows)
+        assert one.allowed[list(rows)].all()
+        for row in rows:
+            used[row] += one.request
+    assert ((used <= case.free) | (used == 0)).all()
+
+
+@given(cases(), METHODS, SIZES)
+def test_the_value_is_the_sum_over_counted_pairs(case: Case, method: Selection, exact_size: int) -> None:
+    """`value` is the objective, counted pair by pair."""
+    found = select(method, case.demand, case.free, case.rank, exact_size=exact_size)
+    if found is not None:
+        assert found.value == pytest.approx(pairs_value(case.demand, found, case.rank), abs=1e-6)
+
+
+@given(cases(), SIZES)
+def test_subset_is_never_worse_than_the_paper(case: Case, exact_size: int) -> None:
+    """Where `paper` finds a placement `subset` finds one of at least its value."""
+    literal = select(Selection.PAPER, case.demand, case.free, case.rank, exact_size=exact_size)
+    if literal is not None:
+        found = select(Selection.SUBSET, case.demand, case.free, case.rank, exact_size=exact_size)
+        assert found is not None
+        assert found.value >= literal.value - 1e-9
+
+
+@given(cases(), st.sampled_from([Selection.SUBSET, Selection.PACK]), SIZES)
+def test_what_first_fit_places_is_placed(case: Case, method: Selection, exact_size: int) -> None:
+    """`subset` and `pack` refuse nothing that first fit in the demand's order can place."""
+    left = case.free.copy()
+    for one in case.demand.classes:
+        for _ in range(one.count):
+            holds = ((left >= one.request) | (one.request == 0)).all(axis=1) & one.allowed
+            if not holds.any():
+                return
+            left[int(holds.argmax())] -= one.request
+    assert select(method, case.demand, case.free, case.rank, exact_size=exact_size) is not None
+    assert quick_value(case.demand, case.free, case.rank) is not None
+
+
+@given(cases(most_classes=1), st.sampled_from(Selection), SIZES)
+def test_one_class_is_placed_exactly_when_rooms_add_up(case: Case, method: Selection, exact_size: int) -> None:
+    """One class fits if and only if the nodes' rooms add up to its members."""
+    one = case.demand.classes[0]
+    asked = one.request > 0
+    room = np.where(one.allowed, one.count, 0)
+    if asked.any():
+        room = np.where(one.allowed, np.maximum((case.free[:, asked] // one.request[asked]).min(axis=1), 0), 0)
+    found = select(method, case.demand, case.free, case.rank, exact_size=exact_size)
+    assert (found is not None) == (int(room.sum()) >= one.count)
+
+
+@given(cases(), METHODS, SIZES)
+def test_selection_reads_its_input_only_and_repeats(case: Case, method: Selection, exact_size: int) -> None:
+    """The same input gives the same answer, and nothing is written to it."""
+    free, rank = case.free.copy(), case.rank.copy()
+    first = select(method, case.demand, case.free, case.rank, exact_size=exact_size)
+    assert first == select(method, case.demand, case.free, case.rank, exact_size=exact_size)
+    assert (free == case.free).all()
+    assert (rank == case.rank).all()
+
+
+@given(cases(), METHODS, SIZES)
+def test_nodes_that_cannot_be_used_do_not_matter(case: Case, method: Selection, exact_size: int) -> None:
+    """A node that no member is allowed on changes nothing, wherever its name sorts."""
+    n = len(case.free)
+    for position in (0, n):
+        demand = replace(
+            case.demand,
+            classes=tuple(replace(one, allowed=np.insert(one.allowed, position, False)) for one in case.demand.classes),
+            placed=None if case.demand.placed is None else np.insert(case.demand.placed, position, 1e6, axis=1),
+        )
+        rank = np.insert(np.insert(case.rank, position, 100.0, axis=0), position, 100.0, axis=1)
+        other = select(method, demand, np.insert(case.free, position, 9, axis=0), rank, exact_size=exact_size)
+        want = select(method, case.demand, case.free, case.rank, exact_size=exact_size)
+        assert (other is None) == (want is None)
+        if other is not None and want is not None:
+            shift = 1 if position == 0 else 0
+            assert other.rows == tuple(tuple(row + shift for row in rows) for rows in want.rows)
+
+
+@given(cases(most_classes=1))
+def test_pack_of_one_class_uses_the_fewest_nodes(case: Case) -> None:
+    """For one class `pack` uses as many nodes as the largest rooms need, and no more."""
+    found = select(Selection.PACK, case.demand, case.free, case.rank, exact_size=12)
+    if found is None:
+        return
+    one = case.demand.classes[0]
+    room = [
+        min((int(free[r]) // int(one.request[r]) for r in range(2) if one.request[r]), default=one.count) if ok else 0
+        for free, ok in zip(case.free, one.allowed, strict=True)
+    ]
+    left, fewest = one.count, 0
+    for most in sorted(room, reverse=True):
+        if left > 0:
+            left, fewest = left - most, fewest + 1
+    assert len(set(found.rows[0])) == fewest
+
+
+@given(cases())
+def test_the_estimate_promises_no_more_than_the_best(case: Case) -> None:
+    """`quick_value` is the value of a real placement: the exact search reaches it, and both refuse together."""
+    demand = replace(case.demand, classes=case.demand.classes[:1])
+    if demand.placed is not None:
+        demand = replace(demand, placed=demand.placed[:1])
+    estimate = quick_value(demand, case.free, case.rank)
+    best = select(Selection.SUBSET, demand, case.free, case.rank, exact_size=9)
+    assert (estimate is None) == (best is None)
+    if estimate is not None and best is not None:
+        assert estimate <= best.value + 1e-6
+
+
+@given(cases(), st.booleans())
+def test_improving_never_makes_it_worse(case: Case, keep_nodes: bool) -> None:
+    """Moves keep a placement whole and within capacity and never lower its value; `keep_nodes` adds no node."""
+    plan = fit(case.demand, case.free)
+    if plan is None:
+        return
+    better = improve(case.demand, plan, case.free, case.rank, most=20, keep_nodes=keep_nodes)
+    assert (better.sum(axis=1) == plan.sum(axis=1)).all()
+    assert (better >= 0).all()
+    used = sum(row[:, None] * one.request for row, one in zip(better, case.demand.classes, strict=True))
+    assert ((used <= case.free) | (used == 0)).all()
+    assert not any(row[~one.allowed].any() for row, one in zip(better, case.demand.classes, strict=True))
+    assert value_of(case.demand, better, case.rank) >= value_of(case.demand, plan, case.rank) - 1e-9
+    if keep_nodes:
+        assert better.any(axis=0).sum() <= plan.any(axis=0).sum()
+
+
+def test_a_large_gang_in_a_large_zone_is_bounded_and_whole() -> None:
+    """Hundreds of members on a thousand nodes: starts and moves are capped, the answer is whole and beats the paper."""
+    rng = np.random.default_rng(7)
+    quality = rng.uniform(40.0, 95.0, 1000)
+    rank = np.minimum(quality[:, None], quality)
+    np.fill_diagonal(rank, 100.001)
+    rows = np.arange(1000)
+    mixed = (
+        ClassDemand(Role.PS, np.array([1]), rows % 7 != 0, 3),
+        ClassDemand(Role.WORKER, np.array([1]), rows % 5 != 0, 150),
+    )
+    free = rng.integers(0, 3, (1000, 1))
+    for demand in (Demand(mixed[1:], True), Demand(mixed, False), Demand(mixed, True)):
+        found = {m: select(m, demand, free, rank, exact_size=12) for m in Selection}
+        subset, paper, pack = (found[m] for m in (Selection.SUBSET, Selection.PAPER, Selection.PACK))
+        assert subset is not None
+        assert paper is not None
+        assert pack is not None
+        assert subset.value >= paper.value
+        used = counts_of(pack, 1000).any(axis=0).sum()
+        assert used <= counts_of(subset, 1000).any(axis=0).sum()
+        assert (counts_of(subset, 1000).sum(axis=0) <= free[:, 0]).all()
+
+
+def test_a_part_of_the_nodes_is_the_demand_in_small() -> None:
+    """`at_rows` keeps members and picks masks and gains in the order given."""
+    demand = Demand(
+        (ClassDemand(Role.PS, np.array([1]), np.array([True, False, True]), 2),), True, np.array([[1.0, 2, 3]])
+    )
+    inner = at_rows(demand, np.array([2, 1]))
+    assert inner.classes[0].allowed.tolist() == [True, False]
+    assert inner.placed is not None
+    assert inner.placed.tolist() == [[3.0, 2.0]]

@@ -1,0 +1,208 @@
+"""The room that plain pods must leave: beside commitments, in saved-up zones, and never more than that.
+
+docs/safety.md S13.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import HostPort, Pod
+from scoring.model.policy import QueuePolicy
+from scoring.model.resources import CPU
+from scoring.model.snapshot import Claim, Snapshot
+from scoring.plan.result import Hold
+from scoring.verbs.plain_pods import HeldRoom, kept_from_plain
+from tests.builders import gang, node, pod, snapshot
+
+ALL = ("n1", "n2", "n3")
+
+
+def committed(*places: str, cpu: str = "4", running: Any = (), **fields: Any) -> Snapshot:
+    """Three nodes of 8 CPUs and a gang whose members are to start on `places`."""
+    assignment = {f"uid-default-g-{i}": where for i, where in enumerate(places)}
+    nodes = [node(name, **fields) for name in ALL]
+    return snapshot(nodes, [gang("g", len(places), cpu=cpu)], pods=running, commitments={"default/g": assignment})
+
+
+def hold(*nodes: str, of: str = "g") -> dict[GangKey, Hold]:
+    """A hold for one gang."""
+    key = GangKey(f"default/{of}")
+    return {key: Hold(key, (), tuple(NodeName(name) for name in nodes))}
+
+
+def closed(cluster: Snapshot, plain: Pod, holds: dict[GangKey, Hold] | None = None) -> list[str]:
+    """Nodes that the pod may not have."""
+    return sorted(HeldRoom(cluster, holds or {}).closed_to(plain.member_class))
+
+
+BESIDE = {  # case: (what the plain pod asks for, nodes closed to it, where 8 CPUs less 4 promised ones are left on n1)
+    "what is left to the last millicore": ({"cpu": "4"}, []),
+    "a millicore more": ({"cpu": "4001m"}, ["n1"]),
+    "only what the gang does not ask for": ({"cpu": "0", "memory": "32Gi"}, []),
+    "more than the node has": ({"cpu": "9"}, ["n1"]),
+}
+
+
+@pytest.mark.parametrize(("asks", "want"), BESIDE.values(), ids=BESIDE)
+def test_a_plain_pod_may_have_what_is_left_beside_a_commitment(asks: dict[str, str], want: list[str]) -> None:
+    """The promised members count in full until they are bound, whatever else there is elsewhere."""
+    assert want == closed(committed("n1"), pod("p", **asks))  # type: ignore[arg-type]
+
+
+def test_what_runs_there_counts() -> None:
+    """8 CPUs, 3 in use, 4 promised: one is left."""
+    cluster = committed("n1", running=[pod("x", cpu="3", node="n1")])
+    assert closed(cluster, pod("p", cpu="1")) == []
+    assert closed(cluster, pod("p", cpu="2")) == ["n1"]
+
+
+def test_members_that_are_bound_are_promised_nothing() -> None:
+    """Their room is in use; it is not counted twice."""
+    cluster = committed("n1", "n1")
+    waiting = cluster.gangs[GangKey("default/g")]
+    there = replace(waiting.members[0], node=NodeName("n1"))
+    used = cluster.used.copy()
+    used[0] += cluster.table.vector(there.requests)
+    cluster = replace(cluster, used=used, gangs={waiting.key: replace(waiting, members=(there, waiting.members[1]))})
+    assert closed(cluster, pod("p", cpu="1")) == ["n1"]
+    assert closed(cluster, pod("p", cpu="0", memory="1Gi")) == []
+
+
+def test_a_full_pod_count_is_room_too() -> None:
+    """One place for a pod is left on each node, and it is promised on n1."""
+    assert closed(committed("n1", pods=1), pod("p", cpu="0")) == ["n1"]
+
+
+def test_promised_host_ports_are_kept() -> None:
+    """Only from a pod that wants the same one."""
+    cluster = committed("n1", cpu="1")
+    waiting = cluster.gangs[GangKey("default/g")]
+    port = HostPort("TCP", "0.0.0.0", 80)
+    members = tuple(with_ports(one, port) for one in waiting.members)
+    cluster = replace(cluster, gangs={waiting.key: replace(waiting, members=members)})
+    assert closed(cluster, with_ports(pod("p"), port)) == ["n1"]
+    assert closed(cluster, with_ports(pod("p"), replace(port, port=81))) == []
+
+
+def with_ports(one: Pod, *ports: HostPort) -> Pod:
+    """The same pod with host ports."""
+    kind = one.member_class
+    return replace(one, member_class=replace(kind, constraints=replace(kind.constraints, host_ports=ports)))
+
+
+SAVED = {  # case: (what the plain pod asks for, whether nodes held for a gang of CPU and GPU pods are closed to it)
+    "a millicore": ({"cpu": "1m"}, True),
+    "a GPU": ({"cpu": "0", "gpu": 1}, True),
+    "memory, which the gang does not ask for": ({"cpu": "0", "memory": "1Gi"}, False),
+    "nothing": ({"cpu": "0"}, False),
+}
+
+
+@pytest.mark.parametrize(("asks", "shut"), SAVED.values(), ids=SAVED)
+def test_what_is_saved_up_is_closed_for_all_that_the_gang_asks_for(asks: dict[str, Any], shut: bool) -> None:
+    """However much is free there: it is to add up until the gang fits."""
+    cluster = snapshot([node(name, gpu=2) for name in ALL], [gang("g", 2, cpu="8", gpu=1)])
+    assert (["n1", "n2"] if shut else []) == closed(cluster, pod("p", **asks), hold("n1", "n2"))
+
+
+def test_places_for_the_whole_gang_are_saved_up() -> None:
+    """Three pods fit the node; two of the gang are to."""
+    cluster = snapshot([node("n1", pods=3)], [gang("g", 2)])
+    assert closed(cluster, pod("p", cpu="0"), hold("n1")) == []
+    crowded = snapshot([node("n1", pods=3)], [gang("g", 3)])
+    assert closed(crowded, pod("p", cpu="0"), hold("n1")) == ["n1"]
+
+
+def test_what_others_leave_is_kept_as_far_as_it_is_needed() -> None:
+    """A claim is as much as the gang needs there, and nothing before its givers have gone is room for anybody."""
+    waiting = gang("g", 1, cpu="6")
+    claim = Claim(waiting.key, {PodUid("uid-default-g-0"): NodeName("n1")})
+    cluster = snapshot([node(name) for name in ALL], [waiting], claims={waiting.key: claim})
+    assert closed(cluster, pod("p", cpu="2"), hold("n1")) == []
+    assert closed(cluster, pod("p", cpu="3"), hold("n1")) == ["n1"]
+
+
+PHASES = {  # case: (seconds since the gang became STARVING, whether its hold is kept from plain pods)
+    "not yet": (-1.0, False),
+    "the hold begins": (0.0, True),
+    "its last moment": (99.0, True),
+    "it has run out": (100.0, False),
+    "it begins again": (200.0, True),
+}
+
+
+@pytest.mark.parametrize(("since_s", "kept"), PHASES.values(), ids=PHASES)
+def test_holds_are_kept_from_plain_pods_in_turns(since_s: float, kept: bool) -> None:
+    """As long as open as closed: services that were there before come back in the end."""
+    policy = QueuePolicy(starve_limit_s=60.0, starving_hold_s=100.0)
+    cluster = snapshot([node("n1")], [gang("g", 1)])
+    assert bool(kept_from_plain(cluster, hold("n1"), policy, now_s=60.0 + since_s)) is kept
+
+
+def test_what_others_leave_is_always_kept() -> None:
+    """They left for this gang, starving or not."""
+    waiting = gang("g", 1)
+    cluster = snapshot([node("n1")], [waiting], claims={waiting.key: Claim(waiting.key, {})})
+    assert kept_from_plain(cluster, hold("n1"), QueuePolicy(), now_s=0.0) == hold("n1")
+
+
+def test_a_hold_for_a_gang_that_is_gone_closes_nothing() -> None:
+    """The next plan has no such hold; until then nobody waits for it."""
+    assert closed(snapshot([node("n1")]), pod("p"), hold("n1")) == []
+
+
+def test_two_plain_pods_that_fit_one_by_one() -> None:
+    """4 CPUs are left beside the promise: the second of two pods of 3 CPUs would take a member's."""
+    room = HeldRoom(committed("n1"), {})
+    first, second = pod("p", cpu="3"), pod("q", cpu="3")
+    assert room.leaves(first, NodeName("n1"))
+    assert not room.leaves(second, NodeName("n1"), [first])
+    assert room.leaves(second, NodeName("n2"), [first])
+    assert room.leaves(pod("r", cpu="0"), NodeName("n1"), [first, second])
+
+
+def test_room_for_a_parked_pod() -> None:
+    """By resources and by what the pod allows itself."""
+    cluster = snapshot([node("n1"), node("n2", zone="b")], pods=[pod("x", cpu="8", node="n1")])
+    room = HeldRoom(cluster, {})
+    names = [NodeName("n1"), NodeName("n2")]
+    assert room.has_room(pod("p").member_class, names)
+    assert not room.has_room(pod("p").member_class, names[:1])
+    in_a = pod("p", node_selector={"topology.kubernetes.io/zone": "a"})
+    assert not room.has_room(in_a.member_class, names)
+    assert not room.has_room(pod("p").member_class, [NodeName("gone")])
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.sampled_from(ALL)), min_size=1, max_size=8),
+    st.lists(st.tuples(st.integers(0, 5), st.sampled_from(ALL)), max_size=12),
+)
+def test_no_order_of_plain_pods_takes_promised_room(
+    members: list[tuple[int, str]], plain: list[tuple[int, str]]
+) -> None:
+    """Plain pods that are bound one by one where it is open leave each committed member its room, where it had any."""
+    promised = [(pod(f"g-{i}", gang="g", index=i, cpu=str(cpu)), where) for i, (cpu, where) in enumerate(members)]
+    whole = gang("g", members=[one for one, _ in promised])
+    places = {str(one.uid): where for one, where in promised}
+    cluster = snapshot([node(name) for name in ALL], [whole], commitments={"default/g": places})
+    column = cluster.table.axis.index(CPU)
+    need = np.zeros(len(ALL), np.int64)
+    for one, where in promised:
+        need[cluster.table.index[NodeName(where)]] += one.requests.get(CPU)
+    had = cluster.table.allocatable[:, column] >= need
+    for i, (cpu, where) in enumerate(plain):
+        one = pod(f"p{i}", cpu=str(cpu))
+        row = cluster.table.index[NodeName(where)]
+        fits = bool(cluster.table.allocatable[row, column] - cluster.used[row, column] >= one.requests.get(CPU))
+        if fits and where not in HeldRoom(cluster, {}).closed_to(one.member_class):
+            used = cluster.used.copy()
+            used[row] += cluster.table.vector(one.requests)
+            cluster = replace(cluster, used=used)
+    free = cluster.table.allocatable[:, column] - cluster.used[:, column]
+    assert (free >= need)[had].all()

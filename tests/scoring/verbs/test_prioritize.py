@@ -1,0 +1,302 @@
+"""The score behind /prioritize: its parts, and that better links never count as worse."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scoring.ids import EndpointId, JobKey, NodeName, gang_key
+from scoring.model import Gang, Phase, Pod, Role
+from scoring.model.policy import Policy, Ratios, ScorePolicy
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
+from scoring.plan import Memo, Plan, plan
+from scoring.score.links import toward
+from scoring.verbs import prioritize as prefer_module
+from scoring.verbs.prioritize import PACKING_POINTS, RESERVATION_POINTS, asks_for_network, prefer, siblings_of
+from tests.builders import bound, gang, mesh, node, pod, snapshot
+
+POLICY = Policy(score=ScorePolicy(reference_bps=100e6))
+NOTHING = Plan(1)
+ROW = [node(f"n{i}") for i in range(4)]
+RING = {"n3": {"delay_ms": 30.0}}
+
+
+def points(state: Snapshot, member: Pod, wish: Gang | None, *, planned: Plan = NOTHING, part: str = "total") -> dict:
+    """Node → points of one part."""
+    preference = prefer(state, planned, member, wish, POLICY)
+    return dict(zip(state.table.names, getattr(preference, part).tolist(), strict=True))
+
+
+ASKS = {  # case: (whether network scores are given, pod, gang)
+    "member of a gang": (True, pod("p"), gang("g", 1)),
+    "member of a job": (True, pod("p", job="j"), None),
+    "plain pod with a wish": (True, pod("p", options=(("ratios", "1:1:1"),)), None),
+    "plain pod with another annotation": (False, pod("p", options=(("weight", "1"),)), None),
+    "plain pod": (False, pod("p"), None),
+}
+
+
+@pytest.mark.parametrize(("want", "member", "wish"), ASKS.values(), ids=ASKS)
+def test_who_is_scored_by_network(want: bool, member: Pod, wish: Gang | None) -> None:
+    """Members of gangs and jobs, and plain pods that ask by annotation; the others get equal scores."""
+    state = snapshot(ROW, network=mesh(ROW, bad=RING))
+    assert want == asks_for_network(member, wish)
+    assert want == (len(set(points(state, member, wish).values())) > 1)
+
+
+def test_towards_the_zone_without_siblings() -> None:
+    """Nobody is placed yet: a node counts as much as its links to the other nodes of its zone are worth."""
+    wish = gang("g", 2)
+    got = points(snapshot(ROW, [wish], network=mesh(ROW, bad=RING)), wish.members[0], wish)
+    # 1 ms: 20 + 39 + 40 = 99 points; 30 ms: 20 + 10 + 40 = 70 points
+    assert got == pytest.approx({"n0": 268 / 3, "n1": 268 / 3, "n2": 268 / 3, "n3": 70.0})
+
+
+def test_zones_are_measured_by_one_rate() -> None:
+    """Without a configured reference a zone of slow links is not measured by its own best one."""
+    nodes = [
+        node("a0", zone="a"),
+        node("a1", zone="a"),
+        node("b0", zone="b"),
+        node("b1", zone="b"),
+        node("c0", zone="c"),
+    ]
+    slow = {name: {"throughput_bps": 10e6} for name in ("a0", "a1")}
+    wish = gang("g", 2)
+    state = snapshot(nodes, [wish], network=mesh(nodes, bad=slow))
+    network = dict(zip(state.table.names, prefer(state, NOTHING, wish.members[0], wish, Policy()).network, strict=True))
+    assert network["a0"] + 30.0 < network["b0"]
+
+
+def test_towards_siblings_placed_or_planned() -> None:
+    """Once others have a node, running or planned, the links to them count and nothing else."""
+    wish = gang("g", members=[bound(pod("g-0", gang="g"), "n3"), pod("g-1", gang="g"), pod("g-2", gang="g")])
+    state = snapshot(ROW, [wish], network=mesh(ROW, bad=RING))
+    got = points(state, wish.members[1], wish, part="network")
+    assert got == pytest.approx({"n0": 70.0, "n1": 70.0, "n2": 70.0, "n3": 100.0})
+    planned = Plan(1, node_of={wish.members[2].uid: NodeName("n0")})
+    got = points(state, wish.members[1], wish, planned=planned, part="network")
+    assert got == pytest.approx({"n0": 85.0, "n1": 84.5, "n2": 84.5, "n3": 85.0})
+
+
+def test_far_nodes_are_left_out_when_there_are_too_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the bound only the siblings' zones are looked at; nodes of other zones get no network points."""
+    nodes = [node("a0", zone="a"), node("a1", zone="a"), node("b0", zone="b")]
+    wish = gang("g", members=[bound(pod("g-0", gang="g"), "a0"), pod("g-1", gang="g")])
+    state = snapshot(nodes, [wish], network=mesh(nodes))
+    assert points(state, wish.members[1], wish, part="network")["b0"] == pytest.approx(99.0)
+    monkeypatch.setattr(prefer_module, "_PAIRS_MAX", 2)
+    assert points(state, wish.members[1], wish, part="network") == pytest.approx({"a0": 100.0, "a1": 99.0, "b0": 0.0})
+
+
+TALK = {  # case: (nodes of siblings, role of the pod, roles and states of the others)
+    "a worker talks to the ps": (["n0"], Role.WORKER, [("n0", Role.PS), ("n1", Role.WORKER)]),
+    "the ps talks to all others": (["n1", "n2"], Role.PS, [("n0", Role.PS), ("n1", Role.WORKER), ("n2", Role.CHIEF)]),
+    "without a ps all talk to all": (["n1", "n2"], Role.WORKER, [("n1", Role.WORKER), ("n2", Role.CHIEF)]),
+}
+
+
+@pytest.mark.parametrize(("want", "role", "others"), TALK.values(), ids=TALK)
+def test_siblings(want: list[str], role: Role, others: list[tuple[str, Role]]) -> None:
+    """Links count where data flows: to and from a ps, or between all when there is none."""
+    me = pod("me", role=role, gang="g")
+    rest = [bound(pod(f"o{i}", role=r, gang="g"), at) for i, (at, r) in enumerate(others)]
+    wish = gang("g", members=[me, *rest])
+    assert want == sorted(at for _, at in siblings_of(NOTHING, me, wish))
+
+
+def test_who_is_no_sibling() -> None:
+    """The pod itself, members without a node, and those that are done or going do not count."""
+    running = bound(pod("g-1", gang="g"), "n1")
+    done = replace(bound(pod("g-2", gang="g"), "n2"), phase=Phase.SUCCEEDED)
+    going = replace(bound(pod("g-3", gang="g"), "n3"), deleting=True)
+    me = bound(pod("me", gang="g"), "n0")
+    wish = gang("g", members=[me, running, done, going, pod("g-4", gang="g")])
+    assert siblings_of(NOTHING, me, wish) == ((Role.OTHER, "n1"),)
+    assert siblings_of(NOTHING, me, None) == ()
+
+
+def test_siblings_on_nodes_that_are_gone_do_not_count() -> None:
+    """A sibling whose node left the cluster pulls nobody anywhere."""
+    wish = gang("g", members=[bound(pod("g-0", gang="g"), "gone"), pod("g-1", gang="g")])
+    state = snapshot(ROW, [wish], network=mesh(ROW, bad=RING))
+    got = points(state, wish.members[1], wish)
+    assert got == points(state, wish.members[1], gang("g", 1))
+
+
+def test_packing_counts_nodes_that_hold_members() -> None:
+    """K6: nodes of the gang's ps and workers are worth more, also to a worker that does not talk to workers."""
+    members = [bound(pod("w0", role=Role.WORKER, gang="g"), "n0"), bound(pod("ps", role=Role.PS, gang="g"), "n1")]
+    me = pod("w1", role=Role.WORKER, gang="g")
+    wish = gang("g", members=[*members, me])
+    state = snapshot(ROW, [wish], network=mesh(ROW))
+    assert points(state, me, wish, part="packing") == {"n0": PACKING_POINTS, "n1": PACKING_POINTS, "n2": 0, "n3": 0}
+    off = replace(POLICY, prioritize_packing=False)
+    assert not prefer(state, NOTHING, me, wish, off).packing.any()
+
+
+def test_reserved_nodes_count_less_for_those_behind() -> None:
+    """A node planned for a gang is worth less to plain pods and to gangs after it, not to itself or to those ahead."""
+    nodes = [node(f"n{i}", cpu="1") for i in range(4)]
+    first, second, third = (
+        gang("a", 1, created_s=1.0),
+        gang("b", 1, created_s=2.0),
+        gang("c", 1, cpu="2", created_s=3.0),
+    )
+    state = snapshot(nodes, [first, second, third], network=mesh(nodes))
+    outcome = plan(state, POLICY, now_s=0.0)
+    at = [outcome.node_of[one.members[0].uid] for one in (first, second)]
+
+    def reserved(member: Pod, wish: Gang | None) -> list[str]:
+        """Nodes that are worth less to the pod."""
+        got = points(state, member, wish, planned=outcome, part="reservation")
+        return [name for name, value in got.items() if value == -RESERVATION_POINTS]
+
+    assert reserved(first.members[0], first) == []
+    assert reserved(second.members[0], second) == [at[0]]
+    assert reserved(third.members[0], third) == sorted(at)
+    assert reserved(pod("plain"), None) == sorted(at)
+    off = replace(POLICY, prioritize_reservation=False)
+    assert not prefer(state, outcome, pod("plain"), None, off).reservation.any()
+
+
+def test_a_gang_that_waits_ahead_is_not_pushed_away_by_those_behind() -> None:
+    """A waiting gang that is first in the queue may use nodes planned for gangs behind it."""
+    nodes = [node(f"n{i}", cpu="1") for i in range(2)]
+    large, small = gang("a", 2, cpu="1", priority=5), gang("b", 1)
+    state = snapshot(nodes, [large, small], pods=[pod("x", node="n0")])
+    outcome = plan(state, POLICY, now_s=0.0)
+    assert (list(outcome.waiting), list(outcome.admitted)) == ([large.key], [small.key])
+    assert not np.any(prefer(state, outcome, large.members[0], large, POLICY).reservation)
+
+
+def test_own_ratios() -> None:
+    """A gang's or a plain pod's own ratios replace the operator's."""
+    state = snapshot(ROW, network=mesh(ROW, bad=RING))
+    only_delay = (("ratios", "0:1:0"),)
+    wish = replace(gang("g", 2), options=only_delay)
+    want = points(state, wish.members[0], wish, part="network")
+    assert want == points(state, pod("p", options=only_delay), None, part="network")
+    assert want["n3"] == pytest.approx(25.0)  # 30 of 40 ms
+    by_default = replace(POLICY, score=replace(POLICY.score, ratios=Ratios(0, 1, 0)))
+    got = prefer(state, NOTHING, pod("p", job="j"), None, by_default)
+    assert got.network.tolist() == pytest.approx(list(want.values()))
+
+
+# -- properties ------------------------------------------------------------------------------------------------
+
+LINKS = [(i, j) for i in range(5) for j in range(5) if i != j]
+VALUES = {
+    Metric.LOSS: st.sampled_from([0.0, 0.001, 0.01, 0.05, 0.5]),
+    Metric.DELAY: st.sampled_from([0.1, 1.0, 10.0, 30.0, 200.0]),
+    Metric.THROUGHPUT: st.sampled_from([1e6, 10e6, 40e6, 90e6, 200e6]),
+}
+BETTER = {Metric.LOSS: 0.5, Metric.DELAY: 0.5, Metric.THROUGHPUT: 2.0}
+"""metric → factor that makes a value better"""
+
+Values = Mapping[tuple[Metric, int, int], float]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Values, Gang]:
+    """A full mesh of five nodes in two zones, and a gang of which some members run."""
+    values = {(m, i, j): draw(VALUES[m]) for m in METRICS for i, j in LINKS}
+    members = [pod("g-0", gang="g", role=draw(st.sampled_from([Role.WORKER, Role.PS])))]
+    for i in range(1, draw(st.integers(1, 4))):
+        members.append(bound(pod(f"g-{i}", gang="g", role=Role.WORKER), f"n{draw(st.integers(0, 4))}"))
+    return values, gang("g", members=members)
+
+
+def preferences(values: Values, wish: Gang, policy: Policy, *, memo: Memo | None = None) -> list[float]:
+    """Network points of the five nodes."""
+    nodes = [node(f"n{i}", zone="aab"[i // 2], cpu="9") for i in range(5)]
+    ends = dict.fromkeys(METRICS, {n.name: EndpointId(n.name) for n in nodes})  # noqa: RUF024 - nobody writes to it
+    found = [Measurement(EndpointId(f"n{i}"), EndpointId(f"n{j}"), m, v, 0.0) for (m, i, j), v in values.items()]
+    state = snapshot(nodes, [wish], network=NetworkMatrix.of(found, endpoint_of=ends, now_s=0.0))
+    return [float(p) for p in prefer(state, NOTHING, wish.members[0], wish, policy, memo=memo).network]
+
+
+@settings(deadline=None)
+@given(cases(), st.sampled_from(METRICS), st.sampled_from(LINKS))
+def test_a_better_link_lowers_no_preference(case: tuple[Values, Gang], metric: Metric, link: tuple[int, int]) -> None:
+    """Monotone: with a configured reference rate, bettering one link in one direction lowers no node's points.
+
+    With the best measured rate as reference a faster best link makes all others slower in comparison; that is wanted.
+    """
+    values, wish = case
+    key = (metric, *link)
+    better = {**values, key: values[key] * BETTER[metric]}
+    before, after = preferences(values, wish, POLICY), preferences(better, wish, POLICY)
+    assert all(now >= then - 1e-9 for then, now in zip(before, after, strict=True))
+
+
+@settings(deadline=None)
+@given(cases(), st.sampled_from([0.25, 2.0, 1024.0]))
+def test_scaling_all_throughputs_changes_nothing(case: tuple[Values, Gang], factor: float) -> None:
+    """With the best measured rate as reference only ratios of rates count, between nodes and between zones."""
+    values, wish = case
+    scaled = {k: v * factor if k[0] is Metric.THROUGHPUT else v for k, v in values.items()}
+    assert preferences(values, wish, Policy()) == preferences(scaled, wish, Policy())
+
+
+@settings(deadline=None)
+@given(cases())
+def test_points_are_within_bounds(case: tuple[Values, Gang]) -> None:
+    """Network points are 0..100 and the total is clipped to them."""
+    values, wish = case
+    assert all(0.0 <= p <= 100.0 for p in preferences(values, wish, POLICY))
+
+
+@settings(deadline=None)
+@given(cases(), cases())
+def test_a_memo_changes_nothing(one: tuple[Values, Gang], other: tuple[Values, Gang]) -> None:
+    """Scores with a memo that has seen this network, by another gang, are scores without."""
+    memo = Memo()
+    values, wish = one
+    preferences(values, other[1], POLICY, memo=memo)
+    assert preferences(values, wish, POLICY, memo=memo) == preferences(values, wish, POLICY)
+
+
+def test_members_of_jobs_without_a_gang() -> None:
+    """A job's pod that is in no gang is scored towards its nodes' zones: nobody knows its siblings."""
+    state = snapshot(ROW, network=mesh(ROW, bad=RING))
+    member = replace(pod("p"), job=JobKey("default/j"))
+    assert points(state, member, None) == points(state, gang("g", 1).members[0], gang("g", 1))
+
+
+def test_members_that_are_bound_by_now_reserve_nothing() -> None:
+    """The plan is a moment older than the snapshot: what it gave away is used, and counted as such."""
+    waiting = gang("g", 1, cpu="4")
+    before = snapshot([node("n1")], [waiting])
+    made = plan(before, POLICY, now_s=0.0)
+    bound_now = gang("g", members=[bound(waiting.members[0], "n1")])
+    after = snapshot([node("n1")], [bound_now], version=2)
+    assert prefer(before, made, pod("p"), None, POLICY).reservation.tolist() == [-30.0]
+    assert prefer(after, made, pod("p"), None, POLICY).reservation.tolist() == [0.0]
+
+
+def test_scores_towards_siblings_are_those_of_all_pairs() -> None:
+    """Only nodes with a link to the siblings' zones are looked at; every node has the points it would have alone."""
+    nodes = [node(f"{zone}{i}", zone=zone) for zone in "abc" for i in range(4)]
+    inside = [(one, other) for zone in (nodes[:4], nodes[4:8], nodes[8:]) for one in zone[:2] for other in zone[:2]]
+    across = [(nodes[0], nodes[4])]  # a and b know each other, c is for itself
+    found = [
+        Measurement(EndpointId(a.name), EndpointId(b.name), metric, 2.0 + i % 3, 0.0)
+        for metric in (Metric.DELAY, Metric.THROUGHPUT)
+        for i, (a, b) in enumerate(inside + across)
+        if a is not b
+    ]
+    ends = {one.name: EndpointId(one.name) for one in nodes if not one.name.endswith("3")}
+    network = NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=0.0)
+    for home in ("a0", "b1", "c3"):
+        members = [pod("g-0", gang="g", node=home), pod("g-1", gang="g")]
+        state = snapshot(nodes, [gang("g", members=members)], network=network)
+        made = plan(state, POLICY, now_s=0.0)
+        points = prefer(state, made, members[1], state.gangs[gang_key("default", "g")], POLICY).network
+        names = state.table.names
+        want = toward(network, names, [NodeName(home)], POLICY.score).points.mean(axis=1)
+        assert points.tolist() == want.tolist()

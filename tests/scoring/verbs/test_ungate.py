@@ -1,0 +1,151 @@
+"""The lists of nodes that admitted pods may go to."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.ids import NodeName, ZoneName
+from scoring.model import GATE, Gang, NodeSelectorTerm, Pod, Requirement
+from scoring.model.policy import AdmitTo, Policy
+from scoring.model.snapshot import Snapshot
+from scoring.plan import plan
+from scoring.verbs.ungate import MOST_LISTED, Lister, Listing
+from tests.builders import gang, mesh, node, pod, snapshot
+
+POLICY = Policy(spares=2)
+GPU_NODES = NodeSelectorTerm(expressions=(Requirement("disk", "Exists"),))
+
+
+def lists(state: Snapshot, name: str = "g", policy: Policy = POLICY) -> list[Listing]:
+    """The gang's lists by the plan of this state."""
+    made = plan(state, policy, now_s=0.0)
+    one = next(found for key, found in state.gangs.items() if key.endswith(f"/{name}"))
+    return list(Lister(state, made, policy).listings(one, made.admitted[one.key]).values())
+
+
+def gated(size: int, *, cpu: str = "8", **fields: object) -> Gang:
+    """A gang at our gate whose members fill a node each."""
+    return gang("g", size, cpu=cpu, gates=(GATE,), **fields)  # type: ignore[arg-type]
+
+
+def test_planned_nodes_then_the_best_spares_with_room() -> None:
+    """A spare has room, is measured well towards the planned nodes, and is in their zone."""
+    names = [f"n{i}" for i in range(1, 7)]
+    taken = pod("x", node="n3")
+    network = mesh(names, bad={"n4": {"delay_ms": 30.0}, "n5": {"delay_ms": 10.0}, "n6": {"delay_ms": 20.0}})
+    state = snapshot([*map(node, names), node("z1", zone="z")], [gated(2)], pods=[taken], network=network)
+    [listing] = lists(state)
+    assert listing == Listing((ZoneName("a"),), (NodeName("n1"), NodeName("n2"), NodeName("n5"), NodeName("n6")))
+
+
+def test_a_full_node_is_a_spare_only_where_none_has_room() -> None:
+    """It may be empty by the time it is needed."""
+    state = snapshot([node("n1"), node("n2")], [gated(1)], pods=[pod("x", node="n1")])
+    [listing] = lists(state)
+    assert listing.nodes == ("n2", "n1")
+
+
+def test_nodes_planned_for_others_are_the_last_spares() -> None:
+    """A spare that another gang of the plan will fill helps nobody."""
+    first = gang("f", 1, cpu="8", created_s=-1.0)
+    state = snapshot([node(f"n{i}") for i in range(1, 5)], [gated(1), first])
+    [listing] = lists(state)
+    assert listing.nodes[-1] == "n3" or "n1" not in listing.nodes
+
+
+def test_a_kind_of_member_gets_its_own_list_and_all_of_one_kind_the_same() -> None:
+    """Otherwise a gang of 64 would be 64 kinds to the planner."""
+    small = [pod(f"g-{i}", gang="g", cpu="1", gates=(GATE,)) for i in range(3)]
+    large = [pod(f"g-{i}", gang="g", cpu="8", gates=(GATE,)) for i in range(3, 5)]
+    state = snapshot([node(f"n{i}") for i in range(1, 7)], [gang("g", members=[*small, *large])])
+    found = lists(state)
+    assert len(found) == 2
+    assert all(len(set(listing.nodes)) == len(listing.nodes) for listing in found)
+
+
+ZONE_ONLY: dict[str, tuple[Gang, Policy]] = {  # case: (gang, policy)
+    "the operator wants it": (gated(2), replace(POLICY, admit_to=AdmitTo.ZONE)),
+    "a volume claim": (gated(2, unmodelled=("persistentVolumeClaim",)), POLICY),
+    "too many nodes": (gated(MOST_LISTED), replace(POLICY, spares=1)),
+}
+
+
+@pytest.mark.parametrize("case", ZONE_ONLY)
+def test_only_the_zone(case: str) -> None:
+    """Where a list could be wrong, or too long, the zone alone is asked for, and why is said."""
+    asked, policy = ZONE_ONLY[case]
+    state = snapshot([node(f"n{i:03}") for i in range(MOST_LISTED + 5)], [asked])
+    [listing] = lists(state, policy=policy)
+    assert (listing.zones, listing.nodes, listing.hostnames) == (("a",), (), ())
+    assert listing.why_zone
+
+
+def test_only_the_zone_where_nodes_refused_such_pods() -> None:
+    """What closes some nodes and is not modelled may close others: kube-scheduler is to choose among all.
+
+    docs/safety.md S27.
+    """
+    asked = gated(2)
+    refused = {asked.members[0].member_class: frozenset({NodeName("n1")})}
+    [listing] = lists(snapshot([node(f"n{i}") for i in range(1, 5)], [asked], exclusions=refused))
+    assert (listing.zones, listing.nodes) == (("a",), ())
+    assert "left out" in listing.why_zone
+
+
+def test_only_the_zone_after_named_nodes_would_not_do() -> None:
+    """Once is enough: whoever removes pods for it says so (docs/safety.md S27)."""
+    asked = gated(2)
+    state = snapshot([node(f"n{i}") for i in range(1, 5)], [asked])
+    made = plan(state, POLICY, now_s=0.0)
+    [listing] = Lister(state, made, POLICY).listings(asked, made.admitted[asked.key], may_name=False).values()
+    assert (listing.zones, listing.nodes, listing.hostnames) == (("a",), (), ())
+    assert listing.why_zone
+
+
+def test_only_the_zone_for_devices_that_cannot_be_counted() -> None:
+    """Which node has one is kube-scheduler's to say."""
+    asked = gang("g", 2, gpu=1, gates=(GATE,))
+    [listing] = lists(snapshot([node("n1"), node("n2")], [asked], uncounted=["nvidia.com/gpu"]))
+    assert (listing.zones, listing.nodes) == (("a",), ())
+    assert "devices" in listing.why_zone
+
+
+def test_pods_with_terms_of_their_own_are_narrowed_by_host_name() -> None:
+    """The terms stay, so each gets the names of hosts; nodes without such a label are left out, or force the zone."""
+    state = snapshot(
+        [node(f"n{i}", labels={"disk": "ssd", "kubernetes.io/hostname": f"host-{i}"}) for i in range(1, 5)],
+        [gated(2, affinity=(GPU_NODES,))],
+    )
+    [listing] = lists(state)
+    assert listing.nodes == ("n1", "n2", "n3", "n4")
+    assert listing.hostnames == ("host-1", "host-2", "host-3", "host-4")
+    nameless = [replace(one, labels=(("disk", "ssd"),)) for one in state.table.nodes[:1]]
+    bare = snapshot([*nameless, *state.table.nodes[1:2]], state.gangs.values())
+    assert lists(bare)[0].why_zone == "a planned node has no label kubernetes.io/hostname"
+
+
+@given(
+    cpus=st.lists(st.sampled_from(["2", "4", "8"]), min_size=1, max_size=12),
+    zones=st.lists(st.sampled_from("ab"), min_size=12, max_size=12),
+    size=st.integers(1, 4),
+    spares=st.integers(0, 5),
+)
+def test_a_list_holds_all_planned_nodes_and_only_allowed_ones(
+    cpus: list[str], zones: list[str], size: int, spares: int
+) -> None:
+    """Whatever the cluster: planned nodes first, at most so many spares, one zone, nothing twice, always the same."""
+    nodes = [node(f"n{i}", cpu=cpu, zone=zones[i]) for i, cpu in enumerate(cpus)]
+    state = snapshot(nodes, [gated(size, cpu="2")])
+    policy = replace(POLICY, spares=spares)
+    made = plan(state, policy, now_s=0.0)
+    for admission in made.admitted.values():
+        listing = lists(state, policy=policy)[0]
+        planned = sorted(set(admission.members.values()))
+        assert list(listing.nodes[: len(planned)]) == planned
+        assert len(listing.nodes) <= len(planned) + spares
+        assert len(set(listing.nodes)) == len(listing.nodes)
+        zone_of: dict[str, Pod | str] = {one.name: one.zone for one in nodes}
+        assert {zone_of[name] for name in listing.nodes} == set(admission.zones)
+        assert lists(state, policy=policy)[0] == listing
