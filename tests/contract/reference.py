@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.contract import chart_schema
-from tests.contract.reference_api import answers_page, api_page, bodies_page
-from tests.contract.reference_cli import cli_page, options_page
-from tests.contract.reference_documents import documents_page, jobs_page
+from tests.contract.reference_api import api_page, documents_page
+from tests.contract.reference_cli import cli_page
 from tests.contract.reference_pictures import PICTURES
 from tests.contract.reference_settings import settings_page, sources_page
 from tests.contract.reference_words import annotations_page, events_page, metrics_page, reasons_page, states_page
@@ -30,9 +29,8 @@ fails when a page and the code differ.
 | [states](states.md) | states of gangs, PodGroups and jobs, and why a job keeps its size |
 | [Events](events.md) | every Kubernetes Event: reason, type, object |
 | [metrics](metrics.md) | every metric: type, labels |
-| [API](api.md) | addresses, ports, parameters, the three verbs |
-| [bodies](api-bodies.md), [answers](api-answers.md), [documents](api-documents.md), [jobs](api-jobs.md) | its fields |
-| [commands](cli.md) | the command line: exit codes, examples; [options](cli-options.md) |
+| [API](api.md) | addresses, ports, parameters, the three verbs; [documents](api-documents.md): their fields |
+| [commands](cli.md) | the command line: options, exit codes, examples |
 
 | page | what it says |
 |---|---|
@@ -62,12 +60,8 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/events.md": events_page,
     "reference/metrics.md": metrics_page,
     "reference/api.md": api_page,
-    "reference/api-answers.md": answers_page,
-    "reference/api-bodies.md": bodies_page,
     "reference/api-documents.md": documents_page,
-    "reference/api-jobs.md": jobs_page,
     "reference/cli.md": cli_page,
-    "reference/cli-options.md": options_page,
     **{f"pictures/{name}": draw for name, draw in PICTURES.items()},
 }
 

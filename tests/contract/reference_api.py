@@ -13,17 +13,16 @@ from extender.api.reports import create_reports_app
 from extender.controllers.elastic.reports import body as report_body
 from extender.controllers.elastic.reports.reports import Reports
 from extender.settings.settings import Settings
-from tests.contract.reference_documents import served
+from tests.contract.reference_documents import documents_part, served
 from tests.contract.reference_text import code, first_paragraph, table
 from tests.contract.reference_verbs import verbs_part
 
 _API = """# API
 
-All addresses, from the service's own OpenAPI document (`/openapi.json`, `/docs`). Documents are JSON, answered from
-memory, and change nothing. Everything but the verbs says what went wrong as a problem document (RFC 9457:
-`application/problem+json` with `title`, `status`, `detail`): 400 with the name of the field for a wrong parameter, 503
-for a mistake of netgang's own. What a body may hold is in [api-bodies.md](api-bodies.md), what answers hold in
-[api-answers.md](api-answers.md), and documents that have no model in [api-documents.md](api-documents.md).
+All addresses, from the service's OpenAPI document (`/openapi.json`, `/docs`). Documents are JSON and change nothing.
+Except for the verbs, errors are problem documents (RFC 9457: `application/problem+json` with `title`, `status`,
+`detail`): 400 names the field of a wrong parameter, 503 is an error of netgang's own. Bodies and answers are in
+[API documents](api-documents.md).
 """
 _DOORS = """
 ## Ports
@@ -32,21 +31,24 @@ _DOORS = """
 What is at no port answers 404. With `tls.cert_file` all ports but that of `health_port` speak TLS.
 """
 _SECRET = "pods, for jobs of their own namespace: by their service account's token; who has `reports.secret_file`"
-_BODIES = """# Bodies
+_BODIES = """# API documents
 
-What [the API](api.md) takes. A field that is not here is refused, with its name.
+What [the API](api.md) takes and gives.
+
+## Bodies
+
+A field that is not here is refused, with its name.
 
 """
 _REPORT = f"""
-## A report
+### A report
 
 One point, a list of {report_body.MOST_POINTS} at most, `{{"points": […], "restarted": true}}`, or a TrainJob's
 `{{"trainerStatus": {{…}}}}`; see [reporting](../how-to/reporting.md). `step` and `loss` are needed:
 
 """
-_ANSWERS = """# Answers
-
-What [the API](api.md) gives, where it has a model.
+_ANSWERS = """
+## Answers
 
 """
 _LIMITS = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
@@ -68,16 +70,21 @@ def api_page() -> str:
     text = f"{_API}{doors}\n## Addresses\n\n{table(head, rows)}"
     text += "\nBeside these: `/` and `/page/…`, [the page](../how-to/page.md); `/docs` and `/openapi.json`.\n"
     parameters = [
-        (code(path), code(one["name"]), one["in"], _kind(one["schema"]), one.get("description", ""))
+        (code(path), code(one["name"]), _kind(one["schema"]), one.get("description", ""))
         for _, path, what in operations
         for one in what.get("parameters", ())
+        if one["in"] != "path"
     ]
-    text += f"\n## Parameters\n\n{table(('path', 'name', 'in', 'type and default', ''), parameters)}"
+    text += f"\n## Query parameters\n\n{table(('path', 'name', 'type and default', ''), parameters)}"
     return text + verbs_part()
 
 
-def bodies_page() -> str:
-    """docs/reference/api-bodies.md as it must be."""
+def documents_page() -> str:
+    """docs/reference/api-documents.md as it must be."""
+    return _bodies() + _answers() + documents_part()
+
+
+def _bodies() -> str:
     taken = _below([what.get("requestBody", {}) for _, _, what in _operations(served().openapi)])
     rows = [
         (
@@ -94,8 +101,7 @@ def bodies_page() -> str:
     return _BODIES + _models(name for name in _schemas() if name in taken) + _REPORT + report
 
 
-def answers_page() -> str:
-    """docs/reference/api-answers.md as it must be."""
+def _answers() -> str:
     given = _below([what["responses"] for _, _, what in _operations(served().openapi)])
     return _ANSWERS + _models(name for name in _schemas() if name in given)
 
@@ -116,17 +122,27 @@ def _below(start: Any) -> set[str]:
 
 
 def _models(names: Iterable[str]) -> str:
-    rows = []
-    for name in names:
-        schema = _schemas()[name]
-        rows.append((f"**{name}**", "", first_paragraph(schema.get("description"))))
-        if "enum" in schema:
-            rows.append(("", _kind(schema), ""))
-        needed = schema.get("required", ())
-        for field, what in schema.get("properties", {}).items():
-            given = _kind(what) + ("" if field in needed or "default" in what else "; may be left out")
-            rows.append((code(field), given, first_paragraph(what.get("description"))))
-    return table(("model, field", "type", ""), rows)
+    """Each model with its fields; those of which nothing is said share a line."""
+    return "\n".join(map(_model_part, names))
+
+
+def _model_part(name: str) -> str:
+    schema = _schemas()[name]
+    about = first_paragraph(schema.get("description"))
+    head = f"**{name}**" + (f": {about}" if about else "")
+    if "enum" in schema:
+        return f"{head} {_kind(schema)}\n"
+    needed = schema.get("required", ())
+    told: list[str] = []
+    bare: list[str] = []
+    for field, what in schema.get("properties", {}).items():
+        said = first_paragraph(what.get("description"))
+        kind = f"{code(field)} {_kind(what)}" + ("" if field in needed or "default" in what else "; may be left out")
+        if said:
+            told.append(f"- {kind}: {said}\n")
+        else:
+            bare.append(kind)
+    return f"{head}\n\n{''.join(told)}" + (f"- {', '.join(bare)}\n" if bare else "")
 
 
 def _ports_table() -> Iterator[tuple[str, ...]]:

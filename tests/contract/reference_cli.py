@@ -1,11 +1,12 @@
-"""Pages of the command line: every command with its options, defaults and exit codes, as typer knows them."""
+"""The page of the command line: every command with its options, defaults and exit codes, as typer knows them."""
 
 import re
 import typing
+from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import typer
 
@@ -14,16 +15,18 @@ from tests.contract.reference_text import code, first_paragraph, table
 
 _COMMANDS = """# Commands
 
-All commands of `netgang`; `netgang COMMAND --help` says the same and more, their options are in
-[cli-options.md](cli-options.md). Errors are sentences on standard error. Tables are coloured only on a terminal;
+`netgang COMMAND --help` says the same. Errors are sentences on standard error; tables are coloured on a terminal only;
 `--json` prints for machines. `netgang --install-completion` completes commands and options in your shell.
 
-"""
-_OPTIONS = """# Options
+## Asking a running netgang
 
-Every argument and option of every [command](cli.md), with what counts without it.
+Options of {users}; which way they choose is in [the command line](../how-to/cli.md#where-netgang-is).
 
-"""
+{options}"""
+_HEAD = ("option", "without it", "")
+_SHARED_BY = 4
+"""An option that at least so many commands have alike is listed once."""
+Row: TypeAlias = tuple[str, str, str]
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -47,21 +50,27 @@ def exit_codes(command: Any) -> str:
 
 def cli_page() -> str:
     """docs/reference/cli.md as it must be."""
-    rows = []
-    for name, command in commands():
-        example = (command.epilog or "").removeprefix("Example: ")
-        rows.append((code(name), first_paragraph(command.help), exit_codes(command), code(example)))
-    return _COMMANDS + table(("command", "what it does", "exit code", "example"), rows)
+    found = {name: (command, tuple(_options(command))) for name, command in commands()}
+    counts = Counter(row for _, rows in found.values() for row in rows)
+    shared = {row for row, many in counts.items() if many >= _SHARED_BY and row[0] not in ("`--json`", "`--namespace`")}
+    users = [name for name, (_, rows) in found.items() if shared <= set(rows)]
+    text = _COMMANDS.format(
+        users=", ".join(code(name.removeprefix("netgang ")) for name in users),
+        options=table(_HEAD, [row for row in found[users[0]][1] if row in shared]),
+    )
+    for name, (command, rows) in found.items():
+        own = rows if name not in users else [row for row in rows if row not in shared]
+        example = code((command.epilog or "").removeprefix("Example: "))
+        text += f"\n## {name}\n\n{first_paragraph(command.help)}\n\nExit code: {exit_codes(command)}\n\n"
+        text += f"Example: {example}\n" + (f"\n{table(_HEAD, own)}" if own else "")
+    return text
 
 
-def options_page() -> str:
-    """docs/reference/cli-options.md as it must be."""
-    rows = []
-    for name, command in commands():
-        for one in command.params:
-            if not getattr(one, "hidden", False) and one.name != "help":
-                rows.append((code(name), code(_spelt(one)), _default(one), " ".join((one.help or "").split())))
-    return _OPTIONS + table(("command", "option", "without it", ""), rows)
+def _options(command: Any) -> Iterator[Row]:
+    """(spelling, default, help) of each argument and option."""
+    for one in command.params:
+        if not getattr(one, "hidden", False) and one.name != "help":
+            yield code(_spelt(one)), _default(one), " ".join((one.help or "").split())
 
 
 def _spelt(one: Any) -> str:

@@ -15,23 +15,16 @@ from typing import Any, NamedTuple
 import looptime
 
 from scoring.network.matrix import METRICS
-from tests.contract.reference_text import code, table
 from tests.contract.test_demonstration import _demonstration
 from tests.extender.controllers.elastic.cluster import site
 from tests.extender.controllers.elastic.test_jobs_view import REPORTS, SECRET, get, tell
 
-_DOCUMENTS = """# Documents without a model
+_DOCUMENTS = """
+## Documents without a model
 
-Fields of the documents of [the API](api.md) for which OpenAPI names none, as the demonstration (`make run`) answers
-them. `*` stands for any name (of a pod, node, gang, zone, metric), `[]` for each entry of a list. A list that is empty
-there is shown without its entries. Those of jobs are [on a page of their own](api-jobs.md); documents of
-[the page](../how-to/page.md) are the page's own and change with it; the log's form is in [replay](../how-to/replay.md).
-"""
-_JOBS = """# Documents of jobs
-
-Fields of `/v1/jobs`, as a service with `elastic.enabled` answers of a job that has reported and has given workers up.
-`*` stands for any name, `[]` for each entry of a list. That of one job has all fields of an entry of `jobs`, and those
-below. What they mean is in [elastic jobs](../explanation/elastic.md) and [reporting](../how-to/reporting.md).
+Fields for which OpenAPI names no model, as the demonstration (`make run`) answers them; those of jobs as a service with
+`elastic.enabled` does. `*` stands for any name (of a pod, node, gang, zone, metric), `[]` for each entry of a list; a
+list that is empty there is shown without its entries. Documents of [the page](../how-to/page.md) change with it.
 """
 _ASKED = {  # address → as it is asked
     "/v1/plan": "/v1/plan",
@@ -93,17 +86,14 @@ def jobs_documents() -> Mapping[str, Any]:
         return pool.submit(_jobs).result()
 
 
-def documents_page() -> str:
-    """docs/reference/api-documents.md as it must be."""
-    return _DOCUMENTS + "".join(_part(path, _fields(answer)) for path, answer in served().documents.items())
-
-
-def jobs_page() -> str:
-    """docs/reference/api-jobs.md as it must be."""
+def documents_part() -> str:
+    """What docs/reference/api-documents.md says of documents without a model."""
     every, one = (_fields(answer) for answer in jobs_documents().values())
     more = {field: kind for field, kind in one.items() if f"jobs[].{field}" not in every}
+    parts = {path: _fields(answer) for path, answer in served().documents.items()}
     first, second = jobs_documents()
-    return _JOBS + _part(first, every) + _part(second, more)
+    parts |= {first: every, f"{second}`, besides all fields of `jobs[]": more}
+    return _DOCUMENTS + "".join(_part(path, fields) for path, fields in parts.items())
 
 
 def _fields(answer: Any) -> dict[str, str]:
@@ -115,7 +105,13 @@ def _fields(answer: Any) -> dict[str, str]:
 
 
 def _part(path: str, fields: Mapping[str, str]) -> str:
-    return f"\n## `GET {path}`\n\n{table(('field', 'type'), [(code(field), kind) for field, kind in fields.items()])}"
+    """A line for each object, with its fields."""
+    objects: dict[str, list[str]] = {}
+    for field, kind in fields.items():
+        parent, _, name = field.rpartition(".")
+        objects.setdefault(parent, []).append(f"`{name}` {kind}")
+    lines = [f"- {f'`{parent}`: ' if parent else ''}{', '.join(said)}" for parent, said in objects.items()]
+    return f"\n### `GET {path}`\n\n" + "\n".join(lines) + "\n"
 
 
 def _walk(value: Any, at: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:

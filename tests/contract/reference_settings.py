@@ -1,7 +1,7 @@
 """settings.md and settings-sources.md of the reference: every setting with its default, from the settings."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from extender.settings.mapping import EndpointRule, NodeEndpoints
 from extender.settings.settings import FileSource, MaddashSource, Settings
@@ -17,48 +17,70 @@ from tests.contract.reference_text import first_paragraph
 
 _SETTINGS_HEAD = """# Settings
 
-Every setting with its default; `extender/settings/settings.py` says the same with the reasons. File names as here,
-nested ones as YAML or JSON mappings; environment `NETGANG_` + the name in capitals, with `__` for each dot. Those of
-one network source, endpoint or rule are in [settings-sources.md](settings-sources.md).
+In the file nested settings are YAML or JSON mappings; in the environment a name is `NETGANG_` + the name in capitals,
+with `__` for each dot. What one network source, endpoint or rule may hold is in [network sources](settings-sources.md).
+
+## Settings that people set
+
+"""
+_OTHERS = """
+## All others
 
 """
 _SOURCES_HEAD = """# Settings of network sources
 
-What one network source, endpoint or rule (entries of lists and mappings below `network`) may hold; all others are in
-[settings.md](settings.md).
+What one network source, endpoint or rule (entries of lists and mappings below `network`) may hold.
+
+## Options of OpenSearch, Prometheus and esmond sources
+
 """
+OFTEN = (
+    "scheduler_names", "zone_label", "zone_policy", "selection", "score.ratios", "network.sources", "network.mapping",
+    "network.rules", "network.zone_mapping", "network.zone_fallback", "queue.order", "queue.starve_limit_s",
+    "queue.share_cap", "queue.weight_namespaces", "hold_limit_s", "admit_to", "preemption", "repair.policy",
+    "elastic.enabled", "elastic.condition", "autoscaling.mode", "leader_election", "debug_auth", "tls.cert_file",
+    "tls.client_ca_file", "record.enabled", "log_format",
+)  # fmt: skip
+"""What operators usually set, in the order of the page: each must be a setting."""
+Row: TypeAlias = tuple[str, str, str]
 
 
 def settings_page() -> str:
     """docs/reference/settings.md as it must be."""
-    return _tables(_SETTINGS_HEAD, (("", _rows(Settings)),))
+    found = {row[0]: row for row in _rows(Settings)}
+    often = [found.pop(name) for name in OFTEN]
+    return _SETTINGS_HEAD + _table(often) + _OTHERS + _table(found.values())
 
 
 def sources_page() -> str:
     """docs/reference/settings-sources.md as it must be."""
+    archives = {OpenSearchSource: "opensearch", PrometheusSource: "prometheus", EsmondSource: "esmond"}
+    shared = set.intersection(*(set(_rows(model)) for model in archives))
+    first = [row for row in _rows(OpenSearchSource) if row in shared]
     parts = (
-        ("\n## A file source\n\n", _rows(FileSource)),
-        ("\n## A MaDDash source\n\n", _rows(MaddashSource)),
-        ("\n## A perfSONAR archive (OpenSearch)\n\n", _rows(OpenSearchSource)),
-        ("\n## A Prometheus source\n\n", _rows(PrometheusSource)),
-        ("\n## A Prometheus query\n\n", _rows(PrometheusQuery)),
-        ("\n## Aliases from Prometheus\n\n", _rows(PrometheusAliases)),
-        ("\n## An esmond archive\n\n", _rows(EsmondSource)),
-        ("\n## Endpoints of a node or zone\n\n", _rows(NodeEndpoints)),
-        ("\n## A rule for endpoints\n\n", _rows(EndpointRule)),
+        ("A file source: `kind: file`", FileSource),
+        ("A MaDDash source: `kind: maddash`", MaddashSource),
+        ("A perfSONAR archive: `kind: opensearch`", OpenSearchSource),
+        ("A Prometheus source: `kind: prometheus`", PrometheusSource),
+        ("A Prometheus query", PrometheusQuery),
+        ("Aliases from Prometheus", PrometheusAliases),
+        ("An esmond archive: `kind: esmond`", EsmondSource),
+        ("Endpoints of a node or zone", NodeEndpoints),
+        ("A rule for endpoints", EndpointRule),
     )
-    return _tables(_SOURCES_HEAD, parts)
-
-
-def _tables(head: str, parts: Iterable[tuple[str, Iterable[tuple[str, str, str]]]]) -> str:
-    text = head
-    for title, rows in parts:
-        lines = [f"| `{name}` | {default} | {about} |\n" for name, default, about in rows]
-        text += f"{title}| setting | default | |\n|---|---|---|\n{''.join(lines)}"
+    text = _SOURCES_HEAD + _table(first)
+    for title, model in parts:
+        known = {"kind", *((name for name, _, _ in first) if model in archives else ())}
+        text += f"\n## {title}\n\n{_table(row for row in _rows(model) if row[0] not in known)}"
     return text
 
 
-def _rows(model: Any, prefix: str = "") -> Iterator[tuple[str, str, str]]:
+def _table(rows: Iterable[Row]) -> str:
+    lines = [f"| `{name}` | {default} | {about} |\n" for name, default, about in rows]
+    return f"| setting | default | |\n|---|---|---|\n{''.join(lines)}"
+
+
+def _rows(model: Any, prefix: str = "") -> Iterator[Row]:
     """(name, default, first paragraph of the help) of every setting, nested ones with dots."""
     for name, field in model.model_fields.items():
         if hasattr(field.annotation, "model_fields"):

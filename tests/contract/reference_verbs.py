@@ -11,9 +11,9 @@ from tests.contract.reference_text import json_block
 _VERBS = """
 ## The verbs
 
-kube-scheduler's own types (`k8s.io/kube-scheduler/extender/v1`): keys are Go's field names. All answer 200; what is
-wrong is in `Error`. Either `NodeNames` (with `nodeCacheCapable: true`, as in scheduler-config) or `Nodes` is set. What
-each answer means is in [the extender](extender.md#verbs).
+kube-scheduler's own types (`k8s.io/kube-scheduler/extender/v1`): keys are Go's field names. All answer 200; mistakes
+are in `Error`. Either `NodeNames` (with `nodeCacheCapable: true`, as in scheduler-config) or `Nodes` is set. What the
+answers mean: [the extender](extender.md#verbs).
 """
 
 

@@ -20,47 +20,41 @@ from tests.contract.vocabulary import VOCABULARY, Use
 
 _ANNOTATIONS = """# Annotations, labels, gates
 
-Every word by which objects and netgang speak to each other, from `tests/contract/vocabulary.py`. An annotation
-`netgang.io/…` that is not here is told in the Event OptionIgnored and in `/v1/explain`, and so is a value that is not
-understood; what stands under "without it" then counts. Those that netgang writes for itself are signed
-([notes](notes.md)): one of somebody else's is ignored, with Event NoteIgnored. Which gang mark wins where a pod has
-several is in [concepts](../start/concepts.md).
+An unknown annotation `netgang.io/…` or value gets Event OptionIgnored and a line in `/v1/explain`; the value under
+"without it" then counts. Annotations that netgang writes are [signed](notes.md). Which mark of a gang wins is in
+[concepts](../start/concepts.md#words).
 """
 _REASONS = """# Reasons
 
-The closed set of sentences for which netgang says no (`scoring/model/reasons.py`). Each is constant, so that
-kube-scheduler does not try again for a text that has changed: names and numbers are in `netgang explain`, Events and
-the log. They stand in kube-scheduler's words about the pod (`kubectl describe pod`: "0/36 nodes are available: 36
-netgang: …"), in `/v1/plan`, `/v1/queue` and `/v1/explain` (`reason`, and the name as `code`), as metric label `reason`,
-in the log.
+The closed set of sentences with which netgang refuses. They are constant, because kube-scheduler tries a pod again when
+its text changes; names and numbers are in `netgang explain`, Events and the log. They appear in `kubectl describe pod`
+("0/36 nodes are available: 36 netgang: …"), in `/v1/plan`, `/v1/queue` and `/v1/explain` (`reason`, and `code`), as
+metric label `reason`, and in the log.
 """
 _STATES = """# States
 
-What `/v1/queue`, `/v1/explain`, `/v1/jobs`, PodGroups and Events call the states of gangs and jobs, and the closed
-sets of sentences for which a job keeps its size or a pod its place. Why a gang is refused: [reasons.md](reasons.md).
+States of gangs, PodGroups and jobs in `/v1/queue`, `/v1/explain`, `/v1/jobs` and Events, and why a job keeps its size
+or a pod its place. Why a gang is refused: [reasons](reasons.md).
 """
 _EVENTS = f"""# Events
 
-What netgang tells by Kubernetes Events (events.k8s.io/v1, `reportingController: {REPORTER}`). The same
-thing is told of an object once in {REPEAT_S / 60:.0f} minutes. `kubectl get events -A` shows them.
+Kubernetes Events of netgang (events.k8s.io/v1, `reportingController: {REPORTER}`), at most one alike per object in
+{REPEAT_S / 60:.0f} minutes. `kubectl get events -A` shows them.
 
-Nothing is taken away unannounced. Before each eviction, suspension, resumption and scale-in the API server has
-confirmed the Event that says why: `GangEvicted`, `Repinned`, `GangRestarted`, `GangResumed` or `JobShrunk`, on the pod
-and on its controller. When an owner is changed, its Event says how many pods go, and the first {MOST_TOLD} of them have
-one of their own. If the API server does not answer within {ANNOUNCE_S:g} s, or with 429 or 5xx, the act is put off
-and tried again later; if it refuses the Event for good (no right, a quota on Events), that is logged and the act goes
-on. `netgang_announcements_total{{outcome}}` counts `posted`, `put_off` and `refused`. netgang deletes no pods, and
-nothing that it did not make itself. What was announced and then refused has Event `DisruptionRefused`.
+Before each eviction, suspension, resumption and scale-in the API server has confirmed the Event that says why:
+`GangEvicted`, `Repinned`, `GangRestarted`, `GangResumed` or `JobShrunk`, on the pod and on its controller. An owner's
+Event has the number of pods that go; the first {MOST_TOLD} of them get their own. Without an answer in
+{ANNOUNCE_S:g} s, or after a 429 or 5xx, the act is put off; if Events are refused for good, that is logged and the act
+continues (`netgang_announcements_total{{outcome}}`). An announced act that is then refused gets Event
+`DisruptionRefused`.
 
-Nothing depends on any other Event: what finds no room in a short queue is counted in `netgang_events_dropped_total` and
-forgotten.
+Other Events are dropped when their queue is full (`netgang_events_dropped_total`).
 
 """
 _METRICS = """# Metrics
 
-What `/metrics` exposes in Prometheus' text format. No label holds the name of a pod, node or gang, so the number of
-series is bounded. Counters and histograms without a label also have a series `…_created`, when they began to count.
-Alerts on them are in [operations](../how-to/operations.md#alerts).
+`/metrics` in Prometheus' text format. No label holds the name of a pod, node or gang. Counters and histograms without a
+label also have a series `…_created`. [Alerts](../how-to/operations.md#alerts) use them.
 
 """
 
@@ -92,8 +86,8 @@ def reasons_page() -> str:
             group = one.group
             rows.append((Reason[one.name].value, code(one.name), *one.paragraphs))
     others = (
-        (INTERNAL_ERROR, "a bug of netgang's own; the pod is tried again", "report it with the log"),
-        ("netgang: malformed request: …", "what came is no extender/v1 request", "who calls it? compare the versions"),
+        (INTERNAL_ERROR, "a bug of netgang; the pod is tried again", "report it with the log"),
+        ("netgang: malformed request: …", "the request is not extender/v1", "find the caller; compare the versions"),
         (DEBUG_BINDS_NOTHING, "/bind was called by a person", "nothing; see [the extender](extender.md)"),
     )
     return f"{text}\n## Other answers of the verbs\n\n{table(('text', 'what it means', 'what to do'), others)}"
@@ -117,7 +111,7 @@ def states_page() -> str:
         + part("An elastic job", State)
         + part("A change of a job's size", Stage)
         + sentences("It is not resized, because …", Unsafe, NotNow)
-        + sentences("Nobody shrinks, or this job keeps its size, because …", No)
+        + sentences("No job shrinks, or this job keeps its size, because …", No)
         + sentences("The pod is not removed, because …", Refusal)
     )
 
