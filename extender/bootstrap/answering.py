@@ -111,7 +111,7 @@ def answering_of(
         leadership=common.leadership.status if common.leadership is not None else None,
         repair=caring.repairs.words,
         preemption_blocked=preemptions.why_blocked if preemptions is not None else lambda _: None,
-        decisions=common.past.of,
+        decisions=common.recent.of,
         what_ifs=what_ifs,
         circumstances=Circumstances(cache, common.api, clock).notes,
         unreadable=caring.unreadable,

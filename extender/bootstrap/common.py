@@ -14,12 +14,11 @@ from extender.leadership.elector import Leadership
 from extender.leadership.fencing import FencedApi
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
-from extender.runtime.decision_lines import Decision, DecisionLog
-from extender.runtime.gang_history import Past
+from extender.runtime.decision_lines import DecisionLog
+from extender.runtime.recent_decisions import RecentDecisions
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planning.loop import Planner
 from extender.settings.settings import Settings
-from extender.web.recent_decisions import Recent
 from scoring.model.policy import Policy
 from scoring.plan import Plan
 
@@ -40,8 +39,7 @@ class Common:
     log: DecisionLog
     policy: Policy
     planner: Planner
-    recent: Recent
-    past: Past
+    recent: RecentDecisions
     reflectors: Mapping[str, Reflector[Any]]
     """name → what keeps the cache; the caller does where there are none"""
     unreadable: UnreadableObjects
@@ -79,13 +77,8 @@ def common_of(
     leadership = stands.leadership(clock, telemetry) if stands is not None else None
     acting: Callable[[], bool] = leadership.leading if leadership is not None else lambda: True
     fenced = FencedApi(api, leadership.room_s) if leadership is not None else None
-    recent, past = Recent(clock), Past(clock, exists=cache.gang)
-
-    def heard_of(decision: Decision) -> None:
-        recent.heard(decision)
-        past.heard(decision)
-
-    log = DecisionLog(telemetry, acting=acting, heard=heard_of)
+    recent = RecentDecisions(clock, exists=cache.gang)
+    log = DecisionLog(telemetry, acting=acting, heard=recent.add)
     policy = settings.policy()
     return Common(
         settings=settings,
@@ -99,7 +92,6 @@ def common_of(
         policy=policy,
         planner=Planner(cache, policy, clock, telemetry, log, interval_s=settings.plan_interval_ms / 1000.0),
         recent=recent,
-        past=past,
         reflectors=reflectors,
         unreadable=unreadable,
         feeds=feeds,

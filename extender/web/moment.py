@@ -15,10 +15,10 @@ import numpy as np
 from extender.api.documents.queue import QueueView
 from extender.cache import ClusterCache
 from extender.network.refresh import NetworkStatus
+from extender.runtime.recent_decisions import Made, RecentDecisions
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
-from extender.web.recent_decisions import Recent
 from scoring.model import Pod
 from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.model.snapshot import Snapshot
@@ -44,7 +44,7 @@ class Watched:
     binds: Binds
     admissions: Admissions
     queue: QueueView
-    recent: Recent
+    recent: RecentDecisions
     network: Callable[[], NetworkStatus | None]
     readiness: Callable[[], tuple[bool, Any, Any]]
     jobs: Callable[[], Steps[Document]] | None = None
@@ -79,7 +79,19 @@ def _small(watched: Watched, snapshot: Snapshot) -> Iterator[tuple[str, Document
     yield "zones", _zones(snapshot, watched)
     yield "gates", _gates(watched, snapshot)
     yield "network", _network(watched)
-    yield "decisions", {"rows": watched.recent.documents()}
+    yield "decisions", {"rows": [_decision(made) for made in watched.recent.changes()]}
+
+
+def _decision(made: Made) -> Document:
+    one = made.decision
+    return {
+        "at_s": made.at_s,
+        "what": one.what,
+        "gang": one.gang,
+        "pod": one.pod,
+        "node": one.node,
+        "reason": one.reason,
+    }
 
 
 def _status(watched: Watched, snapshot: Snapshot) -> Document:

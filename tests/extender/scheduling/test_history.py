@@ -27,7 +27,8 @@ BOUNDED = {
     "Events._told": "what was told is not told again for ten minutes",
     "DecisionLog._seen": "a refusal that is written is known for five",
     "objects _Seen": "the same",
-    "objects Decision": "ten of each gang, and of the last that are gone (`extender.runtime.gang_history`)",
+    "objects Made": "ten of each gang, and of the last that are gone (`extender.runtime.recent_decisions`)",
+    "objects Decision": "the same",
 }
 """What → why it is still filling"""
 
