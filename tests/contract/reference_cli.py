@@ -61,8 +61,10 @@ def cli_page() -> str:
     for name, (command, rows) in found.items():
         own = rows if name not in users else [row for row in rows if row not in shared]
         example = code((command.epilog or "").removeprefix("Example: "))
-        text += f"\n## {name}\n\n{first_paragraph(command.help)}\n\nExit code: {exit_codes(command)}\n\n"
-        text += f"Example: {example}\n" + (f"\n{table(_HEAD, own)}" if own else "")
+        text += (
+            f"\n## {name}\n\n{first_paragraph(command.help)} Exit code: {exit_codes(command)}\n\nExample: {example}\n"
+        )
+        text += f"\n{table(_HEAD, own)}" if own else ""
     return text
 
 

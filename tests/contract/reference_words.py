@@ -54,7 +54,8 @@ Other Events are dropped when their queue is full (`netgang_events_dropped_total
 _METRICS = """# Metrics
 
 `/metrics` in Prometheus' text format. No label holds the name of a pod, node or gang. Counters and histograms without a
-label also have a series `…_created`. [Alerts](../how-to/operations.md#alerts) use them.
+label also have a series `…_created`; `process_…` are those of Prometheus' client. What to watch is in
+[operations](../how-to/operations.md#alerts).
 
 """
 
@@ -146,5 +147,6 @@ def metrics_page() -> str:
             one.documentation,
         )
         for one in registry.collect()
+        if not one.name.startswith("process_")
     ]
     return _METRICS + table(("metric", "type", "labels", ""), rows)
