@@ -21,7 +21,7 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass, Role
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan.crowd import Crowd, still_waiting
+from scoring.plan.bulk_refusal import BulkRefusals, still_waiting
 from scoring.plan.decide import decided, refused_at_once
 from scoring.plan.forgetting import keep_only
 from scoring.plan.later import Later
@@ -80,12 +80,12 @@ def plan_in_steps(
     yield from run.pause()
     later = Later(run, [(ask, kept[ask.gang.key]) for ask in asks if ask.gang.key in kept])
     yield from run.pause()
-    crowd = Crowd(run, asks, turns, later, previous=previous)
+    bulk = BulkRefusals(run, asks, turns, later, previous=previous)
     yield from run.pause()
     known = previous.waiting if previous is not None else {}
     rank = 0
     while rank < len(asks):
-        told = yield from crowd.waiting(rank)
+        told = yield from bulk.waiting(rank)
         if told:
             waiting.update(told)
             rank += len(told)
@@ -104,7 +104,7 @@ def plan_in_steps(
             continue
         if outcome is None:
             later.settle()
-            outcome = crowd.refusal(rank - 1) if before is None and not held else None
+            outcome = (yield from bulk.refusal(rank - 1)) if before is None and not held else None
         if outcome is None:
             outcome = yield from decided(run, ask, before, later, committed=committed.get(key, ()), now_s=now_s)
         if isinstance(outcome, Refused):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from scoring.feasibility.quorum import minimum_members, quorum_of
 from scoring.ids import NodeName
 from scoring.model import Gang, MemberClass, Pod, Role
-from scoring.model.policy import GangOptions, Policy, gang_options
+from scoring.model.policy import GangOptions, Policy, ZonePolicy, gang_options
 
 ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]
 """Interchangeable pods together; pods in order of importance."""
@@ -102,6 +102,18 @@ def ask_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset(
         blocked=blocked,
         lost=lost,
     )
+
+
+def countable(ask: Ask) -> bool:
+    """Whether a refusal for want of room follows from how many members fit the zones, now and before the run.
+
+    Not for gangs that cannot start whatever room there is, for those that may be spread (the clock counts too), and
+    not beside members that have a node.
+    """
+    if ask.gang.problem is not None or ask.incomplete is not None:
+        return False
+    ported = any(member_class.constraints.host_ports for member_class, _ in ask.need)
+    return bool(ask.need) and not ask.siblings and not ported and ask.options.zone_policy is not ZonePolicy.PREFERRED
 
 
 def _blocked(gang: Gang, unable: tuple[Pod, ...], lost: frozenset[NodeName]) -> bool:

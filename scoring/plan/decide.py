@@ -12,7 +12,7 @@ from dataclasses import replace
 from scoring.ids import NodeName, PodUid
 from scoring.model import Role
 from scoring.model.reasons import Reason
-from scoring.plan.ask import Ask
+from scoring.plan.ask import Ask, countable
 from scoring.plan.footprint import take_again
 from scoring.plan.later import Later
 from scoring.plan.outcome import Placed, Refused
@@ -102,12 +102,13 @@ def _any_place(run: Run, ask: Ask, *, now_s: float) -> Steps[Placed | Refused]:
         zones = run.zones_of(node for _, node in ask.siblings)
         more = place_more(run, ask, zones, ()) if zones else place_rest(run, ask)
         return more or Refused(Reason.SURPLUS, "the minimum runs; more members start when there is room")
-    known = run.refusal(ask, lambda: kind_of(run, ask).key)
-    if known is not None:
-        return known
+    kind = kind_of(run, ask)
+    if kind.refused is not None and kind.refused[0] in (None, run.room.moment):
+        return kind.refused[1]
     outcome = yield from place_minimum_in_steps(run, ask, now_s=now_s)
     if isinstance(outcome, Refused):
-        run.refuse(ask, kind_of(run, ask).key, outcome)
+        if outcome.reason is not Reason.SPILL_WAIT:  # which only a clock decides
+            kind.refused = (run.room.moment if countable(ask) else None, outcome)
         return outcome
     return _with_more(run, ask, outcome)
 

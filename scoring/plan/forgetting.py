@@ -31,7 +31,7 @@ def keep_only(memo: Memo, gangs: Collection[GangKey]) -> Iterator[None]:
         yield
         memo.standings.keep_only(gangs)
         yield
-        memo.refusals.keep_only(gangs)
+        memo.countings = {key: known for key, known in memo.countings.items() if key in gangs}
         yield
         yield from _keep_numbers(memo, asked_for)
     finally:

@@ -23,7 +23,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scoring.feasibility.room import fit_counts
 from scoring.ids import GangKey, NodeName, ResourceName, ZoneName
@@ -65,10 +64,8 @@ class Holds:
         self._before = before
         self._kept: dict[frozenset[ResourceName], _Kept] = {}
         self._claimed: dict[GangKey, _Kept] = {}
-        self._given: dict[int, tuple[object, Ints, Ints]] = {}
-        """id of what is kept → a moment of the room, the room of its rows if it were given back, its zones' places"""
         self._explained: dict[int, tuple[object, Refused | None]] = {}
-        """number of a kind of gangs → a moment of the room, and what `_explain` says of them then"""
+        """id of a kind of gangs → a moment of the room, and what `_explain` says of them then"""
 
     @property
     def made(self) -> dict[GangKey, Hold]:
@@ -127,7 +124,7 @@ class Holds:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were held."""
         if not self or refused.reason not in WANTS_ROOM:
             return refused
-        kind, moment = self._run.kind_number(ask, lambda: kind_of(self._run, ask).key), self._run.room.moment
+        kind, moment = id(kind_of(self._run, ask)), self._run.room.moment
         known = self._explained.get(kind)
         if known is None or known[0] != moment:
             known = self._explained[kind] = (moment, self._explain(ask))
@@ -149,21 +146,10 @@ class Holds:
                     return Refused(Reason.RESERVED, detail)
         return None
 
-    def still_short(self, rows: Ints, counts: Ints) -> NDArray[np.bool_]:
-        """Of which gangs counting alone tells that `explained` changes nothing.
-
-        `rows` (gangs, classes): of the gangs' classes on the board of now, negative where there is none; `counts`:
-        members of each.
-        """
-        short = np.ones(len(rows), np.bool_)
-        for kept in self._all():
-            less = np.zeros(len(rows), np.bool_)
-            for row, count in zip(rows.T, counts.T, strict=True):
-                at = np.flatnonzero(row >= 0)
-                if len(at):
-                    less[at] |= self._most(row[at], kept) < count[at]
-            short &= less
-        return short
+    def held_back(self) -> list[tuple[Ints, Ints, Ints]]:
+        """For each reservation its rows, what would be free there if it were given back, and its zones' places."""
+        run = self._run
+        return [(one.rows, run.room.free[one.rows] + one.room, run.columns(one.hold.zones)) for one in self._all()]
 
     def __bool__(self) -> bool:
         """Whether anything is held."""
@@ -177,18 +163,15 @@ class Holds:
         if len(ask.need) != 1 or ask.siblings:
             return False
         [(member_class, pods)] = ask.need
-        row = self._run.fits.row(member_class)
-        return row is not None and int(self._most(np.array([row]), kept)[0]) < len(pods)
-
-    def _most(self, rows: Ints, kept: _Kept) -> Ints:
-        """Most members of each class that one of the hold's zones would have room for if what is held were free."""
         run = self._run
-        known = self._given.get(id(kept))
-        if known is None or known[0] != run.room.moment:
-            columns = run.columns(kept.hold.zones)
-            known = self._given[id(kept)] = (run.room.moment, run.room.free[kept.rows] + kept.room, columns)
-        sums = run.fits.board.sums_if(rows, kept.rows, known[1], id(kept))
-        return np.asarray(sums[:, known[2]].max(axis=1, initial=0))
+        request = run.vector(member_class)
+        if request is None:
+            return True
+        free = np.array(run.room.free)
+        free[kept.rows] += kept.room
+        mask = run.mask(member_class)
+        zones = [run.table.zones[zone] for zone in kept.hold.zones]
+        return all(int(fit_counts(free[rows[mask[rows]]], request).sum()) < len(pods) for rows in zones)
 
     def _former(self, ask: Ask, wish: Wish) -> Ints | None:
         """Rows of the gang's hold in the previous plan, if it can still serve."""

@@ -99,13 +99,10 @@ class Later:
             self._amounts = self._amounts - self._sum(self._prints[self._counted : self._next])
             self._counted = self._next
         amounts = self._amounts - self._sum(self._prints[len(self._prints) - but_last :])
-        taken = self._run.taken
         self._run.shift(amounts)
-        taken.spared = True
         try:
             yield
         finally:
-            taken.spared = False
             self._run.shift(-amounts)
 
     def _crowded_rows(self) -> set[int]:

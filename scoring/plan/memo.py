@@ -16,10 +16,8 @@ from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Constraints, MemberClass
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Floats, Ints
-from scoring.plan.board import Board
-from scoring.plan.columns import Columns
+from scoring.plan.fit_counts import Counting, FitCounts
 from scoring.plan.footprints import Footprint
-from scoring.plan.refusals import Refusals
 from scoring.plan.standings import Standings
 from scoring.plan.wishes import Wishes
 from scoring.score.between_zones import Crossings
@@ -42,21 +40,19 @@ class Memo:
     """Tables of reusable results. Not shared between threads."""
 
     standings: Standings = field(default_factory=Standings)
-    board: Board = field(default_factory=Board)
-    """Of the room there is"""
-    empty_board: Board = field(default_factory=Board)
+    fit_counts: FitCounts = field(default_factory=FitCounts)
+    """Of the room before a run"""
+    empty_counts: FitCounts = field(default_factory=FitCounts)
     """Of the room there would be if no pod ran"""
-    refusals: Refusals = field(default_factory=Refusals)
-    columns: Columns = field(default_factory=Columns.none)
-    """Those of the run before"""
+    countings: dict[GangKey, Counting] = field(default_factory=dict)
+    """gang → what counting needs of it"""
     wishes: Wishes = field(default_factory=Wishes)
     footprints: dict[GangKey, Footprint] = field(default_factory=dict)
     """gang → what its members take at the place it had last"""
     masks: dict[Hashable, NDArray[np.bool_]] = field(default_factory=dict)
     """(node table version, number of a filter) → allowed nodes"""
     scores: dict[Hashable, Links] = field(default_factory=dict)
-    """(network version, node names, score policy) → pair scores, their ranks on the grid
-    (`scoring.selection.on_grid`)"""
+    """(network version, node names, score policy) → pair scores, ranks on the grid (`scoring.selection.on_grid`)"""
     toward: dict[Hashable, LinkPoints] = field(default_factory=dict)
     """(network version, node names, ends, score policy) → the same from nodes to a few others"""
     ranks: dict[int, Floats] = field(default_factory=dict)
@@ -229,7 +225,7 @@ class Memo:
             self.numbers.clear()
             self.number_of_object.clear()
             self.narrowed.clear()
-            self.columns = Columns.none()  # whose lines have the old ones
+            self.countings.clear()  # they have the old ones
         number = self.numbers.setdefault(member_class, self.next_number)
         self.next_number = max(self.next_number, number + 1)
         self.number_of_object[id(member_class)] = (member_class, number)

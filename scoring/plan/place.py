@@ -129,7 +129,7 @@ def _spread_or_wait(
         placed = yield from spread(run, ask, wish, allowed)
         if placed is not None:
             return placed
-    if run.fits.any_refused(When.NOW) and run.fits.zones_for(wish.classes, refusals=False)[kind.columns].any():
+    if run.fits.any_refused and run.fits.zones_for(wish.classes, refusals=False)[kind.columns].any():
         return Refused(Reason.DEVICES, _NOT_COUNTED) if devices else Refused(Reason.FILTERED, _FILTERED)
     held = run.zone_members(wish)[kind.columns] if rooms is None else np.minimum(rooms, wish.size)
     best = len(allowed) - 1 - int(held[::-1].argmax())  # the last by name among equals
@@ -177,9 +177,6 @@ def possible(run: Run, ask: Ask, kind: Kind) -> bool:
     if ask.siblings:
         return True  # it ran here before; what is missing is room or a node, and both may come back
     wish, allowed = kind.wish, kind.allowed
-    could = None if preferred else run.fits.fits_empty(wish.classes, kind.columns)
-    if could is not None:
-        return could
 
     def look() -> bool:
         rooms = dict(zip(run.zones, run.zone_rooms(wish, When.EMPTY).tolist(), strict=True))

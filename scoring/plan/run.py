@@ -6,7 +6,7 @@ runs goes through the memo; what is mutable lives here and ends with the run. It
 scores), `search`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +15,14 @@ from scoring.feasibility.room import Room
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Gang, MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, Selection
-from scoring.model.reasons import Reason
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask, ByClass
-from scoring.plan.board import Board
+from scoring.plan.fit_counts import Nodes
 from scoring.plan.fits import Fits
 from scoring.plan.footprints import Footprint
 from scoring.plan.ground import Ground
 from scoring.plan.memo import Memo
-from scoring.plan.outcome import Refused
-from scoring.plan.refusals import countable
 from scoring.plan.scored import Scored
 from scoring.plan.search import Search
 from scoring.plan.taken import Taken
@@ -39,14 +36,13 @@ __all__ = ["Run", "When", "Wish", "with_ratios"]
 class Run:
     """The parts of one run, and what is asked of them most."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy, memo: Memo, *, board: Board | None = None) -> None:
-        """`board`: where to count, for a look at a cluster that is not there; else the memo's."""
+    def __init__(self, snapshot: Snapshot, policy: Policy, memo: Memo) -> None:
         self.snapshot = snapshot
         self.policy = policy
         self.memo = memo
         self.ground = Ground(snapshot, policy, memo)
         self.taken = Taken(self.ground)
-        self.fits = Fits(self.ground, self.taken, board if board is not None else memo.board)
+        self.fits = Fits(self.ground, self.taken)
         self.scored = Scored(self.ground)
         self.search = Search(self.ground, self.taken, self.fits, self.scored)
         self.table: NodeTable = snapshot.table
@@ -57,8 +53,10 @@ class Run:
         """(zones, score policy) → the same policy with one reference rate for all of them"""
         self.kinds: dict[object, object] = {}
         """What gangs that ask for the same share: `scoring.plan.zones.Kind`; also under the id of a wish, with it"""
-        self._refused: dict[int, tuple[object, Refused]] = {}
-        """number of a kind → a moment of the room, or `None` for all from then on, and the answer"""
+        self.token = object()
+        """Stands for the snapshot's room and filters in what is kept from run to run"""
+        names, zone_of = self.table.names, self.ground.zone_number
+        self.nodes = Nodes(self.ground.layout, names, zone_of, self.zones, self.table.axis)
 
     def pause(self) -> Iterator[None]:
         """A moment in which others may have their turn, and plan with the memo from other network data.
@@ -97,28 +95,6 @@ class Run:
     def zones_of(self, nodes: Iterable[NodeName]) -> tuple[ZoneName, ...]:
         """Zones of those of `nodes` that exist, sorted."""
         return self.ground.zones_of(nodes)
-
-    # -- who was refused --------------------------------------------------------------------------------------------
-
-    def refusal(self, ask: Ask, key: Callable[[], object]) -> Refused | None:
-        """The answer to a wish of this kind, if one was given in this run that holds now; `key`: as in `refuse`.
-
-        Room only shrinks during a run, so whoever asks for the same is refused too. In the same words where finding
-        them takes long; where counting is enough they are those of the moment.
-        """
-        moment, found = self._refused.get(self.kind_number(ask, key), (None, None))
-        return found if moment is None or moment == self.room.moment else None
-
-    def kind_number(self, ask: Ask, key: Callable[[], object]) -> int:
-        """A number for all that ask for the same as `ask`, which `key` gives."""
-        number = self.memo.refusals.number(ask)
-        return number if number is not None else self.memo.refusals.tell(ask, key())
-
-    def refuse(self, ask: Ask, key: object, refused: Refused) -> None:
-        """The answer to a wish of the kind that `key` says everything of; not one that only a clock decides."""
-        if refused.reason is not Reason.SPILL_WAIT:
-            moment = self.room.moment if countable(ask) else None
-            self._refused[self.memo.refusals.tell(ask, key)] = (moment, refused)
 
     # -- what is taken ----------------------------------------------------------------------------------------------
 

@@ -110,9 +110,8 @@ class Search:
 
     def fits_empty(self, wish: Wish, zones: tuple[ZoneName, ...]) -> bool:
         """Whether the wish fits the zones when no pod runs there."""
-        counted = self._fits.fits_empty(wish.classes, self._ground.columns(zones)) if len(zones) == 1 else None
-        if counted is not None:
-            return counted
+        if len(wish.classes) == 1 and len(zones) == 1:
+            return bool(self._fits.zone_rooms(wish, When.EMPTY)[self._ground.columns(zones)] >= wish.size)
         rows = self._ground.rows(zones)
         classes = self._classes(wish, rows, When.EMPTY)
         if classes is None:
@@ -151,9 +150,8 @@ class Search:
     def _prepare_anew(self, wish: Wish, zones: tuple[ZoneName, ...]) -> _Prepared | None:
         if len(wish.classes) == 1:
             member_class, count = wish.classes[0]
-            fits = self._fits.kept(member_class)
-            if fits is not None:
-                room = np.minimum(fits.counts.take(self._ground.rows(zones)), count)
+            if not member_class.constraints.host_ports and self._ground.vector(member_class) is not None:
+                room = np.minimum(self._fits.counts(member_class).take(self._ground.rows(zones)), count)
                 paired = pairs_count(member_class.role, member_class.role, all_reduce=wish.all_reduce)
                 return _Prepared(Single(room, count, paired), (), room, _digest(room.tobytes()))
         return self._whole(wish, zones)

@@ -27,12 +27,7 @@ class Taken:
         self.room = Room(self.start)
         self.ports: dict[int, set[HostPort]] = {}
         """row → ports given away on that node"""
-        self.spared = False
-        """Room of later gangs is hidden, for a moment only: what is counted now is not worth keeping"""
-        self.any_taken = False
-        """Whether `zones_taken` found any when it was asked last"""
         self._zones_taken: tuple[object, NDArray[np.bool_]] = (None, np.zeros(0, np.bool_))
-        self._taken_from: tuple[Ints, Ints] = (np.zeros(0, np.int64), self.start[:0])
         self._rows_taken: tuple[object, Ints] = (None, np.zeros(0, np.int64))
         self.takes = dict.fromkeys(ground.zones, 0)
         """zone → times that room was taken in it"""
@@ -80,7 +75,6 @@ class Taken:
             found = np.zeros(len(self._ground.zones), np.bool_)
             found[self._ground.zone_number[rows]] = True
             self._zones_taken = (rows, found)
-            self.any_taken = bool(len(rows))
         return self._zones_taken[1]
 
     def rows_taken(self) -> Ints:
@@ -89,10 +83,4 @@ class Taken:
         if self._rows_taken[0] != moment:
             rows = np.flatnonzero((self.room.free != self.start).any(axis=1))
             self._rows_taken = (moment, rows)
-            self._taken_from = (rows, self.start[rows])
         return self._rows_taken[1]
-
-    def taken_from(self) -> tuple[Ints, Ints]:
-        """`rows_taken`, and what was free there before the run."""
-        self.rows_taken()
-        return self._taken_from

@@ -23,7 +23,6 @@ from scoring.model.policy import Algorithm, StarvingOrder, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask
-from scoring.plan.counted import StillShort
 from scoring.plan.holds import WANTS_ROOM, Holds
 from scoring.plan.later import Later
 from scoring.plan.order import CLAIMS, WAITS, OrderKey, Turn, order_key
@@ -94,10 +93,9 @@ class Turns:
         """Whether nothing but room keeps a gang that is complete from starting: no share, no algorithm's choice."""
         return self._pass is None and not self._shares.limited
 
-    @property
-    def still_short(self) -> StillShort:
-        """Tells of which gangs counting is enough to know that `explained` changes nothing."""
-        return self._holds.still_short
+    def held_back(self) -> list[tuple[Ints, Ints, Ints]]:
+        """For each reservation its rows, what would be free there if it were given back, and its zones' places."""
+        return self._holds.held_back()
 
     def explained(self, ask: Ask, refused: Refused) -> Refused:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were held."""

@@ -13,6 +13,7 @@ from scoring.ids import ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import Ints
 from scoring.plan.ask import Ask
+from scoring.plan.outcome import Refused
 from scoring.plan.remembered import remember
 from scoring.plan.run import Run, Wish, with_ratios
 from scoring.plan.steps import Steps
@@ -42,8 +43,9 @@ class Kind:
     """Of the allowed zones, among all of the run's, ascending"""
     home: frozenset[ZoneName]
     """Zones of members that have a node."""
-    key: object = None
-    """All that it stands for"""
+    refused: tuple[object, Refused] | None = None
+    """The answer to the first of them that was refused, and a moment of the room that it is about; `None`: room only
+    shrinks during a run, so it holds for all of them in the same words"""
     tiers: dict[tuple[ZoneName, ...], Tiers] = field(default_factory=dict)
     """feasible zones → their order"""
 
@@ -59,7 +61,7 @@ def kind_of(run: Run, ask: Ask) -> Kind:
     if not isinstance(known, Kind):
         home = frozenset(run.zones_of(node for _, node in ask.siblings))
         wish, allowed = run.wish(ask.need, ask), run.candidate_zones(ask)
-        known = run.kinds[key] = Kind(wish, with_ratios(run.policy, ask), allowed, run.columns(allowed), home, key=key)
+        known = run.kinds[key] = Kind(wish, with_ratios(run.policy, ask), allowed, run.columns(allowed), home)
     run.kinds[id(ask)] = (ask, known)
     return known
 

@@ -20,7 +20,6 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan import Memo, Plan, take_admissions, take_commitments
 from scoring.plan.ask import Ask
-from scoring.plan.board import Board
 from scoring.plan.outcome import Placed, Refused
 from scoring.plan.place import candidate_zones, kind_of, place_minimum_in_steps
 from scoring.plan.run import Run
@@ -61,8 +60,6 @@ class Without:
         self._ask = ask
         self._memo = memo
         self._now_s = now_s
-        self._board = Board()
-        """Of its own: the planner's would have to count every class on every node anew, and once more afterwards"""
         self._leaving = on_the_way_out(snapshot)
         self._used = self._used_by_those_who_stay()
         self._held = self._held_rows()
@@ -127,7 +124,7 @@ class Without:
                 used, np.concatenate([one.rows for one in some]), -np.concatenate([one.amounts for one in some])
             )
         ports = _ports_without(snapshot, chain(self._leaving, chain.from_iterable(one.pods for one in some)))
-        run = Run(replace(snapshot, used=used, host_ports=ports), self._policy, self._memo, board=self._board)
+        run = Run(replace(snapshot, used=used, host_ports=ports), self._policy, self._memo)
         take_commitments(run)
         take_admissions(run, self._plan.admitted.values())
         self._take_claims(run)

@@ -208,7 +208,7 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
         then = Run(replace(run.snapshot, used=used), run.policy, run.memo)
         take_commitments(then)
         take_admissions(then, in_turn(plan))
-        refused: set[object] = set()
+        refused: set[int] = set()
         """Kinds of which one found no room: room only shrinks during a run"""
         for waiting in sorted(plan.waiting.values(), key=lambda one: (one.rank, one.gang)):
             gang = run.snapshot.gangs.get(waiting.gang)
@@ -216,12 +216,12 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
                 continue
             ask = then.ask(gang)
             kind = kind_of(then, ask)
-            if kind.key in refused:
+            if id(kind) in refused:
                 continue
             outcome = yield from place_minimum_in_steps(then, ask, now_s=now_s)
             yield from then.pause()
             if isinstance(outcome, Refused):
-                refused.add(kind.key)
+                refused.add(id(kind))
                 continue
             for member_class, pods in ask.need:
                 run.take(member_class, [outcome.nodes[pod.uid] for pod in pods])

@@ -31,9 +31,9 @@ def waiting_for_room(plan: Plan) -> tuple[GangKey, ...]:
 
 def different(run: Run, gangs: Iterable[Gang]) -> Steps[tuple[Gang, ...]]:
     """The first gang of each kind, at most `MOST_KINDS`, in this order; `run` tells kinds apart. Cost: O(gangs)."""
-    found: dict[tuple[object, int], Gang] = {}
+    found: dict[tuple[int, int], Gang] = {}
     for number, gang in enumerate(gangs, start=1):
-        found.setdefault((kind_of(run, run.ask(gang)).key, gang.priority), gang)
+        found.setdefault((id(kind_of(run, run.ask(gang))), gang.priority), gang)
         if len(found) == MOST_KINDS:
             break
         if number % JOBS_A_STEP == 0:

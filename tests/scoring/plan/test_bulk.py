@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -10,12 +11,19 @@ from hypothesis import strategies as st
 from scoring.ids import NodeName
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.reasons import Reason
-from scoring.plan import Memo, counted, plan
-from scoring.plan.counted import Counted
+from scoring.plan import Memo, fit_counts, plan, plan_in_steps
+from scoring.plan.bulk_refusal import BulkRefusals
+from scoring.plan.steps import Steps
 from tests.builders import bound, gang, node, pod, snapshot
-from tests.scoring.plan.changing import world
+from tests.scoring.changing import world
 
 NODES = [node(f"{zone}{i}", zone=zone, cpu="4") for zone in "ab" for i in range(3)]
+
+
+def none_at_once(_bulk: BulkRefusals, _place: int) -> Steps[None]:
+    """Counting never tells."""
+    return None
+    yield
 
 
 @settings(max_examples=20, deadline=None)
@@ -28,7 +36,8 @@ def test_all_at_once_is_as_one_by_one(seed: int, starve_limit_s: float) -> None:
         now_s = 1000.0 + number
         ahead = plan(state, policy, now_s=now_s, previous=before, memo=memo)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Counted, "looked_at", lambda _self, _place: False)
+            patch.setattr(BulkRefusals, "waiting", none_at_once)
+            patch.setattr(BulkRefusals, "refusal", none_at_once)
             assert ahead == plan(state, policy, now_s=now_s, previous=before, memo=alone)
         before = ahead
 
@@ -76,23 +85,70 @@ def test_a_refused_class_of_members_is_counted_by_itself() -> None:
     assert list(plan(state, Policy(), now_s=0.0, memo=memo).admitted) == [one.key, other.key]
 
 
-def test_a_thousand_gangs_are_looked_at_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few gangs that were not there before are looked at between two moments for others."""
-    seen: list[int] = []
-    look = Counted._look
-
-    def noted(self: Counted, begin: int, end: int) -> None:
-        look(self, begin, end)
-        seen.append(self.end - self.begin)
-
-    monkeypatch.setattr(Counted, "_look", noted)
+def test_a_long_queue_is_told_the_same_objects_again() -> None:
+    """Whoever waits as before is not told anew."""
     state = snapshot(NODES, [gang(f"g{i:03}", 3, cpu="4", memory=f"{i + 1}Mi") for i in range(300)])
     full = replace(state, used=state.table.allocatable)
     memo, policy = Memo(), Policy()
     first = plan(full, policy, now_s=0.0, memo=memo)
-    assert max(seen) <= counted._NEW
-    seen.clear()
     again = plan(replace(full, version=2), policy, now_s=0.0, memo=memo, previous=first)
     assert len(again.waiting) == 300
-    assert len(seen) <= 5, "known ones are looked at by the hundred"
     assert all(again.waiting[key] is first.waiting[key] for key in first.waiting)
+
+
+@pytest.mark.parametrize("place", [1, 40], ids=["no place for all classes", "classes of before leave"])
+def test_where_memory_ends_gangs_are_told_the_same(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
+    """Classes that find no place among the counts are looked at one by one."""
+    monkeypatch.setattr(fit_counts, "MOST_CLASSES", place)
+    monkeypatch.setattr(fit_counts, "_FORGOTTEN_AFTER", 1)
+    memo = Memo()
+    for begin in range(0, 120, 30):
+        gangs = [gang(f"g{i:03}", 3, cpu="3", memory=f"{i + 1}Mi") for i in range(begin, begin + 30)]
+        state = snapshot(NODES, gangs, version=begin)
+        assert plan(state, Policy(), now_s=0.0, memo=memo) == plan(state, Policy(), now_s=0.0)
+
+
+def test_of_two_plans_in_turns_each_says_what_it_says_alone() -> None:
+    """Two planners share a memo and take turns after every step: neither tells gangs what the other found."""
+    states = list(world(random.Random(11)))
+    memo, policy = Memo(), Policy()
+    for one, other in pairwise(states):
+        both = [plan_in_steps(state, policy, now_s=2000.0, memo=memo) for state in (one, other)]
+        found: dict[int, object] = {}
+        while len(found) < len(both):
+            for number, steps in enumerate(both):
+                if number in found:
+                    continue
+                try:
+                    next(steps)
+                except StopIteration as done:
+                    found[number] = done.value
+        assert [found[0], found[1]] == [plan(state, policy, now_s=2000.0) for state in (one, other)]
+
+
+def test_gangs_of_many_kinds_are_told_the_same() -> None:
+    """A gang of more classes than are counted together."""
+    nodes = [node(f"n{i}", zone="a", cpu="4") for i in range(3)]
+    many = gang("g", members=[pod(f"w{i}", gang="g", cpu=f"{i + 1}") for i in range(6)])
+    full = [bound(pod(f"x{i}", cpu="3", gang=None), f"n{i}") for i in range(3)]
+    found = plan(snapshot(nodes, [many], pods=full), Policy(), now_s=0.0)
+    assert found.waiting[many.key].reason is Reason.IMPOSSIBLE
+
+
+def test_what_is_kept_of_a_gang_goes_with_the_numbers_of_its_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node's refusal is known by the new numbers."""
+    nodes = [node(f"n{i}", zone="a", cpu="4") for i in range(3)]
+    busy = [bound(pod("x", cpu="2", gang=None), "n2")]
+    waits = [gang(f"g{i}", 3, cpu="3", memory=f"{i + 1}Mi", created_s=float(i)) for i in range(6)]
+    late = gang("late", 3, cpu="3", memory="9Mi", created_s=9.0)
+    memo, policy = Memo(), Policy()
+    before = plan(snapshot(nodes, waits, pods=busy), policy, now_s=0.0, memo=memo)
+    assert before.waiting[waits[0].key].detail == "most room in zone a: 2 of 3 members"
+    monkeypatch.setattr("scoring.plan.memo._CLASSES", len(memo.numbers))
+    more = snapshot(nodes, [*waits, late], pods=busy, version=2)
+    before = plan(more, policy, now_s=1.0, previous=before, memo=memo)
+    monkeypatch.undo()
+    refused = replace(more, version=3, exclusions={waits[0].members[0].member_class: frozenset({NodeName("n0")})})
+    found = plan(refused, policy, now_s=2.0, previous=before, memo=memo)
+    assert found.waiting[waits[0].key].detail == "most room in zone a: 1 of 3 members"
+    assert found == plan(refused, policy, now_s=2.0, previous=before)

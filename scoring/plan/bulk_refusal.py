@@ -1,0 +1,254 @@
+"""Refuse many gangs at once, where counting tells that no zone has room for them.
+
+Why: in a full cluster nearly every gang of a long queue is refused, and after each event again. One by one through
+all that may be different about a gang, a thousand gangs cost a run 80 ms; together they cost 3 ms
+(docs/adr/0006-planner-caches.md). Rules: only room decides about these gangs; their answers, to the word, are those of
+`scoring.plan.place` and `scoring.plan.turns`, which are asked about all others. What was found ahead holds until room
+is taken: so it is looked further ahead the longer none was, and not at all right after some was.
+"""
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.ids import NO_ZONE, GangKey, ZoneName
+from scoring.model import MemberClass
+from scoring.model.reasons import Reason
+from scoring.network.matrix import Ints
+from scoring.plan.ask import Ask, countable
+from scoring.plan.fit_counts import Counting, FitCounts
+from scoring.plan.later import Later
+from scoring.plan.outcome import Refused
+from scoring.plan.place import asks_devices, impossible, no_room, possible
+from scoring.plan.result import Plan, Waiting
+from scoring.plan.run import Run, When
+from scoring.plan.steps import Steps
+from scoring.plan.turns import Turns
+from scoring.plan.zones import kind_of
+
+MOST_CLASSES: Final = 4
+"""Classes of members of a gang that are counted here; gangs with more are looked at one by one."""
+_MOST: Final = 256
+"""Gangs looked at together"""
+_NEW: Final = 16
+"""Gangs of several classes among them that are new to these nodes, at most: each costs as much as a hundred others"""
+_MOST_CELLS: Final = 400_000
+"""Gangs times nodes whose room has changed during the run: what is counted in one step"""
+Bools: TypeAlias = NDArray[np.bool_]
+
+
+class BulkRefusals:
+    """Answers to the gangs of one run that counting refuses, by their places in its order."""
+
+    def __init__(self, run: Run, asks: Sequence[Ask], turns: Turns, later: Later, *, previous: Plan | None) -> None:
+        self._run, self._asks, self._turns, self._later = run, asks, turns, later
+        self._counts = run.memo.fit_counts
+        self._known = previous.waiting if previous is not None else {}
+        snapshot = run.snapshot
+        apart = {*(previous.admitted if previous is not None else ()), *snapshot.commitments, *snapshot.claims}
+        self._apart = apart | snapshot.backing_off_until_s.keys() | turns.aged
+        """Gangs about which more than room decides"""
+        self._moment: object = run.room.moment
+        """Of the room that the following are about"""
+        self._width = 16
+        self._begin, self._end = 0, 0
+        """Places that were looked at"""
+        self._found: list[Refused | None] = []
+        """Of these: the refusal, if counting tells"""
+        self._unreserved: Bools = np.zeros(0, np.bool_)
+        """Of these: whether they would be told the same if nothing were held for others"""
+        self._asked = -1
+        """Place about which `waiting` asked last"""
+        self._allowed: dict[tuple[ZoneName, ...] | None, Bools] = {}
+        """zones that gangs name → (zones,): those that they may use"""
+
+    def waiting(self, place: int) -> Steps[dict[GangKey, Waiting]]:
+        """What the gangs from `place` on are told, in order, up to the first that must be looked at by itself."""
+        if not self._turns.by_room_alone or self._asks[place].gang.key in self._apart:
+            return {}
+        self._later.settle()
+        self._asked = place
+        if not (yield from self._looked_at(place)):
+            return {}
+        told: dict[GangKey, Waiting] = {}
+        for at in range(place, self._end):
+            key, refused = self._asks[at].gang.key, self._found[at - self._begin]
+            if refused is None or key in self._apart:
+                break
+            if not self._unreserved[at - self._begin]:
+                refused = self._turns.explained(self._asks[at], refused)
+            told[key] = still_waiting(self._known.get(key), key, at + 1, refused)
+        return told
+
+    def refusal(self, place: int) -> Steps[Refused | None]:
+        """Why the gang is refused, whatever else there is about it, if counting tells and was not asked in vain."""
+        if place == self._asked or not (yield from self._looked_at(place)):
+            return None
+        return self._found[place - self._begin]
+
+    def _looked_at(self, place: int) -> Steps[bool]:
+        """Count, unless it is done already; false right after room was taken: who comes next may be given some too."""
+        run, moment = self._run, self._run.room.moment
+        if moment != self._moment:
+            self._moment, self._width, self._begin, self._end = moment, 0, place, place
+            return False
+        if not self._begin <= place < self._end:
+            self._width = min(max(4 * self._width, 4), _MOST) if self._end or not self._width else self._width
+            most = _MOST_CELLS // max(len(run.taken.rows_taken()), 1)
+            end = min(place + max(min(self._width, most), 1), len(self._asks))
+            lines = self._not_too_new([self._line(ask) for ask in self._asks[place:end]])
+            yield from self._count(lines, When.AT_START)
+            yield from self._look(place, lines)
+        return True
+
+    def _not_too_new(self, lines: list[Counting]) -> list[Counting]:
+        """The first of them, up to so many of which it must be searched whether they fit the empty cluster."""
+        table = self._run.table
+        costly = [at for at, one in enumerate(lines) if len(one.classes) > 1 and one.fits_empty[0] is not table]
+        return lines[: costly[_NEW]] if len(costly) > _NEW else lines
+
+    def _count(self, lines: Sequence[Counting], when: When) -> Steps[None]:
+        """Count what is not counted yet of the gangs' classes, some classes in a step."""
+        rows, _ = self._rows(lines, when)
+        for some in self._shown(when).uncounted(rows[rows >= 0]):
+            self._shown(when).count(some)
+            yield from self._run.pause()
+
+    def _look(self, begin: int, lines: Sequence[Counting]) -> Steps[None]:
+        """Find the answers to the gangs from `begin` on, of which these are the lines."""
+        run = self._run
+        rows, members = self._rows(lines, When.AT_START)
+        counted = np.array([bool(line.classes) for line in lines]) & ~((members > 0) & (rows < 0)).any(axis=1)
+        if run.fits.any_refused:  # whether that is all that is in the way is not for counting to say
+            counted &= ~np.array([any(run.fits.refused(one) for _, one, _ in line.classes) for line in lines])
+        allowed = np.array([self._zones(line.zones) for line in lines], np.bool_).reshape(len(lines), len(run.zones))
+        start, now, given = self._sums(np.unique(rows[rows >= 0]))
+        short, was_short, held = np.zeros_like(allowed), np.zeros_like(allowed), np.zeros(allowed.shape, np.int64)
+        unreserved = [np.zeros(len(lines), np.bool_) for _ in given]
+        at_row = np.unique(rows[rows >= 0])
+        for column in range(rows.shape[1]):
+            row, count = rows[:, column], members[:, column]
+            at = np.flatnonzero(row >= 0)
+            one, wanted = np.searchsorted(at_row, row[at]), count[at][:, None]
+            short[at] |= now[one] < wanted
+            was_short[at] |= start[one] < wanted
+            held[at] += np.minimum(now[one], wanted)
+            for less, most in zip(unreserved, given, strict=True):
+                less[at] |= most[one] < count[at]
+        held = np.where(allowed, held, -1)
+        best = len(run.zones) - 1 - held[:, ::-1].argmax(axis=1) if run.zones else np.zeros(len(lines), np.int64)
+        most = held.max(axis=1, initial=-1)  # the last by name among equals
+        refused: Bools = counted & (short | ~allowed).all(axis=1) & (most >= 0)
+        behind: Bools = np.asarray((~was_short & allowed & run.taken.zones_taken()).any(axis=1))
+        could: list[bool] = yield from self._could(lines, refused, allowed)
+        self._begin, self._end = begin, begin + len(lines)
+        self._unreserved = np.all(unreserved, axis=0) if unreserved else np.ones(len(lines), np.bool_)
+        said: dict[tuple[bool, bool, int, int, int], Refused] = {}
+        sizes, self._found = members.sum(axis=1).tolist(), []
+        facts = list(zip(could, behind.tolist(), best.tolist(), most.tolist(), sizes, strict=True))
+        for place, fact in enumerate(facts):
+            if refused[place] and fact not in said:
+                said[fact] = self._said(*fact)
+            self._found.append(said[fact] if refused[place] else None)
+
+    def _said(self, could: bool, behind: bool, zone: int, members: int, size: int) -> Refused:
+        if not could:
+            return impossible(size)
+        return no_room(Reason.BEHIND if behind else Reason.NO_ROOM, self._run.zones[zone], members, size)
+
+    def _sums(self, rows: Ints) -> tuple[Ints, Ints, list[Ints]]:
+        """Members of classes that fit: (classes, zones) before the run and now, and for each reservation (classes,).
+
+        The latter: most that one of its zones would have room for if what is held were free.
+        """
+        run, counts = self._run, self._shown(When.AT_START)
+        start = counts.sums(rows)
+        taken, free = run.taken.rows_taken(), run.room.free
+        now = start
+        if len(taken):
+            before, after = counts.counts_if(rows, taken, run.start[taken]), counts.counts_if(rows, taken, free[taken])
+            now = start + counts.by_zone(after - before, taken)
+        given = []
+        for nodes, room, zones in self._turns.held_back():
+            more = counts.counts_if(rows, nodes, room) - counts.counts_if(rows, nodes, free[nodes])
+            given.append((now + counts.by_zone(more, nodes))[:, zones].max(axis=1, initial=0))
+        return start, now, given
+
+    def _could(self, lines: Sequence[Counting], refused: Bools, allowed: Bools) -> Steps[list[bool]]:
+        """Which of the refused would fit one of its zones if no pod ran."""
+        run = self._run
+        table = run.table
+        unknown = np.array([line.fits_empty[0] is not table for line in lines]) & refused
+        if unknown.any():
+            asked = [lines[at] for at in np.flatnonzero(unknown).tolist()]
+            yield from self._count(asked, When.EMPTY)
+            rows, members = self._rows(asked, When.EMPTY)
+            sums = self._shown(When.EMPTY)
+            short = np.zeros((len(asked), len(run.zones)), np.bool_)
+            for column in range(rows.shape[1]):
+                row, count = rows[:, column], members[:, column]
+                at = np.flatnonzero(row >= 0)
+                short[at] |= sums.sums(row[at]) < count[at][:, None]
+            enough: Bools = np.asarray((~short & allowed[unknown]).any(axis=1))
+            for place, line in enumerate(asked):
+                sure = len(line.classes) == 1 and rows[place, 0] >= 0
+                fits = bool(enough[place]) and (sure or possible(run, line.ask, kind_of(run, line.ask)))
+                line.fits_empty = (table, fits)
+        return [line.fits_empty[1] for line in lines]
+
+    def _line(self, ask: Ask) -> Counting:
+        run, lines = self._run, self._run.memo.countings
+        line = lines.get(ask.gang.key)
+        if line is not None and line.ask is ask and line.axis == run.ground.axis:
+            return line
+        classes: tuple[tuple[MemberClass, int, int], ...] = ()
+        able = countable(ask) and len(ask.need) <= MOST_CLASSES and not asks_devices(run, ask)
+        if able and all(run.vector(member_class) is not None for member_class, _ in ask.need):
+            classes = tuple([(one, run.memo.number(one), len(pods)) for one, pods in ask.need])
+        line = lines[ask.gang.key] = Counting(ask, run.ground.axis, classes, ask.options.zones)
+        return line
+
+    def _shown(self, when: When) -> FitCounts:
+        """The counts of the room before the run, or of all that the nodes have."""
+        run = self._run
+        counts = run.memo.empty_counts if when is When.EMPTY else self._counts
+        free = run.table.allocatable if when is When.EMPTY else run.start
+        counts.show(run.token, run.nodes, free, lambda one: run.mask(one, When.EMPTY))
+        return counts
+
+    def _rows(self, lines: Sequence[Counting], when: When) -> tuple[Ints, Ints]:
+        """(gangs, classes): rows of their classes, -1 where there is none, and members of each."""
+        run, counts = self._run, self._shown(when)
+        new = {number: one for line in lines for one, number, _ in line.classes if number not in counts.row_of}
+        added = []
+        for number, one in new.items():
+            request = run.vector(one)
+            assert request is not None, "a class that some node could hold"
+            added.append((number, one, request, run.memo.filter_number(one), run.mask(one, When.EMPTY)))
+        counts.add(added)
+        row_of = counts.row_of
+        width = max((len(line.classes) for line in lines), default=0)
+        rows = np.full((len(lines), width), -1, np.int64)
+        members = np.zeros((len(lines), width), np.int64)
+        for at, line in enumerate(lines):
+            for column, (_, number, count) in enumerate(line.classes):
+                rows[at, column], members[at, column] = row_of.get(number, -1), count
+        counts.use(rows[rows >= 0])
+        return rows, members
+
+    def _zones(self, named: tuple[ZoneName, ...] | None) -> Bools:
+        """(zones,): those that a gang that names these, or none, may use: as `Ground.candidate_zones` has it."""
+        known = self._allowed.get(named)
+        if known is None:
+            may_use = [zone != NO_ZONE if named is None else zone in named for zone in self._run.zones]
+            known = self._allowed[named] = np.array(may_use, np.bool_)
+        return known
+
+
+def still_waiting(known: Waiting | None, key: GangKey, rank: int, refused: Refused) -> Waiting:
+    """What a refused gang is told; the same object where it is what it was told before."""
+    if known is not None and known.rank == rank and known.reason is refused.reason and known.detail == refused.detail:
+        return known
+    return Waiting(key, rank, refused.reason, refused.detail)
