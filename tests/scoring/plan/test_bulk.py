@@ -15,7 +15,7 @@ from scoring.plan import Memo, fit_counts, plan, plan_in_steps
 from scoring.plan.bulk_refusal import BulkRefusals
 from scoring.plan.steps import Steps
 from tests.builders import bound, gang, node, pod, snapshot
-from tests.scoring.changing import world
+from tests.scoring.plan.changing import world
 
 NODES = [node(f"{zone}{i}", zone=zone, cpu="4") for zone in "ab" for i in range(3)]
 
