@@ -84,8 +84,8 @@ def whole() -> str:
     parts += [_pod(484 + 30 * i, 96, "b", f"B{i + 1}", waits="wait") for i in range(4)]
     parts += [
         _text(10, 146, "Each holds three places and waits for the", "badtext"),
-        _text(10, 163, "fourth: six GPUs work for nobody, for ever.", "badtext"),
-        _text(400, 146, "A works. B holds nothing, and starts when it"),
+        _text(10, 163, "fourth: six GPUs are idle, for ever.", "badtext"),
+        _text(400, 146, "A runs. B occupies nothing and starts when it"),
         _text(400, 163, "fits as a whole; two places are left for others."),
     ]
     return _picture(720, 176, "Two gangs of four pods on six places, pod by pod and whole", parts)
@@ -118,7 +118,7 @@ def zone() -> str:
 
 
 def queue() -> str:
-    """The order by weight, back-fill, and the large gang that starves and gets its turn."""
+    """The order by weight, back-fill, and a large gang that starves."""
     parts = [_text(10, 20, "nodes in use over time", "head")]
     base, top, left = 190, 40, 60
     parts += [_line("line", (left, top), (left, base), (700, base)), _text(10, 50, "all", "small")]
@@ -134,13 +134,13 @@ def queue() -> str:
     parts += [_box(424, 70, 200, 116, "b"), _text(524, 132, "large", "in")]
     parts += [
         _line("bad", (310, 30), (310, base + 6)),
-        _text(316, 40, "large is STARVING: a zone is held for it", "small badtext"),
+        _text(316, 40, "large is STARVING: a zone is reserved", "small badtext"),
         _text(62, base + 20, "small gangs are heavier and go first;", "small"),
         _text(62, base + 36, "what fits beside a waiting one starts, too", "small"),
-        _text(316, base + 20, "nothing new comes in; it starts as soon as", "small"),
-        _text(316, base + 36, "what ran there has ended, and keeps its turn", "small"),
+        _text(316, base + 20, "nothing else is admitted there; it starts when", "small"),
+        _text(316, base + 36, "what ran there has ended", "small"),
     ]
-    return _picture(720, 238, "Small gangs first, until the large one starves and gets its turn", parts)
+    return _picture(720, 238, "Small gangs first, until the large one starves", parts)
 
 
 def start() -> str:
@@ -166,7 +166,7 @@ def start() -> str:
         parts += [_box(514, y, 180, _POD, "c"), _text(604, y + 16, f"on its node n{number + 1}", "in")]
     parts += [
         _line("line", (202, 50), (202, 166)),
-        _text(120, 180, "admission: the places are its own", "small"),
+        _text(120, 180, "admission: its places are reserved", "small"),
         _line("line", (512, 50), (512, 166)),
         _text(440, 180, "quorum: all Bindings are sent together", "small"),
         _text(
@@ -174,17 +174,17 @@ def start() -> str:
             206,
             "If the third does not come within 25 s, all three are answered with an error, nothing is bound, the",
         ),
-        _text(10, 223, "gang backs off: 10 s, 20 s, 40 s … Nobody else was given its places meanwhile."),
+        _text(10, 223, "gang backs off: 10 s, 20 s, 40 s … No other gang was given its places meanwhile."),
     ]
     return _picture(720, 234, "Gate, admission, held binds, quorum, Bindings", parts)
 
 
 def elastic() -> str:
-    """A job gives workers up for a gang and gets them back."""
+    """A job shrinks for a gang and grows back."""
     kept, given = ("aPS", "aW0", "aW1", "aW2"), ("aW3", "aW4", "aW5")
     frames = (
         ("H waits, and is heavier", given),
-        ("L has given three workers up", ("bH1", "bH2", "bH3")),
+        ("L has given up three workers", ("bH1", "bH2", "bH3")),
         ("H is done, L has them again", given),
     )
     parts: list[str] = []
@@ -201,7 +201,7 @@ def elastic() -> str:
         _text(
             10,
             223,
-            "first, and only if H then starts. What L gave up it gets back before anybody grows into idle room.",
+            "first, and only if H then starts. L gets its workers back before any job grows into idle room.",
         ),
     ]
     return _picture(720, 234, "A job shrinks for a heavier gang and grows back", parts)
