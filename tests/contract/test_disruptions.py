@@ -7,10 +7,10 @@ from pathlib import Path
 import extender
 
 ROOT = Path(extender.__file__).parent
-GATE = "controller/disruptions.py"
-ADAPTERS = {"kube/client.py", "embedded.py", "service/fencing.py"}
+GATE = "controllers/removal/disruptions.py"
+ADAPTERS = {"kube/client.py", "kube/embedded.py", "leadership/fencing.py"}
 """What implements or wraps the port"""
-OWN_OBJECTS = {"controller/provisioning_writes.py"}
+OWN_OBJECTS = {"controllers/provisioning/writes.py"}
 """Deletes ProvisioningRequests and PodTemplates, which netgang made itself"""
 
 
