@@ -58,19 +58,24 @@ label also have a series `…_created`; `process_…` are those of Prometheus' c
 [operations](../how-to/operations.md#alerts).
 
 """
+_WORD_HEAD = ("name", "kind", "on", "values", "without it", "example", "")
+_MAY_BE_ALIKE = (1, 2, 4)
+"""Columns that are said once where all rows have the same."""
 
 
 def annotations_page() -> str:
     """docs/reference/annotations.md as it must be."""
     text = _ANNOTATIONS
-    head = ("name", "what", "on", "values", "without it", "example", "")
     for use in Use:
+        words = [one for one in VOCABULARY if one.use is use]
         rows = [
-            (code(one.name), one.form, one.on, one.values, one.default, code(one.example), one.text)
-            for one in VOCABULARY
-            if one.use is use
+            (code(one.name), one.form, one.on, one.values, one.default, code(one.example), one.text) for one in words
         ]
-        text += f"\n## {use}\n\n{table(head, rows)}"
+        alike = [number for number in _MAY_BE_ALIKE if len({row[number] for row in rows}) == 1]
+        said = "; ".join(f"{_WORD_HEAD[number]}: {rows[0][number]}" for number in alike if rows[0][number] != "none")
+        kept = [number for number in range(len(_WORD_HEAD)) if number not in alike]
+        text += f"\n## {use}\n\n" + (f"{said[:1].upper()}{said[1:]}.\n\n" if said else "")
+        text += table([_WORD_HEAD[number] for number in kept], [[row[number] for number in kept] for row in rows])
     return text
 
 

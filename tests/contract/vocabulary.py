@@ -38,14 +38,14 @@ class Form(StrEnum):
 
 
 class Use(StrEnum):
-    """Who writes it, and for what; the value is a heading."""
+    """What it is for; the value is a heading."""
 
-    GANG = "What makes a gang"
-    ASK = "What a gang's owner may ask for"
-    ELASTIC = "What the owner of an elastic job says"
-    SITE = "What says where nodes are"
-    OPERATOR = "What an operator sets"
-    OURS = "What netgang writes"
+    GANG = "Marks of a gang"
+    ASK = "Options of a gang"
+    ELASTIC = "Options of an elastic job"
+    SITE = "Places of nodes"
+    OPERATOR = "Set by an operator"
+    OURS = "Written by netgang"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ _GANGS: Final = (
     *(Word(name, _A, _PODS, Use.GANG, "whole number from 1", '"4"',
            "Its minimum, where no PodGroup says it.") for name in MIN_MEMBER_ANNOTATIONS),
     Word(GATE, Form.GATE, _PODS, Use.GANG, "", "schedulingGates: [{name: netgang.io/gang}]",
-         "The pod waits without attempts until its gang is let in. Also set by the admission policy of the manifests."),
+         "The pod waits without attempts until its gang is admitted. The admission policy sets it, too."),
     Word(GATE, Form.RESOURCE, "one container of the pod", Use.GANG, '`"1"`', 'requests: {netgang.io/gang: "1"}',
          "Only with the setting `managed_resource`: it makes kube-scheduler ask netgang about the pod."),
 )  # fmt: skip
@@ -114,25 +114,25 @@ _ASKED: Final = (
     Word(_own("weight"), _A, _PODS, Use.ASK, "a number or fraction of at least 0", '"5/2"',
          "ω′ of the gang, where `queue.weight_namespaces` allows it.", "computed"),
     Word(_own("repair"), _A, _PODS, Use.ASK, _one_of(Repair), "restart",
-         "What is done when the started gang loses members.", "setting `repair.policy`"),
+         "What happens when the started gang loses members.", "setting `repair.policy`"),
     Word(_own("preemptible"), _A, _PODS, Use.ASK, _one_of(("true", "false")), '"false"',
-         "Whether the gang may be made to leave for one of higher priority.", "true"),
+         "Whether a gang of higher priority may preempt the gang.", "true"),
     Word(ROLE_ANNOTATION, _A, _PODS, Use.ASK, _one_of(Role), "ps",
-         "What the pod does in its job, where the framework's labels do not tell.", "from the framework's labels"),
+         "The pod's role in its job.", "from the framework's labels"),
     Word(INDEX_ANNOTATION, _A, _PODS, Use.ASK, "whole number from 0", '"3"',
-         "The member's place in its job: the highest is the first to leave.", "from the framework's labels"),
+         "The member's index in its job: the highest leaves first.", "from the framework's labels"),
 )  # fmt: skip
 
 _ELASTIC: Final = (
     Word(_own("min-workers"), _A, _JOBS, Use.ELASTIC, "whole number", '"2"',
-         "The job is never left with fewer; kinds without a minimum of their own become elastic by it.",
+         "Fewest workers; makes kinds without a minimum of their own elastic.",
          "the kind's own field"),
     Word(_own("max-workers"), _A, _JOBS, Use.ELASTIC, "whole number", '"8"',
-         "It is never given more.", "the kind's own field, or what it was submitted with"),
+         "Most workers.", "the kind's own field, or what it was submitted with"),
     Word(_own("scaling"), _A, _JOBS, Use.ELASTIC, _one_of(Wants), "loss",
-         "By what the job wishes another number of workers.", "setting `elastic.metrics.default`"),
+         "By which metric the job wishes another number of workers.", "setting `elastic.metrics.default`"),
     Word(_own("fixed"), _A, "JobSet", Use.ELASTIC, "names of replicated Jobs, separated by commas", "ps",
-         "These are no workers; one replicated Job must be left over."),
+         "These are no workers; exactly one replicated Job must remain."),
 )  # fmt: skip
 
 _SITE: Final = (
@@ -145,31 +145,31 @@ _SITE: Final = (
            "ps-d1.example.org", f"The same for {metric} alone.", "as above")
       for metric in ("loss", "delay", "throughput")),
     Word(_own("testpoint"), _L, "node", Use.SITE, "`true`", '"true"',
-         "By custom: nodes on which the perfSONAR testpoints of the manifests run; used in docs/how-to/site.md."),
+         "Nodes on which the perfSONAR testpoints of the manifests run (docs/how-to/site.md)."),
 )  # fmt: skip
 
 _OPERATOR: Final = (
     Word(_own("schedule"), _L, "namespace", Use.OPERATOR, "`true`", '"true"',
          "With the component scheduler-name-policy: new gang pods of the default scheduler get netgang's scheduler."),
     Word(_own("only"), Form.TAINT, "node", Use.OPERATOR, "`true`", "netgang.io/only=true:NoSchedule",
-         "By custom: keeps pods of other schedulers off; gang pods get a toleration for it in their template."),
+         "Keeps pods of other schedulers off; the gangs' templates tolerate it."),
 )  # fmt: skip
 
 _WRITTEN: Final = (
     Word(NUDGE_ANNOTATION, _A, "waiting pod", Use.OURS, "a number that changes", '"7"',
-         "Makes kube-scheduler try a parked pod again; says nothing."),
-    Word(NoteKind.ADMITTED, _A, "pod that was let in", Use.OURS, "a node, signed", "node28 hmac1.2026…",
-         "The node that was planned when the gate was removed; a restarted netgang keeps the promise."),
+         "Makes kube-scheduler try a parked pod again."),
+    Word(NoteKind.ADMITTED, _A, "admitted pod", Use.OURS, "a node, signed", "node28 hmac1.2026…",
+         "The planned node; a restarted netgang keeps the commitment."),
     Word(NoteKind.STARTED, _A, "some pods of a gang that has started", Use.OURS, "a word, signed", "whole hmac1.2026…",
-         "A restarted netgang does not take the gang, when it loses members, for one that never was whole."),
+         "The gang was whole once."),
     Word(NoteKind.PREEMPTS, _A, "pods of a waiting gang", Use.OURS, "JSON, signed", "{…} hmac1.2026…",
-         "Which room is kept for the gang while others leave, and since when; who leaves is decided again."),
+         "The reservation of the gang while others leave, and since when."),
     Word(_own("restart"), _L, "owner of a gang", Use.OURS, "`suspended`", "suspended",
          "netgang has suspended it and will resume it."),
     Word(NoteKind.RESUME, _A, "owner of a gang", Use.OURS, "JSON, signed", "{…} hmac1.2026…",
-         "What is to be resumed, and why. Remove it, and the owner stays suspended."),
+         "What netgang will resume, and why. Without it the owner stays suspended."),
     Word(NoteKind.RESTARTS, _A, "owner of a gang", Use.OURS, "Unix seconds, signed", "1764000000 hmac1.2026…",
-         "When the gang was started anew; counts for `repair.restarts_per_hour`."),
+         "When the gang was restarted; counts for `repair.restarts_per_hour`."),
     Word(NoteKind.LAST_CHANGE, _A, "elastic job", Use.OURS, "JSON, signed", "{…} hmac1.2026…",
          "The last change of its worker count: from, to, when, why, for whom."),
     Word(_own("gang"), _A, _REQUEST, Use.OURS, "name of a gang of the namespace", "resnet",
