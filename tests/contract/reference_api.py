@@ -30,7 +30,7 @@ _DOORS = """
 {table}
 What is at no port answers 404. With `tls.cert_file` all ports but that of `health_port` speak TLS.
 """
-_SECRET = "pods, for jobs of their own namespace: by their service account's token; who has `reports.secret_file`"
+_SECRET = "pods, for jobs of their namespace, by their service account's token; clients with the secret"
 _BODIES = """# API documents
 
 What [the API](api.md) takes and gives.
@@ -57,13 +57,13 @@ _NAMED = re.compile("#/components/schemas/([A-Za-z]+)")
 
 def reports_openapi() -> dict[str, Any]:
     """The OpenAPI document of the port for reports, which it does not serve."""
-    unused = cast("Reports", None)  # who describes the address asks nothing of what is behind it
+    unused = cast("Reports", None)  # the description of the address does not use it
     return create_reports_app(unused, acting=lambda: True, max_body_bytes=0).openapi()
 
 
 def api_page() -> str:
     """docs/reference/api.md as it must be."""
-    doors = _DOORS.format(table=table(("port", "setting", "what it serves", "who may call"), _ports_table()))
+    doors = _DOORS.format(table=table(("port", "setting", "what it serves", "callers"), _ports_table()))
     operations = [*_operations(served().openapi), *_operations(reports_openapi())]
     rows = [_address_row(*one) for one in operations]
     head = ("method", "path", "ports", "answers", "")
@@ -148,9 +148,9 @@ def _model_part(name: str) -> str:
 def _ports_table() -> Iterator[tuple[str, ...]]:
     settings = Settings()
     assert settings.debug_port is settings.health_port is settings.reports.port is None
-    named = "kube-scheduler; with `tls.client_ca_file` only who shows a certificate of that authority"
+    named = "kube-scheduler; with `tls.client_ca_file` only clients with a certificate of that authority"
     yield "verbs", f"`port` ({settings.port})", "verbs, documents; with `tls.client_ca_file` verbs and probes", named
-    token = "all who reach it; with `debug_auth: token` who has a right to the address ([TLS](../how-to/tls.md))"
+    token = "all clients; with `debug_auth: token` people with a right to the address ([TLS](../how-to/tls.md))"
     yield "people", "`debug_port` (none)", "everything; no call changes anything", token
     yield "health", "`health_port` (none)", "probes", "kubelet, Prometheus"
     yield "reports", "`reports.port` (none)", "[reports](../how-to/reporting.md) of jobs", _SECRET

@@ -84,7 +84,7 @@ def whole() -> str:
     parts += [_pod(484 + 30 * i, 96, "b", f"B{i + 1}", waits="wait") for i in range(4)]
     parts += [
         _text(10, 146, "Each holds three places and waits for the", "badtext"),
-        _text(10, 163, "fourth: six GPUs are idle, for ever.", "badtext"),
+        _text(10, 163, "fourth: six GPUs stay idle.", "badtext"),
         _text(400, 146, "A runs. B occupies nothing and starts when it"),
         _text(400, 163, "fits as a whole; two places are left for others."),
     ]

@@ -1,7 +1,7 @@
 """Every annotation, label, gate, resource and taint by which objects and netgang speak to each other.
 
-Why in one table: the code that reads a word is spread over many modules, and a word that stands nowhere else is found
-by nobody. Rule: a word of netgang's own that any module reads or writes is listed here (a test looks through the code),
+Why in one table: the code that reads a word is spread over many modules, and a word that stands nowhere else is not
+found. Rule: a word of netgang's own that any module reads or writes is listed here (a test looks through the code),
 and docs/reference/annotations.md is written from this.
 """
 
@@ -130,7 +130,7 @@ _ELASTIC: Final = (
     Word(_own("max-workers"), _A, _JOBS, Use.ELASTIC, "whole number", '"8"',
          "Most workers.", "the kind's own field, or what it was submitted with"),
     Word(_own("scaling"), _A, _JOBS, Use.ELASTIC, _one_of(Wants), "loss",
-         "By which metric the job wishes another number of workers.", "setting `elastic.metrics.default`"),
+         "By which metric the job demands another number of workers.", "setting `elastic.metrics.default`"),
     Word(_own("fixed"), _A, "JobSet", Use.ELASTIC, "names of replicated Jobs, separated by commas", "ps",
          "These are no workers; exactly one replicated Job must remain."),
 )  # fmt: skip
@@ -171,7 +171,7 @@ _WRITTEN: Final = (
     Word(NoteKind.RESTARTS, _A, "owner of a gang", Use.OURS, "Unix seconds, signed", "1764000000 hmac1.2026…",
          "When the gang was restarted; counts for `repair.restarts_per_hour`."),
     Word(NoteKind.LAST_CHANGE, _A, "elastic job", Use.OURS, "JSON, signed", "{…} hmac1.2026…",
-         "The last change of its worker count: from, to, when, why, for whom."),
+         "The last change of its worker count: from, to, when, why, for which gang."),
     Word(_own("gang"), _A, _REQUEST, Use.OURS, "name of a gang of the namespace", "resnet",
          "For which gang nodes are asked."),
     Word(_own("attempt"), _A, _REQUEST, Use.OURS, "whole number from 1", '"1"', "Which attempt it is."),
