@@ -78,6 +78,8 @@ class Block:
     delay_age_s: Floats
     throughput_age_s: Floats
     same: NDArray[np.bool_]
+    measured_bps: Floats | None = None
+    """Throughput as it was measured last, however long ago, without estimates; `None`: `throughput_bps` is that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,19 +278,22 @@ class NetworkMatrix:
         cols_at = np.array([number[name] for name in targets], np.int64)
         same = rows_at[:, None] == cols_at[None, :]
         columns: dict[Metric, tuple[Floats, Floats]] = {}
+        measured_bps: Floats | None = None
         shared, apart = np.zeros_like(same), np.zeros_like(same)
         for metric in METRICS:
             rows = self.endpoint_indexes(sources, metric)
             cols = self.endpoint_indexes(targets, metric)
             columns[metric] = self._lookup(metric, rows, cols)
             if self._medians is not None:
+                if metric is Metric.THROUGHPUT:
+                    measured_bps = columns[metric][0].copy()
                 self._fill(metric, columns[metric], self._lookup(metric, cols, rows), (sources, targets))
             both = (rows[:, None] >= 0) & (cols[None, :] >= 0)
             shared |= both & (rows[:, None] == cols[None, :])
             apart |= both & (rows[:, None] != cols[None, :])
         same = same | (shared & ~apart)
         (loss, loss_age), (delay, delay_age), (rate, rate_age) = (columns[m] for m in METRICS)
-        return Block(loss, delay, rate, loss_age, delay_age, rate_age, same)
+        return Block(loss, delay, rate, loss_age, delay_age, rate_age, same, measured_bps)
 
     def with_nodes(self, nodes: Iterable[NodeName]) -> "NetworkMatrix":
         """The same data with more nodes, each measured at the endpoint of its own name if there is one.

@@ -180,6 +180,8 @@ def _scored(
         yield
     forward, backward = {}, {}
     for field in fields(Block):
+        if field.name == "measured_bps":
+            continue  # there are no estimates here
         unknown = np.array([False if field.name == "same" else np.nan])
         forward[field.name] = np.concatenate([*(getattr(block, field.name).ravel() for block in there), unknown])[None]
         turned = (getattr(block, field.name).T.ravel() for block in back)

@@ -152,8 +152,8 @@ def pair_scores(
         policy,
         _THROUGHPUT,
     )
-    if reference is None and not np.isnan(rate.last).all():
-        reference = float(np.nanmax(rate.last))  # however old: were it forgotten, the others would gain by that
+    if reference is None:
+        reference = _fastest_bps(forward, back, rate.last, policy)
     if policy.variant is Variant.LITERAL:
         terms = _literal_terms(loss, delay, rate, same)
     else:
@@ -181,6 +181,17 @@ def pair_scores(
         limits=(loss.last, delay.last, rate.last),
         reference_bps=reference,
     )
+
+
+def _fastest_bps(forward: Block, back: Block, last: Floats, policy: ScorePolicy) -> float | None:
+    """The rate of the fastest pair, however old it is: were it forgotten, all others would gain by that.
+
+    As measured: an estimate changes when the pairs that it is made of grow old. Only where none was, the estimates.
+    """
+    if forward.measured_bps is not None and back.measured_bps is not None:
+        measured = _worst_or_mean(forward.measured_bps, back.measured_bps.T, policy, _THROUGHPUT)
+        last = last if np.isnan(measured).all() else measured
+    return None if np.isnan(last).all() else float(np.nanmax(last))
 
 
 class _Value(NamedTuple):

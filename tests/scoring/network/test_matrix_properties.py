@@ -203,3 +203,14 @@ def test_age_costs_points(metric: Metric, variant: Variant) -> None:
     assert ranks == sorted(ranks, reverse=True)
     assert len(set(ranks)) == 4
     assert ranks[3] == ranks[4]
+
+
+def test_the_fastest_link_counts_when_it_is_too_old_to_know() -> None:
+    """Its zone's median takes its place for itself alone: for all others it stays what rates are compared with."""
+    policy = replace(POLICY, variant=Variant.LINEAR, reference_bps=None)
+    found = changed(measured([0] * 36), (0, 1), Metric.THROUGHPUT, 1e8)
+    found = changed(found, (0, 2), Metric.THROUGHPUT, 1e6)
+    fresh = scores(found, policy, zones=ZONES)
+    old = scores(aged(found, (0, 1), [0.0, 0.0, 3000.0, 0.0, 0.0, 3000.0]), policy, zones=ZONES)
+    assert old.reference_bps == fresh.reference_bps == 1e8
+    assert old.rank[0, 2] == fresh.rank[0, 2]
