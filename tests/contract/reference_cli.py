@@ -3,7 +3,7 @@
 import re
 import typing
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -82,17 +82,22 @@ def _spelt(one: Any) -> str:
     kind = one.type_descriptor.annotation
     flag = getattr(one, "is_flag", False)
     names = ", ".join([*one.opts, *one.secondary_opts])
-    return names if flag else f"{names} {one.metavar or _value(kind)}"
+    value = _choice(one.metavar.split("|")) if "|" in (one.metavar or "") else one.metavar or _value(kind)
+    return names if flag else f"{names} {value}"
 
 
 def _value(kind: Any) -> str:
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return "|".join(member.value for member in kind)
+        return _choice(member.value for member in kind)
     if typing.get_origin(kind) is typing.Literal:
-        return "|".join(typing.get_args(kind))
+        return _choice(typing.get_args(kind))
     if typing.get_origin(kind) is list:
         return _value(typing.get_args(kind)[0])
     return {int: "NUMBER", float: "NUMBER", Path: "FILE"}.get(kind, "TEXT")
+
+
+def _choice(values: Iterable[str]) -> str:
+    return f"{{{','.join(values)}}}"  # not with |, which would end the cell
 
 
 def _default(one: Any) -> str:
