@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from cli import kubectl as cli_kubectl
 from cli.main import app
-from tests.contract.test_manifests import _kubectl
+from tests.contract import rendered_manifests
 from tests.fakes.api_proxy import ApiProxy
 from tests.fakes.raw_http import RawServer, ok
 from tests.liveness import LIVENESS_S
@@ -99,7 +99,7 @@ def test_completion_as_kubectl_reads_it(
 
 def test_kubectl_runs_it(tmp_path: Path) -> None:
     """`kubectl netgang queue`: the real kubectl, the plugin of PATH, and an API server with netgang behind it."""
-    kubectl = _kubectl()
+    kubectl = rendered_manifests.kubectl()
     program = tmp_path / "kubectl-netgang"
     program.write_text(f"#!{sys.executable}\nfrom cli.kubectl import main\n\nmain()\n")
     program.chmod(0o755)

@@ -4,9 +4,7 @@ Needs helm 3 (NETGANG_HELM, PATH, or `python -m testbed build helm`) and kubectl
 """
 
 import json
-import os
 import re
-import subprocess
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -23,8 +21,7 @@ from extender.settings.settings import Settings
 from testbed.errors import ControlPlaneError
 from testbed.helm import CHART, HOOK, Helm, find_helm, hooks
 from tests.contract import chart_schema
-from tests.contract.test_manifests import ROOT, _kubectl
-from tests.liveness import LIVENESS_S
+from tests.contract.rendered_manifests import ROOT, kustomized, rendered, with_components
 
 KUBERNETES = "1.36.3"
 NAMESPACE = "netgang-system"
@@ -76,7 +73,7 @@ def test_the_chart_is_the_kustomization(
 ) -> None:
     """Object by object; but the namespace, which Helm needs before, and the hooks, which kustomize has no word for."""
     made = helm.render({"mode": overlay, **values}, namespace=NAMESPACE, version=KUBERNETES)
-    wanted = kustomized(tmp_path / "k", f"overlays/{overlay}", components)
+    wanted = overlaid(tmp_path / "k", f"overlays/{overlay}", components)
     del wanted["Namespace", "", NAMESPACE]
     chart = plain([one for one in made if one not in hooks(made)])
     assert sorted(chart) == sorted(wanted)
@@ -97,7 +94,7 @@ def test_what_is_run_at_the_end_is_the_kustomization_for_it(helm: Helm, tmp_path
         "netgang-uninstall-pre-delete",
         "netgang-uninstall-post-delete",
     }
-    wanted = kustomized(tmp_path / "k", "uninstall", ())
+    wanted = overlaid(tmp_path / "k", "uninstall", ())
     arguments = wanted["Job", NAMESPACE, "netgang-uninstall"]["spec"]["template"]["spec"]["containers"][0].pop("args")
     for when, more in (("pre-delete", []), ("post-delete", ["--leases"])):
         job = made[f"netgang-uninstall-{when}"]
@@ -267,10 +264,9 @@ def test_the_how_to_mounts_what_its_settings_name(helm: Helm, tmp_path: Path) ->
     made = helm.render({**values, "settings": settings}, namespace=NAMESPACE, version=KUBERNETES)
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     (tmp_path / "netgang").symlink_to(ROOT)
-    done = subprocess.run([_kubectl(), "kustomize", tmp_path], capture_output=True, text=True, timeout=LIVENESS_S)
-    patched = [one for one in yaml.safe_load_all(done.stdout) if one]
+    patched = list(rendered(tmp_path))
     wanted = {MOUNT["mountPath"]: VOLUME["secret"]}
-    assert [mounts_of_ones_own(made), mounts_of_ones_own(patched)] == [wanted, wanted], done.stderr
+    assert [mounts_of_ones_own(made), mounts_of_ones_own(patched)] == [wanted, wanted]
     (source,) = settings["network"]["sources"]
     inside = {f"{MOUNT['mountPath']}/{name}" for name in re.findall(r"--from-file=([\w.]+)=", page)}
     assert {source["password_file"], source["ca_file"]} == inside
@@ -329,20 +325,9 @@ def jobs(objects: Sequence[Object]) -> dict[str, list[str]]:
     }
 
 
-def kustomized(work: Path, what: str, components: Sequence[str]) -> dict[tuple[str, str, str], Object]:
+def overlaid(work: Path, what: str, components: Sequence[str]) -> dict[tuple[str, str, str], Object]:
     """What `kubectl apply -k` would send for a part of manifests/ with these components, as `plain`."""
-    work.mkdir()
-    manifests = ROOT / "manifests"
-    kustomization = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": [os.path.relpath(manifests / what, work)],
-        "components": [os.path.relpath(manifests / "components" / one, work) for one in components],
-    }
-    (work / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    done = subprocess.run([_kubectl(), "kustomize", work], capture_output=True, text=True, timeout=LIVENESS_S)
-    assert done.returncode == 0, done.stderr
-    text = done.stdout
+    text = kustomized(with_components(work, what, components))
     for one in yaml.safe_load_all(text):
         if one["kind"] == "ConfigMap" and (hashed := _HASHED.fullmatch(one["metadata"]["name"])):
             text = text.replace(hashed[0], hashed[1])  # the chart has a checksum on the pods instead

@@ -18,7 +18,7 @@ from extender.kube import calls
 from extender.kube.leases import ROLE_LABEL
 from extender.notes import NoteKind
 from scoring.model import GATE
-from tests.contract.test_manifests import ROOT
+from tests.contract.rendered_manifests import ROOT
 
 Object = Mapping[str, Any]
 FILE = ROOT / "manifests/base/confinement.yaml"

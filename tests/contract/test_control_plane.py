@@ -4,10 +4,8 @@ docs/safety.md S16.
 """
 
 import re
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -18,20 +16,16 @@ from extender.leadership.role import LEADER
 from extender.settings.leadership import LeaderElection
 from extender.settings.settings import Settings
 from testbed.schedulers import load_configuration
-from tests.contract.test_manifests import ROOT, _allowed, _kubectl
-from tests.liveness import LIVENESS_S
+from tests.contract.rendered_manifests import MANIFESTS, ROOT, Object, rendered, rights_of
 
-HERE = ROOT / "manifests/control-plane"
+HERE = MANIFESTS / "control-plane"
 CONFIGURATIONS = ("default-scheduler", "managed-resource")
-Object = Mapping[str, Any]
 
 
 @pytest.fixture(scope="module")
 def objects() -> dict[tuple[str, str], Object]:
     """What `kubectl apply -k manifests/control-plane` sends."""
-    done = subprocess.run([_kubectl(), "kustomize", HERE], capture_output=True, text=True, timeout=LIVENESS_S)
-    assert done.returncode == 0, done.stderr
-    return {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(done.stdout) if one}
+    return {(one["kind"], one["metadata"]["name"]): one for one in rendered(HERE)}
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +49,7 @@ def test_the_cluster_holds_rights_and_a_service(objects: Mapping[tuple[str, str]
     assert kinds == confined | bound | {"Namespace", "Secret", "Service"}
     roles = [objects["ClusterRole", "netgang"], objects["Role", "netgang"], objects["Role", "netgang-notes"]]
     made = calls.rules() | calls.rules(calls.LEADING) | calls.rules(calls.NOTES)
-    assert {right for role in roles for right in _allowed(role["rules"])} == made
+    assert {right for role in roles for right in rights_of(role["rules"])} == made
     user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "netgang"}
     assert all(one["subjects"] == [user] for (kind, _), one in objects.items() if kind.endswith("RoleBinding"))
     policies = [one["spec"] for (kind, _), one in objects.items() if kind == "ValidatingAdmissionPolicy"]

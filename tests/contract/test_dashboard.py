@@ -5,7 +5,6 @@ promtool, which comes with Prometheus (`make archives`, or on PATH), reads the q
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import pytest
 import yaml
 
 from extender.runtime.telemetry import Telemetry
-from tests.contract.test_manifests import ROOT
-from tests.contract.test_monitoring import COMPONENT, _promtool
-from tests.liveness import LIVENESS_S
+from tests.contract.promtool import promtool
+from tests.contract.rendered_manifests import ROOT
+from tests.contract.test_monitoring import COMPONENT
 
 DASHBOARD: dict[str, Any] = json.loads((COMPONENT / "dashboard.json").read_text())
 PANELS: dict[str, dict[str, Any]] = {one["title"]: one for one in DASHBOARD["panels"]}
@@ -73,8 +72,7 @@ def test_prometheus_reads_every_query(tmp_path: Path) -> None:
     """As expressions of recording rules, which promtool checks."""
     rules = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries())]
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
-    command = [_promtool(), "check", "rules", "rules.yaml"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIVENESS_S)
+    done = promtool("check", "rules", "rules.yaml", directory=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(rules)} rules found" in done.stdout
 

@@ -1,15 +1,9 @@
 """The manifests as kustomize renders them: rights equal to the calls made, one acts, no privileges, closed doors.
 
-Needs a kubectl of 1.21 or newer: NETGANG_KUBECTL, the one on PATH, or the one that the test bed has built.
+Needs a kubectl, as rendered_manifests says.
 """
 
-import os
-import shutil
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -19,43 +13,17 @@ from extender.kube.key_store import NAME
 from extender.kube.leases import ROLE_LABEL
 from extender.leadership.role import LEADER
 from extender.settings.leadership import LeaderElection
-from extender.settings.settings import Settings
-from testbed.build import program_path
 from testbed.schedulers import load_configuration
-from tests.liveness import LIVENESS_S
-
-ROOT = Path(__file__).parents[2]
-OVERLAYS = ("second-scheduler", "default-scheduler", "managed-resource")
-Object = Mapping[str, Any]
-
-
-def _kubectl() -> Path:
-    """Named by NETGANG_KUBECTL, on PATH, or built for the test bed; a loud skip without any, a failure in CI."""
-    if named := os.environ.get("NETGANG_KUBECTL"):
-        return Path(named)
-    if found := shutil.which("kubectl"):
-        return Path(found)
-    built = program_path("kubectl")
-    if built.exists():
-        return built
-    reason = "no kubectl: set NETGANG_KUBECTL, install kubectl, or run `make cluster` once; manifests NOT checked"
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-@cache
-def _rendered(overlay: str) -> tuple[Object, ...]:
-    """What `kubectl apply -k` would send."""
-    kubectl = _kubectl()
-    done = subprocess.run(
-        [kubectl, "kustomize", ROOT / "manifests/overlays" / overlay],
-        capture_output=True,
-        text=True,
-        timeout=LIVENESS_S,
-    )
-    assert done.returncode == 0, done.stderr
-    return tuple(one for one in yaml.safe_load_all(done.stdout) if one)
+from tests.contract.rendered_manifests import (
+    OVERLAYS,
+    ROOT,
+    Object,
+    mounted_settings,
+    of_kind,
+    pod_spec,
+    rendered_overlay,
+    rights_of,
+)
 
 
 @pytest.fixture(params=OVERLAYS)
@@ -67,39 +35,12 @@ def overlay(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def objects(overlay: str) -> tuple[Object, ...]:
     """All objects of the overlay."""
-    return _rendered(overlay)
-
-
-def _of_kind(objects: Sequence[Object], kind: str) -> dict[str, Object]:
-    """Objects of one kind: name → object."""
-    return {one["metadata"]["name"]: one for one in objects if one["kind"] == kind}
-
-
-def _pod_spec(deployment: Object) -> Mapping[str, Any]:
-    spec: Mapping[str, Any] = deployment["spec"]["template"]["spec"]
-    return spec
-
-
-def _allowed(rules: Sequence[Object]) -> Iterator[tuple[str, str, str]]:
-    for rule in rules:
-        for group in rule["apiGroups"]:
-            for resource in rule["resources"]:
-                for verb in rule["verbs"]:
-                    yield verb, group, resource
-
-
-def _settings(objects: Sequence[Object], directory: Path) -> Settings:
-    """The settings in the ConfigMap that netgang's pod mounts."""
-    volumes = _pod_spec(_of_kind(objects, "Deployment")["netgang"])["volumes"]
-    (name,) = [volume["configMap"]["name"] for volume in volumes if volume["name"] == "settings"]
-    file = directory / "netgang.yaml"
-    file.write_text(_of_kind(objects, "ConfigMap")[name]["data"]["netgang.yaml"])
-    return Settings.load(file)
+    return rendered_overlay(overlay)
 
 
 def test_the_rights_are_the_calls_that_are_made(objects: tuple[Object, ...]) -> None:
     """Netgang's one role allows what extender.kube.calls lists, nothing more and nothing less."""
-    allowed = list(_allowed(_of_kind(objects, "ClusterRole")["netgang"]["rules"]))
+    allowed = list(rights_of(of_kind(objects, "ClusterRole")["netgang"]["rules"]))
     assert set(allowed) == calls.rules()
     assert len(set(allowed)) == len(allowed)
 
@@ -120,24 +61,24 @@ def test_rules_name_what_they_allow(objects: tuple[Object, ...]) -> None:
     """No rule of ours has a star, reads secrets but the one of its own, or hands out rights."""
     roles = [one for one in objects if one["kind"] in ("ClusterRole", "Role")]
     rules = [rule for role in roles for rule in role["rules"]]
-    allowed = [right for rule in rules for right in _allowed([rule]) if rule.get("resourceNames") != [NAME]]
+    allowed = [right for rule in rules for right in rights_of([rule]) if rule.get("resourceNames") != [NAME]]
     assert not [right for right in allowed if "*" in right or right[2] in ("secrets", "clusterroles", "roles")]
 
 
 def test_the_keys_are_in_the_only_secret_that_netgang_may_read(objects: tuple[Object, ...]) -> None:
     """It is there, empty, of a type that no controller fills; netgang may read and replace it, and make no other."""
-    secrets, role = _of_kind(objects, "Secret"), _of_kind(objects, "Role")["netgang-notes"]
+    secrets, role = of_kind(objects, "Secret"), of_kind(objects, "Role")["netgang-notes"]
     assert list(secrets) == [NAME]
     assert (secrets[NAME]["type"], secrets[NAME].get("data")) == ("Opaque", None)
     assert secrets[NAME]["metadata"]["namespace"] == role["metadata"]["namespace"] == "netgang-system"
-    assert set(_allowed(role["rules"])) == calls.rules(calls.NOTES)
+    assert set(rights_of(role["rules"])) == calls.rules(calls.NOTES)
     assert [rule["resourceNames"] for rule in role["rules"]] == [[NAME]]
 
 
 def test_accounts_that_are_used_exist(objects: tuple[Object, ...]) -> None:
     """Every pod runs under an account of these manifests, and every binding names one."""
-    accounts = set(_of_kind(objects, "ServiceAccount"))
-    used = {_pod_spec(one)["serviceAccountName"] for one in _of_kind(objects, "Deployment").values()}
+    accounts = set(of_kind(objects, "ServiceAccount"))
+    used = {pod_spec(one)["serviceAccountName"] for one in of_kind(objects, "Deployment").values()}
     bound = {s["name"] for one in objects if one["kind"].endswith("RoleBinding") for s in one["subjects"]}
     assert used == accounts == bound
 
@@ -154,8 +95,8 @@ def test_everything_is_in_its_own_namespace(objects: tuple[Object, ...]) -> None
 
 def test_one_netgang_acts_at_a_time(objects: tuple[Object, ...], tmp_path: Path) -> None:
     """Two processes would count the same gang twice, also during an update: several only with leader election."""
-    spec = _of_kind(objects, "Deployment")["netgang"]["spec"]
-    if _settings(objects, tmp_path).leader_election is LeaderElection.OFF:
+    spec = of_kind(objects, "Deployment")["netgang"]["spec"]
+    if mounted_settings(objects, tmp_path).leader_election is LeaderElection.OFF:
         assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
     else:
         assert (spec["replicas"], spec["strategy"]["rollingUpdate"]["maxUnavailable"]) == (2, 0)
@@ -163,16 +104,16 @@ def test_one_netgang_acts_at_a_time(objects: tuple[Object, ...], tmp_path: Path)
 
 def test_which_overlays_have_a_standby(overlay: str, objects: tuple[Object, ...], tmp_path: Path) -> None:
     """The one with a Service; a kube-scheduler that asks 127.0.0.1 could not change over."""
-    on = _settings(objects, tmp_path).leader_election is LeaderElection.ON
-    assert on == (overlay == "second-scheduler") == bool(_of_kind(objects, "Service"))
+    on = mounted_settings(objects, tmp_path).leader_election is LeaderElection.ON
+    assert on == (overlay == "second-scheduler") == bool(of_kind(objects, "Service"))
 
 
 def test_the_lease_is_the_only_one_that_netgang_may_write(tmp_path: Path) -> None:
     """Name, namespace and verbs of its role are those of the settings and of the calls that are made."""
-    objects = _rendered("second-scheduler")
-    role = _of_kind(objects, "Role")["netgang"]
-    assert set(_allowed(role["rules"])) == calls.rules(calls.LEADING)
-    lease = _settings(objects, tmp_path).lease
+    objects = rendered_overlay("second-scheduler")
+    role = of_kind(objects, "Role")["netgang"]
+    assert set(rights_of(role["rules"])) == calls.rules(calls.LEADING)
+    lease = mounted_settings(objects, tmp_path).lease
     assert (role["metadata"]["namespace"], lease.namespace) == ("netgang-system", None)
     assert [rule.get("resourceNames") for rule in role["rules"]] == [None, [lease.name]]
     assert [rule["verbs"] for rule in role["rules"] if "resourceNames" not in rule] == [["create"]]
@@ -180,9 +121,9 @@ def test_the_lease_is_the_only_one_that_netgang_may_write(tmp_path: Path) -> Non
 
 def test_the_service_leads_to_the_leader() -> None:
     """By the label that the leader sets on the pod whose name it is told."""
-    objects = _rendered("second-scheduler")
-    template = _of_kind(objects, "Deployment")["netgang"]["spec"]["template"]
-    selector = _of_kind(objects, "Service")["netgang"]["spec"]["selector"]
+    objects = rendered_overlay("second-scheduler")
+    template = of_kind(objects, "Deployment")["netgang"]["spec"]["template"]
+    selector = of_kind(objects, "Service")["netgang"]["spec"]["selector"]
     assert selector == {**template["metadata"]["labels"], ROLE_LABEL: LEADER}
     (container,) = template["spec"]["containers"]
     told = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in container["env"]}
@@ -191,21 +132,21 @@ def test_the_service_leads_to_the_leader() -> None:
 
 def test_replicas_are_drained_one_at_a_time() -> None:
     """Each Deployment of several has a budget, and its pods are kept apart where that is possible."""
-    objects = _rendered("second-scheduler")
-    budgets = _of_kind(objects, "PodDisruptionBudget")
-    for name, deployment in _of_kind(objects, "Deployment").items():
+    objects = rendered_overlay("second-scheduler")
+    budgets = of_kind(objects, "PodDisruptionBudget")
+    for name, deployment in of_kind(objects, "Deployment").items():
         labels = deployment["spec"]["selector"]["matchLabels"]
         assert deployment["spec"]["replicas"] == 2
         assert budgets[name]["spec"] == {"maxUnavailable": 1, "selector": {"matchLabels": labels}}
-        affinity = _pod_spec(deployment)["affinity"]["podAntiAffinity"]
+        affinity = pod_spec(deployment)["affinity"]["podAntiAffinity"]
         (term,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
         assert term["podAffinityTerm"]["labelSelector"]["matchLabels"] == labels
 
 
 def test_containers_have_no_privileges(objects: tuple[Object, ...]) -> None:
     """Not root, nothing writable, no capability, the runtime's seccomp profile."""
-    for deployment in _of_kind(objects, "Deployment").values():
-        pod = _pod_spec(deployment)
+    for deployment in of_kind(objects, "Deployment").values():
+        pod = pod_spec(deployment)
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["securityContext"]["runAsUser"] >= 1000
@@ -219,8 +160,8 @@ def test_containers_have_no_privileges(objects: tuple[Object, ...]) -> None:
 
 def test_containers_say_what_they_need(objects: tuple[Object, ...]) -> None:
     """Requests for all, a memory limit for netgang, no CPU limit: throttling would stop the scheduler behind it."""
-    for name, deployment in _of_kind(objects, "Deployment").items():
-        (container,) = _pod_spec(deployment)["containers"]
+    for name, deployment in of_kind(objects, "Deployment").items():
+        (container,) = pod_spec(deployment)["containers"]
         assert set(container["resources"]["requests"]) == {"cpu", "memory"}
         assert "cpu" not in container["resources"].get("limits", {})
         assert "memory" in container["resources"].get("limits", {}) or name == "netgang-scheduler"
@@ -228,8 +169,8 @@ def test_containers_say_what_they_need(objects: tuple[Object, ...]) -> None:
 
 def test_probes_ask_the_port_of_the_settings(objects: tuple[Object, ...], tmp_path: Path) -> None:
     """Alive and ready are two questions, and both reach the address that netgang listens on."""
-    settings = _settings(objects, tmp_path)
-    (container,) = _pod_spec(_of_kind(objects, "Deployment")["netgang"])["containers"]
+    settings = mounted_settings(objects, tmp_path)
+    (container,) = pod_spec(of_kind(objects, "Deployment")["netgang"])["containers"]
     alive, ready = container["livenessProbe"]["httpGet"], container["readinessProbe"]["httpGet"]
     assert (alive["path"], ready["path"]) == ("/healthz", "/readyz")
     assert alive["port"] == ready["port"] == settings.port == container["ports"][0]["containerPort"]
@@ -238,7 +179,7 @@ def test_probes_ask_the_port_of_the_settings(objects: tuple[Object, ...], tmp_pa
 
 def test_netgang_reads_the_mounted_settings(objects: tuple[Object, ...]) -> None:
     """The file that is mounted is the file that is named on the command line."""
-    pod = _pod_spec(_of_kind(objects, "Deployment")["netgang"])
+    pod = pod_spec(of_kind(objects, "Deployment")["netgang"])
     (container,) = pod["containers"]
     (mount,) = container["volumeMounts"]
     assert container["args"] == ["serve", "--config", f"{mount['mountPath']}/netgang.yaml"]
@@ -247,24 +188,24 @@ def test_netgang_reads_the_mounted_settings(objects: tuple[Object, ...]) -> None
 
 def test_service_variables_stay_out(objects: tuple[Object, ...]) -> None:
     """NETGANG_PORT=tcp://…, which Kubernetes sets beside the Service, would be refused as a setting."""
-    assert all(_pod_spec(one)["enableServiceLinks"] is False for one in _of_kind(objects, "Deployment").values())
+    assert all(pod_spec(one)["enableServiceLinks"] is False for one in of_kind(objects, "Deployment").values())
 
 
 def test_a_held_bind_outlives_an_orderly_stop(objects: tuple[Object, ...], tmp_path: Path) -> None:
     """On a stop the held calls can still be answered before the process is killed."""
-    settings = _settings(objects, tmp_path)
-    grace_s = _pod_spec(_of_kind(objects, "Deployment")["netgang"])["terminationGracePeriodSeconds"]
+    settings = mounted_settings(objects, tmp_path)
+    grace_s = pod_spec(of_kind(objects, "Deployment")["netgang"])["terminationGracePeriodSeconds"]
     assert settings.hold_limit_s + settings.commit_timeout_s < grace_s
 
 
 def test_the_door_is_closed(overlay: str, objects: tuple[Object, ...], tmp_path: Path) -> None:
     """Only kube-scheduler reaches the verbs: by NetworkPolicy in a pod network, by the loopback in the host's."""
-    settings = _settings(objects, tmp_path)
-    netgang = _of_kind(objects, "Deployment")["netgang"]
+    settings = mounted_settings(objects, tmp_path)
+    netgang = of_kind(objects, "Deployment")["netgang"]
     labels = netgang["spec"]["template"]["metadata"]["labels"]
     if overlay == "second-scheduler":
-        scheduler = _of_kind(objects, "Deployment")["netgang-scheduler"]
-        policy = _of_kind(objects, "NetworkPolicy")["netgang"]["spec"]
+        scheduler = of_kind(objects, "Deployment")["netgang-scheduler"]
+        policy = of_kind(objects, "NetworkPolicy")["netgang"]["spec"]
         assert policy["podSelector"]["matchLabels"] == labels
         assert policy["policyTypes"] == ["Ingress"]
         assert policy["ingress"] == [
@@ -273,21 +214,21 @@ def test_the_door_is_closed(overlay: str, objects: tuple[Object, ...], tmp_path:
                 "ports": [{"protocol": "TCP", "port": settings.port}],
             }
         ]
-        assert _of_kind(objects, "Service")["netgang"]["spec"]["selector"].items() >= labels.items()
+        assert of_kind(objects, "Service")["netgang"]["spec"]["selector"].items() >= labels.items()
     else:
         assert settings.host == "127.0.0.1"
-        assert _pod_spec(netgang)["hostNetwork"] is True
-        assert not _of_kind(objects, "Service")
-        assert not _of_kind(objects, "NetworkPolicy")
+        assert pod_spec(netgang)["hostNetwork"] is True
+        assert not of_kind(objects, "Service")
+        assert not of_kind(objects, "NetworkPolicy")
 
 
 def test_the_port_for_people_is_on_the_pod_s_loopback(objects: tuple[Object, ...], tmp_path: Path) -> None:
     """`kubectl port-forward` reaches it; no Service, container port, probe or NetworkPolicy names it."""
-    settings = _settings(objects, tmp_path)
+    settings = mounted_settings(objects, tmp_path)
     assert (settings.debug_host, settings.debug_port) == ("127.0.0.1", 8889)
-    (container,) = _pod_spec(_of_kind(objects, "Deployment")["netgang"])["containers"]
+    (container,) = pod_spec(of_kind(objects, "Deployment")["netgang"])["containers"]
     assert [port["containerPort"] for port in container["ports"]] == [settings.port]
-    assert [port["port"] for one in _of_kind(objects, "Service").values() for port in one["spec"]["ports"]] in (
+    assert [port["port"] for one in of_kind(objects, "Service").values() for port in one["spec"]["ports"]] in (
         [],
         [settings.port],
     )
@@ -297,25 +238,25 @@ def test_the_port_for_people_is_on_the_pod_s_loopback(objects: tuple[Object, ...
 
 def test_the_namespace_allows_what_its_pods_need_and_no_more(overlay: str, objects: tuple[Object, ...]) -> None:
     """`restricted` wherever the host's network is not used."""
-    (namespace,) = _of_kind(objects, "Namespace").values()
+    (namespace,) = of_kind(objects, "Namespace").values()
     level = namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
     assert level == ("restricted" if overlay == "second-scheduler" else "privileged")
 
 
 def test_the_default_scheduler_does_not_place_what_it_needs() -> None:
     """With every pod behind netgang, netgang's own pod must name its machine."""
-    assert "nodeName" in _pod_spec(_of_kind(_rendered("default-scheduler"), "Deployment")["netgang"])
-    assert "nodeName" not in _pod_spec(_of_kind(_rendered("managed-resource"), "Deployment")["netgang"])
+    assert "nodeName" in pod_spec(of_kind(rendered_overlay("default-scheduler"), "Deployment")["netgang"])
+    assert "nodeName" not in pod_spec(of_kind(rendered_overlay("managed-resource"), "Deployment")["netgang"])
 
 
 def test_the_second_scheduler_runs_our_configuration() -> None:
     """The mounted file is scheduler-config/second-scheduler.yaml, and no feature gate is set (ADR 4)."""
-    objects = _rendered("second-scheduler")
-    pod = _pod_spec(_of_kind(objects, "Deployment")["netgang-scheduler"])
+    objects = rendered_overlay("second-scheduler")
+    pod = pod_spec(of_kind(objects, "Deployment")["netgang-scheduler"])
     (container,) = pod["containers"]
     (mount,) = container["volumeMounts"]
     (volume,) = pod["volumes"]
-    mounted = _of_kind(objects, "ConfigMap")[volume["configMap"]["name"]]["data"]["scheduler.yaml"]
+    mounted = of_kind(objects, "ConfigMap")[volume["configMap"]["name"]]["data"]["scheduler.yaml"]
     assert yaml.safe_load(mounted) == load_configuration(ROOT / "scheduler-config/second-scheduler.yaml")
     assert f"--config={mount['mountPath']}/scheduler.yaml" in container["command"]
     assert not any("--feature-gates" in argument for argument in container["command"])
@@ -323,7 +264,7 @@ def test_the_second_scheduler_runs_our_configuration() -> None:
 
 def test_the_second_scheduler_may_take_its_own_lease_only() -> None:
     """Name and namespace of the lease are the same in its role and in its configuration."""
-    role = _of_kind(_rendered("second-scheduler"), "Role")["netgang-scheduler"]
+    role = of_kind(rendered_overlay("second-scheduler"), "Role")["netgang-scheduler"]
     lease = load_configuration(ROOT / "scheduler-config/second-scheduler.yaml")["leaderElection"]
     assert role["metadata"]["namespace"] == lease["resourceNamespace"]
     named = [rule for rule in role["rules"] if rule.get("resourceNames")]
@@ -333,12 +274,12 @@ def test_the_second_scheduler_may_take_its_own_lease_only() -> None:
 
 def test_the_second_scheduler_has_kube_schedulers_own_roles() -> None:
     """Its two built-in roles, so that it may what the cluster's version of kube-scheduler may."""
-    bindings = _of_kind(_rendered("second-scheduler"), "ClusterRoleBinding").values()
+    bindings = of_kind(rendered_overlay("second-scheduler"), "ClusterRoleBinding").values()
     roles = {b["roleRef"]["name"] for b in bindings if b["subjects"][0]["name"] == "netgang-scheduler"}
     assert roles == {"system:kube-scheduler", "system:volume-scheduler"}
 
 
 def test_images_have_versions(objects: tuple[Object, ...]) -> None:
     """A rollout is the same tomorrow: no image without a version, none called latest."""
-    images = [c["image"] for one in _of_kind(objects, "Deployment").values() for c in _pod_spec(one)["containers"]]
+    images = [c["image"] for one in of_kind(objects, "Deployment").values() for c in pod_spec(one)["containers"]]
     assert all(":" in image and not image.endswith(":latest") for image in images)

@@ -3,10 +3,7 @@
 promtool, which comes with Prometheus (`make archives`, or on PATH), evaluates them; without it that part is skipped.
 """
 
-import os
 import re
-import shutil
-import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,9 +13,8 @@ import yaml
 
 from extender.runtime.telemetry import Telemetry
 from extender.settings.settings import Settings
-from testbed import archives
-from tests.contract.test_manifests import OVERLAYS, ROOT, _kubectl
-from tests.liveness import LIVENESS_S
+from tests.contract.promtool import promtool
+from tests.contract.rendered_manifests import OVERLAYS, ROOT, rendered, with_components
 
 COMPONENT = ROOT / "manifests/components/monitoring"
 FOREIGN = {"scheduler_pending_pods": {"queue": {"gated"}}}
@@ -94,16 +90,8 @@ def test_alerts_lead_to_what_is_to_be_done(alert: str) -> None:
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_prometheus_reaches_metrics_and_nothing_else(overlay: str, tmp_path: Path) -> None:
     """Beside every overlay: a port with health and metrics alone, named by PodMonitor and NetworkPolicy."""
-    kustomization = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": [os.path.relpath(ROOT / "manifests/overlays" / overlay, tmp_path)],
-        "components": [os.path.relpath(COMPONENT, tmp_path)],
-    }
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    done = subprocess.run([_kubectl(), "kustomize", tmp_path], capture_output=True, text=True, timeout=LIVENESS_S)
-    assert done.returncode == 0, done.stderr
-    found = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(done.stdout) if one}
+    objects = rendered(with_components(tmp_path, f"overlays/{overlay}", ("monitoring",)))
+    found = {(one["kind"], one["metadata"]["name"]): one for one in objects}
     template = found["Deployment", "netgang"]["spec"]["template"]
     (container,) = template["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
@@ -208,7 +196,6 @@ def test_each_alert_is_seen_firing() -> None:
 @pytest.mark.parametrize(("series", "want", "at"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_alerts_fire_when_they_should(series: dict[str, str], want: set[str], at: str, tmp_path: Path) -> None:
     """Also, and above all, when netgang's own series are gone."""
-    promtool = _promtool()
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "netgang", "rules": rules()}]}))
 
     tests = {
@@ -225,17 +212,7 @@ def test_alerts_fire_when_they_should(series: dict[str, str], want: set[str], at
         ],
     }
     (tmp_path / "tests.yaml").write_text(yaml.safe_dump(tests))
-    done = subprocess.run(
-        [promtool, "test", "rules", "tests.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=LIVENESS_S
-    )
+    done = promtool("test", "rules", "tests.yaml", directory=tmp_path)
     fired = set(re.findall(r"alertname:\s*(\w+)", done.stdout + done.stderr))
     assert want == fired, done.stdout + done.stderr
     assert (done.returncode == 0) is not bool(want)
-
-
-def _promtool() -> str:
-    fetched = archives.find("prometheus")
-    program = str(fetched / "usr/bin/promtool") if fetched else shutil.which("promtool")
-    if program is None:
-        pytest.skip(f"no promtool: {archives.why_missing('prometheus')}; when the alerts fire is NOT checked")
-    return program

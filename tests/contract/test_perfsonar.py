@@ -1,30 +1,23 @@
 """The testpoints of manifests/perfsonar: on chosen nodes, apart from netgang, with the rights that are explained."""
 
 import json
-import subprocess
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tests.cli.mesh.psconfig_rules import problems
-from tests.contract.test_manifests import OVERLAYS, _kubectl, _rendered
-from tests.liveness import LIVENESS_S
+from tests.contract.rendered_manifests import MANIFESTS, OVERLAYS, ROOT, Object, rendered, rendered_overlay
 
-ROOT = Path(__file__).parents[2]
-PERFSONAR = ROOT / "manifests/perfsonar"
+PERFSONAR = MANIFESTS / "perfsonar"
 LABEL = "netgang.io/testpoint"
-Object = Mapping[str, Any]
 
 
 @cache
 def _objects() -> dict[str, Object]:
     """What `kubectl apply -k` would send: kind → object."""
-    done = subprocess.run([_kubectl(), "kustomize", PERFSONAR], capture_output=True, text=True, timeout=LIVENESS_S)
-    assert done.returncode == 0, done.stderr
-    found = [one for one in yaml.safe_load_all(done.stdout) if one]
+    found = rendered(PERFSONAR)
     assert len({one["kind"] for one in found}) == len(found)
     return {one["kind"]: one for one in found}
 
@@ -53,7 +46,7 @@ def test_three_objects_in_a_namespace_of_their_own() -> None:
 def test_netgang_does_not_bring_them() -> None:
     """No overlay installs a DaemonSet or a second namespace."""
     for overlay in OVERLAYS:
-        kinds = [one["kind"] for one in _rendered(overlay)]
+        kinds = [one["kind"] for one in rendered_overlay(overlay)]
         assert "DaemonSet" not in kinds
         assert kinds.count("Namespace") == 1
 

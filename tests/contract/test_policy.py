@@ -5,12 +5,10 @@ makes of the policies is asked in tests/e2e/test_policy.py.
 """
 
 import math
-import os
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -19,14 +17,20 @@ from extender.convert.pod import gang_labels as groups
 from extender.kube.http.transport import TransportLimits
 from extender.settings.settings import Settings
 from scoring.model import GATE
-from tests.contract.test_manifests import OVERLAYS, _kubectl
+from tests.contract.rendered_manifests import (
+    MANIFESTS,
+    OVERLAYS,
+    ROOT,
+    Object,
+    kustomized,
+    rendered,
+    rendered_overlay,
+    with_components,
+)
 from tests.liveness import LIVENESS_S
 
-ROOT = Path(__file__).parents[2]
-MANIFESTS = ROOT / "manifests"
 COMPONENTS = MANIFESTS / "components"
 POLICIES = ("gate-policy", "scheduler-name-policy")
-Object = Mapping[str, Any]
 VARIANTS = {  # gate policy → the settings it must agree with
     "gate-policy": MANIFESTS / "base/settings.yaml",
     "gate-policy-default-scheduler": MANIFESTS / "overlays/default-scheduler/settings.yaml",
@@ -39,7 +43,8 @@ TOGETHER = {  # overlay → components that belong beside it
 }
 
 
-def _of_kind(objects: Sequence[Object], kind: str) -> Object:
+def only(objects: Sequence[Object], kind: str) -> Object:
+    """The one object of a kind."""
     (found,) = (one for one in objects if one["kind"] == kind)
     return found
 
@@ -51,21 +56,10 @@ def _written(component: str) -> list[Object]:
     return [one for text in texts for one in yaml.safe_load_all(text) if one]
 
 
-def _rendered(directory: Path) -> list[Object]:
-    """What `kubectl apply -k` would send."""
-    return [one for one in yaml.safe_load_all(_kustomized(directory)) if one]
-
-
-def _kustomized(directory: Path) -> str:
-    done = subprocess.run([_kubectl(), "kustomize", directory], capture_output=True, text=True, timeout=LIVENESS_S)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture(params=POLICIES)
 def spec(request: pytest.FixtureRequest) -> Object:
     """The spec of each policy in turn."""
-    found: Object = _of_kind(_written(request.param), "MutatingAdmissionPolicy")["spec"]
+    found: Object = only(_written(request.param), "MutatingAdmissionPolicy")["spec"]
     return found
 
 
@@ -92,7 +86,7 @@ def test_a_policy_knows_the_marks_that_the_code_knows(spec: Object) -> None:
 
 def test_both_policies_mean_the_same_pods() -> None:
     """What the name policy brings to netgang's scheduler is what the gate policy gates."""
-    gate, name = (_conditions(_of_kind(_written(one), "MutatingAdmissionPolicy")["spec"]) for one in POLICIES)
+    gate, name = (_conditions(only(_written(one), "MutatingAdmissionPolicy")["spec"]) for one in POLICIES)
     same = {"gang-member", "not-in-a-native-group", "not-placed"}
     assert {key: gate[key] for key in same} == {key: name[key] for key in same}
     assert gate.keys() - same == {"not-gated-yet"}
@@ -117,14 +111,14 @@ def test_policies_leave_the_control_plane_alone(spec: Object) -> None:
 def test_bindings_are_of_their_policies(component: str) -> None:
     """Without a binding a policy does nothing; ours are not confined further."""
     objects = _written(component)
-    policy, binding = (_of_kind(objects, f"MutatingAdmissionPolicy{end}") for end in ("", "Binding"))
+    policy, binding = (only(objects, f"MutatingAdmissionPolicy{end}") for end in ("", "Binding"))
     assert binding["spec"] == {"policyName": policy["metadata"]["name"]}
     assert {one["apiVersion"] for one in objects} == {"admissionregistration.k8s.io/v1"}
 
 
 def test_the_gate_is_decided_again_when_the_scheduler_changes() -> None:
     """The name is no matchCondition: the API server asks a policy again only if those held at first."""
-    spec = _of_kind(_written("gate-policy"), "MutatingAdmissionPolicy")["spec"]
+    spec = only(_written("gate-policy"), "MutatingAdmissionPolicy")["spec"]
     assert (spec["failurePolicy"], spec["reinvocationPolicy"]) == ("Ignore", "IfNeeded")
     assert not [text for text in _conditions(spec).values() if "schedulerName" in text]
     (mutation,) = spec["mutations"]
@@ -135,7 +129,7 @@ def test_the_gate_is_decided_again_when_the_scheduler_changes() -> None:
 
 def test_the_name_policy_opts_in_and_names_the_installed_scheduler() -> None:
     """Only in namespaces that ask for it, and with the name that base/settings.yaml and the scheduler have."""
-    spec = _of_kind(_written("scheduler-name-policy"), "MutatingAdmissionPolicy")["spec"]
+    spec = only(_written("scheduler-name-policy"), "MutatingAdmissionPolicy")["spec"]
     assert spec["matchConstraints"]["namespaceSelector"]["matchLabels"] == {"netgang.io/schedule": "true"}
     (mutation,) = spec["mutations"]
     (name,) = Settings.load(VARIANTS["gate-policy"]).scheduler_names
@@ -148,14 +142,14 @@ def test_the_name_policy_opts_in_and_names_the_installed_scheduler() -> None:
 def test_a_gate_policy_means_the_pods_that_the_settings_mean(component: str) -> None:
     """Scheduler name and managed resource are those of the overlay's settings; all else is one and the same."""
     settings = Settings.load(VARIANTS[component])
-    objects = _written(component) if component == "gate-policy" else _rendered(COMPONENTS / component)
-    spec = dict(_of_kind(objects, "MutatingAdmissionPolicy")["spec"])
+    objects = _written(component) if component == "gate-policy" else rendered(COMPONENTS / component)
+    spec = dict(only(objects, "MutatingAdmissionPolicy")["spec"])
     (variable,) = spec.pop("variables")
     assert variable["name"] == "ours"
     (name,) = settings.scheduler_names
     expected = {name} if settings.managed_resource is None else {name, settings.managed_resource, "0"}
     assert _quoted(variable["expression"]) == expected
-    plain = dict(_of_kind(_written("gate-policy"), "MutatingAdmissionPolicy")["spec"])
+    plain = dict(only(_written("gate-policy"), "MutatingAdmissionPolicy")["spec"])
     plain.pop("variables")
     assert spec == plain
 
@@ -163,17 +157,12 @@ def test_a_gate_policy_means_the_pods_that_the_settings_mean(component: str) -> 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_overlays_render_with_and_without(overlay: str, tmp_path: Path) -> None:
     """Components add their cluster-wide objects and change nothing that the overlay installs."""
-    alone = _rendered(MANIFESTS / "overlays" / overlay)
+    alone = rendered_overlay(overlay)
     ours = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "FlowSchema", "PriorityLevelConfiguration"}
     assert not [one for one in alone if one["kind"] in ours]
 
-    kustomization = {
-        "resources": [os.path.relpath(MANIFESTS / "overlays" / overlay, tmp_path)],
-        "components": [os.path.relpath(COMPONENTS / name, tmp_path) for name in TOGETHER[overlay]],
-    }
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    together = _rendered(tmp_path)
-    assert [one for one in together if one["kind"] not in ours] == alone
+    together = rendered(with_components(tmp_path, f"overlays/{overlay}", TOGETHER[overlay]))
+    assert [one for one in together if one["kind"] not in ours] == list(alone)
     added = [one for one in together if one["kind"] in ours]
     assert len(added) == 2 * len(TOGETHER[overlay])
     assert not [one for one in added if "namespace" in one["metadata"]]
@@ -185,7 +174,7 @@ def test_the_line_for_older_clusters_renames_versions_only() -> None:
     (script,) = set(
         re.findall(r"^kubectl kustomize manifests/components/gate-policy \| sed '([^']+)'", text, re.MULTILINE)
     )
-    rendered = _kustomized(COMPONENTS / "gate-policy")
+    rendered = kustomized(COMPONENTS / "gate-policy")
     done = subprocess.run(
         ["sed", script], input=rendered, capture_output=True, text=True, timeout=LIVENESS_S, check=True
     )
@@ -197,7 +186,7 @@ def test_the_line_for_older_clusters_renames_versions_only() -> None:
 
 def test_the_flow_schema_is_for_accounts_that_exist() -> None:
     """Netgang's account and its scheduler's, as flows of their own, for everything they ask."""
-    spec = _of_kind(_written("flow-schema"), "FlowSchema")["spec"]
+    spec = only(_written("flow-schema"), "FlowSchema")["spec"]
     (rule,) = spec["rules"]
     files = (MANIFESTS / "base/rbac.yaml", MANIFESTS / "overlays/second-scheduler/scheduler-rbac.yaml")
     objects = [one for file in files for one in yaml.safe_load_all(file.read_text()) if one]
@@ -213,8 +202,8 @@ def test_the_flow_schema_is_for_accounts_that_exist() -> None:
 def test_the_level_has_room_for_netgang_and_an_end() -> None:
     """Of an API server with default limits: netgang's own limit fits when it is quiet, and is a small part of all."""
     objects = _written("flow-schema")
-    level = _of_kind(objects, "PriorityLevelConfiguration")
-    assert _of_kind(objects, "FlowSchema")["spec"]["priorityLevelConfiguration"] == {"name": level["metadata"]["name"]}
+    level = only(objects, "PriorityLevelConfiguration")
+    assert only(objects, "FlowSchema")["spec"]["priorityLevelConfiguration"] == {"name": level["metadata"]["name"]}
     limited = level["spec"]["limited"]
     in_flight, kubernetes_shares = 400 + 200, 245  # defaults of kube-apiserver 1.36
     shares = limited["nominalConcurrencyShares"]

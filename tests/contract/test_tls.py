@@ -3,7 +3,6 @@
 Needs kubectl as test_manifests does, and the openssl command.
 """
 
-import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,38 +20,35 @@ from extender.runtime.clock import SystemClock
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import create_app
 from extender.server.tls.files import load
-from extender.settings.layers import ENV_PREFIX
-from extender.settings.settings import Settings
 from extender.settings.tls import DebugAuth, TlsSettings
 from testbed.schedulers import load_configuration
 from tests.authority import openssl
-from tests.contract.test_manifests import OVERLAYS, _allowed, _kubectl, _of_kind, _pod_spec
+from tests.contract.rendered_manifests import (
+    MANIFESTS,
+    OVERLAYS,
+    ROOT,
+    Object,
+    container_of,
+    mounted_settings,
+    of_kind,
+    pod_spec,
+    rendered,
+    rights_of,
+    with_components,
+)
 from tests.fakes.verbs import FakeVerbs, FakeViews
-from tests.liveness import LIVENESS_S
 
-ROOT = Path(__file__).parents[2]
-MANIFESTS = ROOT / "manifests"
 COMPONENTS = {  # overlay → components that belong beside it
     "second-scheduler": ("tls", "debug-auth"),
     "default-scheduler": ("tls/netgang", "debug-auth"),
     "managed-resource": ("tls/netgang", "debug-auth"),
 }
-Object = Mapping[str, Any]
 
 
 @cache
 def _rendered(overlay: str, directory: Path) -> tuple[Object, ...]:
     """What `kubectl apply -k` would send for an overlay with its components."""
-    directory.mkdir()
-    above = os.path.relpath(MANIFESTS, directory)
-    kustomization = {
-        "resources": [f"{above}/overlays/{overlay}"],
-        "components": [f"{above}/components/{name}" for name in COMPONENTS[overlay]],
-    }
-    (directory / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    done = subprocess.run([_kubectl(), "kustomize", directory], capture_output=True, text=True, timeout=LIVENESS_S)
-    assert done.returncode == 0, done.stderr
-    return tuple(one for one in yaml.safe_load_all(done.stdout) if one)
+    return rendered(with_components(directory, f"overlays/{overlay}", COMPONENTS[overlay]))
 
 
 @pytest.fixture(scope="session")
@@ -79,28 +75,11 @@ def second(kustomizations: Path) -> tuple[Object, ...]:
     return _rendered("second-scheduler", kustomizations / "second-scheduler")
 
 
-def _container(objects: Sequence[Object], deployment: str) -> Mapping[str, Any]:
-    (found,) = _pod_spec(_of_kind(objects, "Deployment")[deployment])["containers"]
-    return dict(found)
-
-
-def _settings(objects: Sequence[Object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """What netgang reads in its pod: the mounted file, and over it the environment."""
-    for one in _container(objects, "netgang")["env"]:
-        if one["name"].startswith(ENV_PREFIX):
-            monkeypatch.setenv(one["name"], one["value"])
-    volumes = _pod_spec(_of_kind(objects, "Deployment")["netgang"])["volumes"]
-    (name,) = [volume["configMap"]["name"] for volume in volumes if volume["name"] == "settings"]
-    file = tmp_path / "netgang.yaml"
-    file.write_text(_of_kind(objects, "ConfigMap")[name]["data"]["netgang.yaml"])
-    return Settings.load(file)
-
-
 def _secret(objects: Sequence[Object], deployment: str) -> tuple[str, str]:
     """Name of the Secret with certificates, and the directory where it is mounted, whole."""
-    volumes = _pod_spec(_of_kind(objects, "Deployment")[deployment])["volumes"]
+    volumes = pod_spec(of_kind(objects, "Deployment")[deployment])["volumes"]
     (name,) = [volume["secret"]["secretName"] for volume in volumes if volume["name"] == "tls"]
-    (mount,) = [one for one in _container(objects, deployment)["volumeMounts"] if one["name"] == "tls"]
+    (mount,) = [one for one in container_of(objects, deployment)["volumeMounts"] if one["name"] == "tls"]
     assert mount.keys() == {"name", "mountPath", "readOnly"}, "with subPath a renewed file would never appear"
     return name, mount["mountPath"]
 
@@ -112,7 +91,7 @@ def test_netgang_demands_certificates(
     objects: tuple[Object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The settings are good ones, their files are in the mounted Secret, and a token guards the documents."""
-    settings = _settings(objects, tmp_path, monkeypatch)
+    settings = mounted_settings(objects, tmp_path, monkeypatch)
     name, directory = _secret(objects, "netgang")
     assert name == "netgang-tls"
     assert settings.tls == TlsSettings(
@@ -128,8 +107,8 @@ def test_probes_need_no_certificate(
     objects: tuple[Object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They ask at the health port, at an address where it listens, over plain HTTP."""
-    settings = _settings(objects, tmp_path, monkeypatch)
-    container = _container(objects, "netgang")
+    settings = mounted_settings(objects, tmp_path, monkeypatch)
+    container = container_of(objects, "netgang")
     for probe in ("livenessProbe", "readinessProbe"):
         asked = container[probe]["httpGet"]
         assert (asked["port"], asked["path"] in PROBES, asked.get("scheme", "HTTP")) == (8890, True, "HTTP")
@@ -140,7 +119,7 @@ def test_probes_need_no_certificate(
 
 def test_the_network_policy_opens_the_health_port_and_no_other(second: tuple[Object, ...]) -> None:
     """The verbs stay kube-scheduler's alone; the port for people is named nowhere."""
-    verbs, health = _of_kind(second, "NetworkPolicy")["netgang"]["spec"]["ingress"]
+    verbs, health = of_kind(second, "NetworkPolicy")["netgang"]["spec"]["ingress"]
     assert [port["port"] for port in verbs["ports"]] == [8888]
     assert verbs["from"]
     assert health == {"ports": [{"protocol": "TCP", "port": 8890}]}
@@ -166,7 +145,7 @@ def test_both_sides_are_checked(second: tuple[Object, ...]) -> None:
     assert name == "netgang-scheduler-tls"
     (mounted,) = [
         one["data"]["scheduler.yaml"]
-        for one in _of_kind(second, "ConfigMap").values()
+        for one in of_kind(second, "ConfigMap").values()
         if "scheduler.yaml" in one["data"]
     ]
     assert yaml.safe_load(mounted) == load_configuration(MANIFESTS / "components/tls/second-scheduler.yaml")
@@ -181,10 +160,10 @@ def test_both_sides_are_checked(second: tuple[Object, ...]) -> None:
 
 def test_only_debug_auth_may_ask_whose_a_token_is(objects: tuple[Object, ...]) -> None:
     """Its role has the two calls of `calls.REVIEWS`, netgang alone is bound to it, and its usual role has neither."""
-    roles = _of_kind(objects, "ClusterRole")
-    assert set(_allowed(roles["netgang-reviews"]["rules"])) == rules(REVIEWS)
-    assert not set(_allowed(roles["netgang"]["rules"])) & (rules(REVIEWS) - rules(CALLS))
-    binding = _of_kind(objects, "ClusterRoleBinding")["netgang-reviews"]
+    roles = of_kind(objects, "ClusterRole")
+    assert set(rights_of(roles["netgang-reviews"]["rules"])) == rules(REVIEWS)
+    assert not set(rights_of(roles["netgang"]["rules"])) & (rules(REVIEWS) - rules(CALLS))
+    binding = of_kind(objects, "ClusterRoleBinding")["netgang-reviews"]
     assert [(one["kind"], one["name"], one["namespace"]) for one in binding["subjects"]] == [
         ("ServiceAccount", "netgang", "netgang-system")
     ]
@@ -210,13 +189,13 @@ def _served() -> Iterator[tuple[str, str]]:
 
 def test_a_viewer_may_read_every_address(second: tuple[Object, ...]) -> None:
     """The ClusterRole that the documents name, which is bound to nobody."""
-    viewer = _of_kind(second, "ClusterRole")["netgang-viewer"]["rules"]
+    viewer = of_kind(second, "ClusterRole")["netgang-viewer"]["rules"]
     granted = [(verb, url) for rule in viewer for verb in rule["verbs"] for url in rule["nonResourceURLs"]]
     missing = [
         (verb, path) for verb, path in _served() if not any(v == verb and fnmatchcase(path, u) for v, u in granted)
     ]
     assert missing == []
-    bound = {one["roleRef"]["name"] for one in _of_kind(second, "ClusterRoleBinding").values()}
+    bound = {one["roleRef"]["name"] for one in of_kind(second, "ClusterRoleBinding").values()}
     assert "netgang-viewer" not in bound
 
 

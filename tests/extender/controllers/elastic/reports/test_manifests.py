@@ -3,57 +3,36 @@
 Needs kubectl as tests/contract/test_manifests.py does.
 """
 
-import os
-import subprocess
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from extender.kube.calls import TOKEN_REVIEW, rules
-from extender.settings.layers import ENV_PREFIX
 from extender.settings.settings import Settings
-from tests.contract.test_manifests import _allowed, _kubectl, _of_kind, _pod_spec
-from tests.liveness import LIVENESS_S
+from tests.contract.rendered_manifests import (
+    Object,
+    container_of,
+    mounted_settings,
+    of_kind,
+    rendered,
+    rights_of,
+    with_components,
+)
 
-MANIFESTS = Path(__file__).parents[5] / "manifests"
 WITH = ("tls", "elastic", "reports", "debug-auth")
-Object = Mapping[str, Any]
 
 
 @pytest.fixture(scope="module")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> tuple[Object, ...]:
     """The recommended overlay with what belongs to reports."""
     directory = tmp_path_factory.mktemp("reports").resolve()
-    above = os.path.relpath(MANIFESTS, directory)
-    kustomization = {
-        "resources": [f"{above}/overlays/second-scheduler"],
-        "components": [f"{above}/components/{name}" for name in WITH],
-    }
-    (directory / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    done = subprocess.run([_kubectl(), "kustomize", directory], capture_output=True, text=True, timeout=LIVENESS_S)
-    assert done.returncode == 0, done.stderr
-    return tuple(one for one in yaml.safe_load_all(done.stdout) if one)
-
-
-def _container(objects: tuple[Object, ...]) -> Mapping[str, Any]:
-    (found,) = _pod_spec(_of_kind(objects, "Deployment")["netgang"])["containers"]
-    return dict(found)
+    return rendered(with_components(directory, "overlays/second-scheduler", WITH))
 
 
 @pytest.fixture
 def settings(objects: tuple[Object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """What netgang reads in its pod: the mounted file, and over it the environment."""
-    for one in _container(objects)["env"]:
-        if one["name"].startswith(ENV_PREFIX):
-            monkeypatch.setenv(one["name"], one["value"])
-    volumes = _pod_spec(_of_kind(objects, "Deployment")["netgang"])["volumes"]
-    (name,) = [volume["configMap"]["name"] for volume in volumes if volume["name"] == "settings"]
-    file = tmp_path / "netgang.yaml"
-    file.write_text(_of_kind(objects, "ConfigMap")[name]["data"]["netgang.yaml"])
-    return Settings.load(file)
+    return mounted_settings(objects, tmp_path, monkeypatch)
 
 
 def test_reports_come_in_at_a_port_of_their_own(objects: tuple[Object, ...], settings: Settings) -> None:
@@ -61,14 +40,14 @@ def test_reports_come_in_at_a_port_of_their_own(objects: tuple[Object, ...], set
     assert settings.reports.port == 8891
     assert (settings.elastic.enabled, settings.reports.service_accounts, settings.reports.plain) == (True, True, False)
     assert settings.tls.cert_file is not None
-    assert {one["name"]: one["containerPort"] for one in _container(objects)["ports"]}["reports"] == 8891
-    ports = {one["name"]: one["port"] for one in _of_kind(objects, "Service")["netgang"]["spec"]["ports"]}
+    assert {one["name"]: one["containerPort"] for one in container_of(objects)["ports"]}["reports"] == 8891
+    ports = {one["name"]: one["port"] for one in of_kind(objects, "Service")["netgang"]["spec"]["ports"]}
     assert ports == {"http": 8888, "reports": 8891}
 
 
 def test_pods_reach_the_reports_and_not_the_verbs(objects: tuple[Object, ...]) -> None:
     """The verbs are kube-scheduler's; health is open and names no job; documents are named nowhere."""
-    verbs, *others = _of_kind(objects, "NetworkPolicy")["netgang"]["spec"]["ingress"]
+    verbs, *others = of_kind(objects, "NetworkPolicy")["netgang"]["spec"]["ingress"]
     assert [port["port"] for port in verbs["ports"]] == [8888]
     assert verbs["from"] == [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "netgang-scheduler"}}}]
     assert others == [
@@ -79,9 +58,9 @@ def test_pods_reach_the_reports_and_not_the_verbs(objects: tuple[Object, ...]) -
 
 def test_netgang_may_ask_whose_a_token_is(objects: tuple[Object, ...]) -> None:
     """That right and no other is added, to its own account."""
-    role = _of_kind(objects, "ClusterRole")["netgang-reports"]
-    assert set(_allowed(role["rules"])) == rules((TOKEN_REVIEW,))
-    binding = _of_kind(objects, "ClusterRoleBinding")["netgang-reports"]
+    role = of_kind(objects, "ClusterRole")["netgang-reports"]
+    assert set(rights_of(role["rules"])) == rules((TOKEN_REVIEW,))
+    binding = of_kind(objects, "ClusterRoleBinding")["netgang-reports"]
     assert [(one["name"], one["namespace"]) for one in binding["subjects"]] == [("netgang", "netgang-system")]
 
 
