@@ -22,7 +22,8 @@ _UNAVAILABLE = 3
 """Exit code: this machine cannot have a bed."""
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.testbed",
         description="Train on six of nine network namespaces, three of which have a bad network (Linux, root).",
@@ -67,7 +68,7 @@ def wanted_of(options: argparse.Namespace) -> Wanted:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Do what was asked. Exit codes: 0 done; 1 the bed failed; 3 this machine cannot have one."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         if options.action == "clean":
             print("\n".join(clean()) or "nothing to clean")

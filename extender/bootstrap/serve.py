@@ -105,7 +105,7 @@ async def _serve(settings: Settings) -> bool:
     """Serve until told to end; False if a port could not be had."""
     make = bootstrap.live if settings.snapshot is None else bootstrap.embedded
     async with running(make(settings)) as service:
-        servers = [_Server(setting, config) for setting, config in configs(settings, service)]
+        servers = [PortServer(setting, config) for setting, config in configs(settings, service)]
         end = _End(servers, service)
         if service.leadership is not None:
             service.leadership.duties.turn_away = servers[0].turn_away
@@ -126,7 +126,7 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
     limits = replace(_BESIDE_HELD, kept_bytes=kept_bytes, peer_bytes=kept_bytes // 2)
     yield (
         "port",
-        _config(
+        port_config(
             service.app, settings.host, settings.port, drain_s=_DRAIN_S, tls=verbs_tls,
             connections=Connections(limits, counted=partial(counted, "verbs")),
         ),
@@ -138,21 +138,21 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
         people = Connections(_PEOPLE, counted=partial(counted, "people"))
         yield (
             "debug_port",
-            _config(service.debug_app, host, port, drain_s=_DEBUG_DRAIN_S, tls=people_tls, connections=people),
+            port_config(service.debug_app, host, port, drain_s=_DEBUG_DRAIN_S, tls=people_tls, connections=people),
         )
     if settings.health_port is not None:
         host = settings.host if settings.health_host is None else settings.health_host
         probes = Connections(_PEOPLE, counted=partial(counted, "probes"))
         yield (
             "health_port",
-            _config(service.health_app, host, settings.health_port, drain_s=_DEBUG_DRAIN_S, connections=probes),
+            port_config(service.health_app, host, settings.health_port, drain_s=_DEBUG_DRAIN_S, connections=probes),
         )
     if settings.reports.port is not None and service.reports_app is not None:
         host = settings.host if settings.reports.host is None else settings.reports.host
         jobs_tls = tls.for_people if tls is not None else None  # no client certificate: pods have none
         yield (
             "reports.port",
-            _config(
+            port_config(
                 service.reports_app,
                 host,
                 settings.reports.port,
@@ -163,7 +163,7 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
         )
 
 
-def _config(
+def port_config(
     app: ASGIApp,
     host: str,
     port: int,
@@ -172,6 +172,7 @@ def _config(
     tls: ssl.SSLContext | None = None,
     connections: Connections | None = None,
 ) -> uvicorn.Config:
+    """How a port is served: one HTTP protocol, and time to answer what is under way when it ends."""
     config = uvicorn.Config(
         app,
         host=host,
@@ -217,7 +218,7 @@ async def running(made: AbstractAsyncContextManager[Service]) -> AsyncIterator[S
                 await work
 
 
-class _Server(uvicorn.Server):
+class PortServer(uvicorn.Server):
     """uvicorn's server as one of several: signals are its owner's, and one that cannot listen just ends."""
 
     def __init__(self, setting: str, config: uvicorn.Config) -> None:
@@ -257,7 +258,7 @@ class _Server(uvicorn.Server):
 class _End:
     """The end of all ports at once: stop accepting, and answer what is held."""
 
-    def __init__(self, servers: Sequence[_Server], service: Service) -> None:
+    def __init__(self, servers: Sequence[PortServer], service: Service) -> None:
         self._servers = servers
         self._service = service
         self._answering: asyncio.Task[None] | None = None
@@ -295,7 +296,7 @@ class _End:
                 signal.signal(number, handler)
 
 
-async def _serve_until(end: _End, server: _Server) -> None:
+async def _serve_until(end: _End, server: PortServer) -> None:
     """Serve until the end; a server that ends by itself, for want of its port, is the end of all."""
     await server.serve()
     end.begin()

@@ -91,13 +91,17 @@ class Failed(msgspec.Struct, frozen=True):
 FilterAnswer: TypeAlias = Passed | Refused | Failed
 
 
-class _Args(msgspec.Struct):
+class ExtenderArgs(msgspec.Struct):
+    """What kube-scheduler sends to /filter and /prioritize; Pod and Nodes are read where they are needed."""
+
     Pod: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     Nodes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     NodeNames: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-class _BindingArgs(msgspec.Struct):
+class ExtenderBindingArgs(msgspec.Struct):
+    """What kube-scheduler sends to /bind."""
+
     PodName: str | msgspec.UnsetType = msgspec.UNSET
     PodNamespace: str | msgspec.UnsetType = msgspec.UNSET
     PodUID: str | msgspec.UnsetType = msgspec.UNSET
@@ -118,14 +122,14 @@ class _NodeList(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-_ARGS: Final = msgspec.json.Decoder(_Args)
-_BINDING: Final = msgspec.json.Decoder(_BindingArgs)
+_ARGS: Final = msgspec.json.Decoder(ExtenderArgs)
+_BINDING: Final = msgspec.json.Decoder(ExtenderBindingArgs)
 _OBJECT: Final = msgspec.json.Decoder(_Object)
 _NODE_LIST: Final = msgspec.json.Decoder(_NodeList)
 _NAMES: Final = msgspec.json.Decoder(list[NodeName])
 _ANY_KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_FOLDED_ARGS: Final = {key.casefold(): key for key in _Args.__struct_fields__}  # podname → PodName
-_FOLDED_BINDING: Final = {key.casefold(): key for key in _BindingArgs.__struct_fields__}
+_FOLDED_ARGS: Final = {key.casefold(): key for key in ExtenderArgs.__struct_fields__}  # podname → PodName
+_FOLDED_BINDING: Final = {key.casefold(): key for key in ExtenderBindingArgs.__struct_fields__}
 _NEXT_HOST: Final = ',{"Host":"'
 _SCORE_TAILS: Final = {score: f'","Score":{score}}}{_NEXT_HOST}' for score in range(MAX_SCORE + 1)}
 """score → what follows the host's name in the reply; a dict, so that an index below 0 does not wrap around."""
@@ -164,7 +168,7 @@ def decode_bind(body: bytes) -> BindArgs:
     try:
         args = _BINDING.decode(body)
         if msgspec.UNSET in (args.PodName, args.PodNamespace, args.PodUID, args.Node):
-            args = msgspec.json.decode(_with_exact_keys(body, _FOLDED_BINDING), type=_BindingArgs)
+            args = msgspec.json.decode(_with_exact_keys(body, _FOLDED_BINDING), type=ExtenderBindingArgs)
     except _UNREADABLE as error:
         raise BadRequestError(f"ExtenderBindingArgs cannot be read: {_said(error)}") from error
     return BindArgs(

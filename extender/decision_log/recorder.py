@@ -60,9 +60,19 @@ _Happened: TypeAlias = Run | Step
 class Recorder:
     """The last decisions of one process."""
 
-    def __init__(self, policy: Policy, *, most_bytes: int, lost: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        most_bytes: int,
+        lost: Callable[[int], None],
+        chapter_bytes: int = _CHAPTER_BYTES,
+        waiting_most: int = _WAITING_MOST,
+    ) -> None:
         self._policy = policy
         self._most_bytes = most_bytes
+        self._chapter_bytes = chapter_bytes
+        self._waiting_most = waiting_most
         self._tell_lost = lost
         self._waiting: deque[_Happened] = deque()
         self._left_out = 0
@@ -79,7 +89,7 @@ class Recorder:
 
     def heard(self, happened: _Happened) -> None:
         """Take note of a decision; O(1)."""
-        if len(self._waiting) >= _WAITING_MOST:
+        if len(self._waiting) >= self._waiting_most:
             self._left_out += 1
             return
         self._waiting.append(happened)
@@ -119,7 +129,7 @@ class Recorder:
             self._plan = None
 
     def _write_run(self, run: Run) -> None:
-        if self._plan is not run.previous or len(self._open) > _CHAPTER_BYTES:
+        if self._plan is not run.previous or len(self._open) > self._chapter_bytes:
             self._begin(run)
         self._open += encoded(Ran(run.at_s, between(self._snapshot, run.snapshot), digest_of(run.made)))
         self._snapshot, self._plan = run.snapshot, run.made

@@ -257,7 +257,7 @@ def test_an_ended_run_whose_namespaces_are_gone_leaves_nothing(tmp_path: Path) -
 def test_options_choose_values_and_jobs() -> None:
     """An empty list leaves an impairment out; what is not named stays as it is."""
     given_ = ["--loss", "", "--delay", "50,100", "--dataset", "notmnist", "--topology", "ring", "--minutes", "1"]
-    found = command.wanted_of(command._parser().parse_args(given_))
+    found = command.wanted_of(command.parser().parse_args(given_))
     assert found.sweep == {
         Impairment.BANDWIDTH: SWEEP[Impairment.BANDWIDTH],
         Impairment.LOSS: (),

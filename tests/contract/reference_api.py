@@ -90,9 +90,9 @@ def _bodies() -> str:
         (
             code(field),
             f"number from {_number(least)} to {_number(most)}",
-            ", ".join(map(code, report_body._METRICS.get(field, ()))),
+            ", ".join(map(code, report_body.METRIC_NAMES.get(field, ()))),
         )
-        for field, (least, most) in report_body._LIMITS.items()
+        for field, (least, most) in report_body.LIMITS.items()
     ]
     report = table(
         ("field", "type", "other names of a trainer's metrics"),

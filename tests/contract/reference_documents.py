@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import looptime
 
 from scoring.network.matrix import METRICS
-from tests.contract.test_demonstration import _demonstration
+from tests.contract.demonstration import demonstration
 from tests.extender.controllers.elastic.cluster import site
 from tests.extender.controllers.elastic.test_jobs_view import REPORTS, SECRET, get, tell
 
@@ -45,7 +45,7 @@ class Served(NamedTuple):
 
 
 async def _look() -> Served:
-    async with _demonstration() as demo:
+    async with demonstration() as demo:
         openapi = (await demo.client.get("/openapi.json")).json()
         documents = {path: (await demo.client.get(asked)).json() for path, asked in _ASKED.items()}
         return Served(openapi, (await demo.client.get("/metrics")).text, documents)

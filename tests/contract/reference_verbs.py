@@ -27,8 +27,8 @@ def _examples() -> Iterator[str]:
     asked = {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]}
     names = [NodeName("n1"), NodeName("n2")]
     args = wire.FilterArgs(wire.PodRef(PodUid("u-0"), Namespace("team"), PodName("w-0")), b"{}", names)
-    bind = dict(zip(wire._BindingArgs.__struct_fields__, ("w-0", "team", "u-0", "n2"), strict=True))
-    assert tuple(asked) == wire._Args.__struct_fields__
+    bind = dict(zip(wire.ExtenderBindingArgs.__struct_fields__, ("w-0", "team", "u-0", "n2"), strict=True))
+    assert tuple(asked) == wire.ExtenderArgs.__struct_fields__
     yield f"\n`POST /filter` and `POST /prioritize` take (ExtenderArgs):\n\n{json_block(asked)}"
     yield "\n`/filter` answers (ExtenderFilterResult) with the planned node,\n\n"
     yield _answer(wire.encode_filter(args, wire.Passed(names[1:])))

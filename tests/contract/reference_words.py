@@ -5,7 +5,7 @@ from enum import Enum
 from extender.controllers.elastic.jobs.views import NotNow
 from extender.controllers.elastic.kinds.seen import State, Unsafe
 from extender.controllers.elastic.records import Stage
-from extender.controllers.events.recorder import _ACTIONS, _NORMAL, ANNOUNCE_S, REPEAT_S, REPORTER, Happening
+from extender.controllers.events.recorder import ACTIONS, ANNOUNCE_S, NORMAL, REPEAT_S, REPORTER, Happening
 from extender.controllers.owners.failure_budget import Refusal
 from extender.controllers.removal.disruptions import MOST_TOLD
 from extender.convert.wire import INTERNAL_ERROR
@@ -127,8 +127,8 @@ def events_page() -> str:
     rows = [
         (
             code(Happening[one.name].value),
-            "Normal" if Happening[one.name] in _NORMAL else "Warning",
-            code(_ACTIONS[Happening[one.name]]),
+            "Normal" if Happening[one.name] in NORMAL else "Warning",
+            code(ACTIONS[Happening[one.name]]),
             *one.paragraphs,
         )
         for one in told(Happening)

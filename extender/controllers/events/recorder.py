@@ -158,8 +158,7 @@ class Happening(StrEnum):
     It is not resized, or a change was given up; says why."""
 
 
-_ACTIONS: Mapping[Happening, str] = {
-    # what happened → what we were doing
+ACTIONS: Mapping[Happening, str] = {
     Happening.NODES_GONE: "Repin",
     Happening.NODES_FULL: "Repin",
     Happening.REPINNED: "Repin",
@@ -189,7 +188,8 @@ _ACTIONS: Mapping[Happening, str] = {
     Happening.JOB_GROWN: "Resize",
     Happening.JOB_NOT_RESIZED: "Resize",
 }
-_NORMAL = frozenset(
+"""What happened → what netgang was doing: an Event's `action`."""
+NORMAL = frozenset(
     {
         *(Happening.REPINNED, Happening.GANG_WAITING, Happening.GANG_STARTED, Happening.RESTARTED),
         *(Happening.RESUMED, Happening.PREEMPTS, Happening.JOB_SHRUNK, Happening.JOB_GROWN),
@@ -344,8 +344,8 @@ class Events:
                 "uid": about.uid,
             },
             "reason": told.what.value,
-            "action": _ACTIONS[told.what],
-            "type": "Normal" if told.what in _NORMAL else "Warning",
+            "action": ACTIONS[told.what],
+            "type": "Normal" if told.what in NORMAL else "Warning",
             "note": clipped(told.note),
             "reportingController": REPORTER,
             "reportingInstance": self._instance,

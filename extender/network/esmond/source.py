@@ -99,9 +99,9 @@ class EsmondSource:
     ) -> None:
         """Prepare; nothing is sent. Errors: ConfigError for a bad address or CA file."""
         self._name = name
-        self._options = options or EsmondOptions()
-        self._client = HttpClient(server, transport=transport)
-        self._root_path = urlsplit(self._client.url).path
+        self.options = options or EsmondOptions()
+        self.client = HttpClient(server, transport=transport)
+        self._root_path = urlsplit(self.client.url).path
         self._parts = Parts(name)
 
     @property
@@ -111,7 +111,7 @@ class EsmondSource:
 
     async def aclose(self) -> None:
         """End all connections."""
-        await self._client.aclose()
+        await self.client.aclose()
 
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Read the list of tests and their values; `None`: nothing new. Errors: NetworkSourceError."""
@@ -119,12 +119,12 @@ class EsmondSource:
         return await self._parts.ask(questions, now_s=now_s)
 
     async def _ask(self, kind: str, metric: Metric, now_s: float) -> Answer:
-        window_s = self._options.throughput_window_s if metric is Metric.THROUGHPUT else self._options.latency_window_s
+        window_s = self.options.throughput_window_s if metric is Metric.THROUGHPUT else self.options.latency_window_s
         tests = await self._tests(kind, window_s)
         aliases: dict[EndpointId, dict[str, None]] = {}
         rejected = Counter[str]()
         listed = [series for test in tests if (series := self._series(test, kind, aliases)) is not None]
-        most = self._options.max_series
+        most = self.options.max_series
         problems = [f"{len(listed)} series of {metric}: only {most} are read"] if len(listed) > most else []
         found: list[Measurement] = []
         failures: list[str] = []
@@ -163,11 +163,11 @@ class EsmondSource:
         tests: list[_Test] = []
         for _ in range(_MAX_PAGES):
             params = {"format": "json", "event-type": kind, "time-range": f"{window_s:.0f}", "offset": str(len(tests))}
-            body = await self._client.get("/", params)
+            body = await self.client.get("/", params)
             page = self._decoded(_TESTS, body, "tests")
             tests += page
             total = page[0].total if page else None
-            if not page or total is None or len(tests) >= total or len(tests) >= self._options.max_series * 2:
+            if not page or total is None or len(tests) >= total or len(tests) >= self.options.max_series * 2:
                 break
         return tests
 
@@ -196,7 +196,7 @@ class EsmondSource:
     async def _value(
         self, series: _Series, metric: Metric, window_s: float, rejected: Counter[str], *, now_s: float
     ) -> Measurement | None:
-        body = await self._client.get(series.path, {"format": "json", "time-range": f"{window_s:.0f}"})
+        body = await self.client.get(series.path, {"format": "json", "time-range": f"{window_s:.0f}"})
         values = [
             (one.ts, number)
             for one in self._decoded(_VALUES, body, "values")
@@ -220,7 +220,7 @@ class EsmondSource:
         try:
             return decoder.decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise NetworkSourceError(f"{self._client.url}: the answer is no list of {what}: {error}") from error
+            raise NetworkSourceError(f"{self.client.url}: the answer is no list of {what}: {error}") from error
 
 
 def _order(one: Measurement) -> tuple[str, str, float]:

@@ -126,8 +126,8 @@ class OpenSearchSource:
     ) -> None:
         """Prepare; nothing is sent. Errors: ConfigError for a bad address or CA file."""
         self._name = name
-        self._options = options or OpenSearchOptions()
-        self._client = HttpClient(server, transport=transport)
+        self.options = options or OpenSearchOptions()
+        self.client = HttpClient(server, transport=transport)
         self._timeout_s = server.timeout_s
         self._parts = Parts(name, choose=_one_kind_of_delay)
 
@@ -138,7 +138,7 @@ class OpenSearchSource:
 
     async def aclose(self) -> None:
         """End all connections."""
-        await self._client.aclose()
+        await self.client.aclose()
 
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Ask for latency, round-trip and throughput tests; `None`: nothing new. Errors: NetworkSourceError."""
@@ -147,24 +147,24 @@ class OpenSearchSource:
 
     async def _ask(self, kind: str, now_s: float) -> Answer:
         """All pages of one question. Errors: NetworkSourceError; then nothing of it counts."""
-        path = f"/{self._options.index_prefix}{kind}*/_search?ignore_unavailable=true&allow_no_indices=true"
+        path = f"/{self.options.index_prefix}{kind}*/_search?ignore_unavailable=true&allow_no_indices=true"
         read = _Read()
         after: dict[str, str | None] | None = None
         for _ in range(MAX_PAGES):
-            body = search_body(kind, self._options, after=after, timeout_s=self._timeout_s)
-            page = self._page(await self._client.post_json(path, body), kind)
+            body = search_body(kind, self.options, after=after, timeout_s=self._timeout_s)
+            page = self._page(await self.client.post_json(path, body), kind)
             pairs = page.aggregations.pairs if page.aggregations is not None else _Pairs([])
             for bucket in pairs.buckets:
                 _add(read, bucket, kind, now_s=now_s)
             if pairs.after_key is None or not pairs.buckets or pairs.after_key == after:
                 return await off_loop(len(read.measurements), partial(_answer, read))
             after = pairs.after_key
-        most = MAX_PAGES * self._options.page_pairs
+        most = MAX_PAGES * self.options.page_pairs
         problem = f"{self._name}: more than {most} pairs of {kind} tests: the rest is not read"
         return await off_loop(len(read.measurements), partial(_answer, read, problem))
 
     def _page(self, body: bytearray, kind: str) -> _Page:
-        where = f"{self._client.url}: {kind} tests"
+        where = f"{self.client.url}: {kind} tests"
         try:
             page = _PAGE.decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -134,8 +134,8 @@ class PrometheusSource:
     ) -> None:
         """Prepare; nothing is sent. Errors: ConfigError for a bad address or CA file."""
         self._name = name
-        self._options = options
-        self._client = HttpClient(server, transport=transport)
+        self.options = options
+        self.client = HttpClient(server, transport=transport)
         self._timeout_s = server.timeout_s
         self._parts = Parts(name)
         self._names: Mapping[str, str] = {}  # alias → name
@@ -147,19 +147,19 @@ class PrometheusSource:
 
     async def aclose(self) -> None:
         """End all connections."""
-        await self._client.aclose()
+        await self.client.aclose()
 
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Ask every query. Errors: NetworkSourceError, when none is answered."""
         told: list[str] = []
-        if self._options.aliases is not None:
+        if self.options.aliases is not None:
             try:
-                self._names = await self._ask_names(self._options.aliases)
+                self._names = await self._ask_names(self.options.aliases)
             except NetworkSourceError as error:
                 told.append(f"aliases failed: {error}")
         questions = {
             f"{query.metric} query {number}": partial(self._ask, query, now_s, tuple(told) if number == 1 else ())
-            for number, query in enumerate(self._options.queries, start=1)
+            for number, query in enumerate(self.options.queries, start=1)
         }
         return await self._parts.ask(questions, now_s=now_s)
 
@@ -251,8 +251,8 @@ class PrometheusSource:
 
     async def _vector(self, text: str) -> _Vector:
         fields = {"query": text, "timeout": f"{max(round(self._timeout_s * 800.0), 1)}ms"}
-        body = await self._client.post_form("/api/v1/query", fields)
-        where = f"{self._client.url}: query {text[:80]!r}"
+        body = await self.client.post_form("/api/v1/query", fields)
+        where = f"{self.client.url}: query {text[:80]!r}"
         try:
             reply = _REPLY.decode(body)
             if reply.status != "success" or reply.data is None:

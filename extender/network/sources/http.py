@@ -74,7 +74,7 @@ class HttpClient:
 
     def __init__(self, server: HttpServer, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         """Prepare; nothing is sent. Errors: ConfigError for a bad `url` or `ca_file`."""
-        self._server = server
+        self.server = server
         self._base = _base_url(server.url)
         self._slots = asyncio.Semaphore(_IN_FLIGHT)
         self._client = httpx.AsyncClient(
@@ -107,7 +107,7 @@ class HttpClient:
         await self._client.aclose()
 
     async def _send(self, method: str, path: str, **content: Any) -> bytearray:
-        server, where = self._server, f"{self._base}{path.partition('?')[0]}"
+        server, where = self.server, f"{self._base}{path.partition('?')[0]}"
         headers, secrets = self._authorization()
         try:
             async with self._slots, asyncio.timeout(server.timeout_s):
@@ -120,7 +120,7 @@ class HttpClient:
 
     def _authorization(self) -> tuple[dict[str, str], tuple[str, ...]]:
         """The header, and what to keep out of texts: a server may echo either."""
-        server = self._server
+        server = self.server
         if server.token is not None:
             token = server.token.read()
             return {"Authorization": f"Bearer {token}"}, (token,)
@@ -134,7 +134,7 @@ class HttpClient:
         response = await self._client.send(request, stream=True)
         try:
             good = response.status_code == httpx.codes.OK
-            limit = self._server.body_limit_bytes if good else _READ_OF_ERRORS
+            limit = self.server.body_limit_bytes if good else _READ_OF_ERRORS
             body = bytearray()
             async for chunk in response.aiter_bytes(65536):
                 body += chunk

@@ -3,10 +3,12 @@
 import gzip
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import httpx
 import pytest
 
+from extender.bootstrap import recording
 from extender.decision_log.entries import BadLogError, Began, Entry, Lost, Ran, read
 from extender.decision_log.recorder import Recorder
 from extender.decision_log.replay import Again, Gap, RunAgain, StepAgain, replay
@@ -133,10 +135,9 @@ async def test_a_changed_log_is_noticed() -> None:
 
 async def test_chapters_are_bounded_and_each_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """With small chapters the oldest go; what is left is a log that replays from its own beginning."""
-    monkeypatch.setattr("extender.decision_log.recorder._CHAPTER_BYTES", 20_000)
+    small = partial(Recorder, chapter_bytes=20_000)
+    monkeypatch.setattr(recording, "Recorder", lambda policy, **more: small(policy, **more | {"most_bytes": 6_000}))
     async with running(*NODES, record=ON) as world:
-        recorder = recorder_of(world)
-        recorder._most_bytes = 6_000
         for number in range(6):
             names = world.gang(f"g{number}", 2, cpu="2")
             await world.settle()
@@ -154,7 +155,7 @@ async def test_chapters_are_bounded_and_each_stands_alone(monkeypatch: pytest.Mo
 
 async def test_what_could_not_be_written_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log counts what is missing, goes on with a new chapter, and a metric counts it too."""
-    monkeypatch.setattr("extender.decision_log.recorder._WAITING_MOST", 2)
+    monkeypatch.setattr(recording, "Recorder", partial(Recorder, waiting_most=2))
     async with running(*NODES, record=ON) as world:
         for number in range(5):
             world.gang(f"g{number}", 1)
@@ -211,13 +212,3 @@ def test_entries_without_a_chapter_are_refused() -> None:
     """A log begins with everything; after a gap it begins again."""
     entries: list[Entry] = [Lost(3)]
     assert list(replay(entries)) == [Gap(0, 3)]
-
-
-def recorder_of(world: World) -> Recorder:
-    """The recorder of a running service."""
-    [found] = [one for one in map(_owner, world.service.tasks.values()) if isinstance(one, Recorder)]
-    return found
-
-
-def _owner(run: object) -> object:
-    return getattr(run, "__self__", None)

@@ -39,8 +39,8 @@ async def test_an_archive() -> None:
         timeout_s=5,
     )
     assert isinstance(one, OpenSearchSource)
-    assert one._options == OpenSearchOptions("ps_", 60.0, 600.0, "p_95", "Lab", 6)
-    server = one._client._server
+    assert one.options == OpenSearchOptions("ps_", 60.0, 600.0, "p_95", "Lab", 6)
+    server = one.client.server
     assert (server.url, server.username, server.timeout_s) == ("https://a/opensearch", "me", 5.0)
     assert (server.password, server.token) == (Secret(Path("secret")), None)
     await one.aclose()
@@ -54,11 +54,11 @@ async def test_prometheus() -> None:
     )
     assert isinstance(one, PrometheusSource)
     own = Query(Metric.LOSS, "lost", "percent", source_label="from", window_s=60, time_text="t")
-    assert one._options == PrometheusOptions((own, *PRESETS["iperf3"]), Aliases())
-    assert one._client._server.token == Secret(variable="T")
+    assert one.options == PrometheusOptions((own, *PRESETS["iperf3"]), Aliases())
+    assert one.client.server.token == Secret(variable="T")
     await one.aclose()
     one = made(kind="prometheus", url="http://p", queries={"loss": loss}, aliases={"query": "q", "alias_label": "ip"})
-    assert one._options.aliases == Aliases("q", "node", "ip")
+    assert one.options.aliases == Aliases("q", "node", "ip")
     await one.aclose()
 
 
@@ -66,7 +66,7 @@ async def test_esmond() -> None:
     """An esmond archive has its windows and its bound."""
     one = made(kind="esmond", url="https://a", latency_window_s=60, throughput_window_s=600, max_series=7)
     assert isinstance(one, EsmondSource)
-    assert (one._options.latency_window_s, one._options.throughput_window_s, one._options.max_series) == (60, 600, 7)
+    assert (one.options.latency_window_s, one.options.throughput_window_s, one.options.max_series) == (60, 600, 7)
     await one.aclose()
 
 

@@ -368,8 +368,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
     def _nothing_fails_any_more(self) -> None:
         self.scheduler.late.clear()
-        for verb in ("bind", "patch", "admit", "evict", "get", "list", "watch"):
-            self.api._faults[verb].clear()
+        self.api.heal()
         self.api.latency_s.clear()
 
     async def _end(self) -> None:

@@ -1,12 +1,11 @@
 """A standby's connections end, so that kube-scheduler's next ones lead to the leader (docs/safety.md S16)."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from starlette.types import Receive, Scope, Send
 
-from extender.bootstrap.serve import _config, _Server
+from extender.bootstrap.serve import PortServer, port_config
+from tests.extender.server.ports import listening
 from tests.liveness import LIVENESS_S
 
 REQUEST = b"GET /x HTTP/1.1\r\nHost: netgang\r\n\r\n"
@@ -27,21 +26,7 @@ class Desk:
         await send({"type": "http.response.body", "body": b"ok"})
 
 
-@asynccontextmanager
-async def serving(desk: Desk) -> AsyncIterator[_Server]:
-    """A server on a free port."""
-    server = _Server("port", _config(desk, "127.0.0.1", 0, drain_s=1))
-    task = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-        await asyncio.sleep(0.01)
-    try:
-        yield server
-    finally:
-        server.should_exit = True
-        await task
-
-
-async def connect(server: _Server) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connect(server: PortServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection that the server has taken."""
     before = len(server.server_state.connections)
     streams = await asyncio.open_connection(*server.servers[0].sockets[0].getsockname()[:2])
@@ -53,7 +38,7 @@ async def connect(server: _Server) -> tuple[asyncio.StreamReader, asyncio.Stream
 async def test_idle_connections_are_closed_and_the_others_with_their_answer() -> None:
     """One that came since the last call stays: it has not had the time to ask."""
     desk = Desk()
-    async with serving(desk) as server:
+    async with listening(port_config(desk, "127.0.0.1", 0, drain_s=1)) as server:
         idle_reader, idle = await connect(server)
         busy_reader, busy = await connect(server)
         busy.write(REQUEST)

@@ -1,11 +1,13 @@
 """The heat-map: letters, numbers and ages of a matrix, whatever its size."""
 
+from itertools import permutations
+
 import msgspec
 import pytest
 
 from extender.web.mesh import MOST_ENDS, mesh_document
 from scoring.model.policy import ScorePolicy, Ttl
-from scoring.network.matrix import Metric, NetworkMatrix
+from scoring.network.matrix import Measurement, Metric, NetworkMatrix
 from tests.builders import mesh, node, snapshot
 
 NODES = [node(f"n{i}", zone="ab"[i // 3]) for i in range(6)]
@@ -57,10 +59,10 @@ def test_nothing_measured() -> None:
 
 def test_a_measured_link_without_a_value_says_so() -> None:
     """Both nodes are measured, this pair is not: that is a hole in the mesh, and not the same as no mesh."""
-    whole = mesh(NODES)
-    some = mesh(NODES[:2])
-    made = shown(NetworkMatrix(1, 0.0, some.endpoints, whole.endpoint_of, some.origins, some._index, some._pairs),
-                 Metric.LOSS, "a")  # fmt: skip
+    ends = {one.name: one.name for one in NODES}
+    measured = [Measurement(*pair, Metric.LOSS, 0.0, 0.0) for pair in permutations(["n0", "n1"], 2)]
+    network = NetworkMatrix.of(measured, endpoint_of={Metric.LOSS: ends}, now_s=0.0)
+    made = shown(network, Metric.LOSS, "a")
     assert made["grades"] == [" +?", "+ ?", "?? "]
 
 

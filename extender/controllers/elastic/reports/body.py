@@ -21,7 +21,7 @@ AHEAD_S: Final = 60.0
 """How much a job's clock may be ahead of ours."""
 BEHIND_S: Final = 7 * 86400.0
 """How old a point may be."""
-_LIMITS: Final[Mapping[str, tuple[float, float]]] = {
+LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     # field of a point → the smallest and the largest number it may be
     "step": (0, 2**53),
     "loss": (-1e30, 1e30),
@@ -29,8 +29,8 @@ _LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "accuracy": (0, 1),
     "workers": (0, 100_000),
 }
-_FIELDS: Final = (*_LIMITS, "time")
-_METRICS: Final[Mapping[str, tuple[str, ...]]] = {
+_FIELDS: Final = (*LIMITS, "time")
+METRIC_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     # field of a point → names under which training programs report it, the first that is there counts
     "step": ("step", "global_step", "current_step"),
     "loss": ("loss", "train_loss", "training_loss"),
@@ -88,7 +88,7 @@ def trainer_point(status: Mapping[str, Any], *, now_s: float) -> dict[str, float
     listed = [one for one in metrics if isinstance(one, dict)] if isinstance(metrics, list) else []
     told = {one.get("name"): _text_number(one.get("value")) for one in listed if isinstance(one.get("name"), str)}
     found: dict[str, float] = {}
-    for field, names in _METRICS.items():
+    for field, names in METRIC_NAMES.items():
         known = (told[name] for name in names if told.get(name) is not None)
         if (value := next(known, None)) is not None:
             found[field] = value
@@ -154,7 +154,7 @@ def _number(given: Mapping[str, Any], field: str, where: str) -> float | None:
     value = given.get(field)
     if value is None:
         return None
-    low, high = _LIMITS[field]
+    low, high = LIMITS[field]
     number = isinstance(value, int | float) and not isinstance(value, bool)
     whole = field not in ("step", "workers") or isinstance(value, int) or (number and value.is_integer())
     if not number or not low <= value <= high or not whole:

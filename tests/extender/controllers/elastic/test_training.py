@@ -19,7 +19,6 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from extender.bootstrap.serve import configs
 from extender.controllers.removal.quiet_period import QUIET_S
@@ -28,6 +27,7 @@ from extender.settings.settings import Settings
 from tests.extender.controllers.elastic import trainee
 from tests.extender.controllers.elastic.cluster import Site, site
 from tests.extender.scheduling import world
+from tests.extender.server.ports import listening, url_of
 from tests.fakes.clock import LoopClock
 from tests.liveness import LIVENESS_S
 
@@ -98,16 +98,8 @@ async def served(here: Site, reports: dict[str, Any]) -> AsyncIterator[str]:
     """The service's port for reports on the loopback, as `netgang serve` has it; its address."""
     settings = Settings.model_validate({"elastic": {"enabled": True}, "reports": reports})
     config = dict(configs(settings, here.world.service))["reports.port"]
-    server = uvicorn.Server(config)
-    serving = asyncio.create_task(server._serve(), name="reports")
-    while not server.started:  # noqa: ASYNC110 - it tells nobody
-        await asyncio.sleep(0.001)
-    host, port = server.servers[0].sockets[0].getsockname()[:2]
-    try:
-        yield f"{'https' if config.is_ssl else 'http'}://{host}:{port}"
-    finally:
-        server.should_exit = True
-        await serving
+    async with listening(config, setting="reports") as server:
+        yield url_of(server)
 
 
 async def document(here: Site) -> dict[str, Any]:

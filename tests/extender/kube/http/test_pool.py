@@ -5,6 +5,7 @@ import random
 import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack, asynccontextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -74,16 +75,25 @@ async def test_a_hundred_at_once() -> None:
         assert (most, server.connections, pool.connections) == (8, 8, 8)
 
 
-async def test_long_answers_side_by_side() -> None:
+async def test_long_answers_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections share the memory that they read into, and each caller gets every byte of its own answer."""
     paths = [f"/{number}" for number in range(40)]
     requests = [f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() for path in paths]
+    made: list[asyncio.BufferedProtocol] = []
+    loop = asyncio.get_running_loop()
+    connect = loop.create_connection
+
+    async def noted(factory: Callable[[], asyncio.BufferedProtocol], **how: Any) -> Any:
+        transport, protocol = await connect(factory, **how)
+        made.append(protocol)
+        return transport, protocol
+
+    monkeypatch.setattr(loop, "create_connection", noted)
     async with scripted(long_echo) as server, pool_of(server, concurrency=8) as pool:
         answers = await asyncio.gather(*(pool.exchange(one, limit_bytes=1_000_000) for one in requests))
         assert [answer.body for answer in answers] == [long_body(path) for path in paths]
         assert server.connections == 8
-        buffers = {id(connection.get_buffer(-1)) for connection in pool._open}
-        assert (pool.connections, len(buffers)) == (8, 1)
+        assert (pool.connections, len({id(one.get_buffer(-1)) for one in made})) == (8, 1)
 
 
 async def test_first_come_first_served() -> None:

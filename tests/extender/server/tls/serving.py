@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import uvicorn
 
 from extender import bootstrap
 from extender.bootstrap import Service
@@ -19,6 +18,7 @@ from extender.bootstrap.serve import configs, running
 from extender.settings.settings import Settings
 from extender.settings.tls import TlsSettings
 from tests.authority import Pair
+from tests.extender.server.ports import listening, url_of
 from tests.extender.server.tls.conftest import Certificates
 from tests.liveness import LIVENESS_S
 
@@ -55,24 +55,12 @@ async def served(tls: TlsSettings, **more: Any) -> AsyncIterator[Served]:
         service = await stack.enter_async_context(running(bootstrap.embedded(settings)))
         urls = {}
         for name, config in configs(settings, service):
-            server = uvicorn.Server(config)
-            serving = asyncio.create_task(server._serve(), name=name)
-            stack.push_async_callback(_end, server, serving)
-            async with asyncio.timeout(LIVENESS_S):
-                while not server.started:  # noqa: ASYNC110 - it tells nobody
-                    await asyncio.sleep(0.001)
-            host, port = server.servers[0].sockets[0].getsockname()[:2]
-            urls[name] = f"{'https' if config.is_ssl else 'http'}://{host}:{port}"
+            urls[name] = url_of(await stack.enter_async_context(listening(config, setting=name)))
         async with asyncio.timeout(LIVENESS_S):
             while service.planner.snapshot is None:  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.001)
         stack.push_async_callback(service.shut_down)
         yield Served(service, urls)
-
-
-async def _end(server: uvicorn.Server, serving: "asyncio.Task[None]") -> None:
-    server.should_exit = True
-    await serving
 
 
 def client_context(certificates: Certificates, pair: Pair | None, *, authority: Path | None = None) -> ssl.SSLContext:
