@@ -7,8 +7,9 @@ import pytest
 from testbed.api import Object
 from testbed.objects import gang_pods, zone_nodes
 from tests.e2e.invariants import until_nothing_is_promised
+from tests.e2e.objects import volume_in
 from tests.e2e.stage import Stage, document
-from tests.e2e.test_gates import OURS, _volume_in, never_schedulable, waiting_gang
+from tests.e2e.test_gates import OURS, never_schedulable, waiting_gang
 
 SIZE = 3
 
@@ -40,7 +41,7 @@ async def test_a_gang_whose_claim_does_not_exist_waits_without_room(stage: Stage
     assert found["code"] == "INCOMPLETE"
     await stage.api.create_all(members(stage, "next", gated=gated))
     bound = await stage.until_bound("next", SIZE, limit_s=20.0)
-    volume, claim = _volume_in(stage.namespace, "a")
+    volume, claim = volume_in(stage.namespace, "a")
     await stage.api.create(volume)
     try:
         await stage.api.create(claim)

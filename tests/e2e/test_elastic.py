@@ -18,12 +18,12 @@ import pytest
 
 from testbed.api import Api, Object
 from testbed.cluster import Cluster
-from testbed.objects import gang_labels, pod, zone_nodes
 from testbed.objects import namespace as namespace_object
+from testbed.objects import zone_nodes
 from testbed.operator import allow_updates, pytorch_job, refuse_updates, start_operator, tf_job
 from testbed.service import ROOT, Netgang, start_netgang, start_second_scheduler
-from testbed.stages import DELETE_AFTER
 from tests.e2e.invariants import until_nothing_is_promised
+from tests.e2e.objects import indexed_job
 from tests.e2e.stage import say
 
 pytestmark = pytest.mark.timeout(240)
@@ -170,8 +170,8 @@ class Pair:
 PAIRS = {
     "Indexed Job": Pair(
         kind="Job",
-        low=lambda namespace: indexed_job("low", 6, least=2, namespace=namespace),
-        heavy=lambda namespace: indexed_job("heavy", 5, least=5, namespace=namespace),
+        low=lambda namespace: job("low", namespace, 6, least=2),
+        heavy=lambda namespace: job("heavy", namespace, 5, least=5),
         low_pods=6,
         heavy_pods=5,
         left=("low-0", "low-1", "low-2"),
@@ -219,7 +219,7 @@ async def test_a_job_gives_way_and_grows_back(site: Site, pair: Pair) -> None:
             lambda: _counts_of(low), lambda seen: len(seen) > 1, what="low is patched", limit_s=LIMIT_S
         )
         began_s = monotonic()
-        await site.api.create(indexed_job("small", 1, least=1, namespace=site.namespace))
+        await site.api.create(job("small", site.namespace, 1, least=1))
         async with watched(site, pair.kind, "heavy") as heavy:
             await _until_gone(site, sorted(set(before) - set(pair.left)))
             gone_s = monotonic()
@@ -262,14 +262,14 @@ async def test_a_job_that_must_not_be_resized_keeps_its_workers(site: Site) -> N
     """
     await start_operator(site.cluster)
     await site.api.create(tf_job("low", workers=3, least=2, namespace=site.namespace, dynamic=False))
-    await site.api.create(indexed_job("scaled", 2, least=1, namespace=site.namespace))
+    await site.api.create(job("scaled", site.namespace, 2, least=1))
     await site.api.create(_autoscaler("scaled", site.namespace))
-    await site.api.create(indexed_job("small", 2, least=1, namespace=site.namespace))
+    await site.api.create(job("small", site.namespace, 2, least=1))
     await site.until_running("low", 4)
     await site.until_running("scaled", 2)
     await site.until_running("small", 2)
     specs = [(await site.api.get(kind, name, namespace=site.namespace))["spec"] for kind, name in _ALL]
-    await site.api.create(indexed_job("heavy", 4, least=4, namespace=site.namespace))
+    await site.api.create(job("heavy", site.namespace, 4, least=4))
     notes = await site.api.until(
         lambda: site.events("JobNotResized"), lambda found: len(found) == 2, what="two Events", limit_s=LIMIT_S
     )
@@ -299,12 +299,12 @@ async def test_refused_then_killed_and_still_once(site: Site) -> None:
 
     The job is shrunk once, the heavier one starts on the room that was freed, and a third gets none of it.
     """
-    await site.api.create(indexed_job("low", 6, least=2, namespace=site.namespace, ends_after="6s"))
+    await site.api.create(job("low", site.namespace, 6, least=2, ends_after="6s"))
     await site.until_running("low", 6)
     await refuse_updates(site.api, "jobs")
     try:
         async with watched(site, "Job", "low") as low:
-            await site.api.create(indexed_job("heavy", 5, least=5, namespace=site.namespace))
+            await site.api.create(job("heavy", site.namespace, 5, least=5))
             notes = await site.api.until(
                 lambda: site.events("JobNotResized"), lambda found: bool(found), what="the refusal", limit_s=LIMIT_S
             )
@@ -314,7 +314,7 @@ async def test_refused_then_killed_and_still_once(site: Site) -> None:
                 lambda: _counts_of(low), lambda seen: seen == [6, 3], what="low is patched", limit_s=LIMIT_S
             )
             await site.cluster.restart(site.netgang.part.name, crash=True)
-            await site.api.create(indexed_job("small", 1, least=1, namespace=site.namespace))
+            await site.api.create(job("small", site.namespace, 1, least=1))
             await site.until_running("heavy", 5)
             assert await site.running("small") == []
             await asyncio.sleep(35.0)  # the quiet time of the new process, and more
@@ -329,14 +329,14 @@ async def test_refused_then_killed_and_still_once(site: Site) -> None:
 
 async def test_a_job_deleted_in_the_middle_leaves_nothing_kept(site: Site) -> None:
     """The heavier job starts on the room, and what it does not need is free for others at once."""
-    await site.api.create(indexed_job("low", 6, least=2, namespace=site.namespace, ends_after="4s"))
+    await site.api.create(job("low", site.namespace, 6, least=2, ends_after="4s"))
     await site.until_running("low", 6)
     async with watched(site, "Job", "low") as low:
-        await site.api.create(indexed_job("heavy", 5, least=5, namespace=site.namespace))
+        await site.api.create(job("heavy", site.namespace, 5, least=5))
         await site.api.until(lambda: _counts_of(low), lambda seen: seen == [6, 3], what="patched", limit_s=LIMIT_S)
     await site.api.delete("Job", "low", namespace=site.namespace)
     await site.until_running("heavy", 5)
-    await site.api.create(indexed_job("small", 3, least=3, namespace=site.namespace))
+    await site.api.create(job("small", site.namespace, 3, least=3))
     await site.until_running("small", 3, limit_s=15.0)
     await until_nothing_is_promised(site.api, site.netgang)
 
@@ -358,23 +358,9 @@ async def _until_gone(site: Site, names: list[str]) -> None:
     await site.api.until(left, lambda found: not found, what=f"{names} gone", limit_s=LIMIT_S)
 
 
-def indexed_job(name: str, workers: int, *, least: int, namespace: str, ends_after: str = "1s") -> Object:
-    """An Indexed Job of one-CPU workers whose gang needs `least`; its pods end so long after they are told to."""
-    spec = pod("unused", scheduler=OURS)["spec"]
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "parallelism": workers,
-            "completions": workers,
-            "completionMode": "Indexed",
-            "template": {
-                "metadata": {"labels": gang_labels(name, least), "annotations": {DELETE_AFTER: ends_after}},
-                "spec": {**spec, "terminationGracePeriodSeconds": 30, "restartPolicy": "Never"},
-            },
-        },
-    }
+def job(name: str, namespace: str, workers: int, *, least: int, ends_after: str = "1s") -> Object:
+    """An Indexed Job of one-CPU workers, ungated, whose gang needs `least`."""
+    return indexed_job(name, namespace, workers, least=least, gated=False, ends_after=ends_after)
 
 
 def _short(one: Object) -> str:

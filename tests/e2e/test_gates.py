@@ -12,6 +12,7 @@ from scoring.model import GATE
 from testbed.api import Object
 from testbed.objects import HOST_LABEL, ZONE_LABEL, gang_labels, gang_pods, priority_class, zone_nodes
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
+from tests.e2e.objects import volume_in
 from tests.e2e.stage import Stage, document, gates, metric, not_scheduled, say
 
 core = pytest.mark.e2e_core
@@ -171,7 +172,7 @@ async def test_a_gang_with_a_volume_in_one_zone(stage: Stage, zone: str) -> None
     """One member's claim is bound to a volume of one zone, which only kube-scheduler knows: all start in that zone."""
     await stage.add_nodes(*zone_nodes({"a": 4, "b": 4}, cpu="1500m"))
     netgang = await stage.netgang()
-    volume, claim = _volume_in(stage.namespace, zone)
+    volume, claim = volume_in(stage.namespace, zone)
     await stage.api.create(volume)
     try:
         await stage.api.create(claim)
@@ -184,41 +185,6 @@ async def test_a_gang_with_a_volume_in_one_zone(stage: Stage, zone: str) -> None
         await until_nothing_is_promised(stage.api, netgang)
     finally:
         await stage.api.delete("PersistentVolume", volume["metadata"]["name"])
-
-
-def _volume_in(namespace: str, zone: str) -> tuple[Object, Object]:
-    """A volume of one zone and the claim that is bound to it, as the volume controller leaves them."""
-    name = f"{namespace}-data"
-    room = {"storage": "1Gi"}
-    here = {"matchExpressions": [{"key": ZONE_LABEL, "operator": "In", "values": [zone]}]}
-    volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": room,
-            "accessModes": ["ReadWriteOnce"],
-            "hostPath": {"path": "/data"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [here]}},
-            "claimRef": {"namespace": namespace, "name": "data"},
-        },
-    }
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {
-            "name": "data",
-            "namespace": namespace,
-            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
-        },
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": room},
-            "volumeName": name,
-            "storageClassName": "",
-        },
-    }
-    return volume, claim
 
 
 # nodes with room for how many members → their cpu

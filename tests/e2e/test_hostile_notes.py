@@ -23,7 +23,7 @@ from testbed.service import ROOT, Netgang, start_second_scheduler
 from tests.e2e.site import Site
 from tests.e2e.stage import metric
 from tests.e2e.test_leaders import until_selected
-from tests.e2e.test_preemption import HIGH, _job
+from tests.e2e.test_preemption import HIGH, job
 
 SETTINGS: dict[str, Any] = {"leader_election": "on", "preemption": "gangs"}
 NESTED = '{"x":' + "[" * 200_000
@@ -62,10 +62,10 @@ async def test_a_new_leader_believes_no_note_but_its_own(victim: tuple[Site, Rep
     The gang that was leaving when the leader died has left for the gang that it was suspended for, and comes back.
     """
     site, group, hostile = victim
-    await site.api.create_all([_job("low", site, 3, ends_after=ENDS_AFTER), _job("mine", site, 2)])
+    await site.api.create_all([job("low", site, 3, ends_after=ENDS_AFTER), job("mine", site, 2)])
     await site.until_running("low", 3)
     mine = await site.until_running("mine", 2)
-    await site.api.create(_job("urgent", site, 4, priority=HIGH))
+    await site.api.create(job("urgent", site, 4, priority=HIGH))
     await site.api.until(
         lambda: site.pods("low"),
         lambda found: len(found) == 3 and all("deletionTimestamp" in one["metadata"] for one in found),

@@ -13,9 +13,10 @@ import pytest
 
 from testbed.api import Api, Object
 from testbed.cluster import Cluster
-from testbed.objects import gang_labels, pod, zone_nodes
+from testbed.objects import zone_nodes
 from testbed.operator import condition, start_operator, tf_job
-from testbed.stages import DELETE_AFTER, HOLD
+from testbed.stages import HOLD
+from tests.e2e.objects import indexed_job
 from tests.e2e.site import LIMIT_S, Site, controlled_site
 from tests.e2e.stage import metric
 
@@ -36,9 +37,9 @@ async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterato
 async def test_lost_members(site: Site) -> None:
     """A node of each gang is deleted and one stops answering: `replace`, `restart`, a TFJob, and one that finishes."""
     await start_operator(site.cluster, schemes=("tfjob",))
-    await site.api.create(_job("keep", site.namespace, repair="replace"))
-    await site.api.create(_job("anew", site.namespace, repair="restart"))
-    await site.api.create(_job("ends", site.namespace, repair="restart", size=4))
+    await site.api.create(job("keep", site, "replace"))
+    await site.api.create(job("anew", site, "restart"))
+    await site.api.create(job("ends", site, "restart", size=4))
     await site.api.create(_tf_job("tf", site.namespace))
     keep = await site.until_running("keep", 8)
     anew = await site.until_running("anew", 8)
@@ -122,19 +123,19 @@ async def test_lost_members(site: Site) -> None:
 @pytest.mark.timeout(230)
 async def test_netgang_dies_while_a_job_is_suspended(site: Site) -> None:
     """The next process finds its note on the Job, waits for the pods that take long to end, and resumes it."""
-    await site.api.create(_job("train", site.namespace, repair="restart", ends_after="15s"))
+    await site.api.create(job("train", site, "restart", ends_after="15s"))
     first = await site.until_running("train", 8)
     name = (await site.pods("train"))[0]["metadata"]["name"]
 
-    async def job() -> Object:
+    async def stored() -> Object:
         found: Object = await site.api.get("Job", "train", namespace=site.namespace)
         return found
 
     await site.api.delete("Pod", name, namespace=site.namespace)
-    await site.api.until(job, lambda one: one["spec"].get("suspend"), what="the Job suspended", limit_s=LIMIT_S)
+    await site.api.until(stored, lambda one: one["spec"].get("suspend"), what="the Job suspended", limit_s=LIMIT_S)
     await site.cluster.restart(site.netgang.part.name, crash=True)
     second = await site.until_running("train", 8, without=frozenset(first))
-    found = await job()
+    found = await stored()
     assert (found["spec"]["suspend"], found["status"].get("failed", 0) <= 1) == (False, True)
     assert not {"netgang.io/resume"} & (found["metadata"].get("annotations") or {}).keys()
     assert len(await site.zones(set(second.values()))) == 1
@@ -151,32 +152,15 @@ def _node_of_one(gang: dict[str, str], *, besides: set[str]) -> str:
     return next(node for node in sorted(gang.values()) if node not in besides)
 
 
-def _job(name: str, namespace: str, *, repair: str, size: int = 8, ends_after: str = "1s") -> Object:
-    """An Indexed Job that may fail six times, whose pods are a gang of all of them."""
-    spec = pod("unused", scheduler=OURS, gates=[GATE], cpu="2")["spec"]
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "parallelism": size,
-            "completions": size,
-            "completionMode": "Indexed",
-            "backoffLimit": 6,
-            "template": {
-                "metadata": {
-                    "labels": gang_labels(name, size),
-                    "annotations": {DELETE_AFTER: ends_after, "netgang.io/repair": repair},
-                },
-                "spec": {**spec, "terminationGracePeriodSeconds": 30, "restartPolicy": "Never"},
-            },
-        },
-    }
-
-
 def _tf_job(name: str, namespace: str) -> Object:
     """A TFJob of one ps and seven workers that are a gang, not elastic."""
     job = tf_job(name, workers=7, namespace=namespace, cpu="2", dynamic=False, gates=[GATE])
     for replicas in job["spec"]["tfReplicaSpecs"].values():
         replicas["template"]["metadata"]["annotations"] |= {"netgang.io/repair": "restart"}
     return job
+
+
+def job(name: str, site: Site, repair: str, *, size: int = 8, ends_after: str = "1s") -> Object:
+    """An Indexed Job of two-CPU pods that says how its gang is repaired."""
+    annotations = {"netgang.io/repair": repair}
+    return indexed_job(name, site.namespace, size, cpu="2", ends_after=ends_after, annotations=annotations)

@@ -13,9 +13,10 @@ import pytest
 
 from testbed.api import Api, Object
 from testbed.cluster import Cluster
-from testbed.objects import gang_labels, gang_pods, zone_nodes
+from testbed.objects import gang_pods, zone_nodes
 from testbed.objects import namespace as namespace_object
 from testbed.service import ROOT, Netgang, start_netgang, start_second_scheduler
+from tests.e2e.objects import indexed_job
 from tests.e2e.stage import metric
 
 OURS = "netgang"
@@ -81,7 +82,7 @@ async def test_a_job_that_lost_all_its_nodes_starts_elsewhere(site: Site) -> Non
 
     Nodes are not named for them a second time.
     """
-    await site.api.create(_job("train", site.namespace))
+    await site.api.create(indexed_job("train", site.namespace, 2))
     first = await site.until_let_in(2)
     lost = _all(first)
     await site.lose(*lost)
@@ -137,22 +138,3 @@ def _terms(pod: Object) -> list[Object]:
 def _all(lists: Mapping[str, set[str]]) -> set[str]:
     """The nodes of all lists."""
     return {name for listed in lists.values() for name in listed}
-
-
-def _job(name: str, namespace: str) -> Object:
-    """An Indexed Job of two, whose template makes them a gang behind the gate."""
-    [member] = gang_pods("unused", 1, min_available=2, namespace=namespace, scheduler=OURS, gates=[GATE])
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "parallelism": 2,
-            "completions": 2,
-            "completionMode": "Indexed",
-            "template": {
-                "metadata": {"labels": gang_labels(name, 2)},
-                "spec": {**member["spec"], "restartPolicy": "Never"},
-            },
-        },
-    }

@@ -13,11 +13,12 @@ from uuid import uuid4
 
 import pytest
 
-from testbed.api import Api, Object
+from testbed.api import Api
 from testbed.cluster import Cluster
-from testbed.objects import gang_labels, gang_pods, pod, zone_nodes
 from testbed.objects import namespace as namespace_object
+from testbed.objects import pod, zone_nodes
 from testbed.service import Netgang, start_netgang
+from tests.e2e.objects import indexed_job
 from tests.e2e.stage import document
 
 OURS = "netgang"
@@ -42,18 +43,6 @@ async def full(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterato
     await controlled_api.delete("Namespace", name)
 
 
-def job(name: str, namespace: str) -> Object:
-    """A Job of two pods that are a gang at our gate."""
-    [member] = gang_pods("unused", 1, min_available=2, namespace=namespace, scheduler=OURS, gates=["netgang.io/gang"])
-    template = {"metadata": {"labels": gang_labels(name, 2)}, "spec": {**member["spec"], "restartPolicy": "Never"}}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "template": template},
-    }
-
-
 async def test_suspended_for_long_then_resumed(controlled_api: Api, full: tuple[Netgang, str]) -> None:
     """Older than a Job of the same weight and so before it, but its clock starts with its new pods."""
     api, (netgang, namespace) = controlled_api, full
@@ -62,14 +51,14 @@ async def test_suspended_for_long_then_resumed(controlled_api: Api, full: tuple[
         found = (await document(netgang, "/v1/queue"))["gangs"]
         return {one["gang"].partition("/")[2]: one for one in found if one["queue"] == "WQ" and one["rank"]}
 
-    created = await api.create(job("old", namespace))
+    created = await api.create(indexed_job("old", namespace, 2))
     created_s = datetime.fromisoformat(created["metadata"]["creationTimestamp"]).timestamp()
     first = await api.until(waiting, lambda found: "old" in found, what="the Job waits")
     assert first["old"]["state"] == "WAITING"
     await api.patch("Job", "old", {"spec": {"suspend": True}}, namespace=namespace)
     await api.until(waiting, lambda found: not found, what="its pods are gone")
     await asyncio.sleep(LIMIT_S)  # this is what the test is about
-    await api.create(job("young", namespace))
+    await api.create(indexed_job("young", namespace, 2))
     await api.patch("Job", "old", {"spec": {"suspend": False}}, namespace=namespace)
 
     def settled(found: dict[str, dict[str, Any]]) -> bool:

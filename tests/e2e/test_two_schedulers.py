@@ -18,9 +18,10 @@ import pytest
 
 from testbed.api import Api, Object
 from testbed.cluster import Cluster
-from testbed.objects import gang_labels, gang_pods, pod, zone_nodes
+from testbed.objects import gang_pods, pod, zone_nodes
 from testbed.service import SCHEDULER_CONFIG, Netgang
 from testbed.stages import REJECT
+from tests.e2e.objects import indexed_job
 from tests.e2e.site import Site, controlled_site
 from tests.e2e.stage import Stage, metric, say
 
@@ -40,7 +41,7 @@ async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterato
 @pytest.mark.timeout(120)
 async def test_a_member_that_its_kubelet_rejects_is_replaced(site: Site) -> None:
     """A stage of kwok fails one of four members with OutOfcpu in the moment in which it is bound; the others stay."""
-    await site.api.create(_job("train", site.namespace, size=4))
+    await site.api.create(indexed_job("train", site.namespace, 4, cpu="2"))
     waiting = await site.api.until(lambda: site.pods("train"), lambda found: len(found) == 4, what="four pods wait")
     victim = waiting[1]["metadata"]
     await site.api.patch(
@@ -148,20 +149,3 @@ def _elsewhere(name: str, namespace: str, node: str, *, cpu: str) -> Object:
     made = pod(name, namespace=namespace, cpu=cpu)
     made["spec"]["nodeName"] = node
     return made
-
-
-def _job(name: str, namespace: str, *, size: int) -> Object:
-    """An Indexed Job whose pods, of two CPUs each, are a gang of all of them."""
-    spec = pod("unused", scheduler="netgang", gates=["netgang.io/gang"], cpu="2")["spec"]
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "parallelism": size,
-            "completions": size,
-            "completionMode": "Indexed",
-            "backoffLimit": 6,
-            "template": {"metadata": {"labels": gang_labels(name, size)}, "spec": {**spec, "restartPolicy": "Never"}},
-        },
-    }

@@ -12,7 +12,8 @@ import pytest
 
 from testbed.api import Api, Object
 from testbed.cluster import Cluster
-from testbed.objects import GROUP_NAME_LABEL, gang_labels, gang_pods, pod, zone_nodes
+from testbed.objects import GROUP_NAME_LABEL, gang_pods, pod, zone_nodes
+from tests.e2e.objects import indexed_job
 from tests.e2e.site import LIMIT_S, Site, controlled_site
 from tests.e2e.stage import Stage, document
 
@@ -38,12 +39,12 @@ async def test_anti_affinity_of_others_costs_the_job_nothing(site: Site) -> None
     """
     for number in range(1, CLOSED + 1):
         await site.api.create(_blocker(site.namespace, number))
-    await site.api.create(_job("train", site.namespace, 2))
+    await site.api.create(indexed_job("train", site.namespace, 2, backoff_limit=1))
     there = await site.until_running("train", 2)
     assert set(there.values()) == {"n7", "n8"}
     await _assert_spared(site, "train")
 
-    await site.api.create(_job("later", site.namespace, 4))
+    await site.api.create(indexed_job("later", site.namespace, 4, backoff_limit=1))
     await site.api.until(
         lambda: site.events("GangWaiting"),
         lambda found: any(name.startswith("later-") for name in found),
@@ -105,23 +106,3 @@ def _blocker(namespace: str, number: int) -> Object:
     ]
     made["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     return made
-
-
-def _job(name: str, namespace: str, size: int) -> Object:
-    """An Indexed Job that may fail once, whose template makes its pods a gang behind the gate."""
-    template = pod("unused", namespace=namespace, scheduler=OURS, gates=[GATE], labels=gang_labels(name, size))
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "parallelism": size,
-            "completions": size,
-            "completionMode": "Indexed",
-            "backoffLimit": 1,
-            "template": {
-                "metadata": {"labels": template["metadata"]["labels"]},
-                "spec": {**template["spec"], "restartPolicy": "Never"},
-            },
-        },
-    }

@@ -13,10 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 
-from testbed.api import Api, Object
+from testbed.api import Api
 from testbed.errors import ApiRefused
-from testbed.objects import gang_labels, gang_pods, pod
+from testbed.objects import gang_pods, pod
 from tests.e2e.chaos.witness import OURS, Run, Seen, Witness
+from tests.e2e.objects import indexed_job
 
 GATE = "netgang.io/gang"
 NIGHTLY = "nightly"
@@ -116,7 +117,9 @@ class Tenants:
         while True:
             name = f"{NIGHTLY}-{number}"
             self.made["nightly run"] += 1
-            await self.api.create(nightly(name, self.namespace, gated=number % 2 == 0))
+            # the labels are those of every night's run; nodes are lost all the time
+            job = indexed_job(name, self.namespace, NIGHTLY_SIZE, gang=NIGHTLY, gated=number % 2 == 0, backoff_limit=20)
+            await self.api.create(job)
             while not await self._finished(name):  # noqa: ASYNC110 - it acts on what it finds
                 await asyncio.sleep(_LOOK_S)
             number += 1
@@ -150,26 +153,6 @@ class Tenants:
         for one in members:
             if not (one.gone or one.deleting):
                 await self.api.delete("Pod", one.name, namespace=one.namespace, grace_s=0)
-
-
-def nightly(name: str, namespace: str, *, gated: bool) -> Object:
-    """An Indexed Job whose pods carry the labels of every night's run."""
-    spec = pod("unused", scheduler=OURS, gates=[GATE] if gated else [], cpu="1")["spec"]
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "parallelism": NIGHTLY_SIZE,
-            "completions": NIGHTLY_SIZE,
-            "completionMode": "Indexed",
-            "backoffLimit": 20,  # nodes are lost all the time
-            "template": {
-                "metadata": {"labels": gang_labels(NIGHTLY, NIGHTLY_SIZE)},
-                "spec": {**spec, "restartPolicy": "Never"},
-            },
-        },
-    }
 
 
 def _could_start(members: list[Seen]) -> bool:
