@@ -266,9 +266,9 @@ class Commands:
 
 
 async def _main(kubeconfig: Path, mesh: Path | None, *, stacks: bool) -> None:
-    sources = () if mesh is None else ({"kind": "file", "path": str(mesh), "interval_s": 1.0},)
+    sources = () if mesh is None else ({"kind": "file", "path": str(mesh)},)
     settings = Settings.model_validate(
-        {"kubeconfig": kubeconfig, "scheduler_names": ("netgang",), "network": {"sources": sources, "refresh_s": 10.0}}
+        {"kubeconfig": kubeconfig, "scheduler_names": ("netgang",), "network": {"sources": sources}}
     )
     favour_the_loop()
     probe, runs = Probe(), Runs()

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from extender.errors import ConfigError
 from extender.settings.layers import ENV_PREFIX, merge, unfold
-from extender.settings.settings import Settings
+from extender.settings.settings import Settings, mistakes
 
 Json: TypeAlias = Mapping[str, Any]
 
@@ -30,7 +30,7 @@ def settings_of(text: str, environment: Mapping[str, str]) -> Read:
     >>> settings_of("port: 9000", {"NETGANG_ELASTIC__ENABLED": "true", "HOME": "/"}).settings.elastic.enabled
     True
     >>> settings_of("hold_limit_s: much", {}).problems
-    ('hold_limit_s: Input should be a valid number, unable to parse string as a number',)
+    ("hold_limit_s = 'much': must be a valid number, unable to parse string as a number",)
     """
     try:
         found = yaml.safe_load(text) or {}
@@ -41,8 +41,7 @@ def settings_of(text: str, environment: Mapping[str, str]) -> Read:
         }
         return Read(Settings(**merge(found, unfold(given))))
     except ValidationError as error:
-        said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False)]
-        return Read(Settings(), tuple(said))
+        return Read(Settings(), tuple(mistakes(error)))
     except (yaml.YAMLError, TypeError, AttributeError):
         return Read(Settings(), ("it is no YAML of names and values",))
 

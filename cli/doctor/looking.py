@@ -26,6 +26,7 @@ from cli.doctor.objects import budget_of, of_daemon_set, replica_of, version_of
 from cli.doctor.rights import Asked, denied
 from extender.convert import node_from_json, pod_from_json, pod_group_from_json
 from extender.errors import ApiError
+from extender.leadership import LeaseTimes
 from extender.ports import Clock
 from extender.settings.settings import Settings
 from scoring.model import Node, Pod
@@ -183,7 +184,7 @@ class Look:
         first = await self._installed("leases", settings.lease.name, group="/apis/coordination.k8s.io/v1")
         if first is None:
             return None
-        await asyncio.sleep(settings.lease.renew_deadline_s)
+        await asyncio.sleep(LeaseTimes.of(settings.lease.duration_s).renew_deadline_s)
         again = await self._installed("leases", settings.lease.name, group="/apis/coordination.k8s.io/v1") or {}
         holder = str((again.get("spec") or {}).get("holderIdentity") or "")
         renewed = [(one.get("spec") or {}).get("renewTime") for one in (first, again)]

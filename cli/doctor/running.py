@@ -9,8 +9,8 @@ from cli.doctor.facts import Answered, Right, Running
 from cli.doctor.findings import Finding, error, some, warning
 from extender.kube import calls
 from extender.leadership.role import LEADER
+from extender.settings.features import AutoscalingMode
 from extender.settings.leadership import LeaderElection
-from extender.settings.provisioning import AutoscalingMode
 from extender.settings.settings import Settings
 from extender.settings.tls import DebugAuth
 from scoring.model.policy import Preempting, Repair

@@ -34,6 +34,8 @@ from extender.ports import Clock, Identity, Reviews
 SHORTEST_SECRET: Final = 16
 _ACCOUNT: Final = "system:serviceaccount:"
 _WITH_SECRET: Final = Identity("netgang:shared-secret")
+MAX_BODY_BYTES: Final = 64 * 2**10
+"""Several times what the 256 points take that one report may have."""
 BODY_TIMEOUT_S: Final = 5.0
 _REMEMBERED: Final = 4096
 """Callers whose answers are remembered: more than there are jobs whose reports are kept."""
@@ -141,7 +143,7 @@ class ReportsDoor:
 
 
 def create_reports_app(
-    reports: Reports, *, acting: Callable[[], bool], max_body_bytes: int, body_timeout_s: float = BODY_TIMEOUT_S
+    reports: Reports, *, acting: Callable[[], bool], body_timeout_s: float = BODY_TIMEOUT_S
 ) -> FastAPI:
     """The app behind the door; it does not ask who calls. A standby (not `acting`) takes no report."""
     app = FastAPI(title="netgang reports", openapi_url=None, responses=_REFUSED)
@@ -154,7 +156,7 @@ def create_reports_app(
         name: Annotated[str, _NAME],
         kind: Annotated[str | None, _KIND] = None,
     ) -> Response:
-        body = await _body(request, max_body_bytes, body_timeout_s)
+        body = await _body(request, MAX_BODY_BYTES, body_timeout_s)
         if isinstance(body, Response):
             return body
         if not acting():

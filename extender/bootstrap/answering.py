@@ -115,7 +115,6 @@ def answering_of(
         what_ifs=what_ifs,
         circumstances=Circumstances(cache, common.api, clock).notes,
         unreadable=caring.unreadable,
-        stale_s=settings.stale_s,
         nodes_asked=caring.provisioning.note if caring.provisioning is not None else None,
         expected_for_s=starting.arrivals.expected_for_s,
         ignored_notes=caring.ignored.of,
@@ -148,7 +147,6 @@ def answering_of(
         verbs,
         views,
         common.telemetry,
-        max_body_bytes=settings.max_body_bytes,
         callers=callers,
         routers=(
             queue_router(queue_view.body_in_turns),

@@ -45,7 +45,7 @@ async def candidacy(
     lease = settings.lease
     pod = OwnPod.of(environment)
     place = LeasePlace(lease_namespace(lease, pod), lease.name, pod.namespace if pod is not None else "")
-    times = LeaseTimes(lease.duration_s, lease.renew_deadline_s, lease.retry_period_s)
+    times = LeaseTimes.of(lease.duration_s)
     identity = f"{pod.name if pod is not None else host}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
-    async with KubeLeases.opened(server, place, call_s=lease.renew_deadline_s / 2.0) as api:
+    async with KubeLeases.opened(server, place, call_s=times.renew_deadline_s / 2.0) as api:
         yield Candidacy(Election(identity, times, rng=rng), api, pod.name if pod is not None else "")

@@ -26,7 +26,7 @@ from extender.controllers.restart.controller import Restarts
 from extender.controllers.restart.eligibility import Judge
 from extender.controllers.restart.one_gang import Recreation
 from extender.scheduling.planning.starvation import Starvation
-from extender.settings.provisioning import AutoscalingMode
+from extender.settings.features import AutoscalingMode
 from scoring.explain import explain_in_steps
 
 Look = Callable[[], Iterator[None] | None]
@@ -230,7 +230,7 @@ def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Rep
     elastic = Elastic(
         parts,
         limits.options(),
-        ElasticLimits(limits.removal_timeout_s, limits.reserve_timeout_s, limits.growth_timeout_s),
+        ElasticLimits(removal_s=limits.removal_timeout_s),
         acting=common.acting,
         feed=feeds,
         wishes=reported.wishes.in_steps,

@@ -90,7 +90,7 @@ def common_of(
         telemetry=telemetry,
         log=log,
         policy=policy,
-        planner=Planner(cache, policy, clock, telemetry, log, interval_s=settings.plan_interval_ms / 1000.0),
+        planner=Planner(cache, policy, clock, telemetry, log),
         recent=recent,
         reflectors=reflectors,
         unreadable=unreadable,

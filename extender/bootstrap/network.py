@@ -22,6 +22,9 @@ from extender.settings.settings import FileSource, Settings
 from extender.settings.settings import MaddashSource as MaddashSettings
 from scoring.plan import Plan
 
+_FILE_INTERVAL_S = 5.0
+"""Between two looks whether a mesh file has changed: a `stat` costs nothing."""
+
 
 class NodesWatched:
     """Tells the network refresh when nodes changed: they may have got another endpoint."""
@@ -54,7 +57,6 @@ def refresh_of(
     return NetworkRefresh(
         sources,
         RefreshOptions(
-            reevaluate_s=network.refresh_s,
             mapping=mapping_config(settings),
             soft_ttl_s=network.soft_ttl(),
             hard_ttl_s=network.hard_ttl(),
@@ -75,7 +77,8 @@ def sources_of(settings: Settings) -> list[Polled]:
     for one in settings.network.sources:
         seen[one.kind] += 1
         name = one.kind if seen[one.kind] == 1 else f"{one.kind}-{seen[one.kind]}"
-        found.append(Polled(_source(one, name), one.interval_s))
+        interval_s = _FILE_INTERVAL_S if isinstance(one, FileSource) else one.interval_s
+        found.append(Polled(_source(one, name), interval_s))
     return found
 
 

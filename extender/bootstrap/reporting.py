@@ -15,7 +15,7 @@ from extender.cache import ClusterCache
 from extender.controllers.elastic.jobs.objects import Jobs
 from extender.controllers.elastic.metering import Metering
 from extender.controllers.elastic.records import Records
-from extender.controllers.elastic.reports.reports import Rates, Reports
+from extender.controllers.elastic.reports.reports import Reports
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.controllers.elastic.reports.trainer_status import Statuses
 from extender.controllers.elastic.reports.wishes import MetricWishes
@@ -55,8 +55,7 @@ def reporting_of(
 ) -> Reporting:
     """All of it; nothing is served by it yet."""
     records, book = Records(), SeriesBook()
-    chosen = settings.reports
-    reports = Reports(lambda: records.views, book, clock, rates=Rates(chosen.per_job_s, chosen.all_jobs_s))
+    reports = Reports(lambda: records.views, book, clock)
     wishes = MetricWishes(book, settings.elastic.options().metrics, clock)
     view = JobsView(cache, planner, records, book, clock, wishes=wishes)
     return Reporting(records, reports, wishes, view, Metering(records, reports, telemetry), Statuses(jobs, reports))
@@ -77,6 +76,6 @@ def reports_port(
         return None
     if chosen.service_accounts and reviews is None:
         raise ValueError("reports.service_accounts is set, and nobody is there to review tokens")
-    app = create_reports_app(reporting.reports, acting=acting, max_body_bytes=chosen.max_body_bytes)
+    app = create_reports_app(reporting.reports, acting=acting)
     reporters = Reporters(reviews if chosen.service_accounts else None, chosen.secret_file, chosen.audiences)
     return ReportsDoor(app, reporters, clock, count=count)

@@ -28,6 +28,7 @@ from extender import bootstrap
 from extender.bootstrap import Service
 from extender.runtime.garbage_collection import can_watch_memory
 from extender.runtime.heap import keep_one_heap
+from extender.server.app import DEFAULT_MAX_BODY_BYTES
 from extender.server.connections import Connections, PortLimits
 from extender.server.verb_protocol import VerbProtocol, bound
 from extender.settings.settings import Settings
@@ -122,7 +123,7 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
     tls = service.tls
     verbs_tls = tls.for_verbs if tls is not None else None
     counted = service.telemetry.connection_ended
-    kept_bytes = 4 * settings.max_body_bytes
+    kept_bytes = 4 * DEFAULT_MAX_BODY_BYTES
     limits = replace(_BESIDE_HELD, kept_bytes=kept_bytes, peer_bytes=kept_bytes // 2)
     yield (
         "port",

@@ -31,17 +31,34 @@ LOOKS = 2.5
 """Looks of a candidate while the holder renews once: what lies between a renewal and the next look is added to the
 time that nobody leads."""
 
+_LEAST_WRITE_S = 0.5
+"""Shortest time that a request sent at the last moment has."""
 _UNANSWERED_MAX = 16
 """A write that is forgotten does not count, which errs towards not leading."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Durations of the election; see `extender.settings.leadership` for how they must relate."""
+    """Durations of the election.
+
+    They must fit together: a leader that cannot renew stands down after `renew_deadline_s`, and what it sent at the
+    last moment must have time (`write_s` less that, at least half a second) to be over before another may lead. Two
+    renewals fit into the deadline, so that one lost answer does not end the term.
+    """
 
     duration_s: int = 3
     renew_deadline_s: float = 2.3
     retry_period_s: float = 0.5
+
+    @classmethod
+    def of(cls, duration_s: int) -> "LeaseTimes":
+        """The times of a Lease of this duration; of a short one the last requests keep half a second.
+
+        >>> LeaseTimes.of(3) == LeaseTimes(), LeaseTimes.of(15), LeaseTimes.of(2).renew_deadline_s
+        (True, LeaseTimes(duration_s=15, renew_deadline_s=11.5, retry_period_s=2.5), 1.4)
+        """
+        last_s = duration_s * (1.0 - DRIFT_RATIO) - _LEAST_WRITE_S
+        return cls(duration_s, min(duration_s * 23.0 / 30.0, last_s), duration_s / 6.0)
 
     @property
     def write_s(self) -> float:

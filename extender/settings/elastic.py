@@ -9,24 +9,18 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from extender.settings.types import NotNegative, Number, Positive, Section, names
+from extender.settings.types import NotNegative, OnOrOff, Positive, Section, names
 from scoring.scaling.job import Wants
 from scoring.scaling.options import Condition, MetricOptions, Options
 
-Share: TypeAlias = Annotated[Number, Field(ge=0.0, le=1.0)]
 _KIND = re.compile(r"[a-z0-9.-]+/v[0-9]+((alpha|beta)[0-9]+)?/[a-z0-9]+/[A-Z][A-Za-z0-9]*")
 Count: TypeAlias = Annotated[int, Field(ge=1)]
-
-
-def _word(value: object) -> object:
-    """`off`, which YAML 1.1 reads as false without quotes."""
-    return "off" if value is False else value
 
 
 class ElasticMetricsSettings(Section):
     """How metrics that jobs report become a wished worker count."""
 
-    default: Annotated[Wants, BeforeValidator(_word)] = Wants.CURVE
+    default: Annotated[Wants, OnOrOff] = Wants.CURVE
     """For jobs without annotation `netgang.io/scaling`: `iterations`, `loss`, `curve`, or `off`: the queue alone."""
     every_steps: Count = 500
     """Training steps between two looks at a job's wish; each change of the count costs about 40 s of training."""
@@ -34,28 +28,10 @@ class ElasticMetricsSettings(Section):
     """Workers added or removed at once."""
     min_interval_s: NotNegative = 300.0
     """Least time between two changes of a job's wish."""
-    min_points: Annotated[int, Field(ge=4)] = 10
-    """Reports since the last change that a wish needs."""
     settle_steps: Annotated[int, Field(ge=0)] = 20
     """Steps after a change whose reports do not count."""
-    stale_s: Positive = 900.0
-    """Age of a job's last report from which on its wish stays as it is."""
-    band_ratio: Share = 0.02
-    """Change of the loss within a window, as share of it, that is taken for none."""
-    certainty: Positive = 3.5
-    """Standard errors by which the loss must fall or rise."""
     reversal_steps: Annotated[int, Field(ge=0)] = 1000
     """Least steps between two changes of direction."""
-    min_fit_ratio: Share = 0.8
-    """`curve`: share of the loss's variance that the fitted curve must explain; below it nothing is changed."""
-    min_gain_ratio: NotNegative = 0.001
-    """`curve`: predicted gain per added worker, as share of the present loss, from which on it pays."""
-    horizon_s: Positive = 1800.0
-    """`curve`: how far ahead the gain is predicted."""
-    stall_s: NotNegative = 41.0
-    """`curve`: what a change costs until the job's own cost has been measured."""
-    serial_ratio: Share = 0.2
-    """`curve`: share of the time per sample that more workers do not shorten, until two counts have been measured."""
 
 
 class ElasticSettings(Section):
@@ -78,11 +54,8 @@ class ElasticSettings(Section):
     gang also weighs at least as much as every job that runs; `any`: all jobs give way, whatever they weigh, to the
     first in the queue's order that can then start."""
     removal_timeout_s: Positive = 600.0
-    """How long removed pods may take to go before their room is no longer kept for the gang they make way for."""
-    reserve_timeout_s: Positive = 120.0
-    """How long the room is kept for that gang once they are gone."""
-    growth_timeout_s: Positive = 300.0
-    """How long added workers may take to get nodes before others may grow there."""
+    """How long removed pods may take to go before their room is no longer kept for the gang they make way for: more
+    than the jobs' `terminationGracePeriodSeconds`."""
     scale_kinds: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
     """Further kinds, as `GROUP/VERSION/PLURAL/KIND`, whose jobs may be resized by `spec.replicas`, such as
     apps/v1/statefulsets/StatefulSet. They need rights of their own (docs/reference/elastic-jobs.md)."""
@@ -98,13 +71,5 @@ class ElasticSettings(Section):
 
     def options(self) -> Options:
         """The same as the decisions take it."""
-        return Options(
-            enabled=self.enabled,
-            dry_run=self.dry_run,
-            cool_down_s=self.cool_down_s,
-            decrement=self.decrement,
-            increment=self.increment,
-            changes_per_hour=self.changes_per_hour,
-            condition=self.condition,
-            metrics=MetricOptions(**self.metrics.model_dump()),
-        )
+        others = {"removal_timeout_s", "scale_kinds", "metrics"}
+        return Options(**self.model_dump(exclude=others), metrics=MetricOptions(**dict(self.metrics)))

@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings
 from pydantic_settings.sources import EnvSettingsSource
 
 from extender.errors import ConfigError
+from extender.settings.removed import removed
 
 ENV_PREFIX = "NETGANG_"
 NOT_SETTINGS = ("NETGANG_HELM", "NETGANG_KUBECTL", "NETGANG_TESTBED", "NETGANG_TOKEN", "NETGANG_URL")
@@ -69,7 +70,7 @@ def read_environment(settings: type[BaseSettings]) -> dict[str, Any]:
                 "set `enableServiceLinks: false` in the pod"
             )
         if name not in settings.model_fields:
-            raise ConfigError(f"{variable}: no such setting{_suggestion(name, settings.model_fields)}")
+            raise ConfigError(f"{variable}: {removed([name]) or _unknown(name, settings.model_fields)}")
     return dict(_Environment(settings)())
 
 
@@ -87,8 +88,8 @@ class _Environment(EnvSettingsSource):
 def unfold(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Turn dotted names into nested mappings.
 
-    >>> unfold({"port": 1, "network.refresh_s": 5, "network.sources": []})
-    {'port': 1, 'network': {'refresh_s': 5, 'sources': []}}
+    >>> unfold({"port": 1, "network.zone_fallback": True, "network.sources": []})
+    {'port': 1, 'network': {'zone_fallback': True, 'sources': []}}
     """
     nested: dict[str, Any] = {}
     for name, value in flat.items():
@@ -122,7 +123,7 @@ def sentence(error: ErrorDetails, layers: Sequence[Layer], *, names: Names) -> s
     value = "" if isinstance(error["input"], Mapping) else f" = {_USER.sub('//…@', repr(error['input']))}"
     match error["type"]:
         case "extra_forbidden":
-            return f"{name}{place}: no such setting{_suggestion(str(path[-1]), names(path[:-1]))}"
+            return f"{name}{place}: {removed(path) or _unknown(str(path[-1]), names(path[:-1]))}"
         case "missing":
             return f"{name}: must be given"
         case "union_tag_not_found" | "union_tag_invalid":
@@ -144,8 +145,8 @@ def _holds(values: Any, path: Sequence[int | str]) -> bool:
     return True
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    """What may have been meant: the nearest name, else all of them."""
+def _unknown(name: str, known: Iterable[str]) -> str:
+    """What to say about a name that never was a setting: the nearest one there is, else all of them."""
     listed = sorted(known)
     near = difflib.get_close_matches(name, listed, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(listed)}"
+    return f"no such setting; did you mean {near[0]}?" if near else f"no such setting; there are {', '.join(listed)}"

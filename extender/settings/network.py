@@ -24,8 +24,6 @@ class FileSource(Section):
     """The word that makes this a file source."""
     path: Path
     """The mesh file, YAML or JSON (docs/reference/network.md)."""
-    interval_s: Positive = 5.0
-    """Seconds between two looks whether the file has changed."""
 
 
 GridNames: TypeAlias = Annotated[
@@ -140,10 +138,6 @@ class NetworkSettings(Section):
 
     sources: tuple[Source, ...] = ()
     """Places that know measurements; of several values for one pair the newest counts. None: all pairs are unknown."""
-    refresh_s: Positive = 60.0
-    """The planner gets new ages at least this often, in seconds, and new values as soon as a source has any.
-
-    Ages count only then, so that the plan does not change by time alone between two refreshes."""
     mapping: Mapping[NodeName, NodeEndpoints] = Field(default_factory=dict)
     """node → endpoint, or node → {loss, delay, throughput}. Wins over annotation, rule, zone, address and name."""
     zone_mapping: Mapping[ZoneName, NodeEndpoints] = Field(default_factory=dict)

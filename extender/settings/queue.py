@@ -9,7 +9,6 @@ from typing import Annotated, TypeAlias
 from pydantic import BeforeValidator, Field, field_validator
 
 from extender.settings.types import Number, Positive, Section, names
-from scoring.ids import Namespace, ResourceName
 from scoring.model.policy import (
     EVERY_RESOURCE,
     Algorithm,
@@ -76,26 +75,10 @@ class QueueSettings(Section):
 
     def policy(self) -> QueuePolicy:
         """The same as the planner takes it."""
-        return QueuePolicy(
-            algorithm=self.algorithm,
-            order=self.order,
-            weight=self.weight,
-            reading=self.reading,
-            extended=tuple(ResourceName(name) for name in self.extended),
-            weight_namespaces=frozenset(Namespace(name) for name in self.weight_namespaces),
-            starve_limit_s=self.starve_limit_s,
-            starve_limit_by_namespace_s=_sorted(self.starve_limit_by_namespace_s),
-            starve_limit_by_priority_s=tuple(sorted(self.starve_limit_by_priority_s.items())),
-            starving_order=self.starving_order,
-            surplus=self.surplus,
-            starving_beats_priority=self.starving_beats_priority,
-            starving_share=self.starving_share,
-            starving_hold_s=self.starving_hold_s,
-            share_cap=self.share_cap,
-            share_cap_by_namespace=_sorted(self.share_cap_by_namespace),
-        )
-
-
-def _sorted(values: Mapping[str, float]) -> tuple[tuple[Namespace, float], ...]:
-    """Pairs by namespace."""
-    return tuple(sorted((Namespace(name), value) for name, value in values.items()))
+        plain = {
+            "weight_namespaces": frozenset(self.weight_namespaces),
+            "starve_limit_by_namespace_s": tuple(sorted(self.starve_limit_by_namespace_s.items())),
+            "starve_limit_by_priority_s": tuple(sorted(self.starve_limit_by_priority_s.items())),
+            "share_cap_by_namespace": tuple(sorted(self.share_cap_by_namespace.items())),
+        }
+        return QueuePolicy(**{**dict(self), **plain})

@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from extender.settings.tls import TlsSettings, is_loopback
-from extender.settings.types import Positive, Section, names
+from extender.settings.types import Section, names
 
 
 class ReportSettings(Section):
@@ -32,12 +32,6 @@ class ReportSettings(Section):
     """File with a secret of at least 16 characters; who shows it as a bearer token may report for every job."""
     plain: bool = False
     """`host` may be more than the loopback although there is no TLS: something else protects the tokens."""
-    per_job_s: Positive = 2.0
-    """Reports a second of one job in the long run, ten times as many for a moment; one may have 256 points."""
-    all_jobs_s: Positive = 100.0
-    """The same of all jobs together; the jobs of one namespace may send half of it."""
-    max_body_bytes: int = Field(default=64 * 2**10, ge=2**10, le=2**20)
-    """Largest report that is read."""
 
 
 def report_doors(

@@ -8,12 +8,13 @@ relative to the working directory.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias, get_args
 
 from pydantic import (
+    BaseModel,
     BeforeValidator,
     Field,
     ValidationError,
@@ -25,20 +26,23 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from extender.errors import ConfigError
 from extender.settings.call_bound import MARGIN_S, longest_bind_s, slowest_binding_s
-from extender.settings.elastic import ElasticMetricsSettings, ElasticSettings
+from extender.settings.elastic import ElasticSettings
+from extender.settings.features import (
+    AutoscalingMode,
+    AutoscalingSettings,
+    PreemptionSetting,
+    RecordSettings,
+    RepairSettings,
+    StatusMode,
+    StatusSetting,
+)
 from extender.settings.layers import ENV_PREFIX, Layer, merge, read_environment, read_file, sentence, unfold
-from extender.settings.leadership import LeaderElection, LeaseSettings, on_or_off
-from extender.settings.mapping import EndpointRule
+from extender.settings.leadership import LeaderElection, LeaseSettings
 from extender.settings.network import SOURCES, FileSource, MaddashSource, NetworkSettings
-from extender.settings.preemption import PreemptionSetting
-from extender.settings.provisioning import AutoscalingMode, AutoscalingSettings
 from extender.settings.queue import QueueSettings
-from extender.settings.record import RecordSettings
-from extender.settings.repair import RepairSettings
 from extender.settings.reports import ReportSettings, report_doors
-from extender.settings.status import StatusMode, StatusSetting
 from extender.settings.tls import DebugAuth, TlsSettings, open_doors
-from extender.settings.types import NotNegative, Number, Positive, Section, names
+from extender.settings.types import NotNegative, OnOrOff, Positive, Section, names
 from scoring.ids import ZoneName
 from scoring.model.policy import (
     AdmitTo,
@@ -51,7 +55,6 @@ from scoring.model.policy import (
     Variant,
     ZonePolicy,
 )
-from scoring.network.matrix import METRICS
 
 __all__ = [
     "SOURCES",
@@ -133,8 +136,6 @@ class ScoreSettings(Section):
     """`smooth`: packet loss at which the term has half its points."""
     half_delay_ms: Positive = 20.0
     """`smooth`: one-way delay at which the term has half its points."""
-    unknown_penalty_ratio: Annotated[Number, Field(ge=0.0, le=1.0)] = 0.05
-    """Share of a term's points that an unknown value loses against the median of the known ones."""
 
 
 class Settings(BaseSettings):
@@ -202,18 +203,9 @@ class Settings(BaseSettings):
     sees_all_nodes: bool = True
     """kube-scheduler runs with `percentageOfNodesToScore: 100`, so a node missing in a request was refused by one of
     its other filters. `false`: it may have been left out by sampling, and nothing is learned from it."""
-    plan_interval_ms: int = Field(default=50, ge=1, le=60_000)
-    """Changes closer together than this become one planner run."""
-    max_body_bytes: int = Field(default=32 * 2**20, ge=64 * 2**10)
-    """Largest request body that is read. Names of 15,000 nodes take 1 MB; 32 MiB hold 2,000 whole Node objects."""
     max_held_binds: int = Field(default=4096, ge=1)
     """Most binds held at one time, each an open connection; further ones fail at once and are tried again. As many
     again of pods without a gang may wait for the API server."""
-    stale_s: float = Field(default=300.0, ge=180.0, allow_inf_nan=False)
-    """Age of the last word from the API server about a kind of objects that is followed from which `/readyz` says no.
-
-    Default 300: an idle watch brings a bookmark about once a minute; one that was silent for 120 s is opened again, and
-    has then three minutes to bring its first. Below 180 an idle cluster could look stale."""
     node_lost_s: Positive = 60.0
     """How long a node may be not ready before its members stop counting."""
     node_settle_s: Positive = 120.0
@@ -233,7 +225,7 @@ class Settings(BaseSettings):
     pod_group_status: StatusSetting = StatusMode.AUTO
     """Whether the status of our gangs' PodGroups (scheduling.x-k8s.io) is written: `on`, `off`, or `auto`: unless
     another controller does (docs/explanation/queue.md)."""
-    leader_election: Annotated[LeaderElection, BeforeValidator(on_or_off)] = LeaderElection.OFF
+    leader_election: Annotated[LeaderElection, OnOrOff] = LeaderElection.OFF
     """`on`: of several replicas one acts, by a Lease; the others follow the cluster and take over within seconds."""
     lease: LeaseSettings = LeaseSettings()
     """The Lease, and who waits how long for whom."""
@@ -270,12 +262,6 @@ class Settings(BaseSettings):
     """How long a gang with zone policy `preferred` waits for a single zone."""
     zone_distance_ms: Mapping[str, Mapping[str, NotNegative]] = Field(default_factory=dict)
     """zone or endpoint → zone → one-way delay in ms, where none is measured; one direction stands for both."""
-    exact_zone_size: int = Field(default=12, ge=1, le=20)
-    """Zones of at most this many candidate nodes are searched exactly; larger ones by swaps."""
-    prioritize_packing: bool = True
-    """/prioritize: nodes that already hold the job's members score higher."""
-    prioritize_reservation: bool = True
-    """/prioritize: nodes that the plan wants for a gang score lower for everybody else."""
 
     @field_validator("debug_port")
     @classmethod
@@ -364,7 +350,7 @@ class Settings(BaseSettings):
     def load(cls, file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> "Settings":
         """Read `file`, the environment and `overrides`, the last one wins. ConfigError names every mistake.
 
-        Keys of `overrides` are settings' names, nested ones joined by dots (`network.refresh_s`) or as mappings; a
+        Keys of `overrides` are settings' names, nested ones joined by dots (`network.sources`) or as mappings; a
         value of `None` means "not given", as command-line options have it; inside a mapping it is a value.
         """
         given = unfold({name: value for name, value in (overrides or {}).items() if value is not None})
@@ -379,46 +365,35 @@ class Settings(BaseSettings):
         try:
             return cls(**merged)
         except ValidationError as error:
-            lines = [sentence(one, layers, names=_names_at) for one in error.errors(include_url=False)]
-            raise ConfigError("\n".join(lines)) from error
+            raise ConfigError("\n".join(mistakes(error, layers))) from error
 
     def policy(self) -> Policy:
         """The part that decides, as the planner takes it."""
-        score = self.score
         return Policy(
             score=ScorePolicy(
-                variant=score.variant,
-                direction=score.direction,
-                ratios=score.ratios,
-                loss_weight=score.loss_weight,
-                delay_weight=score.delay_weight,
-                bandwidth_weight=score.bandwidth_weight,
-                reference_bps=score.reference_bps,
-                half_loss_percent=score.half_loss_percent,
-                half_delay_ms=score.half_delay_ms,
-                unknown_penalty_ratio=score.unknown_penalty_ratio,
-                soft_ttl_s=self.network.soft_ttl(),
-                hard_ttl_s=self.network.hard_ttl(),
+                **dict(self.score), soft_ttl_s=self.network.soft_ttl(), hard_ttl_s=self.network.hard_ttl()
             ),
             selection=self.selection,
             zone_policy=self.zone_policy,
             spill_wait_s=self.spill_wait_s,
             zone_distance_ms=_both_ways(self.zone_distance_ms),
-            exact_zone_size=self.exact_zone_size,
             admit_to=self.admit_to,
             spares=self.spares,
             zone_label=self.zone_label,
             hold_limit_s=self.hold_limit_s,
             partial_timeout_s=self.partial_timeout_s,
             exclusion_ttl_s=self.exclusion_ttl_s,
-            prioritize_packing=self.prioritize_packing,
-            prioritize_reservation=self.prioritize_reservation,
             queue=self.queue.policy(),
             preemption=self.preemption,
             asks_for_nodes=self.autoscaling.mode is not AutoscalingMode.OFF,
             repair=self.repair.policy,
             restarts=self.repair.limits(),
         )
+
+
+def mistakes(error: ValidationError, layers: Sequence[Layer] = ()) -> list[str]:
+    """A line for each mistake, with the layer that it is from where `layers` are given, strongest first."""
+    return [sentence(one, layers, names=_names_at) for one in error.errors(include_url=False)]
 
 
 def _both_ways(table: Mapping[str, Mapping[str, float]]) -> tuple[tuple[tuple[ZoneName, ZoneName], float], ...]:
@@ -433,33 +408,26 @@ def _both_ways(table: Mapping[str, Mapping[str, float]]) -> tuple[tuple[tuple[Zo
 
 
 def _names_at(path: Sequence[int | str]) -> Iterable[str]:
-    """Names of settings that exist at a place."""
-    match path:
-        case []:
-            return Settings.model_fields
-        case ["network"]:
-            return NetworkSettings.model_fields
-        case ["network", "sources", _]:
-            return {name: None for kind in SOURCES for name in kind.model_fields}
-        case ["network", "rules", _]:
-            return EndpointRule.model_fields
-        case ["lease"]:
-            return LeaseSettings.model_fields
-        case ["tls"]:
-            return TlsSettings.model_fields
-        case ["elastic"]:
-            return ElasticSettings.model_fields
-        case ["elastic", "metrics"]:
-            return ElasticMetricsSettings.model_fields
-        case ["reports"]:
-            return ReportSettings.model_fields
-        case ["autoscaling"]:
-            return AutoscalingSettings.model_fields
-        case ["queue"]:
-            return QueueSettings.model_fields
-        case ["repair"]:
-            return RepairSettings.model_fields
-        case ["score"]:
-            return ScoreSettings.model_fields
-        case _:
-            return [metric.value for metric in METRICS]
+    """Names of settings that exist at a place.
+
+    >>> sorted(_names_at(["network", "mapping", "node1"]))
+    ['delay', 'loss', 'throughput']
+    """
+    here: list[type[BaseModel]] = [Settings]
+    for part in path:  # numbers of a list and keys of a mapping lead to no other names
+        inside = [
+            model
+            for one in here
+            if part in one.model_fields
+            for model in _models_in(one.model_fields[str(part)].annotation)
+        ]
+        here = inside or here
+    return {name for one in here for name in one.model_fields}
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Groups of settings that a type is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)

@@ -13,7 +13,7 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from extender.settings.types import Positive, Section, names
+from extender.settings.types import Section, names
 
 
 class DebugAuth(StrEnum):
@@ -37,8 +37,6 @@ class TlsSettings(Section):
     client_names: Annotated[tuple[str, ...], BeforeValidator(lambda value: names(value)), Field(max_length=100)] = ()
     """Names of clients that may connect, each compared as it is with the certificate's common name and alternative
     names; empty: every client with a certificate of `client_ca_file`."""
-    reload_s: Positive = 5.0
-    """How often to look whether the files have changed. A pair that cannot be used leaves the old one in force."""
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:

@@ -1,11 +1,11 @@
-"""What all groups of settings are made of: numbers with their bounds, and the base of a group.
+"""What all groups of settings are made of: numbers with their bounds, words that YAML misreads, the base of a group.
 
-Why one place: a group that accepts unknown names, or a number that accepts `nan`, would be a mistake nobody sees.
+Why one place: a group that accepted unknown names, or a number that accepted `nan`, would hide a mistake.
 """
 
 from typing import Annotated, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.types import AllowInfNan
 
 Number: TypeAlias = Annotated[float, AllowInfNan(False)]
@@ -26,3 +26,16 @@ def names(value: object) -> object:
     (['a', 'b'], ['a'])
     """
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
+def on_or_off(value: object) -> object:
+    """The word `on` or `off`, which YAML 1.1 reads as a truth value unless it is quoted.
+
+    >>> on_or_off(True), on_or_off(False), on_or_off("auto")
+    ('on', 'off', 'auto')
+    """
+    return ("on" if value else "off") if isinstance(value, bool) else value
+
+
+OnOrOff = BeforeValidator(on_or_off)
+"""For settings that accept the word `on` or `off`."""

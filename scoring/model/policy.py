@@ -248,10 +248,6 @@ class Policy:
     """How long a gang that never started may stay partly bound before its bound pods are evicted."""
     exclusion_ttl_s: float = 300.0
     """How long a refusal learned from NodeNames is believed."""
-    prioritize_packing: bool = True
-    """/prioritize: nodes that already hold the job's members score higher (PAPERS K6)."""
-    prioritize_reservation: bool = True
-    """/prioritize: nodes that the plan wants for a gang score lower for everybody else."""
     queue: QueuePolicy = QueuePolicy()
     repair: Repair = Repair.REPLACE
     restarts: RestartLimits = RestartLimits()

@@ -54,11 +54,9 @@ def prefer(
     siblings = siblings_of(plan, pod, gang)
     network = _network_points(run, pod, gang, siblings) if asks_for_network(pod, gang) else np.full(nodes, 100.0)
     packing, reservation = np.zeros(nodes), np.zeros(nodes)
-    if policy.prioritize_packing:
-        near = {node for _, node in others_of(plan, pod, gang)}
-        packing[[snapshot.table.index[n] for n in near if n in snapshot.table.index]] = PACKING_POINTS
-    if policy.prioritize_reservation:
-        reservation[_reserved_rows(snapshot, plan, gang)] = -RESERVATION_POINTS
+    near = {node for _, node in others_of(plan, pod, gang)}
+    packing[[snapshot.table.index[n] for n in near if n in snapshot.table.index]] = PACKING_POINTS
+    reservation[_reserved_rows(snapshot, plan, gang)] = -RESERVATION_POINTS
     return Preference(np.clip(network + packing + reservation, 0.0, 100.0), network, packing, reservation)
 
 

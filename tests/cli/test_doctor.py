@@ -37,7 +37,7 @@ def server(tmp_path: Path) -> Iterator[OperatorServer]:
     )
     settings = yaml.safe_load(text("manifests/base/settings.yaml"))
     settings["network"]["sources"] = [{"kind": "file", "path": str(mesh)}]
-    settings["lease"] = {"duration_s": 4, "renew_deadline_s": 0.2, "retry_period_s": 0.1}
+    settings["lease"] = {"duration_s": 1}
     api.objects[SETTINGS]["data"]["netgang.yaml"] = yaml.safe_dump(settings)
     with OperatorServer(api) as running:
         yield running

@@ -58,7 +58,7 @@ _NAMED = re.compile("#/components/schemas/([A-Za-z]+)")
 def reports_openapi() -> dict[str, Any]:
     """The OpenAPI document of the port for reports, which it does not serve."""
     unused = cast("Reports", None)  # the description of the address does not use it
-    return create_reports_app(unused, acting=lambda: True, max_body_bytes=0).openapi()
+    return create_reports_app(unused, acting=lambda: True).openapi()
 
 
 def api_page() -> str:

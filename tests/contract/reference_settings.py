@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from extender.settings.mapping import EndpointRule, NodeEndpoints
+from extender.settings.removed import FIXED
 from extender.settings.settings import FileSource, MaddashSource, Settings
 from extender.settings.sources import (
     EsmondSource,
@@ -25,6 +26,12 @@ with `__` for each dot. What one network source, endpoint or rule may hold is in
 """
 _OTHERS = """
 ## All others
+
+"""
+_FIXED = """
+## No longer settings
+
+They are refused; remove them. What they are fixed at:
 
 """
 _SOURCES_HEAD = """# Settings of network sources
@@ -49,7 +56,8 @@ def settings_page() -> str:
     """docs/reference/settings.md as it must be."""
     found = {row[0]: row for row in _rows(Settings)}
     often = [found.pop(name) for name in OFTEN]
-    return _SETTINGS_HEAD + _table(often) + _OTHERS + _table(found.values())
+    fixed = "".join(f"- `{name}`: {value}\n" for name, value in sorted(FIXED.items()))
+    return _SETTINGS_HEAD + _table(often) + _OTHERS + _table(found.values()) + _FIXED + fixed
 
 
 def sources_page() -> str:

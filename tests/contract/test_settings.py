@@ -13,10 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli.doctor.installed import settings_of
+from extender.api.documents.views import STALE_S
+from extender.api.reports import MAX_BODY_BYTES
+from extender.controllers.elastic.follow import Limits
+from extender.controllers.elastic.reports.reports import Rates
 from extender.errors import ConfigError
+from extender.network.refresh import RefreshOptions
+from extender.scheduling.planning.loop import INTERVAL_S
+from extender.server.tls.rotation import RELOAD_S
+from extender.settings.removed import FIXED
 from extender.settings.settings import SOURCES, FileSource, MaddashSource, Settings
-from scoring.model.policy import Policy, Ratios, Selection, Ttl, Variant, ZonePolicy
+from scoring.model.policy import Policy, Ratios, RestartLimits, Selection, Ttl, Variant, ZonePolicy
 from scoring.network.matrix import Metric
+from scoring.provisioning import AskingLimits
+from scoring.scaling.options import MetricOptions
 
 
 @pytest.fixture(autouse=True)
@@ -56,16 +67,16 @@ REFUSED = {  # case: (beginning of the message, values)
     "port no number": ("port = 'http' (from the command line): must be a valid integer", {"port": "http"}),
     "unknown name, near miss": ("prot (from the command line): no such setting; did you mean port?", {"prot": 1}),
     "unknown nested name": (
-        "network.refresh (from the command line): no such setting; did you mean refresh_s?",
-        {"network.refresh": 3},
+        "network.zone_mappings (from the command line): no such setting; did you mean zone_mapping?",
+        {"network.zone_mappings": {}},
     ),
     "unknown name, no near one": (
         "score.colour (from the command line): no such setting; there are bandwidth_weight, delay_weight",
         {"score.colour": "red"},
     ),
     "negative duration": (
-        "network.refresh_s = -1 (from the command line): must be greater than 0",
-        {"network.refresh_s": -1},
+        "spill_wait_s = -1 (from the command line): must be greater than or equal to 0",
+        {"spill_wait_s": -1},
     ),
     "infinite duration": (
         "hold_limit_s = inf (from the command line): must be a finite number",
@@ -168,10 +179,6 @@ REFUSED = {  # case: (beginning of the message, values)
         "snapshot and kubeconfig exclude each other",
         {"snapshot": "cluster.json", "kubeconfig": "config"},
     ),
-    "body smaller than a pod": (
-        "max_body_bytes = 1000 (from the command line): must be greater than or equal to 65536",
-        {"max_body_bytes": 1000},
-    ),
 }  # fmt: skip
 
 
@@ -186,7 +193,7 @@ def test_a_refusal_names_setting_origin_value_and_what_is_accepted(want: str, va
 
 def test_every_mistake_is_told_at_once() -> None:
     """Three bad settings give three lines, so that a file is mended in one go."""
-    assert len(_refusal({"port": -1, "selection": "x", "network.refresh_s": 0}).splitlines()) == 3
+    assert len(_refusal({"port": -1, "selection": "x", "hold_limit_s": 0}).splitlines()) == 3
 
 
 def test_nothing_given_is_the_default_policy() -> None:
@@ -197,18 +204,18 @@ def test_nothing_given_is_the_default_policy() -> None:
 def test_command_line_over_environment_over_file_over_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each layer wins over the ones behind it, also inside a section."""
     file = tmp_path / "netgang.yaml"
-    file.write_text("port: 1\nnode_lost_s: 11\nplan_interval_ms: 111\nnetwork: {refresh_s: 1, hard_ttl_s: 7000}\n")
+    file.write_text("port: 1\nnode_lost_s: 11\nspares: 3\nnetwork: {match_names: true, hard_ttl_s: 7000}\n")
     monkeypatch.setenv("NETGANG_PORT", "2")
     monkeypatch.setenv("NETGANG_NODE_LOST_S", "22")
-    monkeypatch.setenv("NETGANG_NETWORK__REFRESH_S", "2")
+    monkeypatch.setenv("NETGANG_NETWORK__MATCH_NAMES", "false")
     settings = Settings.load(file, {"port": 3, "host": None})
     assert (
         settings.port,
         settings.node_lost_s,
-        settings.plan_interval_ms,
-        settings.network.refresh_s,
+        settings.spares,
+        settings.network.match_names,
         settings.network.hard_ttl_s.loss,
-    ) == (3, 22.0, 111, 2.0, 7000.0)
+    ) == (3, 22.0, 3, False, 7000.0)
     assert settings.host == "127.0.0.1"
 
 
@@ -253,7 +260,7 @@ ENVIRONMENT = {  # case: (path of attributes, expected value, name, text)
     "one for all metrics": (("network", "hard_ttl_s", "throughput"), 60.0, "NETGANG_NETWORK__HARD_TTL_S", "60"),
     "one metric": (("network", "hard_ttl_s", "delay"), 60.0, "NETGANG_NETWORK__HARD_TTL_S__DELAY", "60"),
     "ratios": (("score", "ratios"), Ratios(1.0, 1.0, 2.0), "NETGANG_SCORE__RATIOS", "1:1:2"),
-    "switch": (("prioritize_packing",), False, "NETGANG_PRIORITIZE_PACKING", "false"),
+    "switch": (("sees_all_nodes",), False, "NETGANG_SEES_ALL_NODES", "false"),
     "list as JSON": (
         ("network", "sources"),
         (FileSource(kind="file", path=Path("m.yaml")),),
@@ -280,6 +287,88 @@ def test_a_misspelt_environment_name_is_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("NETGANG_HOLD_LIMIT", "5")
     with pytest.raises(ConfigError, match=r"^NETGANG_HOLD_LIMIT: no such setting; did you mean hold_limit_s\?$"):
         Settings.load()
+
+
+REMOVED = {  # case: (what the refusal says, text of the file)
+    "a number": ("stale_s (from file …): no longer a setting, fixed at 300: remove it", "stale_s: 600"),
+    "in a section": ("tls.reload_s (from file …): no longer a setting, fixed at 5: remove it", "tls: {reload_s: 1}"),
+    "in a section of a section": (
+        "elastic.metrics.stall_s (from file …): no longer a setting, fixed at 41: remove it",
+        "elastic: {metrics: {stall_s: 9}}",
+    ),
+    "of a source": (
+        "network.sources.0.interval_s (from file …): no longer a setting, fixed at 5 for a file: remove it",
+        "network: {sources: [{kind: file, path: mesh.yaml, interval_s: 1}]}",
+    ),
+    "one that follows from another": (
+        "lease.retry_period_s (from file …): no longer a setting, fixed at 1/6 of lease.duration_s: remove it",
+        "lease: {retry_period_s: 1}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("want", "text"), REMOVED.values(), ids=REMOVED)
+def test_a_setting_that_is_a_constant_now_says_so(want: str, text: str, tmp_path: Path) -> None:
+    """A file of an earlier version is refused by the name of the setting, with its value and the way out."""
+    file = tmp_path / "netgang.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        Settings.load(file)
+    assert want.replace("…", str(file)) == str(caught.value)
+    (said,) = settings_of(text, {}).problems
+    assert said == want.replace(" (from file …)", "")
+
+
+def test_a_variable_that_is_a_constant_now_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for the environment."""
+    monkeypatch.setenv("NETGANG_STALE_S", "600")
+    with pytest.raises(ConfigError, match=r"^NETGANG_STALE_S: no longer a setting, fixed at 300: remove it$"):
+        Settings.load()
+
+
+def test_no_setting_is_called_removed() -> None:
+    """Every name of the table is refused where it was."""
+    for name in FIXED:
+        path = [part for part in name.split(".") if part != "sources"]
+        assert path[-1] not in _names(path[:-1]), name
+    assert "interval_s" not in FileSource.model_fields
+
+
+def _names(sections: list[str]) -> set[str]:
+    """Settings of a section."""
+    model: Any = Settings
+    for name in sections:
+        model = model.model_fields[name].annotation
+    return set(model.model_fields)
+
+
+CONSTANTS = {  # setting that was → what the code has
+    "exact_zone_size": Policy().exact_zone_size,
+    "score.unknown_penalty_ratio": Policy().score.unknown_penalty_ratio,
+    "plan_interval_ms": INTERVAL_S * 1000.0,
+    "tls.reload_s": RELOAD_S,
+    "stale_s": STALE_S,
+    "network.refresh_s": RefreshOptions().reevaluate_s,
+    "repair.settle_s": RestartLimits().settle_s,
+    "repair.backoff_s": RestartLimits().backoff_s,
+    "autoscaling.backoff_s": AskingLimits().backoff_s,
+    "elastic.reserve_timeout_s": Limits().reserve_s,
+    "elastic.growth_timeout_s": Limits().growth_s,
+    "reports.per_job_s": Rates().per_job,
+    "reports.all_jobs_s": Rates().in_all,
+    "reports.max_body_bytes": MAX_BODY_BYTES,
+    **{
+        name: getattr(MetricOptions(), name.removeprefix("elastic.metrics."))
+        for name in FIXED
+        if name.startswith("elastic.metrics.")
+    },
+}
+
+
+@pytest.mark.parametrize(("name", "value"), CONSTANTS.items(), ids=CONSTANTS)
+def test_the_value_that_is_told_is_the_one_in_the_code(name: str, value: float) -> None:
+    """An operator who reads it can trust it."""
+    assert float(FIXED[name]) == value
 
 
 def test_a_list_that_is_no_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,7 +454,6 @@ def test_the_policy_carries_every_choice() -> None:
             "zone_policy": "preferred",
             "spill_wait_s": 7,
             "hold_limit_s": 3,
-            "prioritize_packing": False,
         }
     )
     policy = settings.policy()
@@ -376,11 +464,7 @@ def test_the_policy_carries_every_choice() -> None:
     )
     assert (policy.score.soft_ttl_s, policy.score.hard_ttl_s) == (Ttl.same(10.0), Ttl.same(20.0))
     assert (policy.selection, policy.zone_policy) == (Selection.PAPER, ZonePolicy.PREFERRED)
-    assert (
-        policy.spill_wait_s,
-        policy.hold_limit_s,
-        policy.prioritize_packing,
-    ) == (7.0, 3.0, False)
+    assert (policy.spill_wait_s, policy.hold_limit_s) == (7.0, 3.0)
 
 
 def test_distances_count_both_ways_and_the_written_direction_wins() -> None:

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from extender.errors import ConfigError
+from extender.settings.features import AutoscalingMode
 from extender.settings.layers import ENV_PREFIX
-from extender.settings.provisioning import AutoscalingMode
 from extender.settings.settings import Settings
 from scoring.provisioning import AskingLimits
 
@@ -38,12 +38,12 @@ def test_what_is_read(tmp_path: Path, line: str, meant: AutoscalingMode) -> None
 
 def test_the_numbers_are_those_that_decide(tmp_path: Path) -> None:
     """Each setting reaches its limit, and the defaults are the same in both places."""
-    given = load(tmp_path, "autoscaling: {most: 3, after_s: 5, backoff_s: 7}").autoscaling.limits()
-    assert given == AskingLimits(most=3, after_s=5.0, backoff_s=7.0)
+    given = load(tmp_path, "autoscaling: {most: 3, after_s: 5}").autoscaling.limits()
+    assert given == AskingLimits(most=3, after_s=5.0)
     assert Settings().autoscaling.limits() == AskingLimits()
 
 
-REFUSED = ["mode: on", "mode: requests", "class_name: some.class", "most: 0", "after_s: -1", "backoff_s: 0", "max: 3"]
+REFUSED = ["mode: on", "mode: requests", "class_name: some.class", "most: 0", "after_s: -1", "backoff_s: 60", "max: 3"]
 
 
 @pytest.mark.parametrize("line", REFUSED)

@@ -31,9 +31,7 @@ pytestmark = pytest.mark.timeout(240)
 OURS = "netgang"
 GATE = "netgang.io/gang"
 LIMIT_S = 90.0
-SETTINGS: dict[str, Any] = {
-    "elastic": {"enabled": True, "cool_down_s": 2, "decrement": None, "increment": None, "reserve_timeout_s": 30}
-}
+SETTINGS: dict[str, Any] = {"elastic": {"enabled": True, "cool_down_s": 2, "decrement": None, "increment": None}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ async def test_gangs_start_with_all_sources_down(stage: Stage) -> None:
         {"kind": "opensearch", "url": f"{nobody}/opensearch", "interval_s": 1.0},
         {"kind": "prometheus", "url": nobody, "presets": ["ping_exporter"], "interval_s": 1.0},
         {"kind": "esmond", "url": f"{nobody}/esmond/perfsonar/archive", "interval_s": 1.0},
-        {"kind": "file", "path": "no-such-mesh.yaml", "interval_s": 1.0},
+        {"kind": "file", "path": "no-such-mesh.yaml"},
     ]
     netgang = await stage.netgang({"network": {"sources": sources}})
     await stage.api.create_all(

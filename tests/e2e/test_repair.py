@@ -22,7 +22,7 @@ from tests.e2e.stage import metric
 
 OURS = "netgang"
 GATE = "netgang.io/gang"
-SETTINGS: dict[str, Any] = {"node_lost_s": 3, "repair": {"settle_s": 3}}
+SETTINGS: dict[str, Any] = {"node_lost_s": 3}
 
 
 @pytest.fixture

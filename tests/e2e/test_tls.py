@@ -61,7 +61,6 @@ async def _start(stage: Stage, directory: Path, **more: Any) -> Guarded:
             "key_file": str(pair.key),
             "client_ca_file": str(client_ca),
             "client_names": ["netgang-scheduler"],
-            "reload_s": 0.2,
         },
         **more,
     }

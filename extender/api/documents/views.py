@@ -39,7 +39,10 @@ _NAMED: Final = 100
 """Nodes, endpoints and doubts that /v1/network names of each list; it counts the others."""
 _NAMED_IN_READINESS: Final = 10
 STALE_S: Final = 300.0
-"""See `Settings.stale_s`."""
+"""Age of the last word about a kind of objects from which `/readyz` says no.
+
+An idle watch brings a bookmark about once a minute; one that was silent for 120 s is opened again, and has then three
+minutes to bring its first. Below 180 an idle cluster could look stale."""
 
 
 class Views:

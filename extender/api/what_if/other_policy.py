@@ -9,9 +9,7 @@ from extender.settings.layers import merge
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy
 
-DECIDING: Final = (
-    *("score", "queue", "selection", "zone_policy", "spill_wait_s", "zone_distance_ms", "exact_zone_size"),
-)
+DECIDING: Final = ("score", "queue", "selection", "zone_policy", "spill_wait_s", "zone_distance_ms")
 """Settings that a plan depends on, by name."""
 
 

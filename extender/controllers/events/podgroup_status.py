@@ -25,7 +25,7 @@ from extender.cache.seen_groups import SeenGroups
 from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, seen_pod_group_from_json, status_patch
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Clock, ClusterApi
-from extender.settings.status import StatusMode
+from extender.settings.features import StatusMode
 from scoring.explain.podgroup_status import POD_GROUPED, GroupStatus, wanted_status
 from scoring.ids import GangKey
 from scoring.model import Gang

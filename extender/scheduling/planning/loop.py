@@ -40,6 +40,8 @@ _TURN_S = 0.003
 
 docs/safety.md S15.
 """
+INTERVAL_S = 0.05
+"""Changes closer together than this become one run: a Job's pods arrive tens of milliseconds apart."""
 _EXPECTED_S = 0.3
 """A plan that came true is renewed after this long at the latest."""
 _STRETCH = 5.0
@@ -76,7 +78,7 @@ class Planner:
         telemetry: Telemetry,
         log: DecisionLog,
         *,
-        interval_s: float = 0.05,
+        interval_s: float = INTERVAL_S,
     ) -> None:
         self.policy = policy
         self.memo = Memo()

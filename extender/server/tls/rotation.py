@@ -1,7 +1,7 @@
 """Certificates in force, and the next ones as soon as their files are there.
 
 Why: certificates are renewed while binds are held; a restart for it would fail every held gang.
-Rule: the files are looked at every `reload_s` in a thread, never on the event loop. New ones count for new connections;
+Rule: the files are looked at every `RELOAD_S` in a thread, never on the event loop. New ones count for new connections;
 those that are open, and what is held on them, stay. Files that cannot be used are told once, counted, tried again at
 every look, and change nothing.
 """
@@ -17,6 +17,8 @@ from extender.server.tls.context import LivingContext, Outcome
 from extender.server.tls.files import SERVER, Loaded, load, marks_of
 from extender.settings.tls import TlsSettings
 
+RELOAD_S = 5.0
+"""Certificates are renewed days before they end: a look must only be cheap."""
 _SAID_AGAIN_S = 10.0
 
 _log = logging.getLogger("netgang.tls")
@@ -25,10 +27,13 @@ _log = logging.getLogger("netgang.tls")
 class Rotation:
     """The contexts of the ports, which follow their files. Errors at the start: ConfigError."""
 
-    def __init__(self, settings: TlsSettings, clock: Clock, telemetry: Telemetry) -> None:
+    def __init__(
+        self, settings: TlsSettings, clock: Clock, telemetry: Telemetry, *, reload_s: float = RELOAD_S
+    ) -> None:
         self._settings = settings
         self._clock = clock
         self._telemetry = telemetry
+        self._reload_s = reload_s
         self._handshakes = _Handshakes(clock, telemetry)
         self._loaded = self._load()
         self._refused = ""
@@ -50,7 +55,7 @@ class Rotation:
     async def follow(self) -> None:
         """Look at the files for ever."""
         while True:
-            await asyncio.sleep(self._settings.reload_s)
+            await asyncio.sleep(self._reload_s)
             await self.look()
 
     async def look(self) -> None:

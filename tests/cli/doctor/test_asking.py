@@ -16,8 +16,7 @@ from cli.doctor.running import NOTES, file_of, needed
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
 from extender.settings.elastic import ElasticSettings
-from extender.settings.provisioning import AutoscalingMode, AutoscalingSettings
-from extender.settings.repair import RepairSettings
+from extender.settings.features import AutoscalingMode, AutoscalingSettings, RepairSettings
 from extender.settings.reports import ReportSettings
 from extender.settings.settings import Settings
 from extender.settings.tls import DebugAuth

@@ -15,7 +15,8 @@ from cli.doctor.running import minor
 from cli.doctor.scheduler import duration_s
 from extender.errors import ConfigError
 from extender.kube import calls
-from extender.settings.leadership import LeaderElection, LeaseSettings
+from extender.leadership import LeaseTimes
+from extender.settings.leadership import LeaderElection
 from tests.cli.doctor.installed import (
     ADMISSION,
     CONFIG,
@@ -194,7 +195,7 @@ async def test_the_lease_is_looked_at_twice() -> None:
 
     api.on_get = note
     await look(api).facts()
-    assert seen[1] - seen[0] == pytest.approx(LeaseSettings().renew_deadline_s)
+    assert seen[1] - seen[0] == pytest.approx(LeaseTimes().renew_deadline_s)
 
 
 def test_small_words() -> None:
@@ -215,4 +216,4 @@ def test_settings_under_variables() -> None:
     assert names == ("a", "b")
     assert settings_of("health_port: 1", {"NETGANG_HEALTH_PORT": "null"}).settings.health_port is None
     (problem,) = settings_of("hold_limit_s: much", {}).problems
-    assert problem.startswith("hold_limit_s: Input should be a valid number")
+    assert problem.startswith("hold_limit_s = 'much': must be a valid number")

@@ -83,7 +83,7 @@ async def test_a_thousand_bad_objects_keep_no_event_waiting() -> None:
 
 
 async def test_a_watch_that_is_out_of_step_is_not_ready() -> None:
-    """Synced once is not enough: a kind of which nothing is heard for `stale_s` makes the process not ready."""
+    """Synced once is not enough: a kind of which nothing is heard for `STALE_S` makes the process not ready."""
 
     class Deaf(FakeClusterApi):
         def __init__(self) -> None:

@@ -22,7 +22,7 @@ from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
 
-ON = {"mode": "provisioning-request", "after_s": 0.0, "backoff_s": 60.0}
+ON = {"mode": "provisioning-request", "after_s": 0.0}
 ROUND_S = EVERY_S + 1.0
 SMALL = node_json("n1", cpu="2")
 BIG = node_json("n1", cpu="8")

@@ -48,7 +48,7 @@ async def test_with_siblings_nodes_near_them_win() -> None:
 
 async def test_scores_follow_the_network() -> None:
     """New measurements change the answer at once, to the same question."""
-    async with running(*NODES, prioritize_reservation=False) as world:
+    async with running(*NODES) as world:
         world.gang("g", 2, cpu="9")
         world.set_network(versioned(BAD_N3, 1))
         await world.settle()
@@ -79,10 +79,9 @@ async def test_a_plain_pod_may_ask_for_network_scores() -> None:
         assert world.scores("plain")["n3"] < world.scores("plain")["n1"]
 
 
-@pytest.mark.parametrize("switched_on", [True, False])
-async def test_reserved_nodes_score_lower_for_others(switched_on: bool) -> None:
-    """The plan wants n1 for a gang: anybody else had better go elsewhere, unless this part is switched off."""
-    async with running(*NODES, prioritize_reservation=switched_on) as world:
+async def test_reserved_nodes_score_lower_for_others() -> None:
+    """The plan wants n1 for a gang: anybody else had better go elsewhere."""
+    async with running(*NODES) as world:
         world.set_network(mesh(["n1", "n2", "n3"]))
         world.gang("g", 1, nodeSelector={"topology.kubernetes.io/zone": "a"})
         world.pod("plain")
@@ -90,14 +89,13 @@ async def test_reserved_nodes_score_lower_for_others(switched_on: bool) -> None:
         wanted = world.offered("g-0")
         scores = world.scores("plain")
         others = [score for name, score in scores.items() if name != wanted]
-        assert (scores[wanted] < min(others)) is switched_on
+        assert scores[wanted] < min(others)
         assert world.scores("g-0")[wanted] == 10
 
 
-@pytest.mark.parametrize("switched_on", [True, False])
-async def test_nodes_of_the_same_gang_score_higher(switched_on: bool) -> None:
-    """Packing: with equal links everywhere, the sibling's node is preferred, unless this part is switched off."""
-    async with running(*NODES, prioritize_packing=switched_on) as world:
+async def test_nodes_of_the_same_gang_score_higher() -> None:
+    """Packing: with equal links everywhere, the sibling's node is preferred."""
+    async with running(*NODES) as world:
         world.set_network(mesh(["n1", "n2", "n3"], delay_ms=30.0))
         world.pod("g-0", gang="g", size=1, nodeName="n2")
         world.pod("g-1", gang="g", size=1, cpu="9")
@@ -105,7 +103,7 @@ async def test_nodes_of_the_same_gang_score_higher(switched_on: bool) -> None:
         parts = world.service.views.explain("default", "g-1")
         assert parts is not None
         packing = {one["node"]: one["packing"] for one in parts["pod"]["prioritize"]["nodes"]}
-        assert packing == {"n1": 0.0, "n2": 10.0 if switched_on else 0.0, "n3": 0.0}
+        assert packing == {"n1": 0.0, "n2": 10.0, "n3": 0.0}
 
 
 async def test_unknown_nodes_score_nothing() -> None:

@@ -135,8 +135,6 @@ def test_packing_counts_nodes_that_hold_members() -> None:
     wish = gang("g", members=[*members, me])
     state = snapshot(ROW, [wish], network=mesh(ROW))
     assert points(state, me, wish, part="packing") == {"n0": PACKING_POINTS, "n1": PACKING_POINTS, "n2": 0, "n3": 0}
-    off = replace(POLICY, prioritize_packing=False)
-    assert not prefer(state, NOTHING, me, wish, off).packing.any()
 
 
 def test_reserved_nodes_count_less_for_those_behind() -> None:
@@ -160,8 +158,6 @@ def test_reserved_nodes_count_less_for_those_behind() -> None:
     assert reserved(second.members[0], second) == [at[0]]
     assert reserved(third.members[0], third) == sorted(at)
     assert reserved(pod("plain"), None) == sorted(at)
-    off = replace(POLICY, prioritize_reservation=False)
-    assert not prefer(state, outcome, pod("plain"), None, off).reservation.any()
 
 
 def test_a_gang_that_waits_ahead_is_not_pushed_away_by_those_behind() -> None:

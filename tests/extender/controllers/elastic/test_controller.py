@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from extender.controllers.elastic.follow import Limits
 from extender.controllers.elastic.kinds import KINDS
 from extender.controllers.elastic.kinds.indexed import JOB
 from extender.controllers.removal.quiet_period import QUIET_S
@@ -183,12 +184,12 @@ async def test_a_job_that_is_deleted_in_the_middle(gone: str) -> None:
 
 async def test_room_is_not_kept_for_ever() -> None:
     """A gang that nobody schedules loses it after the limit; it is not served again; low grows back."""
-    async with site(elastic={"reserve_timeout_s": 20.0}) as here:
+    async with site() as here:
         await full(here)
         here.asleep.add("heavy")
         here.create("heavy", 5, least=5)
         await here.until("low is patched", lambda: here.workers("low") == 3)
-        await here.world.settle(ENDS_S + 15.0)
+        await here.world.settle(ENDS_S + Limits().reserve_s - 5.0)
         assert set(here.claims) == {key("heavy")}
         await here.until("nothing is kept any more", lambda: not here.claims, limit_s=10.0)
         assert here.api.calls["patch_object"] == 1

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.looptime
 
 NODES = [node_json(f"n{i}", cpu="1500m") for i in range(6)]
 SETTLE_S = 10.0
-"""The default of `repair.settle_s`."""
+"""See `RestartLimits.settle_s`."""
 RESTART_S = SETTLE_S + 8.0
 """From a loss to the gang's second start, at most."""
 
@@ -260,7 +260,7 @@ async def test_an_outage_while_it_is_suspended() -> None:
 
 async def test_restarts_are_bounded() -> None:
     """The second waits after the first, the third for the hour to pass; it is said why, and successors run."""
-    limits = {"restarts_per_hour": 2, "backoff_s": 60.0}
+    limits = {"restarts_per_hour": 2}
     async with running(*NODES, repair=limits) as world, started(world) as operator:
         for done in (1, 1, 2, 2):
             world.delete("job-1")

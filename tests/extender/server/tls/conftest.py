@@ -18,17 +18,14 @@ class Certificates:
     server: Pair
     client: Pair
 
-    def settings(
-        self, server: Pair | None = None, *, names: tuple[str, ...] = (), reload_s: float = 3600.0
-    ) -> TlsSettings:
-        """TLS with client certificates of our authority; by default nobody but the test looks at the files again."""
+    def settings(self, server: Pair | None = None, *, names: tuple[str, ...] = ()) -> TlsSettings:
+        """TLS with client certificates of our authority."""
         pair = server or self.server
         return TlsSettings(
             cert_file=pair.cert,
             key_file=pair.key,
             client_ca_file=self.ours.cert,
             client_names=names,
-            reload_s=reload_s,
         )
 
 

@@ -19,7 +19,6 @@ WRONG: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refusal says
     "authorities without TLS": ("client_ca_file needs cert_file", {"tls": {"client_ca_file": "ca.crt"}}),
     "names that nothing proves": ("client_names needs client_ca_file", {"tls": {**PAIR, "client_names": ["x"]}}),
     "an empty name": ("different names that are not empty", {"tls": {**GUARDED, "client_names": [""]}}),
-    "looking all the time": ("tls.reload_s = 0", {"tls": {**PAIR, "reload_s": 0}}),
     "a misspelt name": ("tls.certfile (from the command line): no such setting", {"tls": {"certfile": "x"}}),
     "probes that are shut out": ("give them a port of their own, such as 8890", {"tls": GUARDED}),
     "health at the verbs' port": ("health_port = 8888", {"health_port": 8888}),

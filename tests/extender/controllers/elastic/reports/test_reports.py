@@ -52,9 +52,7 @@ class Port:
         self.reviews = FakeReviews(owners=OWNERS, audiences=AUDIENCES)
         self.leads = True
         self.counted: list[str] = []
-        app = create_reports_app(
-            self.reports, acting=lambda: self.leads, max_body_bytes=65536, body_timeout_s=body_timeout_s
-        )
+        app = create_reports_app(self.reports, acting=lambda: self.leads, body_timeout_s=body_timeout_s)
         reporters = Reporters(self.reviews if accounts else None, secret_file, audiences)
         self.door = ReportsDoor(app, reporters, self.clock, count=self.counted.append)
 
