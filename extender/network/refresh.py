@@ -42,7 +42,7 @@ class RefreshOptions:
     """Times of the refresh, and how nodes are mapped."""
 
     reevaluate_s: float = 60.0
-    """A matrix is published at least this often: ages count only when it is."""
+    """A matrix is published at least this often. Ages count only then, so that no plan changes by time alone."""
     fetch_timeout_s: float = 300.0
     retry_min_s: float = 5.0
     """Pause after the first failure of a source; it doubles with each further one …"""

@@ -217,7 +217,7 @@ class RestartLimits:
     """When and how often a gang that lost members is started anew as a whole."""
 
     settle_s: float = 10.0
-    """How long it must have been broken."""
+    """How long it must have been broken; a node may come back meanwhile."""
     most_per_hour: int = 3
     backoff_s: float = 60.0
     """Least time between the first and the second; it doubles with each further one of the hour."""

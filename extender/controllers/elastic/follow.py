@@ -18,8 +18,11 @@ class Limits:
     """How long the stages of a change may take, seconds."""
 
     removal_s: float = 600.0
+    """Until removed pods are gone."""
     reserve_s: float = 120.0
+    """Until the gang runs for which they made room: twice as long as an admitted gang may take to come to bind."""
     growth_s: float = 300.0
+    """Until added workers have nodes; others may grow there afterwards."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Reports a second in the long run; at once `burst` times as many."""
+    """Reports a second in the long run, each of up to 256 points; at once `burst` times as many."""
 
     per_job: float = 2.0
     in_all: float = 100.0
