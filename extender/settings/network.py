@@ -65,11 +65,13 @@ class MaddashSource(Section):
     url: str
     """Address of the server, such as https://maddash.example.org/maddash; without a path, /maddash is meant."""
     grids: MaddashNames = MaddashNames()
-    """Which grids are read; a metric that names none comes from every grid whose messages show it."""
+    """Which grids are read: a name, a list of them, or {loss, delay, throughput}; a name may have `*`, `?` and `[…]`.
+    A metric that names none comes from every grid whose messages show it; a plain MaDDash has no delay."""
     dashboards: MaddashNames = MaddashNames()
-    """Dashboards whose grids count, for metrics that name no grids."""
+    """Dashboards whose grids count, for metrics that name no grids; written like `grids`."""
     checks: MaddashNames = MaddashNames()
-    """Which checks of these grids count; reverse checks have names of their own, such as Throughput - Reverse."""
+    """Which checks of these grids count, written like `grids`; reverse checks have names of their own, such as
+    Throughput - Reverse."""
     interval_s: Positive = 60.0
     """Seconds between two reads. Default 60: MaDDash checks a cell every few minutes, oftener gains nothing."""
     timeout_s: Positive = 60.0
@@ -149,9 +151,10 @@ class NetworkSettings(Section):
     match_names: bool = True
     """Nodes for which nothing above is said are matched with endpoints by address and host name."""
     soft_ttl_s: SoftTtl = SoftTtl()
-    """When measurements begin to fade; one number stands for all metrics. What is not said is at most the hard TTL."""
+    """Ages in seconds from which measurements fade towards neutral; `null`: never. One value stands for all metrics.
+    What is not said is at most the hard TTL."""
     hard_ttl_s: HardTtl = HardTtl()
-    """When measurements count as unknown; one number stands for all metrics."""
+    """Ages in seconds from which measurements count as unknown; `null`: never. One value stands for all metrics."""
     zone_fallback: bool = False
     """Links that nobody measured have the median of the links measured between the two nodes' zones, before neutral."""
 

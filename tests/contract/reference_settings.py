@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
+from pydantic import BaseModel
+
 from extender.settings.mapping import EndpointRule, NodeEndpoints
 from extender.settings.removed import FIXED
 from extender.settings.settings import FileSource, MaddashSource, Settings
@@ -91,7 +93,8 @@ def _table(rows: Iterable[Row]) -> str:
 def _rows(model: Any, prefix: str = "") -> Iterator[Row]:
     """(name, default, first paragraph of the help) of every setting, nested ones with dots."""
     for name, field in model.model_fields.items():
-        if hasattr(field.annotation, "model_fields"):
+        by_metric = hasattr(field.annotation, "_short")  # one value may stand for all: one setting, not three
+        if hasattr(field.annotation, "model_fields") and not by_metric:
             yield from _rows(field.annotation, f"{prefix}{name}.")
             continue
         default = "required" if field.is_required() else f"`{_shown(field.get_default(call_default_factory=True))}`"
@@ -105,6 +108,9 @@ def _shown(value: object) -> str:
             return {None: "null", True: "true", False: "false"}[value]
         case tuple():
             return f"[{', '.join(map(str, value))}]"
+        case BaseModel():
+            fields = {name: _shown(one) for name, one in value if one is not None}
+            return "{" + ", ".join(f"{name}: {one}" for name, one in fields.items()) + "}"
         case Ratios(loss, delay, bandwidth):
             return f'"{loss:g}:{delay:g}:{bandwidth:g}"'
         case float():
