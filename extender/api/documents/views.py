@@ -66,7 +66,6 @@ class Views:
         nodes_asked: Callable[[GangKey], Note | None] | None = None,
         expected_for_s: Callable[[GangKey], float | None] = lambda _: None,
         unreadable: UnreadableWords | None = None,
-        stale_s: float = STALE_S,
         ignored_notes: Callable[[Gang], tuple[Note, ...]] = lambda _: (),
         notes_problem: Callable[[], str] = lambda: "",
     ) -> None:
@@ -96,7 +95,6 @@ class Views:
         """How the election stands; `None`: there is none"""
         self._unreadable = unreadable
         """What to say of objects that cannot be read; `None`: all can be"""
-        self._stale_s = stale_s
         self._repair = repair
         """What is wrong with a gang that lost members; empty: nothing"""
 
@@ -212,7 +210,7 @@ class Views:
         reasons.extend(
             f"{kind} are out of step: nothing heard for {age_s:.0f} s ({status['last_error'] or 'no error'})"
             for kind, status in sync.items()
-            if status["synced"] and (age_s := status["contact_age_s"] or 0.0) >= self._stale_s
+            if status["synced"] and (age_s := status["contact_age_s"] or 0.0) >= STALE_S
         )
         if not reasons and self._planner.snapshot is None:
             reasons.append("the first plan is not made yet")
