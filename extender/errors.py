@@ -54,7 +54,7 @@ class ApiUnavailableError(NetgangError):
 
 
 class NotAnnouncedError(ApiUnavailableError):
-    """The Event that announces an act was not confirmed in time, so the act was not begun; try again later."""
+    """The Event that announces an act was not confirmed in time, so the act was not started; try again later."""
 
 
 class NotOursError(NetgangError):

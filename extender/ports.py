@@ -152,7 +152,7 @@ class KeyStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom the API server takes the owner of a token for; `extra` is what an authenticator adds, key → values."""
+    """The user that a token belongs to; `extra` is what an authenticator adds, key → values."""
 
     username: str
     uid: str = ""
@@ -164,7 +164,7 @@ class Reviews(Protocol):
     """What the API server says about people who come to us."""
 
     async def who(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
-        """Whose token it is; None: nobody's, or for none of `audiences` (none given: for the API server itself).
+        """Whose token it is; None: no account's, or for none of `audiences` (none given: for the API server itself).
 
         Errors: ApiError, ApiUnavailableError.
         """

@@ -1,6 +1,6 @@
-"""Tell netgang from a training loop how it goes: `netgang.report(step=100, loss=0.5)`; see docs/how-to/reporting.md.
+"""Report a training loop's progress to netgang: `netgang.report(step=100, loss=0.5)`; see docs/how-to/reporting.md.
 
-Rule: training is never held up: no call raises or waits for the network, and without NETGANG_REPORT_URL none does
+Rule: training never waits: no call raises or waits for the network, and without NETGANG_REPORT_URL none does
 anything. One short-lived thread at a time sends what has come together; what cannot be sent is dropped.
 """
 

@@ -38,7 +38,7 @@ from scoring.model.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """Who answers, at which port, and what runs for it."""
+    """What answers at which port, and what runs for it."""
 
     verbs: Verbs
     views: Views

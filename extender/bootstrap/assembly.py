@@ -1,7 +1,7 @@
 """Put the use cases together over whatever cluster and sources there are.
 
-Who hears of what is the order of these lines; what each part is made of stands in the modules beside this one. Rule:
-nothing runs before `Service.run`.
+The order of these lines is the order of listeners; what each part is made of stands in the modules beside this one.
+Rule: nothing runs before `Service.run`.
 """
 
 import asyncio
@@ -117,7 +117,7 @@ async def _after(first: asyncio.Event, run: Callable[[], Any]) -> None:
 
 
 def _listening(common: Common, starting: Starting, caring: Caring, refresh: NetworkRefresh | None) -> Housekeeping:
-    """Who hears of each new plan, in which order."""
+    """The listeners to each new plan, in order."""
     settings, cache, planner, clock = common.settings, common.cache, common.planner, common.clock
     housekeeping = Housekeeping(
         cache,
@@ -153,7 +153,7 @@ def _listening(common: Common, starting: Starting, caring: Caring, refresh: Netw
 
 
 def _follow_changes(common: Common, catch_up: CatchUp) -> None:
-    """Who hears of each change of the cache."""
+    """The listeners to each change of the cache."""
 
     def changed() -> None:
         common.planner.mark_dirty()

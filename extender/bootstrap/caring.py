@@ -1,4 +1,4 @@
-"""Put together what cares for gangs that wait or run: repair, preemption, elastic jobs, and what they are told."""
+"""Put together the controllers for gangs that wait or run: repair, preemption, elastic jobs, and their Events."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Caring:
     """In this order"""
 
     def recover(self) -> None:
-        """Find again what another process, or this one before, had begun."""
+        """Find again what another process, or this one before, had started."""
         if self.preemptions is not None:
             self.preemptions.recover()
         if self.elastic is not None:
@@ -71,7 +71,7 @@ class Caring:
             self.preemptions.recover()
 
     def forget(self) -> None:
-        """Know nothing of what was under way, but of restarts and repairs: whoever acts next finds it again."""
+        """Know nothing of what was under way, but of restarts and repairs: the next leader finds it again."""
         for book in (self.elastic, self.reported, self.preemptions, self.provisioning):
             if book is not None:
                 book.forget()

@@ -25,7 +25,7 @@ from scoring.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """Handed to all who put parts together."""
+    """Handed to all modules that put parts together."""
 
     settings: Settings
     cache: ClusterCache

@@ -19,7 +19,7 @@ def ports_of(settings: Settings, app: App, clock: Clock, reviews: Reviews | None
     people: ASGIApp = app.for_people()
     if settings.debug_auth is DebugAuth.TOKEN:
         if reviews is None:
-            raise ValueError("debug_auth is token, and nobody is there to review tokens")
+            raise ValueError("debug_auth is token, and no API server is there to review tokens")
         people = TokenAuth(people, reviews, clock, open_to_all=ADDRESSES)
     probes = Only(app, PROBES, elsewhere="this port has /healthz, /readyz and /metrics; documents are at debug_port")
     if settings.tls.client_ca_file is None:

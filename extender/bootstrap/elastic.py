@@ -28,7 +28,7 @@ Follow = Callable[..., Reflector[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Feeds:
-    """The jobs that are followed, and by whom."""
+    """The jobs that are followed, and what follows them."""
 
     kinds: Mapping[str, Kind] = field(default_factory=lambda: KINDS)
     jobs: Jobs = field(default_factory=Jobs)
@@ -56,7 +56,7 @@ class Feeds:
         return all(reflector.synced.is_set() for reflector in self.reflectors.values())
 
     def relists(self) -> int:
-        """How often anything was read anew so far."""
+        """How often anything was listed again so far."""
         return sum(reflector.status().relists for reflector in self.reflectors.values())
 
 

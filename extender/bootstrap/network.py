@@ -27,7 +27,7 @@ _FILE_INTERVAL_S = 5.0
 
 
 class NodesWatched:
-    """Tells the network refresh when nodes changed: they may have got another endpoint."""
+    """Wakes the network refresh when nodes changed: they may have got another endpoint."""
 
     def __init__(self, cache: ClusterCache, tell: Callable[[], None]) -> None:
         self._cache = cache

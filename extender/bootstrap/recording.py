@@ -1,4 +1,4 @@
-"""Put the decision log together: what tells it, and the address where it is given out."""
+"""Put the decision log together: what writes to it, and the address that serves it."""
 
 from extender.decision_log.recorder import Recorder, Run, Step
 from extender.runtime.telemetry import Telemetry

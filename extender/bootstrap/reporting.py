@@ -1,7 +1,7 @@
-"""Put together what jobs report, what they wish by it, and what is shown of them.
+"""Put together what jobs report, the worker counts that follow from it, and what is shown of them.
 
-Why beside the controller: it needs the records and the wishes, and neither HTTP nor metrics. Rule: without elastic jobs
-there is none of it.
+Why beside the controller: it needs the records and the demands, and neither HTTP nor metrics. Rule: without elastic
+jobs there is none of it.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from extender.settings.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """The books of what jobs reported and of what was done about them, and who reads them."""
+    """The records of what jobs reported and what was done about it, and their readers."""
 
     records: Records
     reports: Reports
@@ -38,12 +38,12 @@ class Reporting:
     statuses: Statuses
 
     def look(self) -> None:
-        """Take what statuses tell, and count what ended; due once a second."""
+        """Take what statuses report, and count what ended; due once a second."""
         self.statuses.look()
         self.metering.look()
 
     def forget(self) -> None:
-        """Know no report and no wish: a term begins or ends."""
+        """Forget all reports and demands: a term starts or ends."""
         self.reports.forget()
         self.statuses.forget()
         self.wishes.forget()
@@ -75,7 +75,7 @@ def reports_port(
     if chosen.port is None or reporting is None:
         return None
     if chosen.service_accounts and reviews is None:
-        raise ValueError("reports.service_accounts is set, and nobody is there to review tokens")
+        raise ValueError("reports.service_accounts is set, and no API server is there to review tokens")
     app = create_reports_app(reporting.reports, acting=acting)
     reporters = Reporters(reviews if chosen.service_accounts else None, chosen.secret_file, chosen.audiences)
     return ReportsDoor(app, reporters, clock, count=count)

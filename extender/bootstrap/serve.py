@@ -103,7 +103,7 @@ def allow_open_files() -> None:
 
 
 async def _serve(settings: Settings) -> bool:
-    """Serve until told to end; False if a port could not be had."""
+    """Serve until stopped; False if a port could not be had."""
     make = bootstrap.live if settings.snapshot is None else bootstrap.embedded
     async with running(make(settings)) as service:
         servers = [PortServer(setting, config) for setting, config in configs(settings, service)]
@@ -134,7 +134,7 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
     )  # fmt: skip
     if settings.debug_port is not None:
         host, port = settings.debug_host, settings.debug_port
-        # On the loopback nobody listens in, and `kubectl port-forward` with curl needs no authority there.
+        # On the loopback no other machine listens, and `kubectl port-forward` with curl needs no authority there.
         people_tls = tls.for_people if tls is not None and not is_loopback(host) else None
         people = Connections(_PEOPLE, counted=partial(counted, "people"))
         yield (
@@ -195,7 +195,7 @@ def port_config(
 
 @asynccontextmanager
 async def running(made: AbstractAsyncContextManager[Service]) -> AsyncIterator[Service]:
-    """The service with its tasks running; a task that fails ends the process, so that it is started anew."""
+    """The service with its tasks running; a task that fails ends the process, so that it is restarted."""
     async with made as service:
         work = asyncio.create_task(service.run(), name="service")
         caller = asyncio.current_task()

@@ -48,9 +48,9 @@ class Service:
     reports_app: ASGIApp | None = None
     """For training jobs alone: what they report. None: they cannot."""
     restarts: Restarts | None = None
-    """Gangs that are being started anew."""
+    """Gangs that are being restarted."""
     page: Feed | None = None
-    """News for those who watch the page."""
+    """News for open pages."""
 
     async def run(self) -> None:
         """Run everything behind the HTTP face until cancelled; the first task that fails ends all of them."""

@@ -1,4 +1,4 @@
-"""Put together what lets gangs start: who may go, gates and wakes, held binds, and pods that must be removed for it."""
+"""Put together what starts gangs: planning, gates, nudges, held binds, and the removal of pods in the way."""
 
 import socket
 from dataclasses import dataclass
@@ -133,7 +133,7 @@ def starting_of(common: Common) -> Starting:
 
 
 def _quiet_of(common: Common) -> Quiet:
-    """Each list that was read anew, and each take-over, begins the quiet time anew."""
+    """Each list that was read again, and each take-over, restarts the quiet time."""
     leadership, feeds = common.leadership, common.feeds
 
     def news() -> int:

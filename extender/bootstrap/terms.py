@@ -54,7 +54,7 @@ class Terms:
         await common.planner.run()
 
     async def collect_once_planned(self) -> None:
-        """Collect garbage from the first plan on, where the interpreter was told not to."""
+        """Collect garbage from the first plan on, where the interpreter does not by itself."""
         await self._planned.wait()
         await collect_when_grown()
 
@@ -94,13 +94,13 @@ class Terms:
         self._housekeeping.plan_made(self._common.planner.current)  # which need not be a new one
 
     def _inherit(self) -> None:
-        """Whoever waits in kube-scheduler may have been refused by a process before us. Cost: O(pods of gangs)."""
+        """A pod that waits in kube-scheduler may have been refused by a former process. Cost: O(pods of gangs)."""
         common, gangs = self._common, self._common.cache.snapshot().gangs.values()
         there = [pod.uid for gang in gangs if gang.own for pod in (*gang.pending, *gang.later) if not pod.gates]
         self._starting.parking.inherit(there, now_s=common.clock.monotonic_s())
 
     def _lay_down(self) -> None:
-        """A term ends: who waits is told so, and nothing is kept for anybody."""
+        """A term ends: callers that wait are answered so, and nothing is reserved any more."""
         one, care = self._starting, self._caring
         one.binds.stand_down()
         care.forget()

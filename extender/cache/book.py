@@ -1,4 +1,4 @@
-"""The own gangs, put together from pods, PodGroups and owners when somebody asks for them.
+"""The own gangs, put together from pods, PodGroups and owners when a caller asks for them.
 
 Why apart from the cache: a gang of n changes with each of its n pods' events, and is looked at far less often. Rule: a
 change only notes that a gang is to be built again; it is built once, at the next question, and from its former record
@@ -18,7 +18,7 @@ from scoring.model import Gang, GangSource, Pod, PodGroup, counts
 
 
 class GangBook:
-    """Every own gang by key; `pods` is who knows the members."""
+    """Every own gang by key; `pods` knows the members."""
 
     def __init__(self, pods: Pods, *, managed_resource: ResourceName | None) -> None:
         self._pods = pods

@@ -64,7 +64,7 @@ class ClusterCache:
         self.on_change = on_change
         self.on_expected_change: Callable[[], None] | None = None
         self._expected = False
-        """The change that is being made, and about to be told, was foreseen."""
+        """The change that is being made, and about to be reported, was foreseen."""
         self._nodes = Nodes()
         self._pods = Pods(scheduler_names=scheduler_names, managed_resource=managed_resource)
         self._gangs = GangBook(self._pods, managed_resource=managed_resource)
@@ -188,7 +188,7 @@ class ClusterCache:
 
     @property
     def commitments(self) -> Mapping[GangKey, Commitment]:
-        """What is committed now; not written again. Where this is empty nobody need look at a snapshot for it."""
+        """What is committed now; not written again. Where this is empty no snapshot need be made for it."""
         return self._decisions.commitments
 
     def free_to_commit(self, gang: GangKey, assignment: Mapping[PodUid, NodeName]) -> dict[PodUid, NodeName]:
@@ -240,7 +240,7 @@ class ClusterCache:
             yield
 
     def time_passed(self) -> None:
-        """Time alone changed whose turn it is: what is decided from the same objects may be another thing now."""
+        """Time alone changed the queue's order: what is decided from the same objects may be another thing now."""
         self._note(True)
 
     def next_expiry_s(self) -> float | None:

@@ -23,7 +23,7 @@ class _Refusal:
 
 
 class Decisions:
-    """Mutable; each method tells whether anything changed. Views handed out are never written again."""
+    """Mutable; each method returns whether anything changed. Views handed out are never written again."""
 
     def __init__(self) -> None:
         self._commitments: dict[GangKey, Commitment] = {}

@@ -82,7 +82,7 @@ def build_gang(
 
 
 def minimum_told(pods: Sequence[Pod], pod_groups: PodGroups) -> int:
-    """The minimum that the gang's PodGroup, else any of its pods, tells; 1: none does."""
+    """The minimum that the gang's PodGroup, else any of its pods, declares; 1: none does."""
     group = _pod_group(_ref(pods[0]), pod_groups)
     if group is not None:
         return group.min_member
@@ -90,10 +90,10 @@ def minimum_told(pods: Sequence[Pod], pod_groups: PodGroups) -> int:
 
 
 def renewed(known: Gang, members: Mapping[PodUid, Pod]) -> Gang | None:
-    """`known` with these members' newer records; `None`: more than how far they are has changed, so build it anew.
+    """`known` with these members' newer records; `None`: more than how far they are has changed, so build it again.
 
     Why: a gang of n is bound in n steps, and each of them, and each of its pods' events, would put it together again.
-    The PodGroup, and who is ours, must be what `known` was built with. Cost: O(n), a third of `build_gang`.
+    The PodGroup, and which members are ours, must be what `known` was built with. Cost: O(n), a third of `build_gang`.
     """
     if len(members) != len(known.members) + len(known.earlier) or known.later:
         return None
@@ -105,7 +105,7 @@ def renewed(known: Gang, members: Mapping[PodUid, Pod]) -> Gang | None:
 
 
 def _newer(some: tuple[Pod, ...], members: Mapping[PodUid, Pod]) -> tuple[Pod, ...] | None:
-    """Their newer records in the same order; `None`: one is gone, or tells something else."""
+    """Their newer records in the same order; `None`: one is gone, or declares something else."""
     found: list[Pod] = []
     for before in some:
         after = members.get(before.uid)
@@ -118,8 +118,8 @@ def _newer(some: tuple[Pod, ...], members: Mapping[PodUid, Pod]) -> tuple[Pod, .
 def continued(gang: Gang, before: Gang | None) -> Gang:
     """The gang with what is known of its past: whether it has started. Cost: O(n), O(n log n) when it becomes whole.
 
-    It has when its minimum has nodes; then for as long as one of those who counted counts; and when a note of ours
-    says so. An invalid gang does not start: what its minimum is, it does not tell.
+    It has when its minimum has nodes; then for as long as one of those that counted counts; and when a note of ours
+    says so. An invalid gang does not start: its minimum is not known.
 
     >>> from tests.builders import bound, gang, pod
     >>> a, b = bound(pod("a"), "n1"), bound(pod("b"), "n2")
@@ -133,7 +133,7 @@ def continued(gang: Gang, before: Gang | None) -> Gang:
 
 
 def _went_on(gang: Gang, before: Gang | None) -> bool:
-    """Whether the gang had started, and some of those who counted then are among those who count now."""
+    """Whether the gang had started, and some of those that counted then are among those that count now."""
     if before is None or not before.started:
         return False
     for old, new in zip(before.members, gang.members, strict=False):  # after most changes the first pair says it
@@ -149,7 +149,7 @@ def _noted(gang: Gang) -> bool:
 
 
 def _is_whole(gang: Gang) -> bool:
-    """Whether its minimum has nodes. Cost: O(n) at most while too few have; most often a few members tell."""
+    """Whether its minimum has nodes. Cost: O(n) at most while too few have; most often a few members decide."""
     spare = len(gang.members) - gang.min_member
     if spare < 0 or gang.problem is not None:
         return False

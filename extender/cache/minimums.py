@@ -1,8 +1,8 @@
 """How many members a finishing gang needs by now, as far as its owner was asked (docs/safety.md S8).
 
-Why: who has succeeded counts for ever, but the pods of a deleted node are collected, also those that have succeeded; a
-Job does not create them again, and by the pods alone the gang would never be whole again. Rule: what was read holds for
-pods of that very owner, and only ever lowers a minimum.
+Why: a member that has succeeded counts permanently, but the pods of a deleted node are collected, also those that have
+succeeded; a Job does not create them again, and by the pods alone the gang would never be whole again. Rule: what was
+read holds for pods of that very owner, and only ever lowers a minimum.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ class Minimums:
         self._known.pop(gang, None)
 
     def of(self, gang: GangKey, members: Iterable[Pod]) -> int | None:
-        """The most that the gang needs; `None`: nobody asked, or its pods are another owner's. Cost: O(n) if known."""
+        """The most that the gang needs; `None`: not asked, or its pods are another owner's. Cost: O(n) if known."""
         known = self._known.get(gang)
         if known is None:
             return None

@@ -165,7 +165,7 @@ class Nodes:
         return names, [known[name] for name in names]
 
     def _capacities(self, index: Mapping[NodeName, int], before: Ints) -> Ints:
-        """Capacities over the new rows `index`: copies of the old rows, those of changed nodes written anew."""
+        """Capacities over the new rows `index`: copies of the old rows, those of changed nodes rewritten."""
         old = self._table
         capacities = old.allocatable.take(before, axis=0)
         column = {name: i for i, name in enumerate(old.axis)}

@@ -3,8 +3,8 @@
 docs/safety.md S14, S23.
 
 Why: a job that is suspended and resumed has new pods and often no PodGroup; it keeps its place among equals all the
-same. And whether two Jobs are one gang or two runs of it only they themselves tell. Rule: by uid, because another
-object of the same name is another job.
+same. And only the Jobs themselves show whether two of them are one gang or two runs of it. Rule: by uid, because
+another object of the same name is another job.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,7 +13,7 @@ from scoring.model import Pod
 
 
 class Owners:
-    """Owner → creation, Unix seconds, and count. Bounded by the owners that `keep_only` is told of."""
+    """Owner → creation, Unix seconds, and count. Bounded by the owners that `keep_only` names."""
 
     def __init__(self) -> None:
         self._created_s: dict[str, float] = {}

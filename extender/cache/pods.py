@@ -36,7 +36,7 @@ class Group:
 
 
 class PodChange(msgspec.Struct, frozen=True):
-    """What became of a pod: its record before and after, and the node whose room it gave up and takes now."""
+    """A pod's change: its record before and after, and the node whose room it gave up and takes now."""
 
     before: Pod | None
     after: Pod | None
@@ -75,7 +75,7 @@ class Pods:
 
     @property
     def groups(self) -> Mapping[GangKey, Group]:
-        """Gang → who names it."""
+        """Gang → the pods that name it."""
         return self._groups
 
     def get(self, uid: PodUid) -> Pod | None:
@@ -155,7 +155,7 @@ class Pods:
         """The node whose room the pod takes: its own, else the one that it is nominated for (docs/safety.md S12).
 
         Waiting members of own gangs take none yet: the planner itself gives them room. Nor does a pod take any by being
-        pinned to a node: whoever may create pods could fill the cluster with them (docs/safety.md S26). Only
+        pinned to a node: a user that may create pods could fill the cluster with them (docs/safety.md S26). Only
         kube-scheduler nominates, because pods/status is nothing that tenants may write.
         """
         if pod.terminal:

@@ -2,7 +2,7 @@
 
 Why beside the cluster cache: a status that we write comes back by the watch. If it were part of what decides, every
 write would be a change of the cluster, and the next plan its echo. Rule: this sink hands on to the cache only what
-decides; the cache tells nobody when that is as it was.
+decides; the cache calls no listener when that is as it was.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ class SeenGroups:
         self._decides = decides
         self._seen: dict[GangKey, SeenPodGroup] = {}
         self._others: dict[GangKey, str] = {}
-        """PodGroup whose status somebody else writes → who"""
+        """PodGroup whose status another client writes → which"""
 
     @property
     def by_key(self) -> Mapping[GangKey, SeenPodGroup]:
@@ -29,7 +29,7 @@ class SeenGroups:
 
     @property
     def other_writer(self) -> str | None:
-        """Who else writes statuses of PodGroups, of any PodGroup; `None`: nobody, as far as they show it."""
+        """Which other client writes statuses of PodGroups, of any PodGroup; `None`: none that they show."""
         return min(self._others.values(), default=None)
 
     def get(self, key: GangKey) -> SeenPodGroup | None:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Cluster(Protocol):
-    """What a sink tells its cluster."""
+    """What a sink reports to its cluster."""
 
     def changed(self) -> None:
         """Something that can decide changed."""

@@ -1,9 +1,9 @@
 """Which objects the API server has that cannot be read, and why.
 
 Why: an object that cannot be read is left out and nothing else happens (docs/safety.md S21), so a gang that needs it
-would wait for something that everybody can see; people must be told which object it is, and what is wrong with it.
-Rule: one book for each kind, written by its reflector; what it keeps of an object is short, and of so many objects only
-as one can look at.
+would wait for something that everyone's kubectl shows; users must learn which object it is, and what is wrong with it.
+Rule: one record for each kind, written by its reflector; what it keeps of an object is short, and of so many objects
+only as one can look at.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -15,7 +15,7 @@ MOST: Final = 1000
 _WHY_CHARS: Final = 300
 _UID_CHARS: Final = 253
 LONGEST_KEY: Final = 63 + 1 + 253
-"""Longest namespace and name; what is longer the API server has not written, and nobody could find it."""
+"""Longest namespace and name; what is longer the API server has not written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class UnreadableKind:
         return self._now
 
     def failed(self, key: str, error: Exception, *, uid: str = "") -> None:
-        """An object could not be read; without a key nobody can say which."""
+        """An object could not be read; without a key it is not known which."""
         self.readings += 1
         if not key or len(key) > LONGEST_KEY or (key not in self._now and len(self._now) >= MOST):
             return

@@ -16,12 +16,12 @@ from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Ints
 
 _LARGEST = 2**62
-"""Requests can add up to more than int64 holds only where somebody wrote nonsense; the node is full either way."""
+"""Requests can add up to more than int64 holds only where a request is nonsense; the node is full either way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Which rows came and went between two tables, that are told by their names."""
+    """Which rows came and went between two tables, by their names."""
 
     old: tuple[NodeName, ...]
     new: tuple[NodeName, ...]
@@ -123,7 +123,7 @@ class Usage:
         return found
 
     def _renew(self, matrix: Ints, table: NodeTable, nodes: set[NodeName]) -> Ints:
-        """Write the rows of `nodes` anew."""
+        """Write the rows of `nodes` again."""
         matrix[[table.index[node] for node in nodes if node in table.index]] = 0
         return self._fill(matrix, table, nodes)
 

@@ -1,8 +1,8 @@
 """Read texts that tenants write: within bounds, and with one kind of error.
 
-Why: whoever may create a pod writes its annotations, up to 256 KiB of them, and some of these texts are read as JSON.
-A decoder answers nesting beyond the interpreter's limit with RecursionError, and a long text costs time each time that
-it is read. Rule (docs/safety.md S21): a text is measured before it is parsed, and whatever cannot be read is a
+Why: a user that may create a pod writes its annotations, up to 256 KiB of them, and some of these texts are read as
+JSON. A decoder answers nesting beyond the interpreter's limit with RecursionError, and a long text costs time each time
+that it is read. Rule (docs/safety.md S21): a text is measured before it is parsed, and whatever cannot be read is a
 ValueError, so that a reader needs one `except` and no text ends anything else.
 """
 

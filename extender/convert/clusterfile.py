@@ -2,7 +2,7 @@
 
 Why: `netgang plan` and `netgang serve --snapshot` must work without a cluster, and an operator can send one file with a
 question. Rule: an object that cannot be read is an error that names it; kinds that do not decide anything are skipped,
-and those that somebody else reads are handed on as they are.
+and those that another reader reads are handed on as they are.
 """
 
 from collections.abc import Collection

@@ -43,7 +43,7 @@ class _PodGroup(Json):
 
 
 class _Managed(Json):
-    """One of `metadata.managedFields`: who wrote last, and to which subresource."""
+    """One of `metadata.managedFields`: the last writer, and to which subresource."""
 
     manager: str = ""
     subresource: str = ""
@@ -91,11 +91,11 @@ class SeenPodGroup:
     ours: bool = False
     """We wrote (part of) its status."""
     other_writer: str = ""
-    """Who else did; empty: nobody."""
+    """Which other client did; empty: none."""
 
 
 def seen_pod_group_from_json(raw: bytes | msgspec.Raw) -> SeenPodGroup:
-    """Read a coscheduling PodGroup with its status and who wrote it. ValueError names the field that is wrong."""
+    """Read a coscheduling PodGroup with its status and its writers. ValueError names the field that is wrong."""
     read = decode(_with_status, raw, what="PodGroup")
     metadata, status = read.metadata, read.status or _Status()
     writers = [one.manager for one in metadata.managed_fields or () if one.subresource == "status"]

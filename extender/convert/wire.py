@@ -54,7 +54,7 @@ class FilterArgs(msgspec.Struct, frozen=True):
     names_json: bytes = b""
     """`node_names` as the JSON array that came; empty: not known, the encoder makes its own."""
     debug: bool = False
-    """The call does not come from kube-scheduler: somebody looks, and nothing may change by it (docs/safety.md S2)."""
+    """The call does not come from kube-scheduler: it only looks, and nothing may change by it (docs/safety.md S2)."""
 
 
 class BindArgs(msgspec.Struct, frozen=True):

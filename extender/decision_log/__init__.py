@@ -1,4 +1,4 @@
-"""The decision log: what the planner and the permit machine were told, so that what they decided can be asked again.
+"""The decision log: the inputs of the planner and the permit machine, so that their decisions can be made again.
 
 Why not the decisions alone: a decision without its inputs can be read and not questioned. Both machines are pure
 functions, so their inputs are the whole truth: `netgang replay` runs them again and must come to the same, bit for bit,

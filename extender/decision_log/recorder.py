@@ -1,7 +1,7 @@
 """Keep the last megabytes of decisions in memory, beside the event loop.
 
-Why beside it: writing a decision down costs more than half of making it, and nobody waits for it. What is handed over
-are immutable values, so a thread may write them while the loop goes on. Rules:
+Why beside it: writing a decision down costs more than half of making it, and no caller waits for it. What is handed
+over are immutable values, so a thread may write them while the loop goes on. Rules:
 
 - Bounded: in what waits to be written and in what is kept. The oldest chapter is dropped first; when writing does not
   keep up, entries are left out, the log says how many, and a new chapter begins.

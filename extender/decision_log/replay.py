@@ -2,7 +2,7 @@
 
 Rule: pure; the log's entries in, verdicts out. What is compared is every plan by its digest and every instruction of
 the permit machine. With other rules each run starts from what the *recorded* rules had decided before, because that is
-what the cluster became: the question is "what would you have done then", at every moment anew.
+what the cluster became: the question is "what would you have done then", at every moment again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ from scoring.plan import Memo, Plan, plan
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A gang of whom another plan says something else."""
+    """A gang with another decision in another plan."""
 
     gang: GangKey
     was: str

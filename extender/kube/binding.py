@@ -145,7 +145,7 @@ def _may_have_worked_or_may_later(error: ApiError | ApiUnavailableError) -> bool
 
 
 def _final(binding: Binding, error: ApiError | ApiUnavailableError) -> ApiError | ApiUnavailableError:
-    """What to tell the caller when tries and time are used up; only a 429 is known to have had no effect."""
+    """The answer to the caller when tries and time are used up; only a 429 is known to have had no effect."""
     if isinstance(error, ApiError) and error.status == 429:
         return error
     return ApiUnavailableError(

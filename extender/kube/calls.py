@@ -73,7 +73,7 @@ OWNERS: Mapping[tuple[str, str], Resource] = {
     (_KUBEFLOW, "JAXJob"): Resource(_KUBEFLOW, "v1", "jaxjobs"),
 }
 SUSPENDED: Mapping[tuple[str, str], Resource] = {
-    # (API group, kind) → an owner that has suspend and resume, by which its gang is started anew as a whole
+    # (API group, kind) → an owner that has suspend and resume, by which its gang is restarted as a whole
     key: OWNERS[key]
     for key in OWNERS
     if key == ("batch", "Job") or key[0] == _KUBEFLOW
@@ -144,10 +144,10 @@ RESTARTS: tuple[Call, ...] = (
     *(Call(verb, resource) for resource in SUSPENDED.values() for verb in ("list", "patch")),
     Call("list", BUDGETS),
 )
-"""Made only for gangs that are started anew as a whole: their rights are in manifests/components/restart."""
+"""Made only for gangs that are restarted as a whole: their rights are in manifests/components/restart."""
 
 EXPLAIN: tuple[Call, ...] = (Call("list", QUOTAS), Call("list", BUDGETS))
-"""Made only when somebody asks why a gang waits: their rights are in manifests/components/explain."""
+"""Made only when a user asks why a gang waits: their rights are in manifests/components/explain."""
 
 ELASTIC: tuple[Call, ...] = (
     *(Call(verb, resource) for resource in RESIZED.values() for verb in ("list", "watch", "patch")),

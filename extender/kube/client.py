@@ -175,7 +175,7 @@ class KubeClient:
         """Set annotations of the very pod `uid`, in one merge patch. ConflictError: another pod has its name now.
 
         The uid in the patch is the precondition. API servers answer a wrong one with 422 (uid is immutable, seen
-        at 1.36.3), not with 409, and 422 has other causes too: the pod itself tells which it was.
+        at 1.36.3), not with 409, and 422 has other causes too: the pod itself shows which it was.
         """
         body = msgspec.json.encode({"metadata": {"uid": uid, "annotations": dict(annotations)}})
         await self._patch_pod(namespace, name, uid, body, content_type=_MERGE_PATCH)
@@ -262,7 +262,7 @@ class KubeClient:
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed since it was read.
 
-        The field manager is named, so that our writes can be told from those of other controllers.
+        The field manager is named, so that our writes can be distinguished from those of other controllers.
         """
         path = f"{POD_GROUP_STATUS.path(namespace, name)}?{urlencode({'fieldManager': STATUS_WRITER})}"
         return await self._transport.send(

@@ -1,8 +1,8 @@
-"""Tell those who wait for the API server that it answers again.
+"""Wake all that wait for the API server when it answers again.
 
 Why: each kind is followed on its own and waits on its own after failures, so after an outage the last of ten kinds
 would come back up to half a minute after the first, and until then decisions rest on old news.
-Rule: the first one that hears from the API server wakes the others, a little apart. Whoever is first still waits its
+Rule: the first one that hears from the API server wakes the others, a little apart. The first one still waits its
 whole backoff, so many processes that lost the API server together do not come back together.
 """
 
@@ -10,17 +10,17 @@ import asyncio
 import random
 
 _APART_S = 0.5
-"""Those who are woken ask again within this time."""
+"""Those that are woken ask again within this time."""
 
 
 class Comeback:
-    """Shared by all who follow one API server. Bounded by them."""
+    """Shared by all that follow one API server. Bounded by them."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
 
     def heard(self) -> None:
-        """The API server answered somebody. Costs nothing while nobody waits."""
+        """The API server answered one of them. Costs nothing while none waits."""
         if not self._waiting:
             return
         for one in self._waiting:
@@ -29,7 +29,7 @@ class Comeback:
         self._waiting.clear()
 
     async def wait(self, longest_s: float, *, rng: random.Random) -> None:
-        """Return after `longest_s`, or up to half a second after somebody else heard from the API server."""
+        """Return after `longest_s`, or up to half a second after another one heard from the API server."""
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + longest_s
         heard: asyncio.Future[None] = loop.create_future()

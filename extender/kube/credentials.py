@@ -1,4 +1,4 @@
-"""Where the API server is and how we prove who we are.
+"""Where the API server is, and the credentials for it.
 
 Why: tokens rotate while the program runs (service account tokens about hourly, cloud tokens every 15 minutes); one
 that is read only at start works in every test and fails on the first night.
@@ -33,7 +33,7 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An Authorization header and for how many seconds it is good; `None`: for ever. "" means: send no header."""
+    """An Authorization header and for how many seconds it is good; `None`: without end. "" means: send no header."""
 
     header: str
     lifetime_s: float | None = None
@@ -208,7 +208,7 @@ def _token_reader(user: Mapping[str, Any], *, path: Path, clock: Clock) -> Calla
     if "username" in user and "password" in user:
         pair = base64.b64encode(f"{user['username']}:{user['password']}".encode()).decode("ascii")
         return lambda: Token(f"Basic {pair}")
-    return lambda: Token("")  # a client certificate, or nobody
+    return lambda: Token("")  # a client certificate, or none
 
 
 def _token_from_file(path: Path) -> Token:

@@ -40,11 +40,11 @@ class EmbeddedCluster:
         self._cache.pods.upsert(replace(pod, node=binding.node, phase=Phase.RUNNING))
 
     async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
-        """Nobody is parked here, so there is nobody to wake."""
+        """No pod is parked here, so there is none to wake."""
         self._existing(uid, namespace, name)
 
     async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
-        """Open our gate; there is no other scheduler here that the affinity could tell anything."""
+        """Open our gate; there is no other scheduler here that would read the affinity."""
         pod = self._existing(uid, namespace, name)
         self._cache.pods.upsert(replace(pod, gates=pod.foreign_gates))
 
@@ -75,14 +75,14 @@ class EmbeddedCluster:
         self._cache.pods.delete(pod.key)
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
-        """A saved cluster has no PodGroup that anybody could look at."""
+        """A saved cluster has no PodGroup to show it on."""
         raise NotFoundError(404, f"podgroups {namespace}/{name} not found")
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
-        """Nobody reads events here; the log has them."""
+        """No client reads Events here; the log has them."""
 
     async def create_object(self, api_version: str, kind: str, namespace: str, content: Mapping[str, Any]) -> None:
-        """Nobody would look at it here."""
+        """No client would look at it here."""
         raise NotFoundError(404, f"a saved cluster serves no {kind} of {api_version}")
 
     async def delete_object(self, api_version: str, kind: str, namespace: str, name: str) -> None:

@@ -45,7 +45,7 @@ _SECRET = msgspec.json.Decoder(_Secret)
 
 
 class KubeKeyStore:
-    """KeyStore of one namespace over a transport that nobody else uses; `opened` makes one."""
+    """KeyStore of one namespace over a transport of its own; `opened` makes one."""
 
     def __init__(self, transport: Transport, namespace: str) -> None:
         self._transport = transport

@@ -27,7 +27,7 @@ _PODS_LISTED = 100
 
 @dataclass(frozen=True, slots=True)
 class LeasePlace:
-    """Which Lease, and the namespace of our pods; "": we are no pod, and label nobody."""
+    """Which Lease, and the namespace of our pods; "": we are no pod, and label none."""
 
     namespace: str
     name: str
@@ -65,7 +65,7 @@ _LIST = msgspec.json.Decoder(_List)
 
 
 class KubeLeases:
-    """LeaseApi of one Lease over a transport that nobody else uses; `opened` makes one."""
+    """LeaseApi of one Lease over a transport of its own; `opened` makes one."""
 
     def __init__(self, transport: Transport, place: LeasePlace, *, call_s: float) -> None:
         self._transport = transport

@@ -45,7 +45,7 @@ class _AccessReview(msgspec.Struct):
 
 
 class KubeReviews:
-    """The Reviews port over a transport that nobody else uses; `opened` makes one."""
+    """The Reviews port over a transport of its own; `opened` makes one."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -58,7 +58,7 @@ class KubeReviews:
             yield cls(transport)
 
     async def who(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
-        """Whose token it is; None: nobody's, or for none of `audiences`. Errors: ApiError, ApiUnavailableError.
+        """Whose token it is; None: no account's, or for none of `audiences`. Errors: ApiError, ApiUnavailableError.
 
         An authenticator that knows no audiences answers yes and names none: that yes is for the API server alone.
         """

@@ -3,8 +3,8 @@
 Why sans-I/O: whether two may lead at a time depends on lost answers, late ones and clocks, which only a test without
 any of the real ones can bring about in every order.
 
-How it works. The holder writes into the Lease every `retry_period_s`. Everybody else reads it, more often; who has seen
-no change of it for the holder's duration, by its own clock, writes itself in, at that very moment. Writes name the
+How it works. The leader writes into the Lease every `retry_period_s`. All candidates read it, more often; one that has
+seen no change of it for the leader's duration, by its own clock, writes itself in, at that very moment. Writes name the
 version that they replace, so of two only one succeeds. Rules:
 
 - A holder counts from the moment *before* it sent the write that succeeded, the others from the moment *after* they
@@ -13,7 +13,7 @@ version that they replace, so of two only one succeeds. Rules:
   duration ends: that much may two clocks differ in speed.
 - A write whose answer was lost counts if it is found in the Lease, from the moment when it was sent.
 - Each write differs from the last, even where the wall clock stands still: an unchanged Lease is a dead holder's.
-- A Lease that vanishes does not free those who knew it from waiting for its last holder.
+- A Lease that vanishes does not free candidates that knew it from waiting for its last holder.
 """
 
 import random
@@ -25,11 +25,11 @@ from extender.leadership.lease import Lease, LeaseSpec, micro_time
 DRIFT_RATIO = 0.05
 """How much slower than another's a clock may go; real ones differ by less than a thousandth of that."""
 JITTER_RATIO = 0.2
-"""Pauses after failures are longer by up to this, so that candidates do not come together; where nothing fails nobody
-waits longer than it must, and of two writes that come together one is refused."""
+"""After failures pauses are up to this much longer, so that candidates do not come together; where nothing fails no
+candidate waits longer than it must, and of two writes that come together one is refused."""
 LOOKS = 2.5
 """Looks of a candidate while the holder renews once: what lies between a renewal and the next look is added to the
-time that nobody leads."""
+time without a leader."""
 
 _LEAST_WRITE_S = 0.5
 """Shortest time that a request sent at the last moment has."""
@@ -71,7 +71,7 @@ class LeaseTimes:
 
     @property
     def look_period_s(self) -> float:
-        """Between two looks of who does not lead."""
+        """Between two looks of a candidate that does not lead."""
         return self.retry_period_s / LOOKS
 
     @property
@@ -104,11 +104,11 @@ Call: TypeAlias = Read | Write
 
 
 class Election:
-    """One candidate. The caller carries out `next` at `due_s`, and tells what became of it: one of four methods."""
+    """One candidate. The caller carries out `next` at `due_s`, and reports the result by one of four methods."""
 
     def __init__(self, identity: str, times: LeaseTimes, *, rng: random.Random) -> None:
         if not identity:
-            raise ValueError("an identity is needed: the empty one means that nobody leads")
+            raise ValueError("an identity is needed: the empty one means that there is no leader")
         self.identity = identity
         self.times = times
         self.due_s = -float("inf")
@@ -165,7 +165,7 @@ class Election:
             return None
         return Write(replace(self._renewal(wall_us), holder="", duration_s=1), mine)
 
-    # -- what became of it --------------------------------------------------------------------------------------------
+    # -- the result ----------------------------------------------------------------------------------------------------
 
     def was_read(self, found: Lease | None, *, sent_s: float, now_s: float) -> None:
         """The Lease was read; `None`: there is none."""

@@ -1,8 +1,8 @@
-"""Take part in the election, and tell the service when it acts and when it does not any more.
+"""Take part in the election, and start and stop the service's acting.
 
 Why in one process for both roles: a standby that follows the cluster as the leader does has nothing to read when its
-time comes. Rules: `leading` is asked before anything is done, and is a look at our own clock, so it is true for nobody
-who is late; a term begins with books as after a restart, because what they knew is a former term's; losing the lease
+time comes. Rules: `leading` is asked before anything is done, and is a look at our own clock, so it is false as soon as
+it is late; a term begins with empty records as after a restart, because theirs are a former term's; losing the lease
 ends all at once and without waiting; giving it back on purpose waits for what is under way, and comes last.
 """
 
@@ -89,7 +89,7 @@ class Leadership:
         return self._election.write_until_s - now_s
 
     def status(self) -> dict[str, Any]:
-        """For /readyz: who leads, as far as we know."""
+        """For /readyz: the leader, as far as we know."""
         lease = self._election.lease
         leading = self.leading()
         return {
@@ -157,14 +157,14 @@ class Leadership:
             self._lay_down()
         elif not leading:
             if now_s - self._turned_away_s >= self._election.times.retry_period_s:
-                self._turn_away(now_s)  # not with each look: whoever has just connected shall be able to ask
+                self._turn_away(now_s)  # not with each look: a client that has just connected shall be able to ask
         elif not self._acting and (self._taking_up is None or self._taking_up.done()) and not self._retired:
             self._taking_up = tasks.create_task(self._take_up(), name="take over")
         if leading:
             self._watch_deadline()
 
     def _watch_deadline(self) -> None:
-        """Be told when the lease runs out, although an answer is still waited for."""
+        """Called when the lease runs out, although an answer is still waited for."""
         if self._deadline is not None:
             self._deadline.cancel()
         delay_s = max(0.0, self._election.lead_until_s - self._clock.monotonic_s())
@@ -211,12 +211,12 @@ class Leadership:
     # -- an orderly end -----------------------------------------------------------------------------------------------
 
     def retire(self) -> None:
-        """Stop acting; what was begun may go on, and the lease is kept until `resign`."""
+        """Stop acting; what was started may go on, and the lease is kept until `resign`."""
         self._retired = True
         if self._acting:
             self._acting = False
             self._telemetry.leader(leads=False)
-            _log.info("not leading any more: told to end")
+            _log.info("not leading any more: asked to end")
 
     async def resign(self) -> None:
         """Let what was sent come to its end, take our label away, and give the lease back, so that another may lead."""

@@ -1,6 +1,6 @@
 """The Lease as we read and write it, and the calls that a candidate makes.
 
-Rule: times in a Lease are somebody else's clock. They are compared for being the same or not, and for nothing else.
+Rule: times in a Lease are another clock's. They are compared for being the same or not, and for nothing else.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class LeaseSpec:
-    """What a Lease says; times as text, because nobody else's clock is trusted."""
+    """What a Lease says; times as text, because no other clock is trusted."""
 
     holder: str
-    """Identity of the leader; "": nobody leads, and nobody has to be waited for"""
+    """Identity of the leader; "": there is none to wait for"""
     duration_s: int
     """How long others wait after they saw the last change"""
     acquired: str

@@ -4,7 +4,7 @@ docs/safety.md S16.
 
 Why the others too: a leader that was killed, or cut off from the API server, cannot take its own label away, and
 callers would still be led to it. Rule: what is wanted is a state and not an act, so it is tried until it is so, and
-only the last wish counts; nothing depends on it being quick.
+only the last one counts; nothing depends on it being quick.
 """
 
 import asyncio
@@ -39,12 +39,12 @@ class RoleLabel:
         self._changed.set()
 
     async def settled(self) -> None:
-        """Wait until the last wish is fulfilled."""
+        """Wait until the last wanted state is reached."""
         if self._pod:
             await self._settled.wait()
 
     async def run(self) -> None:
-        """Fulfil wishes until cancelled."""
+        """Bring about wanted states until cancelled."""
         failures = 0
         while self._pod:
             await self._changed.wait()
@@ -74,7 +74,7 @@ class RoleLabel:
                     continue  # it is gone, and its label with it
 
     async def _pause(self, pause_s: float) -> None:
-        """Wait, but not longer than until there is another wish."""
+        """Wait, but not longer than until another state is wanted."""
         try:
             async with asyncio.timeout(pause_s):
                 await self._changed.wait()

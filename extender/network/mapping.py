@@ -4,8 +4,8 @@ Why: a mesh names its ends by host name, address or site, and often has one host
 throughput; nodes are named by the cluster. Rule, first match wins: (1) the table in the settings, (2) the node's
 annotation, then its label, (3) a rule that the node's name matches, (4) the endpoint of the node's zone, if one is
 configured, (5) automatic: the same name or address, else the same host name where one side has no domain. A match that
-two endpoints share is never decided by order: it is listed as ambiguous, and the node has no endpoint until somebody
-says which.
+two endpoints share is never decided by order: it is listed as ambiguous, and the node has no endpoint until the
+configuration says which.
 """
 
 import ipaddress
@@ -46,7 +46,7 @@ class MappingConfig:
 
 
 class Ambiguous(NamedTuple):
-    """A node whose endpoint cannot be told: several candidates, or one that several nodes claim."""
+    """A node whose endpoint is not known: several candidates, or one that several nodes claim."""
 
     metric: Metric
     node: NodeName
@@ -80,8 +80,8 @@ def map_nodes(
 ) -> NodeMapping:
     """Give each node its endpoint per metric.
 
-    `measured` restricts the candidates of a metric to endpoints that have values of it: that is what tells the delay
-    host of a site from its throughput host; `None`: every endpoint counts for every metric.
+    `measured` restricts the candidates of a metric to endpoints that have values of it: that is what distinguishes the
+    delay host of a site from its throughput host; `None`: every endpoint counts for every metric.
     Cost: O(nodes + names of endpoints). The order of nodes and endpoints is irrelevant.
     """
     known_nodes = [_KnownNode.of(node) for node in sorted(nodes, key=lambda node: node.name)]
@@ -174,7 +174,7 @@ class _Index:
         return cls(_frozen(by_id), _frozen(by_name), _frozen(by_host))
 
     def named(self, name: str) -> frozenset[EndpointId]:
-        """Endpoints that somebody can mean by `name`: the very id, else any name."""
+        """Endpoints that `name` can mean: the very id, else any name."""
         return self.by_id.get(name) or self.by_name.get(canonical(name), frozenset())
 
 

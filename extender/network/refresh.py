@@ -4,7 +4,7 @@ Why: sources are slow, fail alone and for minutes, and their values age even if 
 source is polled by its own task and never holds up another one; what it gave last stays until it gives something
 newer; per metric and pair the newest value of all sources counts; a new matrix with a higher version is published
 when content changed, and every `reevaluate_s` because ages moved. This task is the supervisor of its sources: an error
-nobody foresaw is logged, makes the status unready, and the work is begun again after a pause.
+that is not foreseen is logged, makes the status unready, and the work is started again after a pause.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class RefreshOptions:
     hard_ttl_s: Ttl = ScorePolicy().hard_ttl_s
     """As the scores have it: for counting, and for the fallback to zones."""
     zone_fallback: bool = False
-    """Links that nobody measured have the median of the pairs measured between the two nodes' zones."""
+    """Links without a measurement have the median of the pairs measured between the two nodes' zones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class NetworkStatus:
     mapping: NodeMapping | None
     """Unmapped, ambiguous, unknown, unused; `None` before the first data."""
     crash: str | None
-    """An error nobody foresaw, until the work that met it succeeds again."""
+    """An unforeseen error, until the work that met it succeeds again."""
 
     @property
     def ready(self) -> bool:
@@ -179,7 +179,7 @@ class NetworkRefresh:
             tasks.create_task(self._supervise("network matrix", self._rebuild_when_needed))
 
     def nodes_changed(self) -> None:
-        """Nodes came, went or were marked anew: map them again soon."""
+        """Nodes came, went or were relabelled: map them again soon."""
         self._changed.set()
 
     def status(self) -> NetworkStatus:
@@ -200,7 +200,7 @@ class NetworkRefresh:
         )
 
     async def _supervise(self, task: str, step: Callable[[], Awaitable[None]]) -> None:
-        """Repeat `step` for ever; an error that nobody foresaw is shown until the step succeeds again."""
+        """Repeat `step` without end; an unforeseen error is shown until the step succeeds again."""
         while True:
             try:
                 await step()

@@ -2,7 +2,7 @@
 
 Why: in sites with a scheme (`node7` is measured by `ps-node7.example.org`) one line says what a table of thousands
 would. Rule: a pattern matches the whole name; for each metric the first rule that matches decides; a name is matched
-once per rule and then remembered, because nodes are mapped anew with every change.
+once per rule and then remembered, because nodes are mapped again with every change.
 """
 
 import re

@@ -71,7 +71,7 @@ class KeyKeeper:
             self._refused(f"there is no Secret {self._store.place}: apply the manifests again")
             return AGAIN_S
         keys = keys_of(stored.data)
-        if not keys:  # somebody takes them out while we put them in
+        if not keys:  # another client takes them out while we put them in
             return _CONFLICT_S
         self._adopt(keys)
         return READ_EACH_S

@@ -25,7 +25,7 @@ _NAME: Final = re.compile(r"\d{14}")
 _FORMAT: Final = "%Y%m%d%H%M%S"
 
 RandomBytes = Callable[[int], bytes]
-"""So many bytes that nobody can guess"""
+"""So many random bytes"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

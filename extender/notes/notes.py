@@ -35,7 +35,7 @@ class NoteKind(StrEnum):
     RESUME = "netgang.io/resume"
     """On an owner of pods: netgang has suspended it, and will resume it."""
     RESTARTS = "netgang.io/restarts"
-    """On an owner of pods: when its gang was started anew."""
+    """On an owner of pods: when its gang was restarted."""
     LAST_CHANGE = "netgang.io/last-change"
     """On a job: the last change of its worker count."""
 
@@ -78,7 +78,7 @@ class Notes:
     def __init__(self, ring: KeyRing, *, problem: str = "") -> None:
         self.ring = ring
         self.problem = problem
-        """Why a successor will not have the key; empty: it will. Else nothing is begun that only a note could end."""
+        """Why a successor will not have the key; empty: it will. Else nothing is started that only a note could end."""
         self.on_ignored: OnIgnored = _nothing
 
     @classmethod
@@ -128,7 +128,7 @@ class UncheckedNotes:
     """Reads notes without a look at their signature: for what is explained from a file and never acted on."""
 
     def read(self, kind: NoteKind, bearer: Bearer, text: str) -> str | None:
-        """The content, whoever wrote it.
+        """The content, whatever wrote it.
 
         >>> UncheckedNotes().read(NoteKind.ADMITTED, Bearer("v1", "Pod", "a", "p", "u"), "n1 hmac1.20260101000000.x")
         'n1'
@@ -142,7 +142,7 @@ class _NoNotes:
 
 
 NO_NOTES: Final[NoteReader] = _NoNotes()
-"""Reads none: for whom it does not matter what was noted."""
+"""Reads none: for callers to which notes do not matter."""
 
 
 def _mac(key: Key, kind: NoteKind, bearer: Bearer, content: str) -> str:
@@ -153,4 +153,4 @@ def _mac(key: Key, kind: NoteKind, bearer: Bearer, content: str) -> str:
 
 
 def _nothing(_kind: NoteKind, _bearer: Bearer, _flaw: Flaw) -> None:
-    """Nobody listens."""
+    """Drops it."""

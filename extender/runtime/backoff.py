@@ -19,7 +19,7 @@ class Backoff:
         """Delay after the `failures`-th failure in a row (1 or more), never shorter than the server asked for.
 
         The result lies between half and the whole of `first_s` × 2^(failures − 1), at most `limit_s`; on top of
-        `retry_after_s` comes up to a tenth of it, so that clients told the same delay spread out too.
+        `retry_after_s` comes up to a tenth of it, so that clients that got the same delay spread out too.
 
         >>> one = Backoff(first_s=0.5, limit_s=30.0)
         >>> [0.5 * 2**k / 2 <= one.delay_s(k + 1, rng=random.Random(7)) <= 0.5 * 2**k for k in range(3)]

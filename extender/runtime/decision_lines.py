@@ -19,7 +19,7 @@ DECISIONS: Final = "netgang.decisions"
 _PLANNED: Final = frozenset({"admit", "plan"})
 """Decisions of the planner, which runs in a standby too"""
 _STEPS: Final = frozenset({"filter", "ungate"})
-"""A yes to these is a step towards a bind, which tells the same and is written: two more lines for each pod"""
+"""A yes to these is a step towards a bind, which says the same and is written: two more lines for each pod"""
 _FORGOTTEN_AFTER: Final = 5.0
 """A refusal is forgotten after so many times `repeat_after_s`: longer than kube-scheduler leaves a pod alone."""
 
@@ -60,7 +60,7 @@ class DecisionLog:
     ) -> None:
         self._telemetry = telemetry
         self._heard = heard
-        """Told each decision that is written, whatever the log's level"""
+        """Called with each decision that is written, whatever the log's level"""
         self._acting = acting
         """Whether our plans are what happens; a standby's are not, and are not written"""
         self._logger = logging.getLogger(DECISIONS)
@@ -95,7 +95,7 @@ class DecisionLog:
         return True
 
     def _write(self, decision: Decision, level: int, repeated: int) -> None:
-        """One line per pod that is bound: made directly, without a search for the caller that nobody is told."""
+        """One line per pod that is bound: made directly: logging would search for the calling function."""
         record = logging.LogRecord(DECISIONS, level, "", 0, decision.what, (), None)
         record.fields = _fields(decision, repeated)
         self._logger.handle(record)

@@ -2,7 +2,7 @@
 
 Why: Python's own collector starts in the midst of whatever allocates, several times a second here, and looks at all
 that is young. Beside thousands of waiting gangs that took 5 to 20 ms at a time, made the slowest planner runs a fifth
-slower, and found next to nothing: our records have no cycles and go when nobody needs them; errors, and what other
+slower, and found next to nothing: our records have no cycles and go with their last reference; errors, and what other
 people's libraries make of a broken connection, leave a few objects a second.
 
 Rule: with the interpreter's own collections off (`favour_the_loop` in `extender.bootstrap.serve`), everything is looked

@@ -1,6 +1,6 @@
 """Have the C library keep one heap, and of that only what comes and goes: few page faults, and little growth.
 
-Why one: glibc gives each thread a heap of its own. Beside a busy cluster, with somebody who asks what-if all the time,
+Why one: glibc gives each thread a heap of its own. Beside a busy cluster, with what-if questions all the time,
 that made the process a tenth larger, and larger still every hour (`bench.soak`). Only one thread runs Python at a time.
 Why not give back all that is free: what planning a thousand nodes makes and drops cost a thousand page faults a second
 when each half MiB went back; on virtual machines whose host hands out memory when it is touched, one can take
@@ -24,7 +24,7 @@ _MIB: Final = 1 << 20
 
 
 def keep_one_heap() -> bool:
-    """Tell the C library; before the first thread begins. False: it is not glibc, and nothing was changed."""
+    """Set it in the C library; before the first thread begins. False: it is not glibc, and nothing was changed."""
     mallopt = _of_glibc("mallopt")
     if mallopt is None:
         return False

@@ -1,4 +1,4 @@
-"""Do long work on the event loop in slices, so that everybody else has a turn every few milliseconds.
+"""Run long work on the event loop in slices, so that other tasks run every few milliseconds.
 
 docs/safety.md S15.
 
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 
 async def next_slice() -> None:
-    """Let everybody else have a turn, and come back in one that no other slice is in."""
+    """Let other tasks run, and come back in a turn of the loop that no other slice is in."""
     loop = asyncio.get_running_loop()
     line = _LINES.get(loop)
     if line is None:
@@ -53,7 +53,7 @@ async def in_timed_slices(steps: Steps[_T]) -> tuple[_T, float]:
 
 
 class _Line:
-    """Who waits for a slice on one event loop. Bounded by the works under way. Keeps no loop that nobody waits on."""
+    """The works that wait for a slice on one event loop. Bounded by the works under way. Keeps no unused loop."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()

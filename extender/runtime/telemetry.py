@@ -67,7 +67,7 @@ class Telemetry:
         )
         self._overcommits = self._counter("overcommits", "Times that a node became over-committed so", [])
         self._restarts = self._counter(
-            "restarts", "Owners of gangs; outcome: suspended, resumed, or refused (not started anew)", ["outcome"]
+            "restarts", "Owners of gangs; outcome: suspended, resumed, or refused (not restarted)", ["outcome"]
         )
         self._preemptions = self._counter(
             "preemptions",
@@ -108,14 +108,14 @@ class Telemetry:
         self._announcements = self._counter(
             "announcements",
             "Events that must come before pods are taken away; outcome: posted, refused (for good: the act went "
-            "on), put_off (no answer: the act was not begun)",
+            "on), put_off (no answer: the act was not started)",
             ["outcome"],
         )
         self._log_lines_dropped = self._counter("log_lines_dropped", "Repeated refusals not logged", [])
         self._leads = False
         self._leader = self._gauge("leader", "Whether this replica acts: 1 or 0", [])
         self._leader_changes = self._counter(
-            "leader_changes", "Terms of this replica begun (to: leader) and ended (to: standby)", ["to"]
+            "leader_changes", "Terms of this replica started (to: leader) and ended (to: standby)", ["to"]
         )
         self._notes_ignored = self._counter(
             "notes_ignored",
@@ -135,13 +135,11 @@ class Telemetry:
         )
         self._resize_duration = self._histogram(
             "resize_duration_seconds",
-            "From the decision to the start of those for whom it was made; direction: in or out",
+            "From the decision to the start of the gang that it was made for; direction: in or out",
             ["direction"],
             _RESIZE_BUCKETS_S,
         )
-        self._pod_seconds_lost = self._counter(
-            "lost_pod_seconds", "Pods times seconds of room that worked for nobody", []
-        )
+        self._pod_seconds_lost = self._counter("lost_pod_seconds", "Pod-seconds idle because of resizes", [])
         self._reports = self._counter("reports", "Reports of training jobs; outcome: accepted, or why not", ["outcome"])
         self._connections_ended = self._counter(
             "connections_ended",
@@ -243,11 +241,11 @@ class Telemetry:
         self._evictions.labels(reason).inc()
 
     def preempted(self, outcome: str) -> None:
-        """Count what became of making gangs leave for one: blocked, begun, then started, refused, lapsed or gone."""
+        """Count outcomes of making gangs leave for one: blocked, begun, then started, refused, lapsed or gone."""
         self._preemptions.labels(outcome).inc()
 
     def restarted(self, outcome: str) -> None:
-        """Count an owner that was `suspended` or `resumed`, or a gang that was `refused` a start anew."""
+        """Count an owner that was `suspended` or `resumed`, or a gang whose restart was `refused`."""
         self._restarts.labels(outcome).inc()
 
     def relisted(self, kind: str) -> None:

@@ -50,7 +50,7 @@ class Offers:
         self._keep(uid, _Offer(None, names_json, now_s + self._ttl_s), now_s=now_s)
 
     def taken(self, uid: PodUid) -> None:
-        """The pod has its node: nobody will ask for one again, and most pods come and go within `ttl_s`."""
+        """The pod has its node: no call will name it again, and most pods come and go within `ttl_s`."""
         offer = self._offers.pop(uid, None)
         if offer is not None:
             self._asked_bytes -= len(offer.asked)

@@ -3,11 +3,11 @@
 Why: kube-scheduler retries a pod that an extender refused only at a cluster event; what changes inside netgang alone is
 no event, and the pod would sleep for five minutes (measured on 1.36.3). A patch of an annotation wakes it in 10 ms.
 Rules: a pod is woken at once when the plan gives it another node than at its refusal (none, usually); a planned pod
-that does not come all the same is woken again after a pause that doubles, whatever went wrong. A pod that was told a
+that does not come all the same is woken again after a pause that doubles, whatever went wrong. A pod refused with a
 reason of the moment (not planned yet) is woken once when the real one is known, so that people read that one. Pods that
-were there before us may be parked under a process that is gone, and nobody can tell which: planned ones that have not
+were there before us may be parked under a process that is gone, and it cannot be seen which: planned ones that have not
 come are woken once, soon after we began, but not while others of them still come: kube-scheduler is working off its
-queue then, and a thousand patches would tell it nothing and cost the API server as much as the Bindings.
+queue then, and a thousand patches would not help it and cost the API server as much as the Bindings.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ at once: callers are led to a new leader a moment after it began, and a pod that
 QUIET_S = 0.5
 """When no pod that was there before us has come for so long, those that have not are not in the queue any more."""
 INHERITED_LATEST_S = 5.0
-"""After we began; whoever else comes, then inherited pods are woken."""
+"""After the start; if no more pods come by then, inherited pods are woken."""
 RETRY_S = 1.1
 """After refusing a planned pod because its node was not asked: two refusals this far apart are believed.
 
@@ -60,12 +60,12 @@ class Parking:
         """pods in here that did not exist, or needed no node, at the last look"""
 
     def inherit(self, uids: Iterable[PodUid], *, now_s: float) -> None:
-        """We begin to act: these pods may have been refused by whoever acted before."""
+        """We start to act: these pods may have been refused by a former leader."""
         self._inherited = set(uids)
         self._began_s = now_s
 
     def refused(self, uid: PodUid, planned: NodeName | None, *, now_s: float, for_a_moment: bool = False) -> None:
-        """kube-scheduler was told no. With a planned node it is asked again soon, and less often each time."""
+        """/filter refused the pod. With a planned node it is asked again soon, and less often each time."""
         self._came(uid, now_s)
         again = planned is not None and self._parked.get(uid) == planned
         self._parked[uid] = planned
@@ -79,14 +79,14 @@ class Parking:
             self._awaited[uid] = _Awaited(planned, now_s + pause_s, min(pause_s * 2, LONGEST_S))
 
     def offered(self, uid: PodUid, *, now_s: float) -> None:
-        """kube-scheduler was told yes: it goes on by itself."""
+        """/filter offered the pod a node: kube-scheduler goes on by itself."""
         self._came(uid, now_s)
         self._parked.pop(uid, None)
         self._told_for_a_moment.discard(uid)
         self._awaited.pop(uid, None)
 
     def woken_by(self, plan: Plan, *, now_s: float) -> list[PodUid]:
-        """Pods to wake because of a new plan; each is told once per planned node."""
+        """Pods to wake because of a new plan; each once per planned node."""
         wake = [uid for uid in self._told_for_a_moment if uid not in plan.node_of]
         self._told_for_a_moment.clear()
         for uid in [uid for uid in self._awaited if uid not in plan.node_of]:

@@ -1,8 +1,8 @@
 """Plain pods beside gangs: which nodes they may not have now, at /filter and at /bind, and when to wake those refused.
 
 Why at /bind too: kube-scheduler asks about the next pod before the watch shows where the last one went, so two pods
-that each leave held room alone might not do so together. Where nothing is held, and that is most of the time, all of
-this costs two look-ups. Rules: what is held is decided in `scoring.verbs.plain_pods`; only own pods are refused and
+that each leave reserved room alone might not do so together. Where nothing is held, and that is most of the time, all
+of this costs two look-ups. Rules: what is held is decided in `scoring.verbs.plain_pods`; only own pods are refused and
 woken (docs/safety.md S1); a pod whose refusal ends for reasons inside netgang is woken once, because kube-scheduler
 cannot know of those.
 """
@@ -44,7 +44,7 @@ class PlainPods:
         self._clock = clock
         self._promised = Promised()
         self._held: tuple[int, Plan, HeldRoom] | None = None
-        """Snapshot version and plan that the room is of; `Starvation` makes another version when time tells"""
+        """Snapshot version and plan that the room is of; `Starvation` makes another version when time decides"""
         self._parked: OrderedDict[PodUid, _Parked] = OrderedDict()
         self._on_their_way: dict[PodUid, tuple[NodeName, Pod]] = {}
         """Plain pods whose Binding is being posted, and the node it names"""
@@ -60,7 +60,7 @@ class PlainPods:
         return closed - {claimed} if claimed in closed else closed
 
     def refused(self, pod: Pod) -> None:
-        """kube-scheduler was told that the room is held: it parks the pod."""
+        """kube-scheduler was refused because the room is reserved: it parks the pod."""
         self._parked[pod.uid] = _Parked(pod, self.closed_to(pod), self._clock.monotonic_s())
         self._parked.move_to_end(pod.uid)
         while len(self._parked) > _PARKED_MAX:
@@ -91,7 +91,7 @@ class PlainPods:
             self._on_their_way.pop(pod.uid, None)
 
     def woken_by(self, plan: Plan) -> list[PodUid]:
-        """Parked pods for which room is free now that was held at their refusal; each is told once."""
+        """Parked pods for which room is free now that was reserved at their refusal; each once."""
         wake: list[PodUid] = []
         opens: dict[object, bool] = {}
         """(what was closed, kind of pod) → whether there is room now; most parked pods share both"""

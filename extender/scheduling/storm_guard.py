@@ -68,7 +68,7 @@ class StormGuard:
         return max(WINDOW_S, len(self._refusals) * PER_POD_S)
 
     def _sweep(self, now_s: float) -> None:
-        """Now and then: pods that were bound elsewhere or deleted must not stretch the window for ever."""
+        """Now and then: pods that were bound elsewhere or deleted must not stretch the window without end."""
         if now_s - self._swept_s < WINDOW_S:
             return
         self._swept_s = now_s

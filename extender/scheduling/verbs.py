@@ -92,7 +92,7 @@ class Verbs:
         """(snapshot version, plan version, pod) → score of each node; the last few"""
 
     def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
-        """What gives the watch a moment when kube-scheduler knows more than we do, before it is told no, if it does."""
+        """Gives the watch a moment before a refusal, when kube-scheduler knows more than the cache; if set."""
         if args.debug or not self._synced():
             return None
         pod = self._cache.pod(args.pod.uid)
@@ -124,10 +124,10 @@ class Verbs:
         return answer
 
     def prioritize(self, args: FilterArgs) -> Sequence[int]:
-        """0–10 for each node asked, in the request's order; 0 for nodes nobody knows."""
+        """0–10 for each node asked, in the request's order; 0 for unknown nodes."""
         pod = self._pod(args)
         index, values = self._scores_for(pod, args)
-        values = [*values, 0]  # the last one is of nodes nobody knows
+        values = [*values, 0]  # the last one is of unknown nodes
         return [values[index.get(name, -1)] for name in args.node_names]
 
     async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
@@ -179,7 +179,7 @@ class Verbs:
     # -- filter -------------------------------------------------------------------------------------------------------
 
     def _pass_plain(self, args: FilterArgs, pod: Pod, native: Gang | None) -> FilterAnswer:
-        """All nodes but those whose room is held for gangs; of a native group's, those of its zone.
+        """All nodes but those whose room is reserved for gangs; of a native group's, those of its zone.
 
         docs/safety.md S13.
         """
@@ -197,7 +197,7 @@ class Verbs:
             return Refused(Reason.OTHER_ZONE)
         if not args.debug:
             if self._cache.is_own(pod):
-                # Held room is looked at again at /bind; what else was refused here is not offered.
+                # Reserved room is looked at again at /bind; what else was refused here is not offered.
                 names_json = args.names_json if near is asked else msgspec.json.encode(near)
                 names_json = names_json or msgspec.json.encode(args.node_names)
                 self._books.offers.note_asked(pod.uid, names_json, now_s=self._clock.monotonic_s())
@@ -207,7 +207,7 @@ class Verbs:
         return Passed(near, others=Reason.RESERVED if near is asked else Reason.OTHER_ZONE)
 
     def _in_zone(self, gang: Gang, asked: Sequence[NodeName], *, look: bool) -> Sequence[NodeName]:
-        """Those of a native group's zone; `look`: somebody only wants to know."""
+        """Those of a native group's zone; `look`: the call changes nothing."""
         planner = self._planner
         now_s = None if look else self._clock.monotonic_s()
         snapshot = self._cache.snapshot()
@@ -255,7 +255,7 @@ class Verbs:
         return self._beside[2]
 
     def _refuse(self, args: FilterArgs, pod: Pod, reason: Reason, *, planned: NodeName | None) -> FilterAnswer:
-        """Say no, remember who is parked for it, and break a storm of the same question."""
+        """Refuse, remember which pod is parked for it, and break a storm of the same question."""
         if args.debug:
             return Refused(reason)
         now_s = self._clock.monotonic_s()
@@ -281,9 +281,9 @@ class Verbs:
         plan, policy = self._planner.current, self._planner.policy
         current = self._cache.snapshot()
         snapshot = current if args.nodes_json is None else _with_nodes(current, args, zone_label=self._zone_label)
-        if snapshot is not current:  # nodes nobody else knows: nothing of this is worth keeping
+        if snapshot is not current:  # nodes that only this request knows: nothing of this is worth keeping
             return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy))
-        if self._known(args) is None:  # a pod that only the request tells of; the next request may tell otherwise
+        if self._known(args) is None:  # a pod that only the request describes; the next request may differ
             return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy, memo=self._planner.memo))
         key = (snapshot.version, plan.version, pod.uid)
         known = self._scores.get(key)

@@ -1,11 +1,11 @@
-"""Let the watch catch up with kube-scheduler before it is told no.
+"""Let the watch catch up with kube-scheduler before a pod is refused.
 
 Why: kube-scheduler asks at the very event that makes room, and its question often overtakes our copy of that event. A
 "no" then costs the pod its backoff, seconds, although a millisecond later the answer is yes. The question itself shows
-who is behind: it names a node that we do not know, or one that is full in our view and not in kube-scheduler's, or a
-pod that we have not seen. Rule: look again after each change of the cache, for at most `LONGEST_S`, once per pod and
-version of the cache, and never more than a fifth of the time altogether: kube-scheduler waits with us. At /bind it
-does not: it goes on with other pods, so that wait may be longer.
+that the cache is behind: it names a node that we do not know, or one that is full in our view and not in
+kube-scheduler's, or a pod that we have not seen. Rule: look again after each change of the cache, for at most
+`LONGEST_S`, once per pod and version of the cache, and never more than a fifth of the time altogether: kube-scheduler
+waits with us. At /bind it does not: it goes on with other pods, so that wait may be longer.
 """
 
 import asyncio
@@ -43,12 +43,12 @@ class CatchUp:
         self._waited: set[PodUid] = set()
         """Pods that have been waited for already at one version of the cache"""
         self._waited_at = -1
-        """That version; at another one nobody has been waited for yet"""
+        """That version; at another one no call has waited yet"""
         self._at_bind = 0
         """Pods at /bind that are waited for"""
 
     def changed(self) -> None:
-        """The cache changed: whoever waits looks again."""
+        """The cache changed: every call that waits looks again."""
         self._change.set()
 
     def for_pod(self, uid: PodUid) -> Awaitable[None] | None:

@@ -52,7 +52,7 @@ __all__ = [
 DEFAULT_MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """Room for 500 full Node objects of 13 kB four times over; names of 15,000 nodes take 1 MB."""
 DEFAULT_BODY_TIMEOUT_S: Final = 5.0
-"""kube-scheduler's own default httpTimeout: nobody waits longer for what follows."""
+"""kube-scheduler's own default httpTimeout: no caller waits longer for what follows."""
 
 
 def create_app(
@@ -80,14 +80,14 @@ def create_app(
 
 
 class App:
-    """Tells the verbs from everything else, and answers every verb exactly once, whatever happens. Is an ASGIApp."""
+    """Routes the verbs, and answers every verb exactly once, whatever happens. Is an ASGIApp."""
 
     def __init__(self, dispatch: Dispatch, documents: ASGIApp) -> None:
         self.dispatch = dispatch
         self._documents = documents
 
     def for_people(self) -> "App":
-        """The same service, documents and readiness, for another port: every call to it is somebody looking."""
+        """The same service, documents and readiness, for another port: every call to it only looks."""
         return App(self.dispatch.for_people(), self._documents)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -162,7 +162,7 @@ def _scan_headers(scope: Scope) -> tuple[int, bool]:
 
 
 async def _heard(answer: Coroutine[Any, Any, Reply], receive: Receive, gone: asyncio.Future[None]) -> Reply:
-    """Await `answer`, and meanwhile look whether there is still somebody to hear it."""
+    """Await `answer`, and meanwhile look whether the caller is still connected."""
     watch = asyncio.create_task(_set_when_gone(receive, gone))
     try:
         return await answer

@@ -1,7 +1,7 @@
-"""Who is connected to one port, for how long a connection may do nothing, and which one ends when there are too many.
+"""Bound the connections of one port: how many, how long one may idle, and which one ends when there are too many.
 
-Why: whoever reaches a port can open connections and leave them, send half a request, or not read an answer; each costs
-memory and a file, and at a limit that counts everybody alike kube-scheduler is refused for what somebody else does.
+Why: any client that reaches a port can open connections and leave them, send half a request, or not read an answer;
+each costs memory and a file, and at a common limit kube-scheduler is refused for what another client does.
 
 Rules (docs/safety.md S28):
 - A connection says something within `head_s`, ends a head in that time, a body in `body_s`, reads its answer in
@@ -195,7 +195,7 @@ class Connections:
         self._forget(one)
 
     def _too_many(self, peer: _Peer | None) -> _Peer | None:
-        """Of whom a connection has to end before another one of `peer` begins; `None`: nobody."""
+        """The peer of which a connection has to end before another one of `peer` begins; `None`: no peer."""
         if peer is not None and peer.expendable >= self.limits.per_peer:
             return peer
         if self._open - self._calls >= self.limits.connections:

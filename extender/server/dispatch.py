@@ -1,7 +1,7 @@
 """From the whole body of a call to the reply of its verb, whatever server carries the bytes.
 
 Why apart: two things serve the verbs, a connection's own protocol (`verb_protocol`) and any ASGI server (`app`), and
-what kube-scheduler is told must not depend on which of them it was.
+kube-scheduler's answer must not depend on which of them it was.
 
 Rules:
 - The three verbs always answer 200: kube-scheduler does not read the body of any other status. What is wrong stands in
@@ -11,7 +11,7 @@ Rules:
 - filter and prioritize are answered at once; only filter waits for the watch, for some milliseconds, when the question
   shows that it is behind (`Verbs.caught_up`). An answer that takes time is a coroutine and costs a task; others do not.
 - A call with `?debug` in its address, which kube-scheduler cannot send, and one that comes from people (`Callers`) is
-  somebody looking: the service is told, and nothing is bound (docs/safety.md S2).
+  a look: the service knows it, and nothing is bound (docs/safety.md S2).
 """
 
 import asyncio
@@ -39,9 +39,9 @@ _log = logging.getLogger("netgang.http")
 
 
 class Callers(Enum):
-    """Who asks the verbs, where a call does not say `?debug` itself."""
+    """What calls the verbs, where a call does not say `?debug` itself."""
 
-    SCHEDULER = "all calls count: kube-scheduler, or somebody who plays it"
+    SCHEDULER = "all calls count: kube-scheduler, or a client that plays it"
     SCHEDULER_AND_CURL = "kube-scheduler; what says that it is curl is a person looking"
     PEOPLE = "people looking; kube-scheduler is not sent here"
 
@@ -64,7 +64,7 @@ class Verbs(Protocol):
     async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
         """Bind the pod, perhaps after a long wait; None once the Binding exists, else why not.
 
-        `gone` is done when the caller hangs up: nobody will hear the answer, so a held call is dropped.
+        `gone` is done when the caller hangs up: no caller will read the answer, so a held call is dropped.
         """
 
 
@@ -80,7 +80,7 @@ class Reply(NamedTuple):
 
 
 GONE: Final = Reply(b"", "gone")
-"""The caller hung up: nothing is sent, there is nobody to hear it."""
+"""The caller hung up: nothing is sent."""
 
 Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
 """A reply, or what gets one in time."""
@@ -100,7 +100,7 @@ class Verb(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How requests are served: largest and slowest body, and from whom they come."""
+    """How requests are served: largest and slowest body, and what sends them."""
 
     max_body_bytes: int
     body_timeout_s: float
@@ -138,7 +138,7 @@ class Dispatch:
         self._telemetry = telemetry
 
     def for_people(self) -> "Dispatch":
-        """The same service for another port: every call to it is somebody looking."""
+        """The same service for another port: every call to it only looks."""
         return Dispatch(self._verbs, self._telemetry, self.supervisor, replace(self.serving, callers=Callers.PEOPLE))
 
     def answer(self, verb: Verb, body: bytes, gone: asyncio.Future[None], *, marked: bool, curl: bool) -> Answer:

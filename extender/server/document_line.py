@@ -1,4 +1,4 @@
-"""Documents begin one after the other, so that many who ask for them do not keep kube-scheduler waiting.
+"""Serve documents one after the other, so that many clients of them do not keep kube-scheduler waiting.
 
 Why: in one turn the event loop goes on with all that is ready. Eight hundred clients that ask for /metrics made turns
 of two seconds, and /filter waited for each. Rule (docs/safety.md S28, S15): one document begins in a turn of the loop;
@@ -25,7 +25,7 @@ class DocumentLine:
         return len(self._waiting)
 
     def enter(self, begin: Callable[[], bool]) -> None:
-        """Call `begin` now or when its turn comes; `False` from it: nobody waits for that one any more."""
+        """Call `begin` now, or when it is next; `False` from it: no client waits for that one any more."""
         if self._moves:
             self._waiting.append(begin)
         else:

@@ -1,9 +1,9 @@
 """uvicorn's protocol with bounds: what is not plainly a call of a verb, at all ports.
 
 Why: uvicorn bounds neither how long a head or a body takes, nor how large a head is, how many headers or pieces of a
-body it has, nor how many requests may come at once; and a body that dribbles in after its answer keeps a connection for
-ever. Rule (docs/safety.md S28): what is out of bounds ends the connection, by 400 where that can be said; within them
-every byte is uvicorn's. Time and room are `connections`', the order of documents `document_line`'s.
+body it has, nor how many requests may come at once; and a body that dribbles in after its answer keeps a connection
+without end. Rule (docs/safety.md S28): what is out of bounds ends the connection, by 400 where that can be said; within
+them every byte is uvicorn's. Time and room are `connections`', the order of documents `document_line`'s.
 """
 
 import asyncio
@@ -146,7 +146,7 @@ class DocumentProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)  # type: ignore[arg-type]
         return True
 
-    # -- what the port is told ----------------------------------------------------------------------------------------
+    # -- what the port reports -----------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
         """Say what the connection is at, and how much is kept for it."""

@@ -7,8 +7,8 @@ connections, so in a backlog nearly every held bind pays for a connection of its
 Rules:
 - Answered here is what is plainly a call of a verb (`request_head`) on a connection that has had nothing else. At the
   first doubt (another path or method, half a head, chunks, a second request before the first is answered, an answer
-  that nobody reads) the connection and every byte not answered yet are handed over to uvicorn's own protocol, for good.
-  So nothing here needs to understand HTTP, and what is unusual behaves as uvicorn and `app` have it.
+  that no client reads) the connection and every byte not answered yet are handed over to uvicorn's own protocol, for
+  good. So nothing here needs to understand HTTP, and what is unusual behaves as uvicorn and `app` have it.
 - What is said and counted is `dispatch`'s; how it looks on the wire is as uvicorn would have written it.
 - An answer from memory costs no task, one that takes time costs one. A hang-up is heard by `connection_lost`.
 - uvicorn's promises stay: at shutdown an idle connection ends at once and one with a call when that is answered, with
@@ -263,7 +263,7 @@ class VerbProtocol(asyncio.Protocol):
         self._port.connections.move(self._counted, state, now_s=self._loop.time())
 
     def _end(self) -> None:
-        """End for want of time or room; half a body is told why."""
+        """End for want of time or room; half a body gets a reason."""
         self._cancel_timer()
         if self._verb is not None and self._task is None:
             assert self._dispatch is not None
@@ -296,7 +296,7 @@ def bound(config: Config, connections: Connections) -> None:
 
 
 def port_of(config: Config) -> Port:
-    """What counts the connections of a server; one that nobody bounded has the usual limits, and its own idle time."""
+    """What counts the connections of a server; without limits of its own it has the usual ones and its idle time."""
     found = _PORTS.get(config)
     if found is None:
         idle_s = config.timeout_keep_alive
@@ -305,7 +305,7 @@ def port_of(config: Config) -> Port:
 
 
 def _dispatch_of(config: Config) -> Dispatch | None:
-    """What answers the verbs; `None`: nothing is answered here, because uvicorn was told to do more than we can."""
+    """What answers the verbs; `None`: nothing, because uvicorn is configured to do more than we can."""
     app = config.app
     plain = not (config.access_log or config.root_path or config.limit_concurrency)
     return app.dispatch if plain and isinstance(app, App) else None

@@ -1,7 +1,7 @@
-"""Server-sent events: whoever watches the page hears of a change within a second.
+"""Server-sent events: every open page shows a change within a second.
 
 Why one task for all viewers: what is shown is worked out and written once, however many watch, and not at all while
-nobody does. Rules:
+none is open. Rules:
 
 - The work takes at most a 25th of the loop: the more a look costs, the rarer it is. It is done in slices
 (docs/safety.md S15).
@@ -38,7 +38,7 @@ class _Viewer:
 
 
 class Feed:
-    """The page's news for everybody who watches."""
+    """The news for all open pages."""
 
     def __init__(self, steps: Callable[[], Steps[Sections]], version: Callable[[], object]) -> None:
         self._steps = steps
@@ -56,7 +56,7 @@ class Feed:
         return len(self._viewers)
 
     async def look(self) -> Sections:
-        """All sections of now, for one who does not watch."""
+        """All sections of now, for a client that does not watch."""
         return await in_slices(self._steps())
 
     async def watch(self) -> AsyncIterator[bytes]:
@@ -87,11 +87,11 @@ class Feed:
             self._viewers.discard(viewer)
 
     async def run(self) -> None:
-        """Look and tell, as long as anybody watches; runs until cancelled."""
+        """Look and send, as long as a page is open; runs until cancelled."""
         while True:
             if not self._viewers:
                 self._somebody.clear()
-                self._latest, self._seen = {}, None  # what is old by then is told to nobody
+                self._latest, self._seen = {}, None  # what is old by then is sent to no page
                 await self._somebody.wait()
             pause_s = _SOONEST_S
             version = self._version()

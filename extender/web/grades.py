@@ -20,7 +20,7 @@ class Grade(StrEnum):
     UNKNOWN = "?"
     """It is measured, and there is no value."""
     UNCHECKED = "."
-    """Nobody measures it."""
+    """It is not measured."""
 
 
 @dataclass(frozen=True, slots=True)

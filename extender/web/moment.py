@@ -109,7 +109,7 @@ def _status(watched: Watched, snapshot: Snapshot) -> Document:
 
 
 def _zones(snapshot: Snapshot, watched: Watched) -> Document:
-    """Per zone: nodes, what is free of each resource on nodes that can be used, and for whom room is held."""
+    """Per zone: nodes, what is free of each resource on usable nodes, and for which gangs room is reserved."""
     table = snapshot.table
     usable = np.array([node.ready and not node.unschedulable and not node.leaving for node in table.nodes], np.bool_)
     spread = (table.allocatable > 0).sum(axis=0)
@@ -145,7 +145,7 @@ def _zones(snapshot: Snapshot, watched: Watched) -> Document:
 
 
 def _gates(watched: Watched, snapshot: Snapshot) -> Document:
-    """Gangs between waiting and running: being let in, held at bind, or being bound."""
+    """Gangs between waiting and running: being admitted, held at bind, or being bound."""
     binds, admissions = watched.binds, watched.admissions
     keys = sorted(admissions.open | binds.gangs_under_way())
     rows = []
@@ -158,7 +158,7 @@ def _gates(watched: Watched, snapshot: Snapshot) -> Document:
         rows.append(
             {
                 "gang": key,
-                "stage": "committing" if posting else "held" if held else "being let in",
+                "stage": "committing" if posting else "held" if held else "being admitted",
                 "least": gang.min_member,
                 "bound": len(gang.placed),
                 "held": held,

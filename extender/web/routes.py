@@ -1,7 +1,7 @@
 """The addresses of the page: `/` and its files, /v1/page with what it shows, its stream, and the heat-map.
 
 Rule: the page's own files hold no data and need no right; whatever shows the cluster is below /v1, where the port's
-authority decides. Nothing is loaded from elsewhere, and the browser is told to refuse it (Content-Security-Policy).
+authority decides. Nothing is loaded from elsewhere, and a header has the browser refuse it (Content-Security-Policy).
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -27,7 +27,7 @@ _TYPES: Final = {
 }
 _FILES: Final = ("page.css", "page.js", "stream.js", "draw.js", "heat.js", "panels.js", "explain.js", "icon.svg")
 ADDRESSES: Final = frozenset({PAGE, *(f"/page/{name}" for name in _FILES)})
-"""What anybody may fetch, since there is nothing of the cluster in it."""
+"""What any client may fetch, since there is nothing of the cluster in it."""
 _HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

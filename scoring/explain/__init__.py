@@ -1,4 +1,4 @@
-"""What people are told about one gang. Imported from here by everybody else."""
+"""Explanations of gangs for people. Other packages import from here."""
 
 from scoring.explain.around import NOTHING_KNOWN, Around, Decision, Note, Topic, two_runs
 from scoring.explain.gang import Explanation, MemberState, Missing, explain, explain_in_steps

@@ -1,4 +1,4 @@
-"""What is known of a gang besides the snapshot: the service tells it, and what nobody can tell is said, too.
+"""What is known of a gang besides the snapshot, as the service knows it; what is not known is said, too.
 
 Why an argument and not a look: the explanation is a function of what it is given, so that the same snapshot and the
 same circumstances always say the same, in the service, from a file and in a replay.

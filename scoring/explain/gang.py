@@ -1,4 +1,4 @@
-"""Say of one gang where it stands: who exists, what each zone has for it, whose turn it is, why it waits.
+"""Explain one gang: its members, what each zone has for it, the gangs ahead of it, why it waits.
 
 A pure function of snapshot, plan and what is known around them, so that API, CLI, page, Events and tests say the same.
 What would change it costs trial plans, and is in `scoring.explain.unblock`.
@@ -65,7 +65,7 @@ class Explanation:
     decisions: tuple[Decision, ...]
     """The last ones, newest first."""
     notes: tuple[Note, ...]
-    """What else stands in its way, and what nobody can tell."""
+    """What else stands in its way, and what is not known."""
 
 
 def explain(
@@ -129,7 +129,7 @@ def _missing(ask: Ask) -> Missing:
 
 
 def _near_problem(run: Run, near: str | None) -> tuple[str, ...]:
-    """A sentence when `near` decides nothing because nobody knows how far any zone is from it."""
+    """A sentence when `near` decides nothing because no zone's distance from it is known."""
     if near is None:
         return ()
     distances = zone_distances(near, run.table, run.snapshot.network, run.policy)

@@ -1,6 +1,6 @@
-"""Whose end, or smaller size, would make room for a gang, as far as counting tells: the fewest pods first.
+"""The gangs that would make room for a gang by ending or shrinking, by counting: the fewest pods first.
 
-Rule: counting looks at each kind of member for itself, in the room that nobody ahead is given and that is not held; it
+Rule: counting looks at each kind of member for itself, in the room that no gang ahead gets and that is not reserved; it
 proposes, and a trial plan decides (`scoring.explain.trial`).
 """
 

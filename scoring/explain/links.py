@@ -1,8 +1,8 @@
 """The links between the nodes of a gang: what each is worth, which source says so, and how old that is.
 
-Why both counts and single links: a gang on 64 nodes has 2,016 links, and who asks why it is there wants to know whether
-they are measured at all, by whom, and which ones are bad. Rule: only links over which members exchange data; what is
-shown is what scores use, and beside it what was measured in each direction, however old.
+Why both counts and single links: a gang on 64 nodes has 2,016 links, and its owner wants to know whether
+they are measured at all, by which source, and which ones are bad. Rule: only links over which members exchange data;
+what is shown is what scores use, and beside it what was measured in each direction, however old.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""What a PodGroup's status should say, from the gang's pods and the plan: phase, counts, since when, for whom.
+"""What a PodGroup's status should say, from the gang's pods and the plan: phase, counts, start, owners.
 
-Why derived: the status is for people and for their tools, never an input of a decision, so it can be made anew from
+Why derived: the status is for people and for their tools, never an input of a decision, so it can be made again from
 what exists at any time, after a restart too. Rules: the words and what they promise are those of scheduling.x-k8s.io
-(`Scheduled` and `PreScheduling` of its earlier versions tell apart what its later ones call one name); `Finished` and
+(`Scheduled` and `PreScheduling` of its earlier versions distinguish what its later ones give one name); `Finished` and
 `Failed` stay while nothing of the gang lives, because pods are cleaned up one by one after the end.
 """
 
@@ -111,7 +111,7 @@ def _phase(gang: Gang, *, admitted: bool) -> GroupPhase:
 
 
 def _start_s(gang: Gang, before: GroupStatus, phase: GroupPhase) -> int | None:
-    """When the min-th oldest pod was created; once written it stays, until the gang begins anew."""
+    """When the min-th oldest pod was created; once written it stays, until the gang restarts."""
     if phase is GroupPhase.PENDING:
         return None
     begins_anew = before.phase in _FINAL and phase.value not in _FINAL

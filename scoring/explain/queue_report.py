@@ -1,8 +1,8 @@
-"""Say of every gang what it is, what it weighs, how long it has waited, and whose turn is before its own.
+"""Report of every gang what it is, its weight, how long it has waited, and the gangs ahead of it.
 
 A pure function of snapshot, plan, policy and moment, so that /v1/queue, `netgang plan` and tests say the same. Rule:
 states, clocks and the order come from API objects and the moment alone; from the plan come only the reasons, the
-places and what is held.
+places and the reservations.
 """
 
 from collections import Counter
@@ -114,7 +114,7 @@ def report(snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo
 def report_in_steps(
     snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: Memo | None = None
 ) -> Steps[QueueReport]:
-    """The same in steps of a few gangs, so that a long queue that somebody looks at stops nobody.
+    """The same in steps of a few gangs, so that a long queue blocks no other task.
 
     docs/safety.md S15.
     """
@@ -158,13 +158,13 @@ def report_in_steps(
 
 
 def _pause(run: Run) -> Steps[None]:
-    """A moment for others, who may have used the memo for another state of the cluster."""
+    """A moment for other tasks, which may have used the memo for another state of the cluster."""
     yield from run.pause()
     run.memo.standings.renew(run.table, run.policy, run.memo.number)
 
 
 def entry_of(plan: Plan, turns: Turns, ask: Ask, rank: int | None, *, now_s: float) -> Entry:
-    """One gang's entry; who makes room for whom is left out. Cost: O(members)."""
+    """One gang's entry, without the gangs that make room for it. Cost: O(members)."""
     gang = ask.gang
     waiting, admission = plan.waiting.get(gang.key), plan.admitted.get(gang.key)
     hold = plan.holds.get(gang.key)

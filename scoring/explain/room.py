@@ -2,7 +2,7 @@
 
 Steps: in each set of zones that the gang may use, count what is short (`shortage`); take the set where the fewest
 members are without a node and least is missing. Nodes are named where they may be used; members that may go to none of
-them need nodes of their kind. When that went to others who are ahead, room for all of these is added.
+them need nodes of their kind. When that went to gangs that are ahead, room for all of these is added.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ _MOST_NODES: Final = 1000
 def more_room(room: Room, plan: Plan, *, rounds: int) -> Steps[list[Change]]:
     """The changes; empty: no node that could be added would do.
 
-    `rounds`: how often more room was supposed already. From the first on it is enough for all who are ahead, and more
+    `rounds`: how often more room was supposed already. From the first on it is enough for all that are ahead, and more
     each time: they do not fill nodes to the last.
     """
     classes = tuple((member_class, len(pods)) for member_class, pods in room.wanted)
@@ -70,7 +70,7 @@ def _capacity(run: Run, shortages: Iterable[Shortage]) -> list[Change]:
 
 
 def _ahead(room: Room, plan: Plan) -> list[tuple[MemberClass, int]]:
-    """Members of gangs that wait ahead, and what those of them want that were let in beyond their minimum."""
+    """Members of gangs that wait ahead, and what those of them want that were admitted beyond their minimum."""
     run, key = room.run, room.ask.gang.key
     mine = plan.waiting[key].rank
     counts: dict[int, tuple[MemberClass, int]] = {}  # number of the class → the class, members

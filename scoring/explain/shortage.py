@@ -1,4 +1,4 @@
-"""What a set of nodes lacks for a wish: which resource, how much of it, on which nodes, and who fits on none of them.
+"""What a set of nodes lacks for a demand: which resource, how much, on which nodes, and which members fit on none.
 
 Rule: members are placed one after the other where they fit, the rest where least is missing; so the amounts suffice,
 and on equal terms no smaller ones would. Whether they really help is for the planner to say (`scoring.explain.trial`).
@@ -29,7 +29,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """What is missing for a wish on some nodes."""
+    """What is missing for a demand on some nodes."""
 
     fits: int
     """Members that have room."""
@@ -40,7 +40,7 @@ class Lack:
 
     @property
     def none(self) -> bool:
-        """Whether everybody has room, each kind of member after the other."""
+        """Whether every member has room, each kind after the other."""
         return not (self.shortages or self.homeless)
 
 

@@ -1,8 +1,8 @@
 """Ask the planner what changes would really do: a bounded number of trial plans, on a memo that is not the service's.
 
 Why: room that is counted out for one gang may go to another that is ahead, so nothing is offered to people as a way out
-before the planner has taken it. Rule: a trial is `what_if` and nothing else, so whoever applies the same changes to the
-same snapshot gets the same plan.
+before the planner has taken it. Rule: a trial is `what_if` and nothing else, so a user that applies the same changes to
+the same snapshot gets the same plan.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class Trials:
         return None if isinstance(found, Misfit) else found
 
     def anew(self, supposed: Supposed) -> Steps[Plan]:
-        """The plan of what is supposed when nobody keeps a place for having had it. Cost: as planning everything."""
+        """The plan of what is supposed when no gang keeps a place for having had it. Cost: as planning everything."""
         made = supposed.situation
         return (yield from plan_in_steps(made.snapshot, made.policy, now_s=made.now_s, memo=self.memo))
 
@@ -54,7 +54,7 @@ class Trials:
 class Aside:
     """A memo for suppositions that is kept from one question to the next.
 
-    Why: the second question costs what changed since the first, not planning everything anew; and the megabytes that
+    Why: the second question costs what changed since the first, not planning everything again; and the megabytes that
     a memo of a long queue has do not come and go with each question, while what others keep is put behind them.
     Not shared between threads.
     """
@@ -82,10 +82,10 @@ class Aside:
 
 
 def borrowed(memo: Memo) -> Memo:
-    """A memo that begins with the wishes and the scores of links in `memo`; nothing done with it changes the other.
+    """A memo that begins with the demands and the scores of links in `memo`; nothing done with it changes the other.
 
-    These are values that nobody changes, keyed by names and versions alone. All else counts on what goes on between two
-    looks, so it is found again: as planning everything once without a memo. Cost: copying references.
+    These are values that are never changed, keyed by names and versions alone. All else counts on what goes on between
+    two looks, so it is found again: as planning everything once without a memo. Cost: copying references.
     """
     return Memo(
         wishes=memo.wishes.copy(),

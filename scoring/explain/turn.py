@@ -1,4 +1,4 @@
-"""Whose turn it is: who is ahead of a gang, and what is kept for it, by whom, until when."""
+"""The gangs ahead of a gang, and what is reserved for it, by which rule, until when."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,24 +28,24 @@ class Ahead:
     """Those that were given room in zones that this one may use, at most `MOST_NAMED`."""
     admitted_count: int
     starting: tuple[GangKey, ...]
-    """Those whose start has begun: their room is promised, whoever comes."""
+    """Those whose start is under way: their room is committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Room that nobody else is given."""
+    """Room that no other gang is given."""
 
     kind: str
-    """"committed": its start has begun; "planned": may be planned anew; "held": for a STARVING gang; "claimed": others
-    leave for it."""
+    """Why: "committed" (its start is under way), "planned" (may be planned again), "held" (for a STARVING gang) or
+    "claimed" (other gangs leave for it)."""
     zones: tuple[ZoneName, ...]
     nodes: Mapping[str, NodeName]
     """pod → node; empty for a hold, which is of whole nodes."""
     held_nodes: tuple[NodeName, ...] = ()
     until_s: float | None = None
-    """When it ends by itself (Unix seconds); `None`: nobody can tell from the snapshot."""
+    """When it ends by itself (Unix seconds); `None`: the snapshot does not say."""
     givers: tuple[GangKey, ...] = ()
-    """Who leaves for it."""
+    """The gangs that leave for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _ahead(snapshot: Snapshot, plan: Plan, key: GangKey, allowed: tuple[ZoneName
 def _reservation(
     snapshot: Snapshot, plan: Plan, ask: Ask, starves_s: float | None, policy: QueuePolicy, *, now_s: float
 ) -> Reservation | None:
-    """What is kept for the gang: what has begun before what is planned, and that before what is held."""
+    """What is reserved for the gang: what is committed first, then what is planned, then what starving gangs have."""
     key = ask.gang.key
     names = {pod.uid: str(pod.name) for pod in ask.gang.members}
     commitment, admission = snapshot.commitments.get(key), plan.admitted.get(key)

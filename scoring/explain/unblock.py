@@ -1,12 +1,12 @@
 """What would let a waiting gang in: changes that the planner has tried and found to do it, the easiest first.
 
 Order: what time alone brings; a job that gives up workers it can do without; a job that ends; more room. A gang with
-something wrong about itself is told that first, and a gang that would not fit the empty cluster is told so, whatever
-would help. Rule: nothing is offered that a trial plan did not let in (`trial`); the number of trials is bounded, and
-each goes in steps, so whoever asks delays nobody else. The first one is true twice: with the places that gangs have in
-the plan of now, and when everybody is placed anew, as new measurements make the service do. Cost: as planning
+a fault of its own gets that first, and a gang that would not fit the empty cluster gets that, whatever
+would help. Rule: nothing is offered whose trial plan does not admit the gang (`trial`); the number of trials is
+bounded, and each goes in steps, so a question delays no other. The first one is true twice: with the places that gangs
+have in the plan of now, and when every gang is placed again, as new measurements make the service do. Cost: as planning
 everything, once for each trial. More room is looked for beside at most `MOST_AHEAD` gangs that would take it first: a
-trial that starts hundreds of them costs seconds, and tells somebody at the end of a long queue little. Where the search
+trial that starts hundreds of them costs seconds, and says little about the end of a long queue. Where the search
 ends for that reason, it is said.
 """
 
@@ -61,14 +61,14 @@ _WANT_ROOM: Final = _ROOM | {Reason.IMPOSSIBLE}
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Changes with which the gang is let in: the planner was asked."""
+    """Changes with which the gang is admitted: the planner was asked."""
 
     changes: tuple[Change, ...]
     text: str
     also: tuple[GangKey, ...]
-    """Others that would be let in with it."""
+    """Others that would be admitted with it."""
     instead: tuple[GangKey, ...]
-    """Others that are let in now, and would wait."""
+    """Others that are admitted now, and would wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def unblock_in_steps(base: Situation, plan: Plan, gang: Gang, *, memo: Memo) -> 
         found.extend((yield from _told(trials, changes, supposed, first=not found)))
         if crowd and not found and supposed is not None and supposed.difference.admitted:
             left_out = crowd
-            break  # it went to somebody of the crowd, and so would what others give up
+            break  # it went to one of the gangs ahead, and so would what others give up
     way_in, not_beside = yield from _way_in(trials, crowd)
     not_beside = not_beside or left_out
     found.extend(way_in)
@@ -126,7 +126,7 @@ def unblock_in_steps(base: Situation, plan: Plan, gang: Gang, *, memo: Memo) -> 
 def _told(
     trials: Trials, changes: Sequence[Change], supposed: Supposed | None, *, first: bool
 ) -> Steps[list[Suggestion]]:
-    """The suggestion, if the trial let the gang in; the first one must do so also with everybody placed anew."""
+    """The suggestion, if the trial admitted the gang; the first one must do so also with every gang placed again."""
     if supposed is None or trials.gang not in supposed.plan.admitted:
         return []
     if first and trials.gang not in (yield from trials.anew(supposed)).admitted:
@@ -145,7 +145,7 @@ def _suggestion(trials: Trials, changes: Sequence[Change], supposed: Supposed) -
 
 
 def _way_in(trials: Trials, crowd: int) -> Steps[tuple[list[Suggestion], int]]:
-    """Take one obstacle after the other away, until the gang is let in; empty: there is one that nothing takes away.
+    """Take one obstacle after the other away, until the gang is admitted; empty: there is one that nothing takes away.
 
     And the `crowd`, if that is why no more room was looked for.
     """
@@ -183,7 +183,7 @@ def _crowd(plan: Plan, key: GangKey) -> int:
 def _by_time(base: Situation, plan: Plan, ask: Ask, reason: Reason, memo: Memo) -> Iterator[list[Change]]:
     """The moment at which it becomes STARVING, and goes before others; not where many others will be before it then.
 
-    Not without room either: whoever goes first finds no more of it than there is.
+    Not without room either: the first gang finds no more of it than there is.
     """
     if reason is not Reason.BEHIND:
         return
@@ -243,5 +243,5 @@ def _said(found: Sequence[Suggestion], trials: int, *, never: bool, not_beside: 
     first = "Waiting will not help: it would not fit into the empty cluster as it is. " if never else ""
     if not found:
         crowd = f" {not_beside} gangs wait for room before it and would take more first; it was not searched further."
-        return f"{first}None of {trials} changes that were tried lets it in.{crowd if not_beside else ''}"
-    return f"{first}What would let it in: {'; or: '.join(one.text for one in found)}."
+        return f"{first}None of {trials} changes that were tried admits it.{crowd if not_beside else ''}"
+    return f"{first}It would be admitted with: {'; or: '.join(one.text for one in found)}."

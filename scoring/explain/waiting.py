@@ -1,6 +1,6 @@
-"""Why a gang waits, in a sentence for people: what for, how much is missing, in which zone, behind whom.
+"""Why a gang waits, in a sentence for people: what for, how much is missing, in which zone, behind which gangs.
 
-Why not the plan's own detail: that is one fact for logs; who waits wants to know what would help. Rule: only from the
+Why not the plan's own detail: that is one fact for logs; its owner wants to know what would help. Rule: only from the
 explanation and the plan, so the sentence and `/v1/explain` cannot differ; names are few, the rest is counted.
 """
 
@@ -47,7 +47,7 @@ def why_it_waits(explanation: Explanation, gang: Gang, plan: Plan, snapshot: Sna
         case Reason.NO_ALLOWED_ZONE:
             return f"The gang has no zone to go to: {waiting.detail}."
         case Reason.BACKING_OFF:
-            return f"The gang was let in and did not come to start; it waits before the next try, {waiting.detail}."
+            return f"The gang was admitted and did not come to start; it waits before the next try, {waiting.detail}."
         case Reason.SPILL_WAIT:
             return f"{_missing(explanation, gang)} It waits for one zone; it {waiting.detail}."
         case other:
@@ -96,7 +96,7 @@ def _queue(plan: Plan, key: GangKey) -> str:
 
 
 def _room_is_made(snapshot: Snapshot, key: GangKey) -> str:
-    """Who leaves for it."""
+    """The gangs that leave for it."""
     claim = snapshot.claims.get(key)
     if claim is None or not claim.givers:
         return ""

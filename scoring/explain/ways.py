@@ -1,7 +1,7 @@
 """The next thing that is in a gang's way, and the change that would take it away.
 
 Rule: one obstacle at a time, the one that the planner names; what comes behind it shows in the next trial. So a gang
-that lacks pods, and then room, is told both.
+that lacks pods, and then room, is given both.
 """
 
 from collections.abc import Sequence

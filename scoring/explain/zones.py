@@ -1,7 +1,7 @@
 """What each zone has for a gang: room for how many, which resource is short by how much, how good and how far it is.
 
-Rule: counted as if the gang were next in what is neither used nor committed, so a zone that the plan has given to
-somebody ahead shows its room; who that is stands elsewhere in the explanation.
+Rule: counted as if the gang were next in what is neither used nor committed, so a zone that the plan has given to a
+gang ahead shows its room; which gang that is stands elsewhere in the explanation.
 """
 
 from collections import Counter
@@ -45,7 +45,7 @@ class ZoneVerdict:
     score: float | None = None
     """Estimate of the mean points (0..100) that members' links would have there; `None`: no room, or no link."""
     distance_ms: float | None = None
-    """One-way delay from where its users are (`netgang.io/near`); `None`: nobody asked, or nobody knows."""
+    """One-way delay from where its users are (`netgang.io/near`); `None`: not asked for, or not known."""
 
 
 def zones_in_steps(run: Run, ask: Ask, *, closest: int | None = None) -> Steps[tuple[ZoneVerdict, ...]]:

@@ -6,7 +6,7 @@ scale-in the framework removes the highest index first, so a gang started on wor
 - Minimum set (docs/safety.md S9): where a role is known (ps, chief, worker) it is every ps and chief, then workers by
 ascending
   index, then others, until min-available; without roles any min-available members will do.
-- Counting (docs/safety.md S8): Succeeded members count for ever. Failed ones, ones being deleted and ones on a lost
+- Counting (docs/safety.md S8): Succeeded members count permanently. Failed ones, ones being deleted and ones on a lost
 node (docs/safety.md S12) do
   not, and neither can they be waited for: their successors are other pods.
 - Incomplete: fewer pods that count, or may come to count, than min-available. A ps that does not exist as a pod is not
@@ -26,7 +26,7 @@ _LEADERS = (Role.PS, Role.CHIEF)
 _RANK = {Role.PS: 0, Role.CHIEF: 0, Role.WORKER: 1, Role.OTHER: 2}
 """role → place in the order of placement"""
 _LAST_INDEX = float("inf")
-"""A worker that does not tell its index comes after those that do."""
+"""A worker without a known index comes after those that do."""
 _GONE_AT_MOST = 64
 """Gangs that are remembered although they are gone."""
 
@@ -48,7 +48,7 @@ class Quorum(msgspec.Struct, frozen=True):
     finished: frozenset[PodUid]
     """The Succeeded ones of `placed`: they take no room and are never evicted."""
     started: bool
-    """The gang was whole once, by our own evidence: nobody evicts from it (docs/safety.md S8, S23)."""
+    """The gang was whole once, by our own evidence: none of it is evicted (docs/safety.md S8, S23)."""
     bound_to: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)
     """member → its node, dead members included"""
     lost_nodes: frozenset[NodeName] = frozenset()
@@ -128,7 +128,7 @@ def quorum_of(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Q
 class Quorums:
     """The quorum of each gang, stated once per record of the gang: most questions come between two of its changes.
 
-    Whoever asks about gangs that come and go calls `keep_only` now and then.
+    A caller that asks about gangs that come and go calls `keep_only` now and then.
     """
 
     def __init__(self) -> None:
@@ -222,5 +222,5 @@ def _live(gang: Gang, lost_nodes: frozenset[NodeName]) -> tuple[Pod, ...]:
 
 
 def _roles_known(gang: Gang) -> bool:
-    """Whether the job's framework told at least one member's role."""
+    """Whether at least one member's role is known."""
     return any(p.member_class.role is not Role.OTHER for p in gang.members)

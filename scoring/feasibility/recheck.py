@@ -2,7 +2,7 @@
 
 Why: between plan and commit other schedulers' pods may have taken room, and nodes may have gone (PAPERS G7). Rule: all
 that is known is counted — pods on the node, other gangs' commitments, and every member of the gang that is to go there
-— so two gangs never commit to the same room, whoever planned it for them.
+— so two gangs never commit to the same room, whatever planned it for them.
 
 Plain integers and no matrices: it runs for every bind call, and a gang's few nodes are looked up faster than added up.
 """

@@ -1,8 +1,8 @@
 """How many members still fit on each node, kept up to date while a plan is being made.
 
-Why a ledger: a plan tries many gangs one after another, each admission changes a few nodes, and counting all nodes anew
-for every gang is what makes planners slow. A class's counts are computed once per run and afterwards only for the rows
-that changed. Rule: room only shrinks during a run, so what did not fit once in a run does not fit later in it.
+Why a ledger: a plan tries many gangs one after another, each admission changes a few nodes, and counting all nodes
+again for every gang is what makes planners slow. A class's counts are computed once per run and afterwards only for the
+rows that changed. Rule: room only shrinks during a run, so what did not fit once in a run does not fit later in it.
 """
 
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ class Room:
         self._changed.extend(rows.tolist())
 
     def give(self, rows: Ints, amounts: Ints) -> None:
-        """Undo `take_many` within the same step, before anybody else has looked."""
+        """Undo `take_many` within the same step, before other code has looked."""
         self.free[rows] += amounts
         self._changed.extend(rows.tolist())
 

@@ -55,7 +55,7 @@ class _Part:
     born_s: float = float("inf")
     """When its first pod was created."""
     bound_s: float = float("inf")
-    """When its first pod got a node; where no pod tells, when that pod was created."""
+    """When its first pod got a node; where no pod says, when that pod was created."""
 
     def add(self, pod: Pod) -> None:
         """Take in a pod."""
@@ -79,7 +79,7 @@ def runs_of(
 ) -> Runs:
     """Part the pods under one gang's name. Cost: O(n), and O(parts²) where several controllers are involved.
 
-    `least` tells the gang's minimum; `wanted`: controller's uid → how many pods it wants, where that is known and it is
+    `least` gives the gang's minimum; `wanted`: controller's uid → how many pods it wants, where that is known and it is
     not one of a series (a CronJob's).
 
     >>> from dataclasses import replace
@@ -123,7 +123,7 @@ def _of_no_controller(pods: Sequence[Pod]) -> Runs:
 
 
 def _bound_s(pod: Pod) -> float:
-    """When a pod got its node; where it does not tell, when it was created."""
+    """When a pod got its node; where that is not known, when it was created."""
     return pod.created_s if pod.scheduled_s is None else pod.scheduled_s
 
 

@@ -88,9 +88,9 @@ class Controller:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class RunRef:
-    """The object whose pods make up a run of a job, as far as a pod tells: another object is another run.
+    """The object whose pods make up a run of a job, as far as a pod says: another object is another run.
 
-    A ReplicaSet or StatefulSet has no runs: its pods are replaced for ever.
+    A ReplicaSet or StatefulSet has no runs: its pods are replaced without end.
     """
 
     uid: str
@@ -98,7 +98,7 @@ class RunRef:
     """Kind and API group; one for a family whose objects share a job, such as an MPIJob and its launcher's Job."""
     name: str
     whole: str = ""
-    """Uid of the object of which several such are the parts, where pods tell it (JobSet)."""
+    """Uid of the object of which several such are the parts, where pods name it (JobSet)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +115,10 @@ class Pod:
     phase: Phase = Phase.PENDING
     priority: int = 0
     never_preempts: bool = False
-    """`spec.preemptionPolicy: Never`: nobody leaves for it, whatever its priority."""
+    """`spec.preemptionPolicy: Never`: no gang leaves for it, whatever its priority."""
     created_s: float = 0.0
     scheduled_s: float | None = None
-    """When it got its node (condition PodScheduled), Unix seconds; `None`: it has none, or nobody said."""
+    """When it got its node (condition PodScheduled), Unix seconds; `None`: it has none, or it is not known."""
     deleting: bool = False
     gates: tuple[str, ...] = ()
     """`spec.schedulingGates`, by name."""
@@ -143,11 +143,11 @@ class Pod:
     daemon: str = ""
     """The DaemonSet that controls it, as its ownerReferences say: `identity` of that; empty: none does."""
     run: RunRef | None = None
-    """Which run it belongs to; read of members of gangs only. `None`: it does not tell, or its owner has no runs."""
+    """Which run it belongs to; read of members of gangs only. `None`: unknown, or its owner has no runs."""
     started: bool = False
     """Our note says that its gang was whole with it (annotation `netgang.io/started`, valid for this uid)."""
     index: int | None = None
-    """Replica index inside its role, when the framework tells."""
+    """Replica index inside its role, when the framework gives it."""
     options: tuple[tuple[str, str], ...] = ()
     """Its `netgang.io/…` annotations without the prefix, as written; `policy.gang_options` reads them."""
     resource_version: str = ""

@@ -74,20 +74,20 @@ class Repair(StrEnum):
     REPLACE = "replace"
     """Successors go first in line, beside those that are left."""
     RESTART = "restart"
-    """The gang is started anew as a whole, where its owner allows it."""
+    """The gang is restarted as a whole, where its owner allows it."""
     NONE = "none"
-    """Successors wait their turn like everybody; nobody is removed and nothing is said."""
+    """Successors wait in the queue like all pods; none is removed and nothing is said."""
 
 
 class Order(StrEnum):
-    """Who is planned first among gangs of one priority."""
+    """Which gang of one priority is planned first."""
 
     WEIGHT = "weight"
     FIFO = "fifo"
 
 
 class StarvingOrder(StrEnum):
-    """Who is first among STARVING gangs: who starves longest, or who is heaviest."""
+    """Which STARVING gang is first: the one that starves longest, or the heaviest."""
 
     AGE = "age"
     WEIGHT = "weight"
@@ -184,7 +184,7 @@ class ScorePolicy:
 
 @dataclass(frozen=True, slots=True)
 class QueuePolicy:
-    """Whose turn it is (PAPERS K1–K3, G5; docs/safety.md S14)."""
+    """The order of the queue (PAPERS K1–K3, G5; docs/safety.md S14)."""
 
     algorithm: Algorithm = Algorithm.PLANNED
     order: Order = Order.WEIGHT
@@ -206,7 +206,7 @@ class QueuePolicy:
     starving_share: float = 0.25
     """Most of the cluster's nodes that are held for STARVING gangs; 0: nothing is held."""
     starving_hold_s: float = 7200.0
-    """How long a STARVING gang's zone is held; then it goes behind the other STARVING ones for as long."""
+    """How long a STARVING gang's zone is reserved; then it goes behind the other STARVING ones for as long."""
     share_cap: float | None = None
     """Share of each resource of the cluster that the gangs of a namespace may have; `None`: all."""
     share_cap_by_namespace: tuple[tuple[Namespace, float], ...] = ()
@@ -214,7 +214,7 @@ class QueuePolicy:
 
 @dataclass(frozen=True, slots=True)
 class RestartLimits:
-    """When and how often a gang that lost members is started anew as a whole."""
+    """When and how often a gang that lost members is restarted as a whole."""
 
     settle_s: float = 10.0
     """How long it must have been broken; a node may come back meanwhile."""
@@ -253,7 +253,7 @@ class Policy:
     restarts: RestartLimits = RestartLimits()
     preemption: Preempting = Preempting.OFF
     asks_for_nodes: bool = False
-    """An autoscaler is asked for nodes, so no gang is too large for ever (docs/safety.md S17)."""
+    """An autoscaler is asked for nodes, so no gang is too large permanently (docs/safety.md S17)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +406,7 @@ def _shown(text: str) -> str:
 
 
 def _weight(text: str) -> Fraction | None:
-    """Read a weight, exactly as it is written; `None`: it is none, or longer than anybody needs.
+    """Read a weight, exactly as it is written; `None`: it is none, or too long.
 
     >>> _weight("2.5"), _weight("1/3"), _weight("-1"), _weight("nan"), _weight("1e999")
     (Fraction(5, 2), Fraction(1, 3), None, None, None)

@@ -16,19 +16,19 @@ class Reason(StrEnum):
 
     # The gang waits.
     INCOMPLETE = "netgang: the gang has fewer pods than its min-available"
-    """Too few members can start now: pods do not exist yet, were lost, wait at a gate of somebody else, or
+    """Too few members can start now: pods do not exist yet, were lost, wait at another controller's gate, or
     kube-scheduler places them on no node at all (a volume claim that does not exist).
 
-    Look why the job's controller has not made the rest (quota, admission, its own log), who is to open the gate, or
-    which claim `netgang explain` names."""
+    Look why the job's controller has not made the rest (quota, admission, its own log), which controller opens the
+    gate, or which claim `netgang explain` names."""
     NO_ROOM = "netgang: no zone has room for the whole gang now"
     """Some zone could take the gang if it were empty, none can now.
 
-    Wait, or ask `netgang explain`: which resource is short, on which nodes, and what would let the gang in."""
+    Wait, or ask `netgang explain`: which resource is short, on which nodes, and what would get the gang admitted."""
     BEHIND = "netgang: the room is taken by a gang ahead in the queue"
     """It would fit into what is free, but a gang before it in the queue has been given that room.
 
-    Wait for its turn; `/v1/queue` shows who is ahead and why."""
+    Wait; `/v1/queue` shows which gangs are ahead and why."""
     FILTERED = "netgang: kube-scheduler's other filters refuse nodes that have room"
     """There is room, but volumes, affinity between pods, spreading or a plugin close it; netgang does not model those.
 
@@ -38,7 +38,7 @@ class Reason(StrEnum):
 
     kube-scheduler counts them: the Event FailedScheduling says whether some are free, ResourceSlices where they are."""
     BACKING_OFF = "netgang: the gang's last admission lapsed, it backs off"
-    """It was let in and did not come to quorum in time; it waits 10 s, 20 s, 40 s … before the next try.
+    """It was admitted and did not come to quorum in time; it waits 10 s, 20 s, 40 s … before the next try.
 
     If it happens again, find out what kept its members: the Event AdmissionLapsed, kube-scheduler's own refusals."""
     NOT_PLANNED = "netgang: the gang is about to be planned"
@@ -63,7 +63,7 @@ class Reason(StrEnum):
     Wait until it has ended, or give each run a gang name of its own; the Event GangRunWaits says which two they are."""
     # The gang can never start as it is.
     IMPOSSIBLE = "netgang: the gang would not fit into the empty cluster"
-    """Even with nobody else in the cluster no allowed zone has room for the minimum.
+    """Even in an empty cluster no allowed zone has room for the minimum.
 
     Ask for less, lower min-available, allow other zones, or add nodes. It does not keep others waiting."""
     NO_ALLOWED_ZONE = "netgang: none of the gang's allowed zones has nodes"
@@ -99,10 +99,10 @@ class Reason(StrEnum):
     """The gang has what it needs; this member is one more than that.
 
     Nothing; it joins as soon as there is room."""
-    RESERVED = "netgang: the room is held for a gang"
-    """There is room, but it is kept for a gang that has begun to start, starves, or for which others leave.
+    RESERVED = "netgang: the room is reserved for a gang"
+    """There is room, but it is reserved for a gang that is starting, starves, or for which others leave.
 
-    Wait; `/v1/queue` (`held_nodes`, `makes_room`) shows for whom."""
+    Wait; `/v1/queue` (`held_nodes`, `makes_room`) shows for which."""
     # A bind is refused; the pod is tried again.
     NEVER_OFFERED = "netgang: this node was not offered to this pod"
     """/bind was asked for a pair of pod and node that /filter has not offered in the last ten minutes.
@@ -119,17 +119,17 @@ class Reason(StrEnum):
     ROOM_TAKEN = "netgang: a planned node lost its room before the gang was complete"
     """Pods of others took the room between plan and bind.
 
-    Nothing; the gang is planned anew. Often: keep others off these nodes (taint), or let them ask netgang, too."""
+    Nothing; the gang is planned again. Often: keep others off these nodes (taint), or let them ask netgang, too."""
     NODE_LOST = "netgang: a planned node is gone or not ready"
     """A node of the gang went away or became not ready while its members were held.
 
     Nothing; the gang is planned on other nodes."""
     POD_DELETED = "netgang: the pod was deleted while it was held"
-    """Somebody deleted the pod while it waited at bind.
+    """The pod was deleted while it waited at bind.
 
     Nothing; its owner makes another one."""
     POD_CHANGED = "netgang: the pod or its gang changed while it was held"
-    """The pod was replaced, bound elsewhere, or asked for anew (kube-scheduler restarted).
+    """The pod was replaced, bound elsewhere, or asked for again (kube-scheduler restarted).
 
     Nothing; kube-scheduler tries again."""
     COMMIT_FAILED = "netgang: the API server did not confirm the binding"
@@ -147,7 +147,7 @@ class Reason(StrEnum):
     UNKNOWN_POD = "netgang: the pod is not known yet"
     """kube-scheduler knows the pod, netgang's watch has not brought it.
 
-    Nothing; for ever: the watch of pods does not work (`netgang_watch_errors_total`), or is it another cluster?"""
+    If it persists, check the pod watch (`netgang_watch_errors_total`) and the kubeconfig's cluster."""
     TOO_MANY_HELD = "netgang: too many binds are held"
     """As many bind calls are held, or wait for the API server, as `max_held_binds` allows.
 

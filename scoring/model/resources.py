@@ -42,7 +42,7 @@ _SHOWN_CHARS = 40
 def parse_quantity(text: str, *, millis: bool = False) -> int:
     """Read a Kubernetes quantity as whole units, or as thousandths with `millis`; fractions round up.
 
-    More than ±`LARGEST` counts as that much, as the API server does with what it cannot count; so a limit that nobody
+    More than ±`LARGEST` counts as that much, as the API server does with what it cannot count; so a limit that no pod
     reaches makes no pod unreadable. Raises ValueError when `text` is not a quantity; one that is longer than any
     quantity is not looked at, nor remembered (docs/safety.md S21). Source: Kubernetes API conventions, Quantity.
 

@@ -81,7 +81,7 @@ class NodeTable:
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """An admission that has begun (first member at bind, or first gate removed): it is kept until bound or lapsed.
+    """An admission that is under way (first member at bind, or first gate removed): it is kept until bound or lapsed.
 
     docs/safety.md S4.
 
@@ -100,9 +100,9 @@ class Commitment:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Room that others gave up, or are about to, for the waiting gang `gang`: nobody else is given it meanwhile.
+    """Room that others gave up, or are about to, for the waiting gang `gang`: no other gang is given it meanwhile.
 
-    It lasts until the gang has its nodes, or until whoever set it takes it back.
+    It lasts until the gang has its nodes, or until its controller removes it.
     """
 
     gang: GangKey

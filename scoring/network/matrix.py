@@ -161,7 +161,7 @@ class NetworkMatrix:
 
     @property
     def estimates(self) -> bool:
-        """Whether links that nobody measured have the value that is typical between their zones."""
+        """Whether links without a measurement have the value that is typical between their zones."""
         return self._medians is not None
 
     def known_pairs(self, metric: Metric) -> int:

@@ -1,4 +1,4 @@
-"""What is typical between two zones, for links that nobody measured.
+"""What is typical between two zones, for links without a measurement.
 
 Why: sites measure between some nodes of each zone; a link between two others is better guessed from those than from the
 whole mesh. Rule: the median over the measured pairs of the two zones, per metric and direction; values past the hard

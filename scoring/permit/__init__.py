@@ -16,7 +16,7 @@ Rules: every request gets exactly one answer (or its client is gone); every memb
 is released to the planner; the same events with the same quorums give the same instructions.
 
 - `protocol`: events in, instructions out     - `state`: what is remembered, and its invariants
-- `machine`: `handle`, one step               - `scoring.feasibility.quorum`: who must be there
+- `machine`: `handle`, one step               - `scoring.feasibility.quorum`: which members must be there
 """
 
 from scoring.permit.machine import handle

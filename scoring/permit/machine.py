@@ -247,7 +247,7 @@ def _fail_held(state: PermitState, reason: Reason, out: list[Instruction]) -> Pe
 
 
 def _leave(state: PermitState, uid: PodUid, reason: Reason, out: list[Instruction]) -> PermitState:
-    """One member leaves held or posting unbound; its call, if somebody waits for it, gets the reason."""
+    """One member leaves held or posting unbound; its call, if a caller waits for it, gets the reason."""
     waiting = state.posting.get(uid) or state.held.get(uid)
     if waiting is None:
         return state

@@ -46,7 +46,7 @@ class GangChanged(msgspec.Struct, frozen=True):
 
 
 class MemberBound(msgspec.Struct, frozen=True):
-    """The API server confirmed the Binding, or a watch shows the pod on `node`, whoever put it there."""
+    """The API server confirmed the Binding, or a watch shows the pod on `node`, whatever put it there."""
 
     uid: PodUid
     node: NodeName
@@ -56,7 +56,7 @@ class MemberBound(msgspec.Struct, frozen=True):
 class BindFailed(msgspec.Struct, frozen=True):
     """The Binding of `uid` was refused, or its outcome is unknown.
 
-    `terminal`: this pod can never be bound (404, 422), so nobody waits for it. A 409 is looked up first: the pod is on
+    `terminal`: this pod can never be bound (404, 422), so no call waits for it. A 409 is looked up first: the pod is on
     a node, which is `MemberBound`, or it is gone. An unknown outcome is not terminal; if the Binding took effect after
     all, the watch says so. `error` is for the decision log and decides nothing.
     """

@@ -22,7 +22,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Posting(msgspec.Struct, frozen=True):
-    """A member whose Binding is under way; `request` is `None` when nobody waits for it any more."""
+    """A member whose Binding is under way; `request` is `None` when no caller waits for it any more."""
 
     node: NodeName
     request: RequestId | None

@@ -1,8 +1,8 @@
-"""Gangs that could leave, what each would free, and which of them one would rather see go.
+"""Gangs that could leave, what each would free, and in which order they are preferred.
 
-Rule: in doubt a gang stays. It stays while it starts (docs/safety.md S4), while a member of it is going (somebody else
+Rule: in doubt a gang stays. It stays while it starts (docs/safety.md S4), while a member of it is going (another client
 is at it), once a member has succeeded (it is about to finish: what it frees comes by itself), while it gives room to
-somebody already, and when its owner asked for that (`netgang.io/preemptible: "false"`).
+another gang already, and when its owner asked for that (`netgang.io/preemptible: "false"`).
 """
 
 from collections.abc import Iterable, Sequence, Set
@@ -38,7 +38,7 @@ class Candidate:
     amounts: Ints
     """(k, resources) that becomes free there."""
     started_s: float
-    """When the last of its members got its node, Unix seconds; creation where nobody tells."""
+    """When the last of its members got its node, Unix seconds; creation where that is not known."""
 
 
 class Candidates:
@@ -47,10 +47,10 @@ class Candidates:
     def __init__(self) -> None:
         self._table: NodeTable | None = None
         self._known: dict[GangKey, tuple[Gang, Candidate | None]] = {}
-        """gang → as it was, and what it would free; `None`: it may not leave, whoever comes"""
+        """gang → as it was, and what it would free; `None`: it may not leave for any gang"""
 
     def of(self, gang: Gang, table: NodeTable, policy: Policy) -> Candidate | None:
-        """What becomes free if the gang leaves; `None`: it may not, or that would be of no use to anybody."""
+        """What becomes free if the gang leaves; `None`: it may not, or that would be of no use."""
         if table is not self._table or len(self._known) >= _KEPT:
             self._table = table
             self._known.clear()
@@ -62,7 +62,7 @@ class Candidates:
 
 
 def may_leave(gang: Gang, policy: Policy) -> bool:
-    """Whether the gang may be made to leave, as far as it itself tells. Cost: O(members).
+    """Whether the gang may be made to leave, as far as its own record says. Cost: O(members).
 
     >>> from tests.builders import bound, gang, pod
     >>> members = [bound(pod(name), "n1") for name in ("p", "q")]
@@ -82,7 +82,7 @@ def may_leave(gang: Gang, policy: Policy) -> bool:
 def candidates_in_steps(
     snapshot: Snapshot, policy: Policy, book: Candidates, *, below: int, spared: Set[GangKey] = frozenset()
 ) -> Steps[list[Candidate]]:
-    """Gangs of less priority than `below` that may leave, whom one would rather see go first; `spared`: may not.
+    """Gangs of less priority than `below` that may leave, those preferred first; `spared`: may not.
 
     Cost: O(gangs), and O(members) of those that changed.
     """
@@ -117,7 +117,7 @@ def set_key(some: Iterable[Candidate]) -> SetKey:
 
 
 def on_the_way_out(snapshot: Snapshot) -> list[Pod]:
-    """Members of own gangs that are being deleted: their room comes without anybody else leaving."""
+    """Members of own gangs that are being deleted: their room comes without a preemption."""
     return [
         pod
         for gang in snapshot.gangs.values()

@@ -1,11 +1,11 @@
-"""For whom who leaves: the first waiting gang, in the order of the queue, for which a set of gangs suffices.
+"""Which gangs leave for which: the first waiting gang in the queue's order for which a set of gangs suffices.
 
 Steps for each gang that waits for room, in the order of the plan:
 1. It must be one that may take another's place: its pods do not say `preemptionPolicy: Never`, its minimum is there,
-   nobody leaves for it already, and gangs of lower priority run that may leave (`candidates`).
-2. Room that comes by itself (members that are being deleted) may suffice: then nobody leaves.
-3. The smallest set of gangs without which its whole minimum set has a place (`smallest`); none suffices: nobody leaves,
-   and the next one is looked at. Gangs that ask for the same are looked at once.
+   no gang leaves for it already, and gangs of lower priority run that may leave (`candidates`).
+2. Room that comes by itself (members that are being deleted) may suffice: then no gang leaves.
+3. The smallest set of gangs without which its whole minimum set has a place (`smallest`); none suffices: no gang
+   leaves, and the next one is looked at. Gangs that ask for the same are looked at once.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -62,9 +62,9 @@ def preemption(
     memo: Memo | None = None,
     limits: Limits = Limits(),
 ) -> Preemption | None:
-    """Who leaves for whom, by the plan of this snapshot; `None`: nobody for anybody.
+    """Which gangs leave for which, by the plan of this snapshot; `None`: none.
 
-    `spared` must stay (an owner or a disruption budget says so); nobody leaves for `passed_over`; those of `continued`
+    `spared` must stay (an owner or a disruption budget says so); none leaves for `passed_over`; those of `continued`
     are looked at although room is claimed for them, as if it were not. `now_s`: Unix time.
 
     >>> from scoring.plan import plan as planned
@@ -140,7 +140,7 @@ def preemption_in_steps(
 
 
 def _unclaimed(snapshot: Snapshot, gang: GangKey) -> Snapshot:
-    """The same without the gang's own claim: who gives it room now is to be found out."""
+    """The same without the gang's own claim: which gangs give it room now is to be found out."""
     return replace(snapshot, claims={key: claim for key, claim in snapshot.claims.items() if key != gang})
 
 
@@ -167,7 +167,7 @@ def _for(
     now_s: float,
     limits: Limits,
 ) -> Steps[Preemption | None]:
-    """Who leaves for this gang; `None`: nobody can, or nobody has to."""
+    """The gangs that leave for this one; `None`: none can, or none has to."""
     gang = ask.gang
     if not candidates:
         return None

@@ -3,8 +3,8 @@
 Exact while there are at most `MOST_SETS` sets to count and `MOST_PLACED` placements to try: sets of one gang, then of
 two, and so on; of each size those that suffice by counting, in the order of `set_key`, until one suffices by real
 placement. Beyond that: gangs are added, the one that frees most members' places first, until the rest has a place, and
-then everyone who turns out not to be needed stays. That set is sufficient and none of it can stay, but there may be a
-smaller one; the choice says which of the two it is (`Chosen.exact`).
+then every gang that turns out not to be needed stays. That set is sufficient and none of it can stay, but there may be
+a smaller one; the choice says which of the two it is (`Chosen.exact`).
 
 Cost: a count is O(nodes of the set); a placement is as planning one gang. Beyond the bound: O(candidates) counts for
 each zone, and about one placement for each gang that leaves.
@@ -35,12 +35,12 @@ _Groups: TypeAlias = Sequence[tuple[Group, list[Candidate]]]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Who leaves, and where the waiting gang then goes."""
+    """The gangs that leave, and where the waiting gang then goes."""
 
     some: Some
     placed: Placed
     exact: bool
-    """No smaller set suffices; else only that nobody of it can stay."""
+    """No smaller set suffices; else only that none of it can stay."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class _Budget:
 def smallest_in_steps(
     without: Without, candidates: Sequence[Candidate], *, most_sets: int = MOST_SETS, most_placed: int = MOST_PLACED
 ) -> Steps[Chosen | None]:
-    """Who leaves; `None`: nobody, because not even all together would suffice, or because nobody has to."""
+    """The gangs that leave; `None`: not even all together would suffice, or none has to."""
     on_its_way = any(without.may_fit(group, ()) for group in without.groups)
     if on_its_way and (yield from without.place_in_steps(())) is not None:
         return None
@@ -109,7 +109,7 @@ def _of_size(without: Without, groups: _Groups, size: int, budget: _Budget) -> S
 
 
 def _greedy(without: Without, groups: _Groups) -> Steps[Chosen | None]:
-    """The best of the sets that are found zone by zone, without those of it who can stay."""
+    """The best of the sets that are found zone by zone, without those of it that can stay."""
     found: list[tuple[Group, Chosen]] = []
     for group, candidates in groups:
         enough = yield from _added(without, group, candidates)
@@ -130,7 +130,7 @@ def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> S
         if number % _SETS_A_STEP == _SETS_A_STEP - 1:
             yield
     order = [candidates[number] for _, number in sorted(alone)]
-    sizes = range(1, len(order) + 1)  # who leaves more frees more: the first size that counting allows is looked up
+    sizes = range(1, len(order) + 1)  # more gangs free more: the first size that counting allows is looked up
     most: int | None = 1 + bisect_left(sizes, True, key=lambda size: without.may_fit(group, order[:size]))
     while most is not None:
         some = tuple(order[:most])
@@ -142,7 +142,7 @@ def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> S
 
 
 def _reduced(without: Without, group: Group, enough: Chosen) -> Steps[Chosen]:
-    """The same without those who can stay, asked in turn: those first whom one would least like to see go."""
+    """The same without those that can stay, the least preferred to leave tried first."""
     chosen = enough
     for one in sorted(enough.some, key=lambda one: set_key((one,)), reverse=True):
         rest = tuple(other for other in chosen.some if other.gang != one.gang)

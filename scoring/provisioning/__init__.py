@@ -1,4 +1,4 @@
-"""Which waiting gangs ask an autoscaler for nodes. Imported from here by everybody else."""
+"""Which waiting gangs ask an autoscaler for nodes. Other packages import from here."""
 
 from scoring.provisioning.requests import OVER, AskingLimits, Create, Delete, Outcome, Request, Step
 from scoring.provisioning.steps import steps_of

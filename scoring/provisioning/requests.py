@@ -27,7 +27,7 @@ class Outcome(StrEnum):
 
 
 OVER: Final = frozenset({Outcome.NOT_FOUND, Outcome.FAILED, Outcome.EXPIRED, Outcome.REVOKED})
-"""Answers after which a gang that still waits asks anew."""
+"""Answers after which a gang that still waits asks again."""
 
 
 @dataclass(frozen=True, slots=True)

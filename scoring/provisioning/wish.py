@@ -93,7 +93,7 @@ def _kind(pod: Pod) -> tuple[Resources, Constraints]:
 
 
 def _sets(pods: Iterable[Pod]) -> tuple[tuple[Pod, ...], ...]:
-    """Pods that a node cannot tell apart, together; by kind and name."""
+    """Pods that are alike to a node, together; by kind and name."""
     ordered = sorted(pods, key=lambda pod: (repr(_kind(pod)), pod.name))
     return tuple(tuple(alike) for _, alike in groupby(ordered, key=_kind))
 

@@ -2,7 +2,7 @@
 
 Why: results can be compared with the paper only if its own method can be run. Rule: nothing is mended here. The fit
 test adds up what is idle in the whole cluster, whatever node it is on; while the heaviest waiting job weighs at least
-as much as the heaviest running one, nobody else is looked at.
+as much as the heaviest running one, no other is looked at.
 
 1. The heaviest waiting job weighs at least as much as the heaviest running one: place it if its minimum fits; else
    scale-in would be tried for it. Nothing else happens in this pass.
@@ -11,7 +11,7 @@ as much as the heaviest running one, nobody else is looked at.
 
 What the paper leaves open, and our reading: with nothing running the first branch applies; a STARVING job's weight is
 raised when its time has come (the paper does it at the end of the next pass of the second branch); a job that runs has
-its own weight again. Scaling in and out is not decided here: a pass says for whom scale-in would be tried.
+its own weight again. Scaling in and out is not decided here: a pass says for which job scale-in would be tried.
 """
 
 from collections.abc import Sequence

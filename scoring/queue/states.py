@@ -4,12 +4,12 @@ Everything is derived from API objects and the moment, never from what we rememb
 nor a clock. Rules:
 
 - The clock starts at the creation of the min-available-th oldest live pod, when the gang could start at the earliest.
-  Job controllers create a resumed job's pods anew, so resuming starts the clock again, however long it was suspended.
+  Job controllers recreate a resumed job's pods, so resuming starts the clock again, however long it was suspended.
 - RUNNING once its minimum set had nodes (docs/safety.md S8): shrinking or a lost member never sends a gang back to
 WAITING.
 - COMPLETED when its workers are done; a ps left over is its operator's to remove.
 - STARVING from STARVELIMIT on. A gang that cannot start as it is (incomplete, impossible, over its namespace's share,
-  backing off) is never STARVING, whatever its clock says; who knows that says so (`scoring.plan.order`).
+  backing off) is never STARVING, whatever its clock says; `scoring.plan.order` decides that.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ QUEUE_OF = {
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """When a gang became what it is, Unix seconds; `None`: it did not, or nobody tells."""
+    """When a gang became what it is, Unix seconds; `None`: it did not, or it is not known."""
 
     waiting_s: float | None
     """Since when it could have started."""
@@ -92,7 +92,7 @@ def starve_limit_s(gang: Gang, policy: QueuePolicy) -> float:
 def periods_starved(gang: Gang, policy: QueuePolicy, *, now_s: float) -> int:
     """Hold times (`starving_hold_s`) that have passed since the clock reached STARVELIMIT; -1: it has not.
 
-    Whenever this changes, time alone may change whose turn it is and what is held.
+    Whenever this changes, time alone may change the order and the reservations.
 
     >>> from tests.builders import gang
     >>> policy = QueuePolicy(starve_limit_s=60.0, starving_hold_s=100.0)
@@ -131,7 +131,7 @@ def transitions_of(gang: Gang, policy: QueuePolicy) -> Transitions:
 
 
 def _workers_done(gang: Gang) -> bool:
-    """Whether every worker has ended and at least one of them well; without known workers that is everybody."""
+    """Whether every worker has ended and at least one of them well; without known workers that is every member."""
     workers = [pod for pod in gang.members if pod.role is Role.WORKER] or list(gang.members)
     ended = [pod for pod in workers if pod.terminal]
     return len(ended) == len(workers) and any(pod.phase is Phase.SUCCEEDED for pod in ended)

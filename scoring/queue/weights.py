@@ -5,15 +5,15 @@
 `w_min` is the minimum number of workers; `cpu`, `mem` and one share more for each extended resource (GPUs) are what is
 requested, each divided by the cluster's total of it, so that all are shares and may be added: units do not matter. A
 small job with many workers is expected to end soon and keeps little from others: it goes first. Two readings, because
-the paper does not say whose requests are summed:
+the paper does not say which requests are summed:
 
 - `per_worker` (default): those of one worker (the mean, where workers differ).
 - `whole_job`: those of the whole minimum set, ps and chiefs included; the number of workers then nearly cancels.
 
 The published weight has CPU and memory only (`extended: ()`). A job of GPUs alone would then ask for nothing, which
 the formula gives no weight for: it would have to be infinite. So extended resources count, and two kinds of gangs weigh
-0, the least: one that asks for nothing, of which nothing can be told, and one that asks for more than the cluster has
-(a pod for more than any node has, or the minimum for more than all nodes together), which could lead for ever; with
+0, the least: one that asks for nothing, of which nothing is known, and one that asks for more than the cluster has
+(a pod for more than any node has, or the minimum for more than all nodes together), which could lead permanently; with
 `algorithm: literal`, as published, it does.
 
 Rule: ω′ is an exact fraction, finite and not negative, so that equal jobs tie exactly on every machine and the order of
@@ -261,7 +261,7 @@ def least_workers(gang: Gang) -> int:
     """
     others = len({(p.role, p.index, p.name if p.index is None else "") for p in gang.members if p.role in _LEADERS})
     if not any(pod.role is Role.WORKER for pod in gang.members):
-        others = 0  # a gang that is all masters, or of unknown roles: everybody works
+        others = 0  # a gang that is all masters, or of unknown roles: every member works
     return max(gang.min_member - others, 1)
 
 
@@ -273,5 +273,5 @@ def _minimum(gang: Gang) -> tuple[Pod, ...]:
 
 
 def _workers(members: tuple[Pod, ...]) -> tuple[Pod, ...]:
-    """Members with role worker; without any, everybody."""
+    """Members with role worker; without any, every member."""
     return tuple([pod for pod in members if pod.role is Role.WORKER]) or members

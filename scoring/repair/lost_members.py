@@ -1,16 +1,16 @@
-"""What a started gang that lost members is given: successors beside the others, a start anew as a whole, or nothing.
+"""What a started gang that lost members is given: successors beside the others, a restart as a whole, or nothing.
 
-Why a memory: a lost member's successor may be there a second later, and then no API object tells that anybody was lost.
-So while a gang is whole its *crew* is noted: who sits where. Rules (docs/safety.md S8):
+Why a memory: a lost member's successor may be there a second later, and then no API object shows that one was lost.
+So while a gang is whole its *crew* is noted: which member has which index. Rules (docs/safety.md S8):
 
-- Broken: members of the crew are lost, and those left of it are fewer than the minimum, or not the minimum set. Who
-  comes beyond the crew (scale-out) breaks nothing; who succeeded is never lost, and a gang in which such a pod was
-  collected is finishing: what its minimum is by now, only its owner knows.
-- A crew ends when the gang is whole again, with whomever; when nobody of it is left, the next is another gang's start.
+- Broken: members of the crew are lost, and those left of it are fewer than the minimum, or not the minimum set. A
+  member that comes beyond the crew (scale-out) breaks nothing; one that succeeded is never lost, and a gang in which
+  such a pod was collected is finishing: what its minimum is by now, only its owner knows.
+- A crew ends when the gang is whole again, with any members; when none of it is left, the next is another gang's start.
 - After a restart of ours the crew of a gang that had started, by our own evidence, is read from what dead members,
   and successors below the highest index, have left.
-- `replace` and `none` remove nobody, so for them a broken gang is only something to explain.
-- `restart`: after `settle_s`, in which a node may come back and the watch may complete what it tells; never while
+- `replace` and `none` remove no pod, so for them a broken gang is only something to explain.
+- `restart`: after `settle_s`, in which a node may come back and the watch may deliver the rest; never while
   members finish.
 """
 
@@ -45,12 +45,12 @@ class Member:
     name: PodName
     node: NodeName | None
     finished: bool = False
-    """It succeeded: it counts for ever, also when its pod is collected."""
+    """It succeeded: it counts permanently, also when its pod is collected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A member that is lost, and what became of its seat."""
+    """A member that is lost, and its successor."""
 
     name: PodName
     node: NodeName | None
@@ -58,7 +58,7 @@ class Loss:
     stays: bool
     """Its pod is still there, and in its successor's way."""
     successor: Pod | None
-    """Who takes its seat; `None`: nobody yet."""
+    """The pod that takes its index; `None`: none yet."""
 
     @property
     def cause_text(self) -> str:
@@ -68,7 +68,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """Who made a gang whole, and since when it is broken."""
+    """The members that made a gang whole, and since when it is broken."""
 
     members: Mapping[Seat, Member]
     broken_since_s: float | None = None
@@ -123,14 +123,14 @@ def repaired(crew: Crew, quorum: Quorum, gang: Gang) -> Crew | None:
 
 
 def due_s(crew: Crew, gang: Gang, limits: RestartLimits) -> float | None:
-    """When (same clock as `observe`) a broken gang that asks for it is to be started anew; `None`: it is not."""
+    """When (same clock as `observe`) a broken gang that asks for it is to be restarted; `None`: it is not."""
     if crew.broken_since_s is None or any(pod.phase is Phase.SUCCEEDED for pod in gang.members):
         return None
     return crew.broken_since_s + limits.settle_s
 
 
 def not_before_s(history: tuple[float, ...], limits: RestartLimits) -> float:
-    """Unix seconds before which a gang that was started anew at these moments is not started anew again.
+    """Unix seconds before which a gang that was restarted at these moments is not restarted again.
 
     The k-th restart in an hour waits `backoff_s` × 2^(k−1) after the one before, and there are `most_per_hour` of them.
 
@@ -180,7 +180,7 @@ def _seat(pod: Pod) -> Seat:
 
 
 def _seated(gang: Gang, quorum: Quorum) -> dict[Seat, Member]:
-    """Everybody who counts now."""
+    """Every member that counts now."""
     return {
         _seat(pod): Member(pod.uid, pod.name, pod.node, finished=pod.uid in quorum.finished)
         for pod in gang.members
@@ -191,12 +191,12 @@ def _seated(gang: Gang, quorum: Quorum) -> dict[Seat, Member]:
 def _traces(gang: Gang, quorum: Quorum) -> dict[Seat, Member]:
     """The crew of a broken gang that is seen for the first time, from what those that are lost have left.
 
-    - Remains: a dead member that had a node before somebody who lives was created is of an earlier start, not of his.
-    - A successor that waits: created after somebody who lives got his node, when all of the minimum were there; by its
-      index it is below somebody who runs, for scale-out comes above them all. Its forerunner gets its name, which most
+    - Remains: a dead member that had a node before a live member was created is of an earlier start.
+    - A successor that waits: created after a live member got its node, when all of the minimum were there; by its
+      index it is below a running member, for scale-out comes above them all. Its forerunner gets its name, which most
       owners use again.
 
-    Empty where nobody is known to be lost.
+    Empty where no member is known to be lost.
     """
     living = [pod for pod in gang.members if pod.uid in quorum.placed and not pod.terminal]
     born_s = min((pod.created_s for pod in living), default=None)

@@ -38,7 +38,7 @@ from scoring.plan.wish import When
 
 
 class Loss(StrEnum):
-    """What became of the nodes that a pod was admitted to."""
+    """The state of the nodes that a pod was admitted to."""
 
     GONE = "gone"
     """None of them exists."""
@@ -49,7 +49,7 @@ class Loss(StrEnum):
 
 
 _GANGS_A_STEP = 64
-"""Gangs that are found to have nobody stranded between two steps."""
+"""Gangs that are found to have no stranded pod between two steps."""
 _WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.DEVICES, Reason.IMPOSSIBLE})
 """Refusals of a whole gang that other nodes could cure; the others ask for pods, zones or patience."""
 

@@ -1,9 +1,9 @@
-"""One pass over all elastic jobs: give way, else follow the metrics and grow (PAPERS K3, second half).
+"""One pass over all elastic jobs: shrink for waiting gangs, else follow the metrics and grow (PAPERS K3, second half).
 
 Steps:
 1. Scale-in for the first gang that waits. If workers go for it, nothing else happens in this pass: what the others
    would get is decided when the gang has its room.
-2. Wishes for fewer workers.
+2. Demands for fewer workers.
 3. Growth, into room that is there now; what step 2 frees is there when its pods are gone.
 """
 

@@ -1,4 +1,4 @@
-"""What the scaling decisions answer: which job gets which worker count, for whom, and who is left alone and why.
+"""What the scaling decisions answer: each job's worker count and beneficiary, and the jobs left alone and why.
 
 Why values: the controller, /v1/jobs, `netgang plan` and the simulator all read the same answer, and it can be compared.
 """
@@ -41,7 +41,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class ScaleIn:
-    """Who gives up workers so that `beneficiary` can start: all of `changes`, or nothing."""
+    """The jobs that give up workers so that `beneficiary` can start: all of `changes`, or nothing."""
 
     beneficiary: GangKey | None
     changes: tuple[Change, ...] = ()
@@ -63,11 +63,11 @@ class ScaleIn:
 
 @dataclass(frozen=True, slots=True)
 class ScaleOut:
-    """Who gets further workers; each change stands for itself."""
+    """The jobs that get further workers; each change stands for itself."""
 
     changes: tuple[Change, ...] = ()
     """In the order in which room was given."""
     reason: No | None = None
-    """Why nobody was looked at; `None`: all were."""
+    """Why no job was looked at; `None`: all were."""
     refusals: tuple[Refusal, ...] = ()
     """Jobs that do not grow, by name."""

@@ -1,7 +1,7 @@
 """An elastic job as the scaling decisions see it, whatever its kind.
 
 Why not the API object: a TFJob, a PyTorchJob and an Indexed Job write the same four numbers in different places, and
-whether one may be resized safely depends on its kind's traps. Rule: who reads the object settles both; here is only
+whether one may be resized safely depends on its kind's traps. Rule: the reader of the object settles both; here is only
 what decides. Roles, requests and nodes are those of the gang's pods in the snapshot.
 """
 
@@ -13,7 +13,7 @@ from scoring.ids import GangKey, Namespace, PodUid
 
 
 class Wants(StrEnum):
-    """By what a job wishes another worker count (annotation `netgang.io/scaling`; PAPERS E2)."""
+    """What decides a job's demand for workers (annotation `netgang.io/scaling`; PAPERS E2)."""
 
     ITERATIONS = "iterations"
     """Another count every so many steps."""
@@ -63,7 +63,7 @@ class ElasticJob:
     min_workers: int
     max_workers: int
     indexes: Mapping[PodUid, int]
-    """worker's pod → its index. Who is not in it (ps, chief, evaluator) is never removed."""
+    """worker's pod → its index. A pod that is not in it (ps, chief, evaluator) is never removed."""
     refusal: str | None
     """Why it must not be resized now, in a constant text; `None`: it may be."""
     wants: Wants

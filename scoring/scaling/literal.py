@@ -1,9 +1,9 @@
 """Algorithms 2 and 3 of KOD2 as they were published (PAPERS K4, K5): scale-in and scale-out, node by node.
 
 Why: results can be compared with the paper only if its own method can be run; for `plan` and `simulate` alone, because
-no framework lets anybody choose which worker leaves (docs/safety.md S18). Rule: nothing is mended here. Whether the new
-job fits is asked of one node at a time, its whole minimum on that node; workers removed from nodes that did not help
-stay removed.
+no framework lets a caller choose which worker leaves (docs/safety.md S18). Rule: nothing is mended here. Whether the
+new job fits is asked of one node at a time, its whole minimum on that node; workers removed from nodes that did not
+help stay removed.
 
 What the paper leaves open, and our reading: nodes in the order of their names, those with the job's ps last; on a node
 the highest index goes first; growth takes the first node with room; `None` for l_dw or l_iw means no limit.
@@ -58,7 +58,7 @@ def scale_in(
     decrement: int | None,
     ahead: Sequence[Admission] = (),
 ) -> LiteralScaleIn:
-    """Algorithm 2 for the gang `new`; `decrement`: l_dw, `ahead`: who is given room before it. Cost: O(workers).
+    """Algorithm 2 for the gang `new`; `decrement`: l_dw, `ahead`: which are given room before it. Cost: O(workers).
 
     >>> from tests.builders import node, snapshot
     >>> from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
@@ -111,7 +111,7 @@ def scale_out(
 ) -> tuple[tuple[JobKey, NodeName], ...]:
     """Algorithm 3: a further worker of which job goes to which node. Cost: O(workers · nodes).
 
-    `increment`: l_iw; `ahead`: who is given room before anybody grows.
+    `increment`: l_iw; `ahead`: which are given room before any job grows.
 
     >>> from tests.builders import node, snapshot
     >>> from tests.scoring.scaling.cases import TRUSTING, elastic, workers

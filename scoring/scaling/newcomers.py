@@ -1,7 +1,7 @@
 """The pods that a job's controller would create for further workers, as far as their placement goes.
 
-Why made up: nobody but the job's kind knows its pod template, and its workers show it: all of one job are alike. Rule:
-what our own admission wrote into a worker (the nodes or zone it was let through to, docs/safety.md S6) is not in the
+Why made up: only the job's kind knows its pod template, and its workers show it: all of one job are alike. Rule:
+what our own admission wrote into a worker (the nodes or zone it was admitted to, docs/safety.md S6) is not in the
 template, and is taken out again.
 """
 
@@ -31,7 +31,7 @@ def newcomers(job: ElasticJob, gang: Gang, *, first: int, number: int, zone_labe
     constraints = model.member_class.constraints
     if model.admitted_to is not None and constraints.affinity is not None:
         constraints = replace(constraints, affinity=_as_written(constraints.affinity, zone_label))
-    # A volume claim is of one worker: where the next one's will be nobody knows.
+    # A volume claim is of one worker: where the next one's will be is unknown.
     member_class = replace(model.member_class, constraints=replace(constraints, claims=()))
     return tuple(
         replace(

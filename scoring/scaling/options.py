@@ -10,14 +10,14 @@ from scoring.scaling.job import Wants
 
 
 class Condition(StrEnum):
-    """For whom running jobs are shrunk (PAPERS K3)."""
+    """Which waiting gangs running jobs are shrunk for (PAPERS K3)."""
 
     LIGHTER = "lighter"
     """For the first gang that waits, from jobs lighter than it, or as heavy and later."""
     HEAVIEST = "heaviest"
     """As published: besides, only if it weighs at least as much as the heaviest job that runs."""
     ANY = "any"
-    """For the first gang in the queue's order that can then start, from every job, whatever anybody weighs."""
+    """For the first gang in the queue's order that can then start, from every job, whatever the weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class MetricOptions:
     default: Wants = Wants.CURVE
     """For jobs that report and have no annotation `netgang.io/scaling`."""
     every_steps: int = 500
-    """Steps between two changes of a job's wish."""
+    """Steps between two changes of a job's demand."""
     workers_step: int = 3
     """Workers added or removed at once."""
     min_interval_s: float = 300.0
-    """Least time between two changes of a job's wish."""
+    """Least time between two changes of a job's demand."""
     min_points: int = 10
-    """Reports since the last change that a wish needs."""
+    """Reports since the last change that a demand needs."""
     settle_steps: int = 20
     """Steps after a change whose reports do not count."""
     stale_s: float = 900.0
@@ -62,7 +62,7 @@ class Options:
 
     enabled: bool = True
     dry_run: bool = False
-    """Decide and tell, but change nothing: for who carries decisions out."""
+    """Decide and report, but change nothing; the controller obeys it."""
     cool_down_s: float = 60.0
     """Least time between two changes of one job."""
     decrement: int | None = 2

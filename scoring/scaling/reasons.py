@@ -34,5 +34,5 @@ class No(StrEnum):
     AT_MAXIMUM = "the job has as many workers as it may or wants to have"
     STILL_STARTING = "workers that the job wants already have no nodes yet"
     NO_ROOM = "no node of the job's zone has room for another worker"
-    ROOM_IS_WANTED = "the room is held, or about to be free, for a gang that waits"
+    ROOM_IS_WANTED = "the room is reserved, or about to be free, for a gang that waits"
     OVER_SHARE = "the job's namespace would have more than its share of the cluster"

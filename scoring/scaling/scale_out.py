@@ -1,13 +1,13 @@
 """Scale-out: running jobs get workers in room that no waiting gang can use (PAPERS K5).
 
-Who is first: jobs that gave up workers for others, until they have them again; then all in the queue's order (priority,
+First come jobs that gave up workers for others, until they have them again; then all in the queue's order (priority,
 weight, age, name). A job grows in the zone it is in, on the nodes with the best measured network to its ps and workers,
-up to what it wishes, else to its maximum. By `increment` workers at most at once, beside those it gave up or wishes:
+up to its demand, else to its maximum. By `increment` workers at most at once, beside those it gave up or asks for:
 each change stalls it, so these come together.
 
 Room that is not given to growth: what the plan gives to gangs, what is held for STARVING ones (docs/safety.md S14), and
 where a gang that waits will go as soon as pods that are being removed are gone: room freed for it must not be lost to
-somebody else. What a waiting gang cannot use now even so is given: its workers can be taken back, by scale-in, when the
+another gang. What a waiting gang cannot use now even so is given: its workers can be taken back, by scale-in, when the
 gang would then fit.
 """
 
@@ -52,7 +52,7 @@ def scale_out(
     wishes: Mapping[JobKey, int] | None = None,
     memo: Memo | None = None,
 ) -> ScaleOut:
-    """Who grows by how many workers, and why the others do not.
+    """Which jobs grow by how many workers, and why the others do not.
 
     `plan` is the plan of this snapshot; `wishes`: job → workers that its metrics ask for. Cost: one placement for each
     gang that waits and for each job that grows.
@@ -172,7 +172,7 @@ class _Growth:
             self.refusals[key] = Refusal(key, reason)
 
     def changes(self) -> tuple[Change, ...]:
-        """Who grows, in the order in which room was given."""
+        """The jobs that grow, in the order in which room was given."""
         return tuple(
             Change(
                 key,
@@ -196,8 +196,8 @@ class _Growth:
 def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s: float) -> Steps[Ints]:
     """Take the room that growth must leave to gangs that wait; gives it (nodes, resources).
 
-    Held nodes are taken as they are, and the places for whose sake others leave. A gang that fits once pods that are
-    going are gone gets its places now.
+    Reserved nodes are taken as they are, and the places for whose sake others leave. A gang that fits once pods that
+    are going are gone gets its places now.
     Cost: one placement for each kind of gang that waits, and only while pods are going.
     """
     free = np.array(run.room.free)

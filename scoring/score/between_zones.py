@@ -1,6 +1,6 @@
 """How good the network is between whole zones, for gangs that are spread over several.
 
-Why: there are as many pairs of zones as half their number squared, and nobody measures between most of them. Rule: two
+Why: there are as many pairs of zones as half their number squared, and most of them have no measurement. Rule: two
 zones between which nothing is measured, and that share no endpoint, are worth what any unknown link is worth; only
 between the others are links looked at, and there only those of nodes that have one across. Means are rounded to
 `_GRID`, so that equal links give equal means however many nodes the zones have, and a tie is decided by name.

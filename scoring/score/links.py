@@ -3,7 +3,7 @@
 Why: sites measure between a few nodes of each zone, and pairs of nodes grow with the square of a zone. All nodes that
 are measured nowhere look alike: what is true of one of them is true of the others, but for the pair of a node with
 itself. Rule: the result is, bit by bit, that of `pair_scores` over all pairs; only the work, and the memory, is that of
-the measured nodes and one pair of the others, until somebody wants certain rows.
+the measured nodes and one pair of the others, until a caller wants certain rows.
 """
 
 from collections.abc import Collection, Generator, Sequence
@@ -199,7 +199,7 @@ def toward(
 ) -> LinkPoints:
     """Scores between each of `names` and each of `ends`. Cost: O(measured · ends · log pairs), and a copy.
 
-    `own`: which of `names` are `measured` or among `ends`, for callers who know it.
+    `own`: which of `names` are `measured` or among `ends`, for callers that know it.
 
     >>> nodes = [NodeName(f"n{i}") for i in range(4)]
     >>> toward(NetworkMatrix(), nodes, nodes[1:2], ScorePolicy()).points.round(1).tolist()
@@ -227,7 +227,7 @@ def measured(network: NetworkMatrix, names: Sequence[NodeName]) -> NDArray[np.bo
 
 
 def representatives(own: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """Indexes that stand for all: those that are `own` and one of the others; and for each index who stands for it.
+    """Indexes that stand for all, those that are `own` and one of the others; and for each index its stand-in.
 
     >>> [part.tolist() for part in representatives(np.array([False, True, False]))]
     [[1, 0], [1, 0, 1]]

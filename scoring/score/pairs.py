@@ -230,7 +230,7 @@ def _combine(
 ) -> _Value:
     """Worst (or mean) of two directions, each as values and ages.
 
-    The younger age counts: a direction that grows old gives way to the other one, as if it had not been measured, but
+    The younger age counts: a direction that grows old is replaced by the other one, as if it had not been measured, but
     it stays in `last`. Were the older age to count, points would rise when that direction is past the hard TTL.
     """
     (there, there_age_s), (back, back_age_s) = forward, (backward[0].T, backward[1].T)

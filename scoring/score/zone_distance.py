@@ -19,7 +19,7 @@ from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Metric, NetworkMatrix
 
 UNKNOWN_DISTANCE_MS = math.inf
-"""A zone nobody knows the distance of comes after all zones that are known."""
+"""A zone of unknown distance comes after all zones that are known."""
 MOST_SETS = 2000
 """Sets of equally many zones that are compared: all of twelve zones, all pairs of sixty."""
 

@@ -37,7 +37,7 @@ class Demand:
     all_reduce: bool
     """True: the job has no ps and every pair of members counts."""
     placed: Floats | None = None
-    """Built by `placed_gain`; `None`: nobody has a node yet."""
+    """Built by `placed_gain`; `None`: no member has a node yet."""
 
     @property
     def size(self) -> int:

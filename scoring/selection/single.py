@@ -102,12 +102,12 @@ def quick_single(wanted: Single, rank: Floats) -> float | None:
 
 
 def is_uniform(rank: Floats, placed: Floats | None) -> bool:
-    """Whether no node is better connected than another: all links equal, and nobody placed to be near to."""
+    """Whether no node is better connected than another: all links equal, and no member placed to be near to."""
     if placed is not None and placed.size and not (placed == placed.flat[0]).all():
         return False
     if len(rank) < 3:
         return True
-    first = rank[0, 1:]  # one row tells nearly always, and costs a tenth
+    first = rank[0, 1:]  # one row decides nearly always, and costs a tenth
     return bool((first == first[0]).all()) and _all_equal(_between(rank))
 
 
@@ -133,7 +133,7 @@ def _subset_open(wanted: Single, rank: Floats, exact_size: int) -> Ints:
             better, added = improve_one(better, room, rank, placed=placed, most=MOST_MOVES)
         if values[at] + added > best_value:
             best, best_value = np.array(better), float(values[at]) + added
-    # With one member per node and nobody placed, one of the starts was the paper's reference.
+    # With one member per node and none placed, one of the starts was the paper's reference.
     if (int(room.max()) > 1 or placed is not None) and _paper_at_most(wanted, rank) > best_value:
         literal = paper_one(room, count, rank, placed=placed)
         if literal is not None and _value(wanted, literal, rank) > best_value:

@@ -11,7 +11,7 @@ earlier takes it, and a whole gang waits on. Where plain pods are asked about to
   being saved up; of the pod count, what the whole gang leaves.
 - What is saved up is kept from plain pods for as long as the hold lasts, and open to them for as long afterwards, and
   so on: a gang for which room never adds up, because services run there for good, must not keep these services from
-  coming back for ever.
+  coming back permanently.
 - Only resources that such a gang asks for count. Whether the rest fits is kube-scheduler's own matter.
 - A pod that has a node's room already (a DaemonSet's, a nominated one: docs/safety.md S12) and system pods are not
 refused.
@@ -83,7 +83,7 @@ class Promised:
 
 
 class HeldRoom:
-    """The room that is kept from plain pods at one snapshot. Cost: O(held nodes · resources)."""
+    """The room that is kept from plain pods at one snapshot. Cost: O(reserved nodes · resources)."""
 
     def __init__(self, snapshot: Snapshot, holds: Mapping[GangKey, Hold], *, promised: Promised | None = None) -> None:
         table = snapshot.table
@@ -109,7 +109,7 @@ class HeldRoom:
         self._closed: dict[object, frozenset[NodeName]] = {}
 
     def closed_to(self, member_class: MemberClass) -> frozenset[NodeName]:
-        """Nodes on which a plain pod of this kind would take held room. Cost: O(held nodes) for a new kind."""
+        """Nodes on which a plain pod of this kind would take reserved room. Cost: O(reserved nodes) for a new kind."""
         ports = member_class.constraints.host_ports
         key = (member_class.requests, ports)
         known = self._closed.get(key)
@@ -125,7 +125,7 @@ class HeldRoom:
         return known
 
     def leaves(self, pod: Pod, node: NodeName, beside: Iterable[Pod] = ()) -> bool:
-        """Whether `pod` leaves the held room of `node` alone, together with `beside`, which are on their way there."""
+        """Whether `pod` leaves the reserved room of `node` alone, together with `beside`, pods on their way there."""
         row = self._snapshot.table.index.get(node, -1)
         if row not in self._at:
             return True
@@ -137,7 +137,7 @@ class HeldRoom:
         return not ports_conflict(pod.member_class.constraints.host_ports, self._ports.get(node, ()))
 
     def has_room(self, member_class: MemberClass, nodes: Iterable[NodeName]) -> bool:
-        """Whether one of `nodes` suits a pod of this kind and has room for it, whoever holds that room. O(nodes)."""
+        """Whether one of `nodes` suits a pod of this kind and has room for it, reserved or not. O(nodes)."""
         table, used = self._snapshot.table, self._snapshot.used
         rows = np.array([table.index[name] for name in nodes if name in table.index], np.int64)
         asked = _vector(table, member_class)

@@ -11,14 +11,14 @@ from scoring.what_if.jobs import add_pods, end_job, mend, remove_pods, resize_jo
 from scoring.what_if.nodes import add_capacity, add_nodes, remove_nodes, set_link
 
 MOST_ADVANCE_S: Final = 366 * 86_400.0
-"""Farther ahead nobody can say that nothing happens."""
+"""Farther ahead nothing is known of what happens."""
 
 
 def apply(base: Situation, changes: Sequence[Change], *, version: int) -> Situation | Misfit:
     """`base` with all changes, one after the other. The same arguments always give the same result.
 
     `version` stands for what differs (snapshot, node table, links): it must be one that nothing else has with the memo
-    that the result is planned with; negative ones are nobody's. Cost: O(nodes + pods), and O(changes).
+    that the result is planned with; negative ones are unused. Cost: O(nodes + pods), and O(changes).
     """
     draft = Draft(base)
     for number, change in enumerate(changes):

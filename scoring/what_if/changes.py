@@ -1,6 +1,6 @@
 """What may be supposed to be different: nodes, room, pods, jobs, the moment, links, annotations, shares, the policy.
 
-Why typed values and not patches of objects: a suggestion of `scoring.explain` is a list of these, so whoever reads it
+Why typed values and not patches of objects: a suggestion of `scoring.explain` is a list of these, so its reader
 can apply it, a program as well as a person, and the planner can be asked whether it is true. Rule: a change says one
 thing about the cluster, in the cluster's own units; what it does to a snapshot is in `scoring.what_if.apply`.
 """
@@ -61,7 +61,7 @@ class AddPods:
     """Of a gang that does not exist yet; `None`: all of them."""
     requests: Resources = NO_RESOURCES
     node: NodeName | None = None
-    """Where they run; plain pods need one, because nobody plans them."""
+    """Where they run; plain pods need one, because netgang does not plan them."""
     priority: int = 0
 
 

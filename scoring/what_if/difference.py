@@ -1,4 +1,4 @@
-"""What a change would make of the plan: who would be let in, refused or moved, before and after.
+"""What a change would make of the plan: which gangs would be admitted, refused or moved, before and after.
 
 Rule: the plan after is made as the running service would make it: places that the plan before gave are kept where they
 still stand. So what differs is due to the change, and not to another way of choosing among equals.
@@ -55,11 +55,11 @@ class Difference:
     """All gangs for which something differs, each in one of the lists, by name."""
 
     admitted: tuple[Turned, ...] = ()
-    """Would be let in, and were not."""
+    """Would be admitted, and were not."""
     refused: tuple[Turned, ...] = ()
-    """Were let in, and would wait."""
+    """Were admitted, and would wait."""
     moved: tuple[Turned, ...] = ()
-    """Let in both times, at other nodes, or with other members."""
+    """Admitted both times, at other nodes, or with other members."""
     other: tuple[Turned, ...] = ()
     """Wait for another reason, came, went, or have settled."""
 

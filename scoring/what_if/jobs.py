@@ -45,7 +45,7 @@ def add_pods(draft: Draft, change: AddPods, number: int) -> Misfit | None:
     if change.node is not None and change.node not in draft.nodes:
         return Misfit(number, "node", f"there is no node {change.node}")
     if change.gang is None and change.node is None:
-        return Misfit(number, "node", "plain pods are planned by nobody: say on which node they run")
+        return Misfit(number, "node", "netgang does not plan plain pods: say on which node they run")
     if change.gang is None:
         made = _fresh(draft, change, None, None)
         draft.others |= {pod.key: pod for pod in made}
@@ -156,7 +156,7 @@ def job_members(gangs: Iterable[Gang], job: str) -> tuple[Pod, ...]:
 
 
 def workers_of(members: Sequence[Pod]) -> list[Pod]:
-    """Those that are counted up and down, by ascending index: workers, or everybody where no role is known.
+    """Those that are counted up and down, by ascending index: workers, or every member where no role is known.
 
     Members that ended or are going count no more.
     """

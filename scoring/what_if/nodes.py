@@ -78,7 +78,7 @@ def remove_nodes(draft: Draft, change: RemoveNodes, number: int) -> Misfit | Non
 
 
 def set_link(draft: Draft, change: SetLink, number: int) -> Misfit | None:
-    """Measure a link anew."""
+    """Measure a link again."""
     network = draft.network
     known = set(network.endpoints)
     ends: list[EndpointId] = []

@@ -73,7 +73,7 @@ def test_ours_takes_the_fewest_from_the_top_over_the_zone(tmp_path: Path) -> Non
     assert (document["scale_in"]["for"], document["scale_in"]["reason"]) == ("default/heavy", "")
     assert document["scale_out"] == {
         "changes": [],
-        "reason": "the room is held, or about to be free, for a gang that waits",
+        "reason": "the room is reserved, or about to be free, for a gang that waits",
     }
 
 

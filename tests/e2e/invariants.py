@@ -154,7 +154,7 @@ class Checker:
                 what = f"{key} keeps {kept} places for {pending} pods"
                 found.append(_Passing(f"kept {key}", what, self.grace_s))
             if not pending:
-                what = f"{key} is committed or being let in, and none of its pods is pending"
+                what = f"{key} is committed or being admitted, and none of its pods is pending"
                 found.append(_Passing(f"idle {key}", what, self.grace_s))
         return found
 
@@ -185,7 +185,7 @@ async def invariants_hold(
 
 
 async def until_nothing_is_promised(api: Api, netgang: Netgang, *, limit_s: float = 15.0) -> None:
-    """Wait until /v1/plan has no committed places, no gang being let in and no held bind: nothing leaked."""
+    """Wait until /v1/plan has no committed places, no gang being admitted and no held bind: nothing leaked."""
 
     def empty(plan: Mapping[str, Any]) -> bool:
         return not (plan["committed"] or plan["being_admitted"] or plan["held_binds"])

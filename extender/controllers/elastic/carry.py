@@ -1,9 +1,9 @@
-"""Give a job another worker count: read it afresh, make sure that it is still the job that was decided on, patch it.
+"""Give a job another worker count: read it, check that it is still the same job, patch it.
 
 Why so careful: the patch makes an operator delete running pods. Rules (docs/safety.md S11): job and pods are read from
 the API server just before; whatever looks different ends the attempt; the patch names uid and resourceVersion, so an
-edit in between is a conflict and wins; nothing is repeated here, the next round decides anew. Workers that would go and
-are another scheduler's end the attempt (docs/safety.md S1).
+edit in between is a conflict and wins; nothing is repeated here, the next round decides again. Workers that would go
+and are another scheduler's end the attempt (docs/safety.md S1).
 """
 
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ async def prepare(
     except (ApiError, ApiUnavailableError, ValueError) as error:
         return NotSent(f"it cannot be read: {error}", refused=not isinstance(error, NotFoundError))
     if seen.uid != decided.uid or seen.workers != decided.before:
-        return NotSent("somebody else has changed it meanwhile")
+        return NotSent("another client has changed it meanwhile")
     if seen.unsafe is not None or seen.state is not State.ACTIVE:
         return NotSent(seen.unsafe or f"it is {seen.state}")
     if not same_as_known(gang, members):
@@ -121,7 +121,7 @@ async def next_step(
     intent = seen.intent
     ours = intent is not None and intent.at_s == change.decided_s and intent.target == change.after
     if intent is None or not ours or seen.uid != change.uid or seen.workers != change.wanted:
-        return NotSent("somebody else has changed it meanwhile")
+        return NotSent("another client has changed it meanwhile")
     if seen.unsafe is not None or seen.state is not State.ACTIVE:
         return NotSent(seen.unsafe or f"it is {seen.state}")
     if not same_as_known(gang, members):
@@ -134,7 +134,7 @@ async def next_step(
 async def send(disruptions: Disruptions, one: Prepared, *, note: str, notes: Notes) -> Sent | NotSent:
     """Patch the job; that it shrinks is announced before, with `note`.
 
-    An answer that is lost leaves it open whether the patch took effect: the watch will tell.
+    Without an answer the patch may or may not have taken effect: the watch shows which.
     """
     kind, key = one.kind, one.decided.job
     job = Subject(one.seen.api_version, kind.where.kind, key.namespace, key.name, one.seen.uid)
@@ -145,7 +145,7 @@ async def send(disruptions: Disruptions, one: Prepared, *, note: str, notes: Not
         else:
             await disruptions.restore_owner(job, patch)
     except ConflictError:
-        return NotSent("somebody else has changed it meanwhile")
+        return NotSent("another client has changed it meanwhile")
     except NotFoundError:
         return NotSent("it is gone")
     except ApiError as error:

@@ -5,12 +5,12 @@ Rounds, each from what is true then (K7: level-triggered; nothing is remembered 
 1. Look at every job (`look`).
 2. Take up changes of a former process that are still under way, from the notes on the jobs (`under_way`).
 3. Follow the changes under way (`follow`), and keep room for their beneficiaries (`rooms`).
-4. Unless workers are being removed for somebody: one pass of `scoring.scaling.adjust`, whose changes are made. If what
+4. Unless workers are being removed for a gang: one pass of `scoring.scaling.adjust`, whose changes are made. If what
    was removed turns out too little for the gang, it is decided on once more.
 
 Rules: nothing is changed in the quiet time after start, take-over or new lists (docs/safety.md S11), nor while another
 replica leads; one job has one change at a time; at most one gang at a time has workers removed for it; a gang whose
-room was freed in vain, or taken back by somebody, is not served again before its pods change.
+room was freed in vain, or taken by another client, is not served again before its pods change.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ _PAUSE_S = 0.1
 """Changes of jobs and pods come in bursts; a round looks at all of them together."""
 
 _AGAIN_S = 5.0
-"""Time alone ends cool-downs, and reports come in without anybody being told."""
+"""Time alone ends cool-downs, and a job's report wakes no round."""
 _SETTLES_S = 3.0
 """After the last removed pod is gone, a gang that fits has places in the plan by then."""
 _STRETCH = 5.0
@@ -65,7 +65,7 @@ def nobody_wishes(_: Sequence[ElasticJob]) -> Steps[Mapping[JobKey, int]]:
 
 
 class Feed(Protocol):
-    """Whoever reads the jobs."""
+    """Reads the jobs."""
 
     @property
     def ready(self) -> bool:
@@ -120,7 +120,7 @@ class Elastic:
                 async with asyncio.timeout(EVERY_S):
                     await self._due.wait()
             except TimeoutError:
-                pass  # pods, gangs and the clock tell nobody
+                pass  # pods, gangs and the clock wake no round
             self._due.clear()
             try:
                 await self.round()
@@ -130,9 +130,9 @@ class Elastic:
             await asyncio.sleep(self._pause_s)
 
     def recover(self) -> None:
-        """Take up what a former process, or leader, has begun; before the first plan of a term is made.
+        """Take up what a former process, or leader, has started; before the first plan of a term is made.
 
-        Why so early: that plan would give the room, which the removed pods are just leaving, to anybody.
+        Why so early: that plan would give the room, which the removed pods are just leaving, to any gang.
         """
         if not self._feed.ready:  # the first round will do it
             return
@@ -197,7 +197,7 @@ class Elastic:
         return next_ones
 
     def _keep_rooms(self) -> None:
-        """Keep room for the gangs that wait for changes under way, and for nobody else."""
+        """Reserve room for the gangs that wait for changes under way, and for no others."""
         cache = self._parts.cache
         changes = [one for one in self._records.open_changes() if self._waits(one.beneficiary)]
         givers: dict[str, GangKey] = {}
@@ -216,8 +216,8 @@ class Elastic:
     def _served(self) -> tuple[GangKey | None, bool]:
         """The gang for which room is being made, and whether anything may be decided beside.
 
-        Only if all removed pods are gone and the gang still waits for room is it decided on once more, and on nobody
-        else: a former process may have died, or been refused, in the middle of a plan.
+        If all removed pods are gone and the gang still waits for room, it is decided on once more, and nothing else is:
+        a former process may have died, or been refused, in the middle of a plan.
         """
         changes = [one for one in self._records.open_changes() if one.shrinks and one.beneficiary is not None]
         if not changes:
@@ -277,7 +277,7 @@ class Elastic:
         if served is not None:
             return
         for one in decided.fewer:
-            await self._resizes.apply((one,), Cause(Who.METRICS, f"it wishes {wishes[one.job]} workers"))
+            await self._resizes.apply((one,), Cause(Who.METRICS, f"its metrics ask for {wishes[one.job]} workers"))
         by_key = {job.key: job for job in jobs}
         for one in decided.scale_out.changes:
             await self._resizes.apply((one,), cause_of_growth(one, by_key[one.job], wishes))

@@ -1,7 +1,7 @@
 """How far a change has come, from what can be seen now: each look starts from the facts and not from the last event.
 
 Rule: level-triggered, so a missed event, a restart in the middle and a slow kubelet all come to the same end; every
-stage has an end of its own, so nothing is kept for ever. Pure.
+stage has an end of its own, so no record stays without end. Pure.
 """
 
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ class Facts:
     left: int
     """Removed pods that still take room"""
     ending: int
-    """Of them those that the job has been told to remove by now"""
+    """Of them those that the job has to remove by now"""
     bound: int
     """Workers on nodes"""
     waits: bool
@@ -64,7 +64,7 @@ def followed(change: Change, facts: Facts, limits: Limits, *, now_s: float) -> C
 
 
 def by_others(change: Change, facts: Facts) -> bool:
-    """Whether somebody else gave the job another worker count meanwhile."""
+    """Whether another client gave the job another worker count meanwhile."""
     seen = facts.seen
     if seen is None or seen.uid != change.uid or seen.workers == change.wanted:
         return False

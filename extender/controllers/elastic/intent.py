@@ -1,8 +1,8 @@
 """The last change of a job, as an annotation on the job itself: what survives us (docs/safety.md S11, K7).
 
-Why on the job and in the same patch as the worker count: whoever finds the one finds the other, so a change is never
-half known, and no database of ours can disagree with the cluster. Rules: an intent counts only with our signature for
-this very job (docs/safety.md S22), and while the job still has the worker count that it names; after anybody else's
+Why on the job and in the same patch as the worker count: a reader finds both or neither, so a change is never half
+known, and no database of ours can disagree with the cluster. Rules: an intent counts only with our signature for this
+very job (docs/safety.md S22), and while the job still has the worker count that it names; after another client's
 change it is history, and that change stands.
 """
 
@@ -33,7 +33,7 @@ class Intent:
     who: Who
     why: str
     beneficiary: GangKey | None = None
-    """For whom workers were taken away"""
+    """The gang that workers were taken away for"""
     grow_back_to: int | None = None
     """Workers before the first were taken away for others; `None`: it has them all again"""
     most: int | None = None
@@ -59,7 +59,7 @@ class Intent:
         return replace(self, after=after, target=self.target if self.target != after else None)
 
     def stands(self, workers: int) -> bool:
-        """Whether nobody changed the worker count since."""
+        """Whether the worker count is still the one that we set."""
         return self.after == workers
 
 

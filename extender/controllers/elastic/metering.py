@@ -1,8 +1,8 @@
-"""Count what became of jobs and of changes to them, for Prometheus; once a second, from the records alone.
+"""Count jobs' states and the outcomes of changes for Prometheus; once a second, from the records alone.
 
-Why from the records and not where things happen: a change has many ends (done, given back, overruled by somebody else,
-taken over from a former process), and all of them are there. Rule: each end is counted once; what a former process did
-is not counted again.
+Why from the records: a change has many ends (done, given back, overruled by another client, taken over from a former
+process), and the records have all of them. Rule: each end is counted once; what a former process did is not counted
+again.
 """
 
 from collections import Counter

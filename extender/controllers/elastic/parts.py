@@ -23,7 +23,7 @@ from scoring.model import Gang, Pod, Role
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The cluster, the plan, the jobs, and whom to tell."""
+    """The cluster, the plan, the jobs, and the Event recorder."""
 
     kinds: Mapping[str, Kind]
     """Kind and group, as `JobKey` has it → how it is read and resized"""
@@ -57,7 +57,7 @@ class Parts:
         return Subject(seen.api_version, key.kind.partition(".")[0], key.namespace, key.name, seen.uid)
 
     def tell(self, seen: Seen, what: Happening, note: str) -> None:
-        """An Event about the job; the same note is told once in a while."""
+        """An Event about the job; the same note is repeated only after a while."""
         self.tell_of(self.subject(seen), what, note, note)
 
     def record(self, change: Change) -> None:

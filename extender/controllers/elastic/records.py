@@ -1,6 +1,6 @@
-"""What was changed about elastic jobs, for whom and why, and how each job stands: what people and metrics read.
+"""Changes of elastic jobs, each with its cause and beneficiary, and each job's state: what people and metrics read.
 
-Why apart from the controller: the HTTP face, the command line and the metrics need the words, not the workings.
+Why apart from the controller: the HTTP face, the command line and the metrics need the records, not the controller.
 Rule: records are values; `Records` holds a bounded number of them in memory, and only the controller adds to it. The
 last change of each job is also an annotation on the job (`extender.controllers.elastic.intent`), which is what a
 restart goes by.
@@ -20,7 +20,7 @@ MOST_CHANGES_A_JOB = 20
 
 
 class Who(StrEnum):
-    """Who asked for a change."""
+    """What asked for a change."""
 
     QUEUE = "queue"
     """The queue: room for a heavier gang, or growth into idle room."""
@@ -44,7 +44,7 @@ class Stage(StrEnum):
     GIVEN_BACK = "given back"
     """The beneficiary did not start in time, or is gone: nothing is kept for it any more."""
     OVERRULED = "overruled"
-    """Somebody else changed the worker count, or the job ended, meanwhile."""
+    """Another client changed the worker count, or the job ended, meanwhile."""
 
 
 OPEN = frozenset({Stage.REMOVING, Stage.FREED, Stage.GROWING})
@@ -64,7 +64,7 @@ class Change:
     why: str
     """A sentence for people."""
     beneficiary: GangKey | None
-    """The gang for which workers were taken away; `None`: they were not, or for nobody."""
+    """The gang for which workers were taken away; `None`: they were not, or for no gang."""
     decided_s: float
     stage: Stage
     removed: tuple[PodUid, ...] = ()
@@ -132,13 +132,13 @@ class JobView:
     """What it was last wished, or refused, and why, for people."""
 
     def wishing(self, wish: str) -> "JobView":
-        """The same with another wish."""
+        """The same with another demand."""
         return replace(self, wish=wish)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the last look at the first waiting gang came to: for whom, and why nobody gave up workers for it."""
+    """The result of the last look at the first waiting gang: which, and why no job gave up workers for it."""
 
     beneficiary: GangKey | None = None
     reason: str = ""
@@ -182,7 +182,7 @@ class Records:
         return ended
 
     def wish(self, job: JobKey, words: str) -> None:
-        """Note what a job was last wished or refused; one that is not known is nobody's."""
+        """Record a job's last demand or refusal; a job that is not known is skipped."""
         view = self.views.get(job)
         if view is not None and view.wish != words:
             self.views = {**self.views, job: view.wishing(words)}

@@ -1,4 +1,4 @@
-"""Keep freed room for whom it was freed, and for nobody any longer than that (docs/safety.md S13).
+"""Reserve freed room for the gang that it was freed for, and no longer than that (docs/safety.md S13).
 
 Rule: what is kept follows from the changes under way alone: a beneficiary with one has a claim, another has none. Where
 its members would go is found by placing them as if the removed pods were gone, again whenever its members change.
@@ -45,7 +45,7 @@ class Rooms:
             self.let_go(gang)
 
     def agree_with(self, changes: Sequence[Change], givers: Mapping[str, GangKey]) -> None:
-        """Keep room for the beneficiaries of the open `changes`, for nobody else. `givers`: job's uid → its gang."""
+        """Reserve room for the beneficiaries of the open `changes`, for no others. `givers`: job's uid → its gang."""
         wanted: dict[GangKey, list[Change]] = {}
         for change in changes:
             if change.beneficiary is not None and change.shrinks:

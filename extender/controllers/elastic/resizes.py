@@ -1,7 +1,7 @@
-"""Send decided changes to the API server, record and tell them; or, in a dry run, only tell.
+"""Send decided changes to the API server, record them and write Events; a dry run only records and writes Events.
 
-Rule: the changes of one decision are all prepared before the first is sent, so what can be known to fail is known
-before anybody loses a worker; who could not be changed is left alone for a while.
+Rule: the changes of one decision are all prepared before the first is sent, so a failure that can be foreseen costs
+no job a worker; a job that could not be changed is left alone for a while.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from scoring.scaling.change import Change as Decided
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Who wants a change, why, and for whom."""
+    """What wants a change, why, and for which gang."""
 
     who: Who
     why: str
@@ -141,7 +141,7 @@ class Resizes:
             parts.tell(seen, Happening.JOB_NOT_RESIZED, f"The change from {note}")
 
     def _would(self, decided: Decided, cause: Cause) -> None:
-        """Dry run: record and tell what would be done, once for each outcome."""
+        """Dry run: record what would be done and write an Event, once for each outcome."""
         parts = self._parts
         change = self._change(decided, cause, Stage.DRY_RUN)(parts.clock.now_s())
         last = next(iter(reversed(parts.records.changes_of(decided.uid))), None)

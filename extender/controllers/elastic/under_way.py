@@ -1,6 +1,6 @@
 """Changes under way as the cluster shows them: found again after a restart, and looked at in each round.
 
-Rule: the note on the job says what was begun; whether it is still under way is seen from pods and gangs alone.
+Rule: the note on the job says what was started; whether it is still under way is seen from pods and gangs alone.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from scoring.model import Gang
 def from_notes(parts: Parts, limits: Limits) -> Sequence[Change]:
     """The last change of each job that has our note and is as the note says. Cost: O(jobs and their pods).
 
-    Those for a gang that still waits are under way, and those for nobody whose pods are still going.
+    Those for a gang that still waits are under way, and those without a beneficiary whose pods are still going.
     """
     now_s = parts.clock.now_s()
     return [change for seen in parts.jobs.all() if (change := _from_note(parts, seen, limits, now_s)) is not None]

@@ -19,7 +19,7 @@ _IN_VAIN: Final = frozenset({No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.NO
 
 
 def remember(records: Records, decided: Adjustment) -> None:
-    """Note of each job why it keeps its size, and of the first waiting gang why nobody gives way. O(jobs)."""
+    """Record why each job keeps its size, and why no job shrinks for the first waiting gang. O(jobs)."""
     given = decided.scale_in
     reason = given.reason.value if given.reason is not None else ""
     records.verdict = Verdict(given.beneficiary, reason, given.detail)
@@ -28,14 +28,14 @@ def remember(records: Records, decided: Adjustment) -> None:
     if given.beneficiary is not None:
         words |= {one.job: f"gives up nothing for {given.beneficiary}: {_words(one)}" for one in given.refusals}
     records.views = {
-        # what the API server said to a failed attempt tells more than that it failed
+        # what the API server said to a failed attempt is better than that it failed
         key: view if view.refusal == NotNow.ATTEMPT_FAILED else view.wishing(words.get(key, ""))
         for key, view in records.views.items()
     }
 
 
 def tell_why_nobody(parts: Parts, given: ScaleIn) -> None:
-    """An Event on the waiting gang's job (on one of its pods, if that is no job we know) when nobody gives way to it.
+    """An Event on the waiting gang's job (on one of its pods, if that is no job we know) when no job shrinks for it.
 
     Once for each reason in a while; nothing while room is on its way to it. Cost: O(jobs).
     """
@@ -69,7 +69,7 @@ def cause_of_growth(one: Change, job: ElasticJob, wishes: Mapping[JobKey, int]) 
     if job.grow_back_to is not None:
         return Cause(Who.QUEUE, "it gets back what it gave up")
     if one.job in wishes:
-        return Cause(Who.METRICS, f"it wishes {wishes[one.job]} workers")
+        return Cause(Who.METRICS, f"its metrics ask for {wishes[one.job]} workers")
     return Cause(Who.QUEUE, "there is idle room")
 
 

@@ -1,8 +1,8 @@
-"""Notes on tenants' objects that are not ours: counted, logged, told on the object, and said in /v1/explain.
+"""Notes on tenants' objects that are not ours: counted, logged, and shown by an Event and in /v1/explain.
 
-Why told: a gang that seems forgotten may have been suspended by an earlier netgang, or by one whose keys are lost, and
-only a person can put that right. Rules: every reading is counted; of one object each kind of note is told once in an
-hour; logs are a few lines an hour, however many write notes; the book is bounded, and the oldest leave it first.
+Why an Event: a gang that does not resume may have been suspended by an earlier netgang, or by one whose keys are lost,
+and only a person can repair that. Rules: every reading is counted; each kind of note gets one Event an hour on an
+object; logs are a few lines an hour, however many write notes; the record is bounded, and drops the oldest first.
 """
 
 import logging
@@ -23,7 +23,7 @@ TOLD_AGAIN_S: Final = 3600.0
 LINES_AN_HOUR: Final = 20
 _MOST_EXPLAINED: Final = 5
 _A_STEP: Final = 100
-"""Told at one look: each is an Event, and those are paced anyway."""
+"""Events at one look; they are paced anyway."""
 _PREFIX: Final = "netgang.io/"
 
 _FOLLOWS: Final[Mapping[NoteKind, str]] = {
@@ -33,7 +33,7 @@ _FOLLOWS: Final[Mapping[NoteKind, str]] = {
     NoteKind.PREEMPTS: "no room is kept for the gang because of it",
     NoteKind.RESUME: "netgang does not resume this owner; if netgang has suspended it, set its suspend field to false",
     NoteKind.RESTARTS: "restarts that it names are not counted",
-    NoteKind.LAST_CHANGE: "the job's present worker count is taken for its owner's wish",
+    NoteKind.LAST_CHANGE: "the job's present worker count is taken for the one that its owner asked for",
 }
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class _Ignored:
 
 
 class IgnoredNotes:
-    """The book. `heard` is `extender.notes.OnIgnored`."""
+    """The record. `heard` is `extender.notes.OnIgnored`."""
 
     def __init__(self, clock: Clock, telemetry: Telemetry, tell: TellOf) -> None:
         self._clock = clock
@@ -79,7 +79,7 @@ class IgnoredNotes:
             self._untold.pop(gone, None)
 
     def look(self) -> None:
-        """Once a second, by the one that acts: tell of what has not been told."""
+        """Once a second, on the leader: write the Events that are due."""
         for _ in range(min(_A_STEP, len(self._untold))):
             key, _ = self._untold.popitem(last=False)
             one = self._book[key]

@@ -1,8 +1,8 @@
-"""Tell gangs' owners what is wrong with their labels and annotations: one Event, on one pod.
+"""Say what is wrong with a gang's labels and annotations: one Event, on one pod.
 
 Why on a pod: that is what people describe when a job does not start; a PodGroup, if there is one, gets it too. Where
-members name different schedulers, one pod of each is told, running ones too, because each may have another owner.
-Rule: a fault is told once, and only after it has stood for a while, because pods and their PodGroup arrive one after
+members name different schedulers, one pod of each gets it, running ones too, because each may have another owner.
+Rule: a fault gets one Event, and only after it has stood for a while, because pods and their PodGroup arrive one after
 the other.
 """
 
@@ -23,7 +23,7 @@ from scoring.model.reasons import Reason
 
 PATIENCE_S = 5.0
 _KINDS_TOLD = 8
-"""Schedulers of one gang of which a pod is told."""
+"""Schedulers of one gang of which a pod gets the Event."""
 
 
 _Told: TypeAlias = tuple[Happening, str]
@@ -33,10 +33,10 @@ _Told: TypeAlias = tuple[Happening, str]
 class _Fault:
     gang: Gang
     told: _Told | None
-    """What there is to tell; `None`: nothing is wrong"""
+    """What is wrong; `None`: nothing"""
     since_s: float
     open: bool = True
-    """It has not been told yet."""
+    """It has no Event yet."""
 
 
 class Complaints:
@@ -61,7 +61,7 @@ class Complaints:
         self._faults: dict[GangKey, _Fault] = {}
 
     def look(self) -> None:
-        """Once a second: tell of what has stood long enough. Cost: O(gangs), and O(members) for those that changed."""
+        """Once a second: report faults that have lasted. Cost: O(gangs), and O(members) for those that changed."""
         now_s = self._clock.monotonic_s()
         faults = self._faults
         self._faults = {}
@@ -97,7 +97,7 @@ def _fault_of(gang: Gang, policy: Policy) -> _Told | None:
 
 
 def _whom(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
-    """The member whose own labels are at fault, else the first that waits; nobody if none waits."""
+    """The member whose own labels are at fault, else the first that waits; `None` if none waits."""
     if _is_mixed(gang):
         return _one_of_each_kind(gang, is_own)
     if what is Happening.RUN_WAITS:

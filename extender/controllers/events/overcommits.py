@@ -1,4 +1,4 @@
-"""Count and tell of nodes that two schedulers have filled beyond what they have (docs/how-to/which-scheduler.md).
+"""Count nodes that two schedulers have over-committed, and write Events (docs/how-to/which-scheduler.md).
 
 Why: no scheduler can see the Binding that another one sends in the same second, so this cannot be kept from happening
 where netgang's scheduler and another share nodes; what can be done is to see it, and to say how it is avoided. Rules:
@@ -21,7 +21,7 @@ from scoring.model import Pod
 SCAN_S = 0.25
 """Least time between two looks at all pods: claims of pods that are not bound make nodes suspect, too."""
 TOLD_AT_ONCE = 10
-"""Nodes of which is told after one look; all are counted."""
+"""Nodes that get an Event after one look; all are counted."""
 _NAMED = 3
 
 
@@ -61,7 +61,7 @@ class Overcommits:
         now_s = self._clock.monotonic_s()
         if seen == self._scanned or now_s < self._not_before_s:
             return
-        # A pod that is bound by our word alone may stand where another has gone, of which the watch is about to tell.
+        # A pod whose Binding the watch has not shown yet may stand where another has gone that the watch still shows.
         pods = [pod for pod in self._cache.all_pods() if pod.node in found]
         shown = [pod for pod in pods if not self._cache.is_assumed(pod.uid)]
         self._scanned, self._not_before_s = seen if len(shown) == len(pods) else (), now_s + SCAN_S

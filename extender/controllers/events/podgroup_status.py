@@ -2,15 +2,16 @@
 
 Why level-triggered: what a status should say follows from pods and plan (`scoring.explain.podgroup_status`), so each
 look compares that with what the API server shows, and nothing has to be remembered over a restart. Looking once a
-second gathers a gang's changes into one write; our own write changes nothing that is compared, so it wakes nobody.
+second gathers a gang's changes into one write; our own write changes nothing that is compared, so it starts no further
+write.
 
 Rules:
 - Own gangs only (docs/safety.md S1), and PodGroups on which we wrote before.
 - `auto`: nothing is written while any PodGroup's `metadata.managedFields` shows another writer of statuses, and a new
   PodGroup is given a moment in which such a controller would show itself. A Deployment's or Lease's name would be a
-  guess, and another right to read; who really writes signs with its name.
-- A patch names uid and version; whoever changed the PodGroup meanwhile wins, and the next look decides anew.
-- Writes are paced; what fails is tried again later each time; so is what somebody else keeps overwriting (`on`).
+  guess, and another right to read; a real writer signs with its name.
+- A patch names uid and version; another client's change in between wins, and the next look decides again.
+- Writes are paced; what fails is tried again later each time; so is what another client keeps overwriting (`on`).
 - What the API server drops of our write (the definition lacks the field) is not wanted any more.
 """
 
@@ -58,7 +59,7 @@ class _Group:
     failures: int = 0
     """In a row"""
     overwritten: int = 0
-    """How often somebody else replaced what was `sent`"""
+    """How often another client replaced what was `sent`"""
     contested: bool = False
     """It was replaced, and the wait for that is running or over"""
     not_before_s: float = 0.0
@@ -98,7 +99,7 @@ class GroupStatuses:
 
     @property
     def silenced_by(self) -> str | None:
-        """The other writer for whose sake nothing is written; `None`: nobody."""
+        """The other writer that netgang leaves statuses to; `None`: there is none."""
         return self._silenced_by
 
     def look(self) -> Iterator[None]:
@@ -170,7 +171,7 @@ class GroupStatuses:
             return False
         if wanted != group.sent:
             group.overwritten, group.contested = 0, False
-        elif not group.contested:  # we wrote just that, and somebody else wrote again: no tug of war
+        elif not group.contested:  # we wrote just that, and another client wrote again: no tug of war
             group.not_before_s = now_s + _wait_s(group.overwritten)
             group.overwritten, group.contested = group.overwritten + 1, True
             return False

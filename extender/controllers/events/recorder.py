@@ -1,8 +1,8 @@
 """Kubernetes Events about pods and PodGroups: what people have to know and cannot read from the status.
 
 Why so guarded: a cluster full of waiting gangs could produce thousands of Events a minute, and the API server is busy
-enough with Bindings. Rules: the same thing is told of an object once in ten minutes; the queue is bounded and paced,
-and what finds no room, or no ear, is counted and forgotten. Events that announce that pods are taken away do not wait
+enough with Bindings. Rules: an object gets the same Event once in ten minutes; the queue is bounded and paced, and what
+does not fit, or is refused, is counted and dropped. Events that announce the removal of pods do not wait
 in the queue: they are posted, and confirmed, before that is done (`announce`; docs/safety.md S1).
 """
 
@@ -41,29 +41,29 @@ _log = logging.getLogger(__name__)
 
 
 class Happening(StrEnum):
-    """What is told; the value is the Event's reason. Below each: on which object, and what it says."""
+    """What happened; the value is the Event's reason. Below each: on which object, and what it says."""
 
     NODES_GONE = "NodesGone"
-    """On a pod that was let in.
+    """On an admitted pod.
 
     All nodes that it may use are gone; it is not removed, for the reason that is said. Delete it for another."""
     NODES_FULL = "NodesFull"
-    """On a pod that was let in.
+    """On an admitted pod.
 
     All nodes that it may use have been full for `repin_timeout_s`, or kube-scheduler's other filters refuse them; it is
     not removed, for the reason that is said."""
     REPINNED = "Repinned"
-    """On a pod that was let in, and its owner; before it is removed.
+    """On an admitted pod, and its owner; before it is removed.
 
     The nodes that it may use are gone, full or refused, so it is removed for its owner to make another."""
     ADMISSION_LAPSED = "AdmissionLapsed"
     """On one waiting pod of the gang.
 
-    The gang was let in and did not come to bind in time; says when it is tried again."""
+    The gang was admitted and did not come to bind in time; says when it is tried again."""
     ADMISSION_REFUSED = "AdmissionRefused"
     """On the pod.
 
-    The API server refuses the patch that would let it in, with its words; the gang gives its room back."""
+    The API server refuses the patch that would admit it, with its words; the gang's reservation ends."""
     GANG_INVALID = "GangInvalid"
     """On the pod whose labels are at fault, on one pod of each scheduler where they are mixed, and on the PodGroup.
 
@@ -87,7 +87,7 @@ class Happening(StrEnum):
     GANG_WAITING = "GangWaiting"
     """On the PodGroup and one waiting pod.
 
-    The gang waits: how much room is missing and where, behind whom, or why no job makes room."""
+    The gang waits: how much room is missing and where, which gangs are ahead, or why no job makes room."""
     GANG_STUCK = "GangCannotStart"
     """On the PodGroup and one waiting pod.
 
@@ -99,11 +99,11 @@ class Happening(StrEnum):
     PREEMPTS = "GangPreempts"
     """On the PodGroup and one pod of the gang that waits.
 
-    Who leaves for it, and which room is kept for it meanwhile."""
+    Which gangs leave for it, and which room is reserved for it meanwhile."""
     PREEMPTED = "GangPreempted"
     """On the PodGroup and one pod of the gang that leaves.
 
-    It leaves for a gang of higher priority, which is named; its owner makes its pods anew."""
+    It leaves for a gang of higher priority, which is named; its owner recreates its pods."""
     PREEMPTION_BLOCKED = "GangPreemptionBlocked"
     """On the PodGroup and one pod of the gang that waits.
 
@@ -115,7 +115,7 @@ class Happening(StrEnum):
     RESTARTED = "GangRestarted"
     """On the owner and its pods (the first 32 of a suspended one); before it is suspended, or they are evicted.
 
-    The gang is started anew as a whole, and why: a member was lost, or it makes room for another gang."""
+    The gang is restarted as a whole, and why: a member was lost, or it makes room for another gang."""
     RESUMED = "GangResumed"
     """On the suspended owner; before it is resumed.
 
@@ -123,15 +123,15 @@ class Happening(StrEnum):
     NOT_RESTARTED = "GangNotRestarted"
     """On a member, or on the owner that is slow to stop.
 
-    The gang is not started anew as a whole, and what speaks against it."""
+    The gang is not restarted as a whole, and what speaks against it."""
     EVICTED = "GangEvicted"
     """On the pod and its owner; before it is removed.
 
-    The gang did not become whole within `partial_timeout_s`, and the pod holds room in vain."""
+    The gang did not become whole within `partial_timeout_s`, and the pod uses room in vain."""
     NOT_EVICTED = "GangNotEvicted"
     """On each bound pod of the gang.
 
-    The gang did not become whole, the pod holds room in vain, and is not removed; says why."""
+    The gang did not become whole, the pod uses room in vain, and is not removed; says why."""
     DISRUPTION_REFUSED = "DisruptionRefused"
     """On the pod or the owner of which it was announced.
 
@@ -139,7 +139,7 @@ class Happening(StrEnum):
     BROKEN = "GangBroken"
     """On the PodGroup and one pod.
 
-    Members that made the gang whole are lost; says who and what it waits for."""
+    Members that made the gang whole are lost; says which, and what the gang waits for."""
     NODE_OVERCOMMITTED = "NodeOvercommitted"
     """On the node (in namespace `default`).
 
@@ -147,7 +147,7 @@ class Happening(StrEnum):
     JOB_SHRUNK = "JobShrunk"
     """On the job and the pods that go (the first 32); before it is changed.
 
-    It gives up workers: from how many to how many, for whom or why."""
+    It gives up workers: from how many to how many, for which gang or why."""
     JOB_GROWN = "JobGrown"
     """On the job.
 
@@ -195,14 +195,14 @@ NORMAL = frozenset(
         *(Happening.RESUMED, Happening.PREEMPTS, Happening.JOB_SHRUNK, Happening.JOB_GROWN),
     }
 )
-"""Nobody has to do anything"""
+"""Nothing has to be done"""
 
 Tell: TypeAlias = Callable[[Pod, Happening, str], None]
-"""Tell of a pod what happened, with a sentence for people. Must not raise and not wait."""
+"""Write an Event on a pod: what happened, with a sentence for people. Must not raise and not wait."""
 
 
 def tell_nobody(_pod: Pod, _what: Happening, _note: str) -> None:
-    """A `Tell` for where nobody listens."""
+    """A `Tell` that drops everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ class Subject:
 
 
 TellOf: TypeAlias = Callable[[Subject, Happening, str, str], None]
-"""Tell of any object what happened: a sentence for people, and the topic that makes it the same or another thing."""
+"""Write an Event on any object: what happened, a sentence for people, and the topic that distinguishes repeats."""
 
 
 def pod_subject(pod: Pod) -> Subject:
@@ -263,14 +263,14 @@ class Events:
         self._pause_s = 1.0 / per_s
         self._queue: asyncio.Queue[_Told] = asyncio.Queue(MOST_QUEUED)
         self._told: OrderedDict[tuple[str, Happening, str], float] = OrderedDict()
-        """(uid, what, topic) → when it was told last, the oldest first"""
+        """(uid, what, topic) → when it was posted last, the oldest first"""
 
     def tell(self, pod: Pod, what: Happening, note: str) -> None:
-        """Post an Event soon, unless the same was told of this pod less than `REPEAT_S` ago; see `Tell`."""
+        """Post an Event soon, unless the pod got the same less than `REPEAT_S` ago; see `Tell`."""
         self.tell_of(pod_subject(pod), what, note, "")
 
     def tell_of(self, about: Subject, what: Happening, note: str, topic: str) -> None:
-        """Post an Event soon, unless `what` with this topic was told of it less than `REPEAT_S` ago; see `TellOf`."""
+        """Post an Event soon, unless the object got `what` with this topic less than `REPEAT_S` ago; see `TellOf`."""
         if self._was_told(about, what, topic):
             return
         self._told[about.uid, what, topic] = self._clock.monotonic_s()
@@ -282,7 +282,7 @@ class Events:
     async def announce(self, about: Sequence[Subject], what: Happening, note: str, topic: str) -> None:
         """Post an Event about each of these objects now, and return when the API server has them all.
 
-        What was told of an object less than `REPEAT_S` ago is known already. What the API server refuses for good is
+        What an object got less than `REPEAT_S` ago is known already. What the API server refuses for good is
         counted and passed over. Errors: NotAnnouncedError without an answer within `ANNOUNCE_S`.
         """
         news = [one for one in about if not self._was_told(one, what, topic)]
@@ -296,7 +296,7 @@ class Events:
             raise NotAnnouncedError(f"put off, because its Event {what} was not confirmed: {error}") from error
 
     def _was_told(self, about: Subject, what: Happening, topic: str) -> bool:
-        """Whether the same was told of the object a short time ago."""
+        """Whether the object got the same a short time ago."""
         now_s = self._clock.monotonic_s()
         while self._told and (
             len(self._told) > _MOST_REMEMBERED or now_s - next(iter(self._told.values())) >= REPEAT_S

@@ -1,8 +1,8 @@
-"""Say which objects cannot be read: once by an Event on the object, and whenever somebody asks why a gang waits.
+"""Say which objects cannot be read: by one Event on the object, and whenever /v1/explain is asked why a gang waits.
 
 Why: such an object is left out (docs/safety.md S21), so its owner sees a gang that waits for a PodGroup which is there,
-or a pod that waits for ever. Rules: one Event for each object, one object at each look, so that a thousand bad ones of
-one tenant do not keep the Events of all others waiting; what is said is short.
+or a pod that waits without end. Rules: one Event for each object, one object at each look, so that a thousand bad ones
+of one tenant do not keep the Events of all others waiting; what is said is short.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ _NAMED: Final = 5
 
 
 class UnreadableWords:
-    """What people are told of them."""
+    """What the Event says."""
 
     def __init__(self, objects: UnreadableObjects, tell_of: TellOf) -> None:
         self._objects = objects
@@ -26,7 +26,7 @@ class UnreadableWords:
         """Those with an Event, of those that cannot be read now"""
 
     def look(self) -> None:
-        """Once a second: tell of one. Cost: O(objects that cannot be read), which the books bound."""
+        """Once a second: write one Event. Cost: O(objects that cannot be read), which is bounded."""
         there = {_identity(one): one for one in self._objects}
         self._told &= there.keys()
         new = next((identity for identity in there if identity not in self._told), None)

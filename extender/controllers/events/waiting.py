@@ -1,9 +1,9 @@
-"""Tell people why a gang waits, on its PodGroup and on one of its pods: once per reason, not once per attempt.
+"""Write why a gang waits, on its PodGroup and on one of its pods: once per reason, not once per attempt.
 
 Why beside kube-scheduler's own FailedScheduling: that carries one constant sentence, and a pod at its gate gets none.
-Rules: a reason is told after it has stood for a while, again when it is another one, and again after a long time, with
-the numbers of then; a gang that was told of is also told of when it has started. Explaining costs as much as planning
-that gang, so a few are explained per look, in steps, and the rest has its turn later.
+Rules: a reason gets an Event after it has stood for a while, again when it changes, and again after a long time, with
+the numbers of then; a gang that got one also gets one when it has started. Explaining costs as much as planning
+that gang, so a few are explained per look, in steps, and the rest later.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _MOST_A_LOOK = 2
 _SILENT = frozenset(
     {Reason.SURPLUS, Reason.NOT_PLANNED, Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES}
 )
-"""Reasons of gangs that run, or that are told of as complaints"""
+"""Reasons of gangs that run, or that get an Event as complaints"""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class _Wait:
 
 
 class Waits:
-    """Each waiting gang's reason, and when it was told. Bounded by the gangs that exist."""
+    """Each waiting gang's reason, and when its Event was written. Bounded by the gangs that exist."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Waits:
         self._waits: dict[GangKey, _Wait] = {}
 
     def look(self) -> Steps[None]:
-        """Once a second: tell what has stood long enough, with moments for others in between.
+        """Once a second: write what has stood long enough, with moments for others in between.
 
         Cost: O(gangs), and the planning of a few.
         """
@@ -89,7 +89,7 @@ class Waits:
         for key, wait in known.items():
             gang = gangs.get(key)
             if gang is not None and len(gang.placed) < gang.min_member:
-                self._waits[key] = wait  # let in, and not there yet
+                self._waits[key] = wait  # admitted, and not bound yet
             elif gang is not None and wait.told_s is not None:
                 self._tell_started(gang, now_s - wait.began_s)
         yield

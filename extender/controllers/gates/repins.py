@@ -2,14 +2,14 @@
 
 docs/safety.md S6, S10.
 
-Why: a gate cannot be put back and an affinity cannot be made wider; a pod that was let in to nodes which are gone waits
-for ever. Another in its place has the gate again and is let in elsewhere. Rules:
+Why: a gate cannot be put back and an affinity cannot be made wider; a pod that was admitted to nodes which are gone
+waits without end. Another in its place has the gate again and is admitted elsewhere. Rules:
 
 - When: all listed nodes are gone for `GONE_GRACE_S`, or the pod finds no place on them for the repin timeout
   (`scoring.repair.stranded_pods`); sooner where filters that we do not model refuse them and there is room elsewhere. A
-  place that lasted less than `_KEPT_S` does not begin the time anew. Never in the quiet time after start or new lists
+  place that lasted less than `_KEPT_S` does not restart the clock. Never in the quiet time after start or new lists
   (docs/safety.md S11).
-- Who: pods whose controller recreates them within its failure budget (`owners`); bare pods and all others get an Event.
+- Only pods whose controller recreates them within its failure budget (`owners`); bare pods and all others get an Event.
   Where one of a gang that never started must stay, all stay: removing the others would cost their owner failures for a
   gang that still cannot start.
 - How: a gang that never started is suspended and resumed where its owner would count removed pods as failed: that costs
@@ -128,7 +128,7 @@ class Repins:
         self._quiet = quiet
         self._tell = tell
         self._removed = removed
-        """Told of each gang whose pods are removed: nodes are not to be named for it again"""
+        """Called with each gang whose pods are removed: nodes are not to be named for it again"""
         self._timeout_s = timeout_s
         self.restarts: Restarts | None = None
         """Suspends and resumes owners; set when it is made"""
@@ -140,7 +140,7 @@ class Repins:
         self._task: asyncio.Task[None] | None = None
 
     def look(self) -> None:
-        """Once a second: note who is stranded, and begin with the gang that has been longest, if one is due."""
+        """Once a second: note which pods are stranded, and start with the longest stranded gang, if one is due."""
         found = self._stranded()
         now_s = self._clock.monotonic_s()
         self._note(found, now_s)
@@ -319,7 +319,7 @@ class Repins:
             try:
                 await self._disruptions.evict(read.fresh, Cause(Happening.REPINNED, note), among=among)
             except (ConflictError, NotFoundError):
-                continue  # it changed in the last moment: the watch will tell
+                continue  # it changed in the last moment: the watch will show it
             except (ApiError, ApiUnavailableError) as error:
                 refused = Decision("repin", pod.key, key, reason=f"refused: {type(error).__name__}")
                 self._log.log_decision(refused, now_s=self._clock.monotonic_s())

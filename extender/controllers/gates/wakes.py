@@ -43,7 +43,7 @@ _BELIEVE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """What the queue asks of those who decide, and tells them."""
+    """What the queue asks its callers, and reports to them."""
 
     patch_for: Callable[[Pod], bytes | None]
     """The patch that removes the pod's gate; `None`: not now"""
@@ -96,7 +96,7 @@ class Wakes:
         return frozenset(self._failures)
 
     def add(self, uids: Iterable[PodUid]) -> None:
-        """Let these pods go soon, gang by gang in this order; nobody while we do not act."""
+        """Nudge or ungate these pods soon, gang by gang in this order; none while this replica does not act."""
         if not self._acting():
             return
         for uid in uids:
@@ -114,7 +114,7 @@ class Wakes:
             self._ready.set()
 
     def forget(self) -> None:
-        """Let nobody go any more who still waits for it; patches under way come to their end."""
+        """Drop all that still waits; patches under way come to their end."""
         for retry in self._retries.values():
             retry.cancel()
         self._retries.clear()
@@ -171,7 +171,7 @@ class Wakes:
             return None
         if pod.gated and not self._is_ungated(pod.uid):
             return self._gates.patch_for(pod)
-        # Any new value is an update to kube-scheduler; the time also tells people when the last one was.
+        # Any new value is an update to kube-scheduler; the time also shows people when the last one was.
         return f"{self._clock.now_s():.3f}"
 
     async def _send(self, pod: Pod, patch: bytes | str) -> None:
@@ -182,7 +182,7 @@ class Wakes:
             else:
                 await self._api.admit_pod(pod.namespace, pod.name, pod.uid, patch)
         except (ConflictError, NotFoundError):
-            self._telemetry.nudged(action, "gone")  # replaced or deleted: the watch will tell
+            self._telemetry.nudged(action, "gone")  # replaced or deleted: the watch will show it
             self._failures.pop(pod.uid, None)
         except (ApiError, ApiUnavailableError) as error:
             self._telemetry.nudged(action, "error")

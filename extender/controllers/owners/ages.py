@@ -4,7 +4,7 @@ Why read and not watch: a watch would be one for each kind of job there is, cach
 for numbers that seldom change. A gang is planned with its PodGroup's or its oldest pod's creation meanwhile, which
 differs only for jobs that were suspended or whose pods were lost (docs/safety.md S14); two Jobs under one name count as
 two runs until it is known that neither is one by itself (docs/safety.md S23). Rules: only kinds that we may read anyway
-before a pod is removed; what cannot be read is asked for again after minutes, and nobody waits for it.
+before a pod is removed; what cannot be read is asked for again after minutes, and no decision waits for it.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 docs/safety.md S8.
 
-Why ask the owner: pods are deleted and collected, and what they were is then known to nobody else. Pure: raw JSON in.
+Why ask the owner: pods are deleted and collected, and only the owner still knows what they were. Pure: raw JSON in.
 """
 
 from extender.controllers.owners.failure_budget import decoded
@@ -25,7 +25,7 @@ def has_succeeded(owner: bytes) -> bool:
 
 
 def desired_pods(owner: bytes) -> int | None:
-    """How many pods the owner wants, those that have succeeded included; `None`: it does not tell.
+    """How many pods the owner wants, those that have succeeded included; `None`: it does not say.
 
     >>> desired_pods(b'{"spec": {"parallelism": 4, "completions": 2}}')
     2
@@ -41,7 +41,7 @@ def desired_pods(owner: bytes) -> int | None:
 
 
 def runs_left(job: bytes) -> int | None:
-    """How many completions an Indexed Job is short of; `None`: none has succeeded, or it does not tell.
+    """How many completions an Indexed Job is short of; `None`: none has succeeded, or it does not say.
 
     >>> runs_left(b'{"spec": {"completions": 4, "completionMode": "Indexed"}, "status": {"succeeded": 1}}')
     3

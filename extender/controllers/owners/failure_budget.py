@@ -10,7 +10,7 @@ back. Rule: what is not known is not allowed. Pure: raw JSON of owner and pods i
   index fails instead, and the pod carries how often it failed before. restartPolicy makes no difference to pods that
   never ran; one that ran ends with an exit code, which rules may match.
 - Kubeflow's training jobs: pending pods are counted nowhere and created again by the next sync; one that runs while it
-  is being deleted counts as failed, and Failed is for ever.
+  is being deleted counts as failed, and Failed is final.
 - StatefulSet, ReplicaSet, LeaderWorkerSet: they create what is missing, without counting.
 """
 
@@ -75,7 +75,7 @@ class Refusal(StrEnum):
 
 
 OVER = frozenset({Refusal.DELETED, Refusal.SUSPENDED, Refusal.ENDED})
-"""The owner wants no pods now and sees to those there are: nothing for anybody to do (docs/safety.md S8)."""
+"""The owner wants no pods now and sees to those there are: netgang does nothing (docs/safety.md S8)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class NotAllowed:
 
 
 def controller_of(pod: bytes) -> OwnerRef | None:
-    """The pod's controller; `None`: nobody would create another. ValueError: `pod` is no API object."""
+    """The pod's controller; `None`: no controller would create another. ValueError: `pod` is no API object."""
     for one in decoded(pod).get("metadata", {}).get("ownerReferences") or ():
         if one.get("controller"):
             return OwnerRef(one["apiVersion"], one["kind"], one["name"], one["uid"])

@@ -1,9 +1,9 @@
 """How many members a gang needs by now whose Job finishes, while another member of it is lost (docs/safety.md S8).
 
-Why ask the owner: a pod that has succeeded counts for ever, but with its node it is collected, and an Indexed Job does
-not run its index again. The gang then has fewer pods than its minimum, and the successor of another lost member would
-wait for those that never come. Rules: asked only of gangs that wait for pods, of batch Jobs of which some pods have
-succeeded, and now and then; everybody else's minimum is what their labels or PodGroup say.
+Why ask the owner: a pod that has succeeded counts permanently, but with its node it is collected, and an Indexed Job
+does not run its index again. The gang then has fewer pods than its minimum, and the successor of another lost member
+would wait for those that never come. Rules: asked only of gangs that wait for pods, of batch Jobs of which some pods
+have succeeded, and now and then; every other gang's minimum is what their labels or PodGroup say.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 docs/safety.md S19.
 
-Why read when asked, and not watched: they decide nothing here, and matter when somebody asks about one gang. Rules:
+Why read when asked, and not watched: they decide nothing here, and matter when a user asks about one gang. Rules:
 only for /v1/explain, a few reads for each gang, a time limit for all together, and no second read within seconds; what
 cannot be read is said to be not known, with the reason, and the explanation goes out without it.
 """
@@ -96,7 +96,7 @@ class Circumstances:
         name = forbidding(items, [one.raw for one in of_this_run(gang, members)])
         if name is None:
             return ()
-        text = f"PodDisruptionBudget {name} does not let its members be removed, so it is not started anew as a whole"
+        text = f"PodDisruptionBudget {name} does not let its members be removed, so it is not restarted as a whole"
         return (Note(Topic.BUDGET, text),)
 
     async def _listed(self, gang: Gang, root: str, plural: str) -> Sequence[bytes]:

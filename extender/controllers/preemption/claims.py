@@ -3,12 +3,12 @@
 Rules:
 
 - The room is claimed, and the claim noted on pods of the gang, before the first one leaves.
-- After a restart the notes keep the room for the gang, and nothing more: that nobody else is planned there undoes
-  nothing. Who has still to leave is decided again (`continued`), by what is true then (docs/safety.md S22).
-- The claim ends when the gang has its nodes, or is gone, or nothing has moved for `timeout_s`; then nobody leaves for
-  it for as long.
-- If one refuses in the end although it was asked, it is asked again until the claim ends; if nobody has left by then,
-  the claim ends at once.
+- After a restart the notes keep the reservation for the gang, and nothing more: that no other gang is planned there
+undoes nothing. Which gangs have still to leave is decided again (`continued`; docs/safety.md S22).
+- The claim ends when the gang has its nodes, or is gone, or nothing has moved for `timeout_s`; for as long again no
+gang leaves for it.
+- A gang that refuses although it was asked is asked again until the claim ends; if none has left by then, the claim
+ends at once.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class _Open:
     noted: bool = False
     """The API server has the notes: they may leave."""
     recovered: bool = False
-    """Found by its notes: who leaves for it has to be decided again."""
+    """Found by its notes: which gangs leave for it has to be decided again."""
     again_s: dict[GangKey, float] = field(default_factory=dict)
     """Gang that would not leave → when it is asked again."""
 
@@ -86,19 +86,19 @@ class PreemptionClaims:
         self._timeout_s = timeout_s
         self._open: dict[GangKey, _Open] = {}
         self._in_vain: dict[GangKey, float] = {}
-        """Gang for which others left, or were asked to, in vain → until when nobody does."""
+        """Gang for which others left, or were asked to, in vain → until when none does."""
         self._wipes: set[asyncio.Task[None]] = set()
 
     @property
     def in_vain(self) -> frozenset[GangKey]:
-        """Gangs for which nobody is to leave for a while."""
+        """Gangs for which no other is to leave for a while."""
         return frozenset(self._in_vain)
 
     @property
     def continued(self) -> frozenset[GangKey]:
-        """Gangs for which a process before us made others leave: who has still to is decided again.
+        """Gangs for which a process before us made others leave: which have still to is decided again.
 
-        Not while some are leaving who have not been told to end yet.
+        Not while some are leaving that have not been asked to end yet.
         """
         return frozenset(key for key in self._recovered if not self._are_about_to_end(key, self._open[key]))
 
@@ -117,7 +117,7 @@ class PreemptionClaims:
         try:
             notes = notes_for(gang, claim, at_s=self._clock.now_s(), notes=self._notes)
         except ValueError as error:  # a name that no API server would take
-            _log.warning("nobody leaves for gang %s: %s", found.gang, error)
+            _log.warning("no gang leaves for gang %s: %s", found.gang, error)
             return
         if not notes:
             return
@@ -134,7 +134,7 @@ class PreemptionClaims:
             return
         opened = self._open.get(found.gang)
         if opened is None:
-            return  # the gang is gone, or somebody else decides now
+            return  # the gang is gone, or another replica decides now
         opened.noted = True
         self._words.begun(found, self._timeout_s)
         self._telemetry.preempted("begun")
@@ -149,7 +149,7 @@ class PreemptionClaims:
         self._in_vain = {key: until_s for key, until_s in self._in_vain.items() if until_s > now_s}
 
     def recover(self) -> None:
-        """After a restart: keep the room again for whom others had begun to leave."""
+        """After a restart: reserve the room again for which other gangs had started to leave."""
         until_s = self._clock.monotonic_s() + self._timeout_s
         for key, gang in sorted(self._cache.snapshot().gangs.items()):
             noted = noted_of(gang)
@@ -164,13 +164,13 @@ class PreemptionClaims:
             self._see_who_leaves(gang, opened)
 
     def forget(self) -> None:
-        """Know nothing, as after a restart, and keep room for nobody."""
+        """Know nothing, as after a restart, and reserve nothing."""
         for key in list(self._open):
             self._close(key)
         self._in_vain.clear()
 
     def _see_who_leaves(self, gang: Gang, opened: _Open) -> None:
-        """Who is leaving the room of a recovered claim by what can be seen now: no note names anybody."""
+        """The pods that are leaving the room of a recovered claim, as far as can be seen: no note names any."""
         leaving = self._leaving(gang, opened.claim)
         pods = opened.pods | {pod.uid for pod in leaving}
         if pods != opened.pods:
@@ -192,7 +192,7 @@ class PreemptionClaims:
         ]
 
     def _are_about_to_end(self, key: GangKey, opened: _Open) -> bool:
-        """Whether somebody is leaving who has not been told to end yet: Job controllers take a moment."""
+        """Whether a pod is leaving that has not been asked to end yet: Job controllers take a moment."""
         gang = self._cache.gang(key)
         return gang is not None and any(not pod.deleting for pod in self._leaving(gang, opened.claim))
 

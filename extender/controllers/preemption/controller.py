@@ -1,16 +1,16 @@
 """Make whole gangs leave for a waiting one of higher priority (docs/explanation/preemption.md).
 
-Who leaves for whom is decided in `scoring.preempt`, how a gang leaves and comes back in `restarts`, how long its room
-is kept in `preemption_claims`; here is who is asked before. Rules:
+`scoring.preempt` decides which gangs leave for which, `restarts` how a gang leaves and comes back, and
+`preemption_claims` how long its room is reserved; this module asks owners and budgets before. Rules:
 
-- All or nothing: owners and disruption budgets of all who would leave are asked first; then it is decided again, and
-  they leave only if that is still the same.
+- All or nothing: owners and disruption budgets of all gangs that would leave are asked first; then it is decided
+  again, and they leave only if that is still the same.
 - A gang for whose sake others would leave has to want that for `PATIENCE_S`: a job that ends frees its room pod by pod.
 - What speaks against a gang has to stand for `PATIENCE_S` before others are looked for in its place: one that has just
-  changed is none to be avoided, and nobody else is to leave because of it.
-- While others leave for a gang, nobody more leaves for it. Nothing at all in the quiet time (docs/safety.md S11).
-- A gang for which others had begun to leave before a restart is decided on again like any other: who is to leave for it
-  is what is true now, and not what somebody noted (docs/safety.md S22).
+  changed is none to be avoided, and no other gang is to leave because of it.
+- While others leave for a gang, no further gang leaves for it. Nothing at all in the quiet time (docs/safety.md S11).
+- A gang for which others had started to leave before a restart is decided on again like any other: by what is true
+now, and not by what a former process noted (docs/safety.md S22).
 """
 
 import asyncio
@@ -32,7 +32,7 @@ SPARED_S = 60.0
 """How long a gang that cannot leave is left out; then its owner and the budgets are asked again."""
 
 Decide = Callable[[Set[GangKey], Set[GangKey], Set[GangKey]], Awaitable[Preemption | None]]
-"""(gangs that must stay, gangs for which nobody is to leave, gangs whose claim is no reason) → who leaves for whom"""
+"""(gangs that must stay, gangs for which none is to leave, gangs whose claim does not count) → the preemption"""
 Together = Callable[[Iterable[GangKey]], Awaitable[str | None]]
 """Why these gangs could not leave together now; `None`: nothing speaks against it"""
 
@@ -48,7 +48,7 @@ class _Objection:
 
 
 class Preemptions:
-    """The one decision that is under way, and who must stay. Bounded by the gangs that exist."""
+    """The one decision that is under way, and the gangs that must stay. Bounded by the gangs that exist."""
 
     def __init__(
         self,
@@ -79,21 +79,21 @@ class Preemptions:
         self._task: asyncio.Task[None] | None = None
 
     def why_blocked(self, gang: GangKey) -> str | None:
-        """Why somebody who would make room for the gang has not left; `None`: nothing is known to be in the way."""
+        """Why a gang that would make room for this one has not left; `None`: nothing is known to be in the way."""
         return self._words.why_blocked(gang)
 
     def look(self) -> None:
-        """Once a second: follow what is under way; decide anew if that is allowed."""
+        """Once a second: follow what is under way; decide again if that is allowed."""
         now_s = self._clock.monotonic_s()
         self._words.tidy()
         self._claims.follow()
         self._spared = {key: until_s for key, until_s in self._spared.items() if until_s > now_s}
         if self._task is None and self._quiet.over:
-            self._task = asyncio.create_task(self._attempt(), name="decide who leaves for whom")
+            self._task = asyncio.create_task(self._attempt(), name="decide preemption")
             self._task.add_done_callback(self._ended)
 
     def recover(self) -> None:
-        """After a restart: keep the room again for whom others had begun to leave."""
+        """After a restart: reserve the room again for which other gangs had started to leave."""
         self._claims.recover()
 
     def forget(self) -> None:
@@ -106,7 +106,7 @@ class Preemptions:
         self._spared.clear()
 
     async def _attempt(self) -> None:
-        """Decide, ask everybody, decide again, and begin if it is still the same."""
+        """Decide, ask owners and budgets, decide again, and start if it is still the same."""
         found = await self._decided()
         now_s = self._clock.monotonic_s()
         if found is None or found.gang != self._wants:
@@ -119,7 +119,7 @@ class Preemptions:
             await self._claims.begin(again)
 
     async def _decided(self) -> Preemption | None:
-        """Who leaves for whom by what is true now."""
+        """Which gangs leave for which, by what is true now."""
         return await self._decide(self._spared.keys(), self._claims.in_vain, self._claims.continued)
 
     async def _is_refused(self, found: Preemption) -> bool:
@@ -148,5 +148,5 @@ class Preemptions:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("internal error in deciding who leaves for whom", exc_info=error)
+            _log.error("internal error in deciding preemption", exc_info=error)
             self._telemetry.internal_error("preempt")

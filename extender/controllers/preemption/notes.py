@@ -2,7 +2,7 @@
 
 Why on the one that waits and not on those that leave: their pods are about to be gone. Rules (docs/safety.md S22): a
 note says since when, and which nodes members of this very gang are to have; it names no gang, so nothing that is read
-here can make anybody leave: whoever takes over keeps the room, and decides again. A gang too large for one note has
+here can make a gang leave: a new leader keeps the reservation, and decides again. A gang too large for one note has
 several, each on a pod of its own, of the same moment. It is read after a restart only, and ends with the claim that is
 made of it.
 """

@@ -1,7 +1,7 @@
-"""What people are told when gangs leave for another one: Events on PodGroups and pods, and a line for each decision.
+"""Preemption for people: Events on PodGroups and pods, and a line for each decision.
 
-Rule: on those that leave it says for whom and that they come back; on the one that waits, who leaves, or whom it could
-take the place of and why that stays.
+Rule: on those that leave the Event says for which gang and that they come back; on the one that waits, which gangs
+leave, or which could and why they stay.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _NAMED = 3
 
 
 class PreemptionWords:
-    """Tells, and remembers why nobody leaves for whom, for /v1/explain. Bounded by the gangs that exist."""
+    """Writes Events, and remembers for /v1/explain why no gang leaves for another. Bounded by the gangs that exist."""
 
     def __init__(self, cache: ClusterCache, groups: SeenGroups, clock: Clock, log: DecisionLog, tell: TellOf) -> None:
         self._cache = cache
@@ -64,7 +64,7 @@ class PreemptionWords:
                 victim,
                 Happening.PREEMPTED,
                 f"The whole gang{priority} leaves its place to gang {found.gang}, which has priority {found.priority} "
-                f"and had no room. Its owner makes its pods anew; they wait their turn.",
+                f"and had no room. Its owner recreates its pods; they wait in the queue.",
                 found.gang,
             )
 
@@ -76,15 +76,15 @@ class PreemptionWords:
         self._about(found.gang, Happening.PREEMPTION_BLOCKED, note, f"{victim} {why}")
 
     def refused(self, key: GangKey, victim: GangKey, why: str) -> None:
-        """A gang would not leave although it had been asked, and nobody else has left."""
+        """A gang would not leave although it had been asked, and no other has left."""
         self._blocked[key] = f"gang {victim} would make room, but stays: {why}"
         self._note(Decision("preempt", gang=key, reason=f"refused: {why}"))
-        note = f"Gang {victim} did not leave for it after all: {why}. Nobody else has left."
+        note = f"Gang {victim} did not leave for it after all: {why}. No other gang has left."
         self._about(key, Happening.PREEMPTION_BLOCKED, note, f"{victim} {why}")
 
     def not_noted(self, found: Preemption, error: Exception) -> None:
-        """The API server did not take the note, so nobody leaves."""
-        self._note(Decision("preempt", gang=found.gang, reason=f"not begun: {type(error).__name__}"))
+        """The API server did not take the note, so no gang leaves."""
+        self._note(Decision("preempt", gang=found.gang, reason=f"not started: {type(error).__name__}"))
 
     def started(self, key: GangKey, claim: Claim) -> None:
         """The gang has its nodes."""

@@ -59,7 +59,7 @@ class ProvisioningWrites:
         return name
 
     async def mark(self, step: Create, name: str) -> None:
-        """Tell autoscalers that pods which they see (those without a gate) are asked for already."""
+        """Mark for autoscalers that pods which they see (those without a gate) are asked for already."""
         notes = {CONSUMES: name, CONSUMES_CLASS: self._class_name}
         for pod in (pod for pods in step.sets for pod in pods if not pod.gated):
             try:

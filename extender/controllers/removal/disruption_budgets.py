@@ -1,6 +1,6 @@
 """Whether PodDisruptionBudgets let a whole gang go at once.
 
-Why not leave it to the Eviction API: a gang that is suspended is removed by its owner, whom no budget stops, and one
+Why not leave it to the Eviction API: a gang that is suspended is removed by its owner, which no budget stops, and one
 that is evicted member by member may be stopped in the middle. Rule: all or nothing; a budget whose status is behind its
 spec, or that cannot be read, forbids. Pure: raw JSON in, a name out.
 """
@@ -14,7 +14,7 @@ from extender.controllers.owners.failure_budget import Json, decoded
 def forbidding(budgets: Sequence[bytes], pods: Sequence[bytes]) -> str | None:
     """The first budget, by name, that does not allow all of `pods` to be disrupted now; `None`: none objects.
 
-    Pods that have no node, have ended or are being deleted disrupt nobody. ValueError: not API objects.
+    Pods that have no node, have ended or are being deleted disrupt nothing. ValueError: not API objects.
 
     >>> pod = b'{"metadata": {"labels": {"a": "b"}}, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}}'
     >>> one = b'{"metadata": {"name": "one"}, "spec": {"selector": {}}, "status": {"disruptionsAllowed": 1}}'

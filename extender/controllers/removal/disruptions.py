@@ -1,7 +1,7 @@
 """The one way in which netgang takes running or waiting pods away: evict a pod, or change what owns it.
 
-Why one: a decision can be wrong, stale or made from a forged object; whoever loses a pod has to know why, and a pod of
-another scheduler must stay whatever was decided. Rules (docs/safety.md S1, S11):
+Why one: a decision can be wrong, stale or made from a forged object; the user of a lost pod has to know why, and a pod
+of another scheduler must stay whatever was decided. Rules (docs/safety.md S1, S11):
 
 1. What goes was read from the API server just now (`Fresh`), and every pod of it is ours, judged by that very record;
    the call names the version that was read, so it cannot hit another.
@@ -9,7 +9,7 @@ another scheduler must stay whatever was decided. Rules (docs/safety.md S1, S11)
    changed has one, and so have the first `MOST_TOLD` of the pods that go with it. What the API server refuses for good
    (no right, a quota, a namespace that ends) is counted, and the act goes on: a quota on Events makes no pod immune.
    Without an answer within `ANNOUNCE_S` seconds it is put off: `NotAnnouncedError`, and nothing was done.
-3. What was announced and is then refused (a disruption budget, an edit in the same moment) is told as well.
+3. What was announced and is then refused (a disruption budget, an edit in the same moment) gets an Event as well.
 
 No other module calls `evict` or `patch_object` (tests/contract/test_disruptions.py).
 """
@@ -56,11 +56,11 @@ class Disruptions:
         self._tell_of = tell_of
 
     def stranger_among(self, pods: Iterable[Fresh]) -> Pod | None:
-        """The first pod that is not ours and has not ended: for whoever decides, so that it decides otherwise."""
+        """The first pod that is not ours and has not ended: the caller then decides otherwise."""
         return next((one.pod for one in pods if not one.pod.terminal and not self._is_own(one.pod)), None)
 
     async def evict(self, one: Fresh, cause: Cause, *, among: Sequence[Fresh]) -> None:
-        """Announce and evict the pod as it was read. `among`: all that go for this cause, of which the owner is told.
+        """Announce and evict the pod as it was read. `among`: all that go for this cause, for the owner's Event.
 
         Errors: ApiError, ApiUnavailableError (NotAnnouncedError: nothing was done), NotOursError.
         """
@@ -113,7 +113,7 @@ class Disruptions:
         await self._announce([owner], cause.what, f"{cause.note}{which}", cause.topic(one.pod.uid for one in pods))
 
     def _tell_refusal(self, about: Subject, cause: Cause, error: ApiError) -> None:
-        if not isinstance(error, NotFoundError):  # it is gone, so nothing is left to be told of it
+        if not isinstance(error, NotFoundError):  # it is gone, so there is nothing to report of it
             note = f"Not done now, although {cause.what} has announced it: {error.message}"
             self._tell_of(about, Happening.DISRUPTION_REFUSED, note, cause.topic())
 

@@ -1,10 +1,10 @@
 """Remove the bound members of a gang that was never whole and cannot be completed (docs/safety.md S1, S8, S10, S11).
 
-Why at all: such members hold room and do no work. Rules: a gang with a problem, such as members of another scheduler,
+Why at all: such members use room and do no work. Rules: a gang with a problem, such as members of another scheduler,
 is never evicted; nothing is removed in the first seconds after start or re-sync, when the cache may be behind; the
 gang is listed from the API server just before, and spared as soon as one member looks different than the cache says; an
-owner that would fail for it keeps its pods, and its user is told; the Eviction API is used, so that disruption budgets
-count, with the pod's uid and the version that was read; never a forced delete.
+owner that would fail for it keeps its pods, and its user gets an Event; the Eviction API is used, so that disruption
+budgets count, with the pod's uid and the version that was read; never a forced delete.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from scoring.model import Pod
 _CAUSE: Final = Cause(
     Happening.EVICTED,
     "The gang did not become whole in time (partial_timeout_s) and there is no room for the rest of its minimum: its "
-    "pods on nodes are evicted, because they hold room in vain.",
+    "pods on nodes are evicted, because they use room in vain.",
 )
 
 Refused = Callable[[GangKey, Sequence[PodUid]], None]
@@ -70,7 +70,7 @@ class Evictions:
         task.add_done_callback(self._ended)
 
     async def _evict(self, gang: GangKey, uids: tuple[PodUid, ...]) -> None:
-        """Evict one after the other; whoever is not, for whatever reason, is reported as refused."""
+        """Evict one after the other; what is not evicted, for whatever reason, is reported as refused."""
         stayed = dict.fromkeys(uids)
         try:
             found = await self._as_the_cache_says(gang, uids) if self._quiet.over else None
@@ -90,10 +90,10 @@ class Evictions:
             self._telemetry.internal_error("evict")
 
     async def _as_the_cache_says(self, key: GangKey, uids: Sequence[PodUid]) -> Mapping[PodUid, Fresh] | None:
-        """Those of `uids` that are there, read from the API server now; `None`: nobody is to be removed.
+        """Those of `uids` that are there, read from the API server now; `None`: none is to be removed.
 
         kubelets write into the status of pods that run, so a version may be outdated a moment later; then the eviction
-        is refused, and the gang looked at anew.
+        is refused, and the gang looked at again.
         """
         gang = self._cache.gang(key)
         if gang is None or not gang.actionable:
@@ -130,7 +130,7 @@ class Evictions:
         why = f"{refusal.reason} ({refusal.detail})" if refusal.detail else refusal.reason
         refused = Decision("evict", members[0].key, key, reason=refusal.reason)
         self._log.log_decision(refused, now_s=self._clock.monotonic_s())
-        note = f"The gang did not become whole, and this pod holds room in vain. It is not removed, because {why}"
+        note = f"The gang did not become whole, and this pod uses room in vain. It is not removed, because {why}"
         for pod in members:
             self._tell(pod, Happening.NOT_EVICTED, note)
 

@@ -43,7 +43,8 @@ class Fresh:
 async def read_members(api: ClusterApi, key: GangKey, source: GangSource | None) -> tuple[Fresh, ...]:
     """All pods that name the gang, by name. Errors: ApiError and its kind; ValueError: a pod is not readable.
 
-    Cost: one list of the gang's pods; of the namespace where it is named by an annotation, or by nobody knows what.
+    Cost: one list of the gang's pods; of the namespace where it is named by an annotation, or in a way that is not
+    known.
     """
     namespace, _, name = key.partition("/")
     label = _LABEL.get(source) if source is not None else None

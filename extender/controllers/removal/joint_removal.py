@@ -1,7 +1,7 @@
 """Whether several gangs may leave at the same time: each may by itself, and what they share allows it for all.
 
-Why: a disruption budget that lets one of two gangs go lets nobody know that the other would have to stay; only one of
-two whose room was wanted would then leave, for nothing.
+Why: a disruption budget may allow one of two gangs to leave and forbid both; without this check only one of two
+whose room was wanted would leave, for nothing.
 """
 
 from collections.abc import Iterable

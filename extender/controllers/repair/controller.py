@@ -1,10 +1,10 @@
-"""Gangs that lost members after they had started: told of, and started anew where that is asked for.
+"""Gangs that lost members after they had started: an Event, and a restart where that is configured.
 
 docs/safety.md S8.
 
-The planner itself puts successors first in line and beside the others; here is what it cannot do: see that somebody is
-lost who has no successor yet, say what is waited for, and hand the gang to `restarts`. Rules: a gang that cannot be
-started anew is given successors like any other; a refusal that will last is not asked for again before the gang has
+The planner itself places successors first and beside the others; this controller does what it cannot: see that a
+member without a successor is lost, say what is waited for, and hand the gang to `restarts`. Rules: a gang that cannot
+be restarted is given successors like any other; a refusal that will last is not asked for again before the gang has
 been whole, any other one after a while.
 """
 
@@ -26,7 +26,7 @@ from scoring.model.policy import Policy, Repair, gang_options
 from scoring.repair.lost_members import Crew, due_s, observe, repaired, words_of
 
 PATIENCE_S = 5.0
-"""A loss is told of when it has stood so long."""
+"""A loss gets an Event when it has stood so long."""
 _GANGS_A_STEP = 32
 """Gangs that are looked at between two moments for others."""
 AGAIN_S = 5.0
@@ -49,13 +49,13 @@ class _Watched:
     ask_again_s: float = 0.0
     """When it may be handed to `restarts` again"""
     given_up: bool = False
-    """It cannot be started anew, and is given successors instead."""
+    """It cannot be restarted, and is given successors instead."""
     refused: str = ""
-    """Why it was not started anew when that was asked last."""
+    """Why it was not restarted when that was asked last."""
     owner_over: bool | None = None
-    """Its owner wants no more pods; `None`: it has yet to be asked before the next thing is told."""
+    """Its owner wants no more pods; `None`: it has yet to be asked before the next Event."""
     over: bool = False
-    """It was started anew: who runs next is another crew."""
+    """It was restarted: the members that run next are others."""
 
 
 class Repairs:
@@ -94,7 +94,7 @@ class Repairs:
         """Which nodes there were then, and which of them were silent"""
 
     def look(self) -> None:
-        """Once a second: who is lost, who is to be told, who is to be started anew."""
+        """Once a second: see what is lost, which gangs get an Event, which are restarted."""
         for _ in self.look_in_steps():
             pass
 
@@ -140,11 +140,11 @@ class Repairs:
     def words(self, key: GangKey) -> str:
         """What is wrong with a gang that lost members, and what is waited for; empty: nothing is."""
         if key in self._restarts.under_way:
-            return "The gang is being started anew as a whole."
+            return "The gang is being restarted as a whole."
         watched = self._watched.get(key)
         if watched is None or watched.over or watched.owner_over or not watched.crew.broken:
             return ""
-        refused = f" It is not started anew as a whole, because {watched.refused}." if watched.refused else ""
+        refused = f" It is not restarted as a whole, because {watched.refused}." if watched.refused else ""
         return words_of(watched.crew) + refused
 
     def forget(self) -> None:
@@ -195,7 +195,7 @@ class Repairs:
             self._restarts.add(key, why=why, ended=self._ended)
 
     def _ask_owner(self, key: GangKey, watched: _Watched) -> None:
-        """A job that ends loses its members one by one, and nobody is to be told of that."""
+        """A job that ends loses its members one by one, which gets no Event."""
 
         async def ask() -> None:
             watched.owner_over = await self._wants_no_more(key)
@@ -217,7 +217,7 @@ class Repairs:
             watched.over, watched.given_up, watched.refused = outcome.done, outcome.final, outcome.why_not
 
     def _tell(self, gang: Gang, note: str) -> None:
-        """On the gang's PodGroup, and on a member that somebody may look at."""
+        """On the gang's PodGroup, and on a member that a person may look at."""
         seen = self._groups.get(gang.key) if gang.source in POD_GROUPED else None
         if seen is not None:
             self._tell_of(group_subject(gang.key, seen.uid), Happening.BROKEN, note, note)

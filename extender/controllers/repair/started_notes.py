@@ -1,7 +1,7 @@
 """Note on members that their gang has started, so that the next process knows it too (docs/safety.md S23).
 
 Why: a started gang that loses members is given successors, one that never started is evicted when it stays partial, and
-what tells them apart is that all of the minimum once had nodes. Whoever saw that knows it; a process that begins with
+what distinguishes them is that all of the minimum once had nodes. A process that saw that knows; one that starts with
 the gang broken has only what was written before. Rules: one patch for each of a few members, spread over the gang's
 order, so that a lost node or two leave one; signed (docs/safety.md S22); written once the gang is whole and again as
 noted ones go; nothing waits for it, it is paced, and what fails is tried again at the next look.
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class Starts:
-    """Gangs that have started and whose members do not say so yet. Bounded by the gangs that exist."""
+    """Gangs that have started and whose members have no note of it yet. Bounded by the gangs that exist."""
 
     def __init__(self, cache: ClusterCache, api: ClusterApi, telemetry: Telemetry, *, notes: Notes) -> None:
         self._cache = cache

@@ -1,4 +1,4 @@
-"""Start a gang anew as a whole: its owner is suspended, and resumed when its pods are gone.
+"""Restart a gang as a whole: suspend its owner, and resume it when its pods are gone.
 
 docs/safety.md S8, S10, S11.
 
@@ -7,7 +7,7 @@ Two reasons lead here: a gang lost a member and asks for `repair: restart`, or i
     restarts.add(gang, why=…)           it is broken: counts towards the owner's restarts of this hour
     restarts.leave(gang, why=…)         it works, and is to make room: the same, without that count
     await restarts.obstacle(gang)       why it could not be done now, in words; None: nothing speaks against it
-    restarts.under_way                  gangs that are being started anew
+    restarts.under_way                  gangs that are being restarted
     ended=…                             called once for each `add` or `leave` with the gang and an `Outcome`
 
 `add` and `leave` return at once and never raise; one for a gang that is under way joins it. `leave` is done when the
@@ -15,8 +15,8 @@ members are gone and the owner is resumed: they come back, gated, and wait their
 
 Rules: nothing in the quiet time; the gang is read afresh and spared when it looks different, has members that succeeded
 or belongs to an owner that is over; budgets are asked for all members at once; owners without suspend lose their pods
-by eviction if they do not mind (`owners.budget`), else it is told why not. What is suspended is written on the owner
-(`suspensions`), so whoever leads next resumes it; an owner that somebody else suspended, or resumed, is left alone.
+by eviction if they do not mind (`owners.budget`), else an Event says why not. What is suspended is written on the owner
+(`suspensions`), so the next leader resumes it; an owner that another client suspended, or resumed, is left alone.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class Purpose(Enum):
-    """Why a gang is started anew."""
+    """Why a gang is restarted."""
 
     REPAIR = "restart"
     ROOM = "leave"
@@ -66,18 +66,18 @@ Ended = Callable[[GangKey, Outcome], None]
 
 @dataclass(slots=True)
 class _Case:
-    """A gang that is being started anew."""
+    """A gang that is being restarted."""
 
     task: asyncio.Task[None]
     ended: list[Ended] = field(default_factory=list)
 
 
 def _nobody(_gang: GangKey, _outcome: Outcome) -> None:
-    """Nobody listens."""
+    """Does nothing."""
 
 
 class Restarts:
-    """Gangs that are being started anew, one task each."""
+    """Gangs that are being restarted, one task each."""
 
     def __init__(
         self,
@@ -100,14 +100,14 @@ class Restarts:
         self._quiet = quiet
         self._limits = limits
         self._history: dict[GangKey, tuple[float, ...]] = {}
-        """gang → when it was repaired here, Unix seconds; of owners that are suspended they tell it themselves"""
+        """gang → when it was repaired here, Unix seconds; suspended owners carry it themselves"""
         self._cases: dict[GangKey, _Case] = {}
         self._search: asyncio.Task[None] | None = None
         self._search_at_s: float | None = None
 
     @property
     def under_way(self) -> frozenset[GangKey]:
-        """Gangs that are being started anew, those found suspended by us included."""
+        """Gangs that are being restarted, those found suspended by us included."""
         return frozenset(self._cases)
 
     @property
@@ -116,7 +116,7 @@ class Restarts:
         return self._quiet.over
 
     def add(self, gang: GangKey, *, why: str, ended: Ended = _nobody) -> None:
-        """Start a broken gang anew. `why` completes "… is started anew: "."""
+        """Restart a broken gang. `why` completes "… is restarted: "."""
         self._begin(gang, why, Purpose.REPAIR, ended)
 
     def leave(self, gang: GangKey, *, why: str, ended: Ended = _nobody) -> None:
@@ -124,9 +124,9 @@ class Restarts:
         self._begin(gang, why, Purpose.ROOM, ended)
 
     async def obstacle(self, gang: GangKey) -> str | None:
-        """Why this gang cannot be started anew now; `None`: it can. It reads the API server and changes nothing."""
+        """Why this gang cannot be restarted now; `None`: it can. It reads the API server and changes nothing."""
         if not self._quiet.over:
-            return "netgang has just started or read the cluster anew"
+            return "netgang has just started or listed the cluster again"
         found = await self._judge.of(gang)
         return found.why if isinstance(found, Obstacle) else None
 
@@ -152,7 +152,7 @@ class Restarts:
         if known is not None:
             known.ended.append(ended)
             return
-        task = asyncio.create_task(self._start_anew(gang, why, purpose), name=f"start {gang} anew")
+        task = asyncio.create_task(self._start_anew(gang, why, purpose), name=f"restart {gang}")
         self._take_up(gang, task, [ended])
 
     def _take_up(self, gang: GangKey, task: asyncio.Task[None], ended: Iterable[Ended]) -> None:
@@ -177,7 +177,7 @@ class Restarts:
         self._end(gang, Outcome(done=refused is None, why_not=refused or ""))
 
     def _unless_too_often(self, case: Case) -> Case | Obstacle:
-        """The case, unless the gang was started anew too often, or its owner wants no more pods than there are."""
+        """The case, unless the gang was restarted too often, or its owner wants no more pods than there are."""
         now_s = self._clock.now_s()
         recent = {
             key: tuple(at_s for at_s in past if now_s - at_s < REMEMBERED_S) for key, past in self._history.items()
@@ -186,7 +186,7 @@ class Restarts:
         history = case.history(now_s=now_s, notes=self._notes) or self._history.get(case.gang.key, ())
         if not_before_s(history, self._limits) > now_s:
             times = "once" if len(history) == 1 else f"{len(history)} times"
-            return Obstacle(f"it was started anew {times} within the last hour")
+            return Obstacle(f"it was restarted {times} within the last hour")
         if case.desired_suffices():
             return Obstacle("its owner wants no more pods than there are", final=True, silent=True)
         return case
@@ -196,7 +196,7 @@ class Restarts:
         try:
             found = await self._api.labelled_owners(MARK)
         except (ApiError, ApiUnavailableError) as error:
-            # Who may not list them has never suspended any either: both are rights of the same component.
+            # A netgang that may not list them has never suspended any either: both are rights of the same component.
             if not (isinstance(error, ApiError) and error.status == 403):
                 self._search_at_s = self._clock.monotonic_s() + _NOTES_AGAIN_S
             return
@@ -227,14 +227,14 @@ class Restarts:
         self._end(gang, Outcome(done=True))
 
     def _end(self, gang: GangKey, outcome: Outcome) -> None:
-        """The gang's case is over: say so to all who wait for it."""
+        """The gang's case is over: say so to all that wait for it."""
         case = self._cases.pop(gang, None)
         for ended in case.ended if case is not None else ():
             ended(gang, outcome)
 
     def _over(self, gang: GangKey, case: _Case, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("internal error in starting a gang anew", exc_info=error)
+            _log.error("internal error in restarting a gang", exc_info=error)
             self._telemetry.internal_error("restart")
             if self._cases.get(gang) is case:
                 self._end(gang, Outcome(done=False, why_not="an internal error"))

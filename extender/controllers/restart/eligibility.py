@@ -1,4 +1,4 @@
-"""Whether a gang may be started anew as a whole: asked of the API server, just before it is done.
+"""Whether a gang may be restarted as a whole: asked of the API server, just before it is done.
 
 docs/safety.md S8, S10, S11.
 
@@ -39,7 +39,7 @@ _PATIENT_OWNERS = frozenset({"CronJob"})
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why a gang is not started anew. `final`: it would be the same in a minute; `silent`: nobody has to be told."""
+    """Why a gang is not restarted. `final`: it would be the same in a minute; `silent`: no Event is needed."""
 
     why: str
     final: bool = False
@@ -56,7 +56,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A gang that may be started anew: its members, its owners and all their pods, read now."""
+    """A gang that may be restarted: its members, its owners and all their pods, read now."""
 
     gang: Gang
     members: tuple[Fresh, ...]
@@ -108,7 +108,7 @@ class Judge:
         self._lost_of = lost_of
 
     async def of(self, key: GangKey) -> Case | Obstacle:
-        """Whether the gang may be started anew as a whole, by what the API server says now."""
+        """Whether the gang may be restarted as a whole, by what the API server says now."""
         gang = self._cache.gang(key)
         if gang is None:
             return Obstacle("the gang is gone", silent=True)
@@ -126,7 +126,7 @@ class Judge:
             return Obstacle(f"not all that matters could be read: {words(error)}")
 
     async def wants_no_more(self, key: GangKey) -> bool:
-        """Whether an owner of the gang is deleted, suspended, finished or failed: who is lost is no matter then.
+        """Whether an owner of the gang is deleted, suspended, finished or failed: lost members do not matter then.
 
         docs/safety.md S8.
 

@@ -1,4 +1,4 @@
-"""One gang is started anew: suspended or evicted, waited for, resumed.
+"""One gang is restarted: suspended or evicted, waited for, resumed.
 
 See `restarts` for why and the rules; here is how. Every step reads before it writes, and every write names the version
 that was read, so a step that is repeated after a crash or a lost answer finds itself done.
@@ -46,12 +46,12 @@ _SLOWER = 1.25
 READS_PER_S = 10.0
 """How many are looked at, all owners together: each waits its share, however many there are."""
 SLOW_S = 300.0
-"""After this time it is told whose end is waited for."""
+"""After this time an Event says which owner or pod has not stopped."""
 _RESUMED: Final = Cause(Happening.RESUMED, "All its pods have ended: resumed, so that it creates new ones.")
 
 
 class Recreation:
-    """How a gang is started anew. Holds nothing between calls but how many are waited for."""
+    """How a gang is restarted. Keeps nothing between calls but how many are waited for."""
 
     def __init__(
         self,
@@ -84,11 +84,11 @@ class Recreation:
         if obstacle.silent or gang is None or not gang.members:
             return
         self._telemetry.restarted("refused")
-        note = f"The gang is not started anew as a whole, because {obstacle.why}."
+        note = f"The gang is not restarted as a whole, because {obstacle.why}."
         self._tell_of(pod_subject(gang.members[0]), Happening.NOT_RESTARTED, note, obstacle.why)
 
     async def carry_out(self, case: Case, *, why: str, repair: bool) -> str | None:
-        """Start it anew; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
+        """Restart it; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
         if not all(can_suspend(owner.ref) for owner in case.owners):
             return await self._evict_all(case, why)
         begun: list[OwnerRef] = []
@@ -96,7 +96,7 @@ class Recreation:
         for owner in case.owners:
             refused = await self._suspend(case, owner, why=why, repair=repair)
             if refused is not None:
-                break  # what was begun is brought to its end
+                break  # what was started is brought to its end
             begun.append(owner.ref)
         for ref in begun:
             await self.finish(case.gang.key, case.namespace, ref)
@@ -137,7 +137,7 @@ class Recreation:
     # -- waiting ------------------------------------------------------------------------------------------------------
 
     async def _pause(self, key: GangKey, pause_s: float) -> bool:
-        """Wait so long, or until the gang's last member ends, and whether it did: no look at the API server tells."""
+        """Wait so long, or until the gang's last member ends, and whether it did: the API server does not show it."""
         had_members, looks = self._lives(key), ceil(pause_s / POLL_S)
         for _ in range(looks):
             await asyncio.sleep(pause_s / looks)
@@ -189,7 +189,7 @@ class Recreation:
     async def _suspend(self, case: Case, owner: Owner, *, why: str, repair: bool) -> str | None:
         """Suspend one owner; `None`: done. An answer that was lost is made good by a look at the note."""
         note = Note(case.gang.key.partition("/")[2], why, self._clock.now_s())
-        told = f"The gang is started anew as a whole: {why}. Suspended now, and resumed when its pods are gone."
+        told = f"The gang is restarted as a whole: {why}. Suspended now, and resumed when its pods are gone."
         cause = Cause(Happening.RESTARTED, told)
         try:
             patch = suspend_patch(owner.raw, owner.ref, note, repair=repair, notes=self._notes)
@@ -209,7 +209,7 @@ class Recreation:
     async def _evict_all(self, case: Case, why: str) -> str | None:
         """Evict every member that lives; ends at the first that the API server refuses."""
         now_s = self._clock.monotonic_s()
-        note = f"The gang is started anew as a whole: {why}. Removed for its owner to create another."
+        note = f"The gang is restarted as a whole: {why}. Removed for its owner to create another."
         cause = Cause(Happening.RESTARTED, note)
         there = [one for one in case.members if not (one.pod.terminal or one.pod.deleting)]
         for one in there:
@@ -217,7 +217,7 @@ class Recreation:
             try:
                 await self._disruptions.evict(one, cause, among=there)
             except (ConflictError, NotFoundError):
-                continue  # it changed in the last moment: what is left of the gang is looked at anew
+                continue  # it changed in the last moment: what is left of the gang is looked at again
             except (ApiError, ApiUnavailableError) as error:
                 return f"pod {pod.name} could not be evicted: {words(error)}"
             self._telemetry.evicted("restart")

@@ -1,7 +1,7 @@
 """How an owner of pods is suspended by us, and resumed: what is written on it, and what it then says.
 
-Why notes on the owner: the only memory that a new leader has is the API server; whoever finds our note on a suspended
-owner knows that it was not its user who suspended it, and finishes what was begun. Rules: a note counts with our
+Why notes on the owner: the only memory that a new leader has is the API server; our note on a suspended owner shows it
+that netgang suspended it, not its user, and the leader finishes the restart. Rules: a note counts with our
 signature for this very owner, and speaks of a gang of the owner's namespace (docs/safety.md S22), so neither a copy of
 the manifest nor a note of somebody's own is ours; every patch names the version that was read; an owner without our
 note is never resumed. No effects: raw JSON in, patches and verdicts out.
@@ -24,7 +24,7 @@ MARK = f"{_LABEL}={_VALUE}"
 NOTE = NoteKind.RESUME.value
 """Annotation: what is to be resumed, and why; see `Note`. Remove it, and the owner stays suspended."""
 HISTORY = NoteKind.RESTARTS.value
-"""Annotation: when the gang was started anew to repair it, Unix seconds, the latest last."""
+"""Annotation: when the gang was restarted to repair it, Unix seconds, the latest last."""
 REMEMBERED_S = 3600.0
 """Older moments leave the history."""
 _QUEUE = "kueue.x-k8s.io/queue-name"
@@ -91,7 +91,7 @@ def resume_patch(owner: bytes, ref: OwnerRef) -> bytes:
 
 
 def forget_patch(owner: bytes) -> bytes:
-    """Merge patch that takes our note off and leaves the rest: somebody else has resumed it, or means it suspended."""
+    """Merge patch that takes our note off and leaves the rest: another client has resumed it, or wants it suspended."""
     return _patch(owner, None, suspend=False, labels={_LABEL: None}, annotations={NOTE: None})
 
 
@@ -116,7 +116,7 @@ def gang_of(owner: bytes, note: Note) -> GangKey:
 
 
 def restarts_of(owner: bytes, ref: OwnerRef, *, now_s: float, notes: NoteReader) -> tuple[float, ...]:
-    """When the owner's gang was started anew in the last `REMEMBERED_S`, Unix seconds, ascending.
+    """When the owner's gang was restarted in the last `REMEMBERED_S`, Unix seconds, ascending.
 
     >>> from extender.notes import UncheckedNotes
     >>> owner = b'{"metadata": {"annotations": {"netgang.io/restarts": "10,x,5000 hmac1.20260101000000.x"}}}'
@@ -142,7 +142,7 @@ def has_stopped(owner: bytes) -> bool:
 
 
 def is_over(owner: bytes) -> bool:
-    """Whether it is being deleted, finished or failed: nobody is to resume it."""
+    """Whether it is being deleted, finished or failed: it is not to be resumed."""
     found = decoded(owner)
     ended = true_condition(found.get("status") or {}, "Complete", "Failed", "FailureTarget", "Succeeded")
     return bool(ended or found.get("metadata", {}).get("deletionTimestamp"))
@@ -170,7 +170,7 @@ def _content(owner: bytes, ref: OwnerRef, kind: NoteKind, notes: NoteReader) -> 
 
 
 def _bearer(owner: bytes, ref: OwnerRef) -> Bearer:
-    """The owner as it was read: what is signed is its own, not what somebody calls it."""
+    """The owner as it was read: what is signed is its own, not what a note calls it."""
     uid = str(_metadata(owner).get("uid", ""))
     return Bearer(ref.api_version, ref.kind, namespace_of(owner), ref.name, uid)
 

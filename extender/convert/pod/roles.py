@@ -27,7 +27,7 @@ _JOBSET = "jobset.sigs.k8s.io/"
 _LWS = "leaderworkerset.sigs.k8s.io/"
 _BATCH = "batch.kubernetes.io/"
 _NO_RUNS = frozenset({"apps/v1", "v1/ReplicationController"})
-"""API versions, or kinds, of controllers that replace their pods for ever"""
+"""API versions, or kinds, of controllers that replace their pods without end"""
 _VOLCANO = "volcano.sh/"
 
 _ROLES: Mapping[str, Role] = {
@@ -39,7 +39,7 @@ _ROLES: Mapping[str, Role] = {
     "initializer": Role.OTHER,
 }  # fmt: skip
 _SPAN = 100_000
-"""Members that an index leaves room for in one replicated Job or group, where the framework does not tell how many."""
+"""Members that an index leaves room for in one replicated Job or group, where the framework does not say how many."""
 
 
 _MOST_OPTIONS = 64
@@ -84,7 +84,7 @@ def membership(
 
 
 def run_of(labels: Mapping[str, str], owners: Sequence[Owner]) -> RunRef | None:
-    """The object whose pods are the pod's run; `None`: it does not tell, or its controller has no runs.
+    """The object whose pods are the pod's run; `None`: it does not say, or its controller has no runs.
 
     A pod that its Job left behind (cascade=orphan) still names that Job in its labels.
     """

@@ -5,7 +5,7 @@ the CPU of the exchange itself. Reading into a buffer of our own matters most: f
 of uvloop makes and shrinks 256 KiB for each read.
 Rule: an answer counts when all of it is there, by its length, its chunks, or (where it has neither) an orderly end of
 the connection. A connection is used again only after a whole answer that leaves it open and has nothing behind it;
-whatever else happens (an error, a caller that waits no more, bytes that nobody asked for) closes it.
+whatever else happens (an error, a caller that waits no more, bytes that no request asked for) closes it.
 """
 
 import asyncio
@@ -107,15 +107,15 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where to put what arrives.
 
-        The loop asks, reads, and tells `buffer_updated` without anybody's turn in between, and the parser keeps no view
-        of it: no other connection's bytes can come between.
+        The loop asks, reads, and calls `buffer_updated` without running anything in between, and the parser keeps no
+        view of it: no other connection's bytes can come between.
         """
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """So many bytes have arrived."""
         if self._waiter is None:
-            self.abort()  # nobody asked: the next answer on this connection could not be trusted
+            self.abort()  # no request asked: the next answer on this connection could not be trusted
             return
         self._silent_bytes += nbytes
         try:
@@ -133,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
             self._cut_off(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is closed, by whom ever. Without `eof_received` before (TLS: close_notify) that is no orderly end."""
+        """It is closed, by either side. Without `eof_received` before (TLS: close_notify) that is no orderly end."""
         self._cut_off(exc)
         if not self.gone.done():
             self.gone.set_result(None)

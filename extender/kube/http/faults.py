@@ -3,7 +3,7 @@
 Why: callers decide by kind of failure (list again, decide again, ask what happened), and two readings of a status
 would mean two behaviours in the same outage.
 Rule: an answer with a failure status becomes ApiError or one of its kinds; everything that left us without a usable
-answer becomes ApiUnavailableError, because then nobody knows whether the request took effect. Causes are chained.
+answer becomes ApiUnavailableError, because then it is unknown whether the request took effect. Causes are chained.
 """
 
 from collections.abc import Iterator

@@ -2,10 +2,10 @@
 
 Why: a gang's start is a burst of Bindings, nudges and patches, and a TLS handshake costs as much CPU as twenty of them;
 so a burst must not open a connection for each.
-Rule: at most `concurrency` connections, one exchange on each; who finds none free waits, first come, first served, for
-whichever is ready first: one that another exchange leaves, or a new one. The first four are opened at once, then one
-for every four who wait; while somebody waits their number doubles every 50 ms. So a quick API server is asked over few
-connections, and a slow one, or one that is busy with long exchanges, over all. What was not used for a minute is
+Rule: at most `concurrency` connections, one exchange on each; a call that finds none free waits, first come, first
+served, for whichever is ready first: one that another exchange leaves, or a new one. The first four are opened at once,
+then one for every four that wait; while one waits their number doubles every 50 ms. So a quick API server is asked over
+few connections, and a slow one, or one that is busy with long exchanges, over all. What was not used for a minute is
 closed. Nothing is repeated here, and nothing limits time but that of opening: callers bring their limit and cancel.
 """
 
@@ -139,7 +139,7 @@ class Pool:
             self._sweep = self._loop.call_later(self._idle_s, self._close_idle)
 
     def _pass_on(self, given: _Given) -> bool:
-        """Give it to the longest waiter; false if nobody waits."""
+        """Give it to the longest waiter; false if none waits."""
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():
@@ -148,14 +148,14 @@ class Pool:
         return False
 
     def _open_first(self) -> None:
-        """Have as many connections opened as those who wait are worth; more only if that does not help soon."""
+        """Have as many connections opened as the waiting calls are worth; more only if that does not help soon."""
         worth = max(_FEW, (len(self._waiting) + len(self._open)) // _FEW)
         self._open_some(worth - len(self._open) - len(self._opening))
         if self._waiting and self._growth is None:
             self._growth = self._loop.call_later(self._patience_s, self._open_more)
 
     def _open_more(self) -> None:
-        """Somebody waits still, or again: have as many more opened as there are."""
+        """Calls wait still, or again: have as many more opened as there are."""
         self._growth = None
         self._open_some(len(self._open) + len(self._opening))
         self._open_first()
@@ -177,7 +177,7 @@ class Pool:
             self._pass_on(error)
         elif (connection := task.result()).usable:
             self._give(connection)
-        else:  # as load balancers do that have nobody behind them
+        else:  # as load balancers do that have nothing behind them
             at = self._endpoint
             self._pass_on(ConnectionResetError(f"{at.host}:{at.port} closed a new connection"))
         self._open_first()

@@ -75,7 +75,7 @@ class TimeLimit:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._all._end(self)
-        # Somebody else's cancellation, even if it came together with ours, goes on as one.
+        # Another cancellation, even if it came together with ours, goes on as one.
         if self._over and self._task.uncancel() <= self._asked and kind is asyncio.CancelledError:
             raise TimeoutError from error
 

@@ -1,7 +1,7 @@
 """What an object is called, read from its JSON whatever else is in it.
 
 Why apart from the readers of kinds: also of an object that they cannot read it must be known which one it is, so that
-what was kept of it is forgotten and people are told. Rule: only what the API server itself writes is looked at.
+what was kept of it is forgotten and an Event names it. Rule: only what the API server itself writes is looked at.
 """
 
 import msgspec

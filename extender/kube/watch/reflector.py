@@ -40,7 +40,7 @@ _NAMES_LOGGED = 1000  # names of unreadable objects remembered, so that each is 
 
 
 class Sink(Protocol[T_contra]):
-    """The one who keeps the objects. Its methods are called on the event loop, one at a time, and must not block."""
+    """Keeps the objects. Its methods are called on the event loop, one at a time, and must not block."""
 
     def replace(self, items: Sequence[T_contra]) -> None:
         """Hold exactly these objects from now on."""
@@ -69,13 +69,13 @@ class ReflectorOptions:
 
     page: int = 500
     idle_s: float = 120.0
-    """API servers send a bookmark about once a minute; silence for longer means that nobody is there."""
+    """API servers send a bookmark about once a minute; silence for longer means that the server is gone."""
     watch_s: tuple[int, int] = (240, 290)
     """Bounds of a watch's length, chosen by chance, so that replicas and kinds do not reconnect together."""
     suspect_after: int = 5
     """After so many failures in a row the version itself is suspect: list again (not when the server is overloaded)."""
     settled_s: float = 5.0
-    """A watch that lasted this long, or told something, ends a row of failures."""
+    """A watch that lasted this long, or delivered something, ends a row of failures."""
     absent_s: float = 30.0
     backoff: Backoff = field(default_factory=lambda: Backoff(first_s=0.5, limit_s=30.0))
 
@@ -88,7 +88,7 @@ class ReflectorStatus:
     synced: bool
     absent: bool
     contact_age_s: float | None
-    """Seconds since the API server last told us something: a list, an event, a bookmark; `None`: never"""
+    """Seconds since the API server last sent us something: a list, an event, a bookmark; `None`: never"""
     relists: int
     watches: int
     events: int
@@ -259,7 +259,7 @@ class Reflector(Generic[T]):
                         await next_slice()
         except TimeoutError as error:
             # Silent from its beginning: the version may be one that the server has not reached (its storage was
-            # restored from a backup), and would stay silent for ever.
+            # restored from a backup), and would stay silent without end.
             self._relist = not heard
             raise ApiUnavailableError(f"{self._path}: the watch was silent for {self._options.idle_s:g} s") from error
         finally:
@@ -279,7 +279,7 @@ class Reflector(Generic[T]):
         self._events += 1
         self._heard()
         head = head_of(event.object)
-        if head is None:  # nobody can say which object it is about; the next event about that one will
+        if head is None:  # it is not known which object it is about; the next event about that one will
             self._cannot_read(None, ValueError("its metadata cannot be read"))
             return
         if event.type in ("ADDED", "MODIFIED"):

@@ -3,8 +3,8 @@
 Why: files reach a pod as a mounted ConfigMap (a symlink that is exchanged), by `rename`, or by an editor that writes in
 place; each must be noticed, and none may give half a file; and a file system may hang. Rule: the event loop never
 waits for a file; the identity (device, inode, size, mtime) is taken from the opened file and compared before and after
-reading; a file that cannot be used is an error as long as it is there, and the data read before it stays with whoever
-holds it.
+reading; a file that cannot be used is an error as long as it is there, and the data read before it stays with the
+caller that has it.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class MeshFileSource:
         self._path = path
         self._timeout_s = timeout_s
         self._look: asyncio.Future[Batch | None] | None = None
-        """A look that began and whose result nobody has yet"""
+        """A look that has started and whose result no caller has yet"""
         self._name = name
         self._seen: _Identity | None = None
         self._refusal: str | None = None
@@ -61,7 +61,7 @@ class MeshFileSource:
         """Read the file if it changed; `None` if not. Ages count back from the file's mtime.
 
         Errors: NetworkSourceError when the file is missing or wrong, the same text again without reading again, until
-        it changes; and when it is not read in time: what was begun goes on, and the next fetch waits for the same.
+        it changes; and when it is not read in time: what was started goes on, and the next fetch waits for the same.
         """
         if self._look is None:
             self._look = beside(lambda: self._read_if_new(now_s), errors=NetworkSourceError)

@@ -55,7 +55,7 @@ class GridReading:
     endpoints: tuple[EndpointInfo, ...]
     rejected: Mapping[Rejection, int]
     shows: Mapping[str, frozenset[Kind]]
-    """check name → what its messages are about; grids are told apart by this, names are every site's own."""
+    """check name → what its messages are about; this distinguishes grids, names are every site's own."""
 
 
 class _Document(msgspec.Struct, rename="camel"):
@@ -228,7 +228,7 @@ def _read_check(check: _Check, number: int, seen: _Seen, columns: dict[int, Endp
 
 
 def is_reverse(check: str) -> bool:
-    """Tell whether a check measures from the column to the row.
+    """Whether a check measures from the column to the row.
 
     >>> [is_reverse(name) for name in ("Throughput - Reverse", "Throughput Reverse", "Loss (reverse)", "Reverse Loss")]
     [True, True, True, True]

@@ -156,7 +156,7 @@ def read_message(text: str | None, *, status: int) -> Reading | Rejection:
 
 @lru_cache(maxsize=256)
 def metric_kind(text: str) -> Kind | None:
-    """Tell what a phrase such as `95th percentile of delay` is about; `None`: nothing of ours.
+    """What a phrase such as `95th percentile of delay` is about; `None`: nothing of ours.
 
     >>> [str(metric_kind(text)) for text in ("packet loss", "minimum delay", "rtt", "Throughput", "path count")]
     ['loss', 'one_way_delay', 'round_trip', 'throughput', 'None']

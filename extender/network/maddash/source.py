@@ -57,7 +57,7 @@ class MaddashOptions:
     round_s: float = 120.0
     """Longest time for the grids of one fetch; those not reached by then keep their last good data."""
     on_read: Callable[[int, int], None] = lambda done, due: None
-    """Told after each grid how many of the round are read, and of how many."""
+    """Called after each grid: how many of the round are read, and of how many."""
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class _Grid:
     """What there is to say about the reading."""
 
     def is_resting(self, now_s: float) -> bool:
-        """Tell whether the grid took so long that it is not asked now."""
+        """Whether the grid took so long that it is not asked now."""
         start_s, end_s = self.rests
         return start_s <= now_s < end_s
 
@@ -145,7 +145,7 @@ class MaddashSource:
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Read all grids of use; `None`: nothing is new.
 
-        Errors: NetworkSourceError when nothing answered well; what was read before stays with whoever holds it.
+        Errors: NetworkSourceError when nothing answered well; what was read before stays with the caller.
         """
         self._forget_dates_if_clock_was_set(now_s)
         # 1. which grids
@@ -319,7 +319,7 @@ def _looks_partial(grid: _Grid, reading: GridReading, now_s: float) -> bool:
 def _with_last(reading: GridReading, last: GridReading | None) -> tuple[GridReading, str | None]:
     """Give values of the last reading to checks that say nothing about their links, with their old times.
 
-    These are checks that the server made anew and has not run; and all checks, if all that had a value lost it at
+    These are checks that the server created again and has not run; and all checks, if all that had a value lost it at
     once: then the archive behind MaDDash is away, and not every link. A check among others that has no value any more
     has none.
     """

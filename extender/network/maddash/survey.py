@@ -77,7 +77,7 @@ def _counts(reading: GridReading, check: str, places: Places) -> bool:
     return any((METRIC_OF[kind], reading.name, check) in places for kind in kinds)
 
 
-_WORDS: Final = (  # parts of a check's name → what it is about, where no message tells
+_WORDS: Final = (  # parts of a check's name → what it is about, where no message says
     (("throughput", "bandwidth", "iperf"), Kind.THROUGHPUT),
     (("loss",), Kind.LOSS),
     (("rtt", "round"), Kind.ROUND_TRIP),

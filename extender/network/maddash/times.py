@@ -1,8 +1,8 @@
 """Turn the check times of a MaDDash server into ours.
 
-Why: ages are our clock minus the server's, and nobody keeps the two equal. Rule: a server whose `Date` header is ahead
+Why: ages are our clock minus the server's, and nothing keeps the two equal. Rule: a server whose `Date` header is ahead
 of our clock has its times moved back by the difference; a time that is still in the future counts from when it was
-first seen, and from then on it ages, so that no clock keeps values young for ever. A `Date` behind ours corrects
+first seen, and from then on it ages, so that no clock keeps values young without end. A `Date` behind ours corrects
 nothing: a cache that answers with an old page looks the same, and an age that is too high does less harm than one that
 is too low. MaDDash's times are those of the check; the value may be older by the plugin's window.
 """
@@ -53,7 +53,7 @@ def date_in_slices(
 
 
 def clock_problem(ahead_s: float | None, future: int) -> str | None:
-    """A sentence about the server's clock; `None`: it is right as far as can be told."""
+    """A sentence about the server's clock; `None`: it is right as far as can be seen."""
     if ahead_s is not None and ahead_s > TOLERANCE_S:
         return f"the server's clock is about {ahead_s / 60.0:.0f} min ahead of ours: its times are moved back"
     if future:

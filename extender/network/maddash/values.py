@@ -115,7 +115,7 @@ class _Rows:
     def offer(
         self, metric: Metric, source: EndpointId, target: EndpointId, value: float, time_s: float, grid: int
     ) -> bool:
-        """Take a value if there is none or a better one; tell whether there was one."""
+        """Take a value if there is none or a better one; whether there was one."""
         code = _CODES[metric]
         here = self._ends.setdefault(source, len(self._ends))
         there = self._ends.setdefault(target, len(self._ends))

@@ -2,8 +2,8 @@
 
 Why: every site names its grids itself, many have several dashboards, and a name may look like a pattern. Rule: a text
 that is exactly a grid's name means that grid alone; any other text is a pattern in which `*`, `?` and `[…]` stand for
-characters, upper and lower case told apart. A metric that names grids uses these alone; one that names dashboards uses
-the grids on these; one that names neither uses every grid whose messages show it.
+characters, upper and lower case distinguished. A metric that names grids uses these alone; one that names dashboards
+uses the grids on these; one that names neither uses every grid whose messages show it.
 """
 
 import re
@@ -34,7 +34,7 @@ class Places:
         return metric not in self.checks or bool(_matching(self.checks[metric], (check,)))
 
     def reads(self, grid: str) -> bool:
-        """Tell whether any metric may come from this grid."""
+        """Whether any metric may come from this grid."""
         return any(metric not in self.grids or grid in self.grids[metric] for metric in METRICS)
 
     @property

@@ -3,7 +3,7 @@
 Why queries and no fixed metric names: each exporter has its own, and sites record rules of their own; what is known of
 common exporters is in `prometheus_presets`. Rule: a value counts with the time that `time_query` gives for it, else
 with the time of evaluation (Prometheus forgets a series after five minutes); of several series for one pair the worst
-counts; an answer with warnings is used and they are told.
+counts; an answer with warnings is used and the warnings are shown.
 """
 
 import math

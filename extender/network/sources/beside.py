@@ -1,8 +1,8 @@
-"""Do something that may block for ever without holding up anybody.
+"""Run something that may block without end, in a thread of its own.
 
-Why not `asyncio.to_thread`: a file system that hangs (NFS) holds its thread for ever, and the threads of that pool are
-few and are everybody's; the process would also wait for them at its end. Rule: a thread of its own that the process
-does not wait for; whoever asks keeps to one at a time.
+Why not `asyncio.to_thread`: a file system that hangs (NFS) blocks its thread without end, and the threads of that pool
+are few and shared; the process would also wait for them at its end. Rule: a thread of its own that the process
+does not wait for; the caller keeps to one at a time.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ _Result = TypeVar("_Result")
 def beside(work: Callable[[], _Result], *, errors: type[Exception]) -> "asyncio.Future[_Result]":
     """Begin `work`; the future has its result, or its error of the kinds it is known to have.
 
-    Any other error is a defect: its traceback goes to standard error, and the future has a RuntimeError, so that nobody
-    waits for ever. Cancelling the future does not end the work.
+    Any other error is a defect: its traceback goes to standard error, and the future has a RuntimeError, so that no
+    caller waits without end. Cancelling the future does not end the work.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_Result] = loop.create_future()
@@ -33,7 +33,7 @@ def beside(work: Callable[[], _Result], *, errors: type[Exception]) -> "asyncio.
         except errors as error:
             tell = partial(future.set_exception, error)
         finally:
-            with suppress(RuntimeError):  # the loop has ended: nobody waits
+            with suppress(RuntimeError):  # the loop has ended: nothing waits
                 loop.call_soon_threadsafe(lambda: None if future.done() else tell())
 
     Thread(target=run, name="beside", daemon=True).start()
@@ -41,6 +41,6 @@ def beside(work: Callable[[], _Result], *, errors: type[Exception]) -> "asyncio.
 
 
 def _looked_at(future: "asyncio.Future[_Result]") -> None:
-    """An error that nobody comes for is no defect: the next question gives it again."""
+    """An error that no caller fetches is no defect: the next question gives it again."""
     if not future.cancelled():
         future.exception()

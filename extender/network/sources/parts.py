@@ -60,7 +60,7 @@ class Parts:
         self._told: tuple[tuple[str, ...], dict[str, Answer]] | None = None
 
     async def ask(self, questions: Mapping[str, Question], *, now_s: float) -> Batch | None:
-        """Ask one after the other; `None`: all is as it was told last. Errors: NetworkSourceError, when all fail."""
+        """Ask one after the other; `None`: all is as it was. Errors: NetworkSourceError, when all fail."""
         failures: dict[str, str] = {}
         for name, question in questions.items():
             try:

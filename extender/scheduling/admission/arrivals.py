@@ -2,8 +2,8 @@
 
 Why: a gang whose gate we remove has a clock from then on (`admission`), and one with a member at bind has that of the
 hold limit. One that is offered its nodes in /filter has neither, and where kube-scheduler's own filters refuse it, it
-is never asked about and would keep its zone for ever. Rule: planned for `admit_timeout_s` without any call, it lapses
-as the others do. A gang that runs in part is left alone: what it misses comes before everything else.
+is never asked about and would keep its zone without end. Rule: planned for `admit_timeout_s` without any call, it
+lapses as the others do. A gang that runs in part is left alone: what it misses comes before everything else.
 """
 
 from extender.cache import ClusterCache

@@ -1,6 +1,6 @@
 """Give up places on nodes whose network became unusable before their gang started.
 
-Why: new measurements move neither running jobs nor gangs that have begun to bind, because moving costs more than a
+Why: new measurements move neither running jobs nor gangs that have started to bind, because moving costs more than a
 somewhat better link gains. A node that loses most of its packets is another matter: a job that starts there will fail.
 Rule: a node is unusable when more than half of its known links to its zone's nodes lose `loss_ratio` of the packets or
 more, by the worse direction and not counting what is older than the hard TTL. Only a node that was usable when it was
@@ -88,7 +88,7 @@ class Degrading:
         lost = [pod for pod in gang.pending if commitment.assignment.get(pod.uid) in nodes]
         state = self._binds.state(gang.key)
         posting = state.posting.keys() if state is not None else frozenset()
-        lost = [pod for pod in lost if pod.uid not in posting]  # the API server has been told: it is as good as running
+        lost = [pod for pod in lost if pod.uid not in posting]  # its Binding is on its way: it is as good as running
         times = self._times.get(gang.key, 0)
         if not lost or times >= MOST_TIMES or not self._elsewhere(snapshot, gang, commitment, lost):
             return

@@ -1,6 +1,6 @@
-"""Let gangs through their gates: when to remove whose gate, with which affinity, and what if the gang does not come.
+"""Remove gates of admitted gangs: when, with which affinity, and what happens if the gang does not come.
 
-Why a book of its own: a removed gate cannot be put back, so from the first patch on the gang's places are a commitment
+Why recorded: a removed gate cannot be put back, so from the first patch on the gang's places are a commitment
 (docs/safety.md S4) although no member is at bind yet. It ends when all members are bound or gone, or lapses
 (docs/safety.md S5). Rules: what is sent is derived from commitment and cache at the moment of sending, so a patch that
 was lost is simply made again; places that get lost on the way are taken from the next plan; after a restart the notes
@@ -41,7 +41,7 @@ BY_ZONE_S = 3600.0
 
 @dataclass(slots=True)
 class _Open:
-    """A gang that is being let in."""
+    """A gang that is being admitted."""
 
     until_s: float
     """When it lapses; later with each gate that is removed"""
@@ -90,7 +90,7 @@ class Admissions:
         self._stuck: dict[PodUid, float] = {}
         """admitted pod that kube-scheduler calls unschedulable → since when"""
         self._doubted: set[GangKey] = set()
-        """Gangs that lost places so: let in no more, they may be planned there again while that still stands"""
+        """Gangs that lost places so: not admitted again, they may be planned there again while that still stands"""
         self._refusals: dict[GangKey, tuple[Gang, str]] = {}
         """gang → as it was when the API server refused its patch for good, and what it said"""
         self._gated: dict[GangKey, tuple[Gang, tuple[PodUid, ...]]] = {}
@@ -99,7 +99,7 @@ class Admissions:
 
     @property
     def open(self) -> frozenset[GangKey]:
-        """Gangs that are being let in now."""
+        """Gangs that are being admitted now."""
         return frozenset(self._open)
 
     def name_no_nodes(self, gang: GangKey) -> None:
@@ -107,7 +107,7 @@ class Admissions:
         self._by_zone[gang] = self._clock.monotonic_s() + BY_ZONE_S
 
     def refusal(self, gang: GangKey) -> str | None:
-        """What the API server said when it refused for good to let the gang in; `None`: it did not."""
+        """What the API server said when it refused for good to admit the gang; `None`: it did not."""
         known = self._refusals.get(gang)
         return None if known is None else known[1]
 
@@ -116,7 +116,7 @@ class Admissions:
         return gang in self._open
 
     def lapses_in_s(self, gang: GangKey) -> float | None:
-        """How long the gang still has to come to bind; `None`: it is not being let in."""
+        """How long the gang still has to come to bind; `None`: it is not being admitted."""
         opened = self._open.get(gang)
         return None if opened is None else max(opened.until_s - self._clock.monotonic_s(), 0.0)
 
@@ -189,7 +189,7 @@ class Admissions:
             return
         self._refusals[gang.key] = (gang, why)
         self._log.log_decision(Decision("ungate", pod.key, gang.key, reason=why), now_s=self._clock.monotonic_s())
-        self._tell(pod, Happening.ADMISSION_REFUSED, f"The API server refuses to let the pod in: {why}")
+        self._tell(pod, Happening.ADMISSION_REFUSED, f"The API server refuses to admit the pod: {why}")
         self._open.pop(gang.key, None)
         self._cache.clear_commitment(gang.key)
         self._lapses.refused(gang.key)
@@ -197,7 +197,7 @@ class Admissions:
     def gives_up(self, gang: GangKey) -> bool:
         """The gang's hold limit passed before quorum; whether that was its last chance.
 
-        Not while it is being let in: some of its members may be known to kube-scheduler only after an outage.
+        Not while it is being admitted: some of its members may be known to kube-scheduler only after an outage.
         """
         opened = self._open.get(gang)
         if opened is not None and self._clock.monotonic_s() < opened.until_s:
@@ -264,7 +264,7 @@ class Admissions:
         return known[1]
 
     def _listed(self, gang: Gang, member_class: MemberClass, node: NodeName) -> msgspec.Raw | None:
-        """The terms for the class, encoded; made anew when the member's node is not on the list (planned anew)."""
+        """The terms for the class, encoded; made again when the member's node is not on the list (planned again)."""
         lists = self._open[gang.key].lists
         known = lists.get(member_class)
         if known is None or (known[0].nodes and node not in known[0].nodes):

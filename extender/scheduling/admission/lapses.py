@@ -1,9 +1,9 @@
 """How long a gang whose admission came to nothing must wait before it may reserve room again (docs/safety.md S5).
 
-Why: a gang that holds room until the hold limit and does not start keeps it from others; trying again at once would do
-so for ever. Rule: 10 s × 2ᵏ, at most ten minutes. Success forgets the count, and so does whatever says that the next
-try may go another way: other pods; a member that kube-scheduler refused and does not any more; and, where nothing had
-been heard of the members at all, any question about one of them, because then kube-scheduler was not there.
+Why: a gang that reserves room until the hold limit and does not start keeps it from others; trying again at once would
+do so without end. Rule: 10 s × 2ᵏ, at most ten minutes. Success forgets the count, and so does whatever says that the
+next try may go another way: other pods; a member that kube-scheduler refused and does not any more; and, where nothing
+had been heard of the members at all, any question about one of them, because then kube-scheduler was not there.
 """
 
 from collections.abc import Iterable

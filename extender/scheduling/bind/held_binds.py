@@ -64,7 +64,7 @@ class Effects:
     being_admitted: Callable[[GangKey], bool] = lambda _: False
     """Whether the gang's places stay committed though no member is at bind (docs/safety.md S4)"""
     gives_up: Callable[[GangKey], bool] = lambda _: True
-    """Whether the gang lapses when its hold limit has passed before quorum; who is being let in has more time"""
+    """Whether the gang lapses when its hold limit has passed before quorum; one that is being admitted has more time"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class _Call(msgspec.Struct, frozen=True):
     node: NodeName
     answer: asyncio.Future[Reason | None]
     due_s: float
-    """By then it is answered, or its Binding has begun."""
+    """By then it is answered, or its Binding has started."""
 
 
 class Binds:
@@ -123,13 +123,13 @@ class Binds:
         """gang → gang, node table, room taken on its nodes and lost nodes at the last `reconcile`"""
         self._numbers = count(1)
         self._timers: dict[GangKey, tuple[float, asyncio.TimerHandle]] = {}
-        """gang → when its machine wants to be told of the time, and what will tell it"""
+        """gang → when its machine next needs the time, and the timer for it"""
         self._posts = Posts(cache, api, clock, health, telemetry, log, hold_s=limits.hold_s, commit_s=limits.commit_s)
         self._lapses = lapses
         self.recorded: Recorded = lambda *_: None
-        """Told of each step of a machine with what went into it; must not await and not raise."""
+        """Called with each step of a machine and what went into it; must not await and not raise."""
         self._alone = 0
-        """Calls of pods that wait for nobody, whose Bindings wait for their turn or are under way"""
+        """Calls of pods without a gang, whose Bindings wait for the in-flight limiter or are under way"""
         self._ended = False
         """Nothing is bound any more; see `shut_down`."""
 
@@ -168,7 +168,7 @@ class Binds:
         return frozenset(k for k, state in self._states.items() if _active(state) or self._cache.gang(k) is None)
 
     async def bind_alone(self, binding: Binding) -> Reason | None:
-        """Post the Binding of a pod that waits for nobody. `None`: the API server confirmed it."""
+        """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
         if self._ended:
             return Reason.NOT_LEADER
         if self._alone >= self._limits.held_max:
@@ -197,7 +197,7 @@ class Binds:
         self._feed(gang.key, BindRequested(pod.uid, node, request, now_s, due_s, unusable))
 
         def dropped(_: object = None) -> None:
-            """Nobody hears the answer any more."""
+            """The caller is gone and hears no answer."""
             if self._calls.pop(request, None) is not None:
                 answer.set_result(Reason.POD_CHANGED)
                 self._feed(gang.key, ClientGone(request, self._clock.monotonic_s()))
@@ -224,7 +224,7 @@ class Binds:
                     self._give_up_taken_places(gang)
                 continue
             if gang is None and state is not None and not _active(state):
-                del self._states[key]  # the last pod is gone; a gang of this name starts anew
+                del self._states[key]  # the last pod is gone; a gang of this name starts from nothing
                 continue
             if not self._anything_new(key, state, gang):
                 continue
@@ -251,7 +251,7 @@ class Binds:
         return before is None or before[0] is not gang or before[1:] != look[1:]
 
     def plan_made(self, plan: Plan) -> None:
-        """Fail what is held of gangs that cannot become whole by this plan: waiting would only hold their room.
+        """Fail what is held of gangs that cannot become whole by this plan: waiting would only keep their room.
 
         Cost: O(members of gangs with held calls).
         """
@@ -321,7 +321,7 @@ class Binds:
         assignment = {uid: where for uid, where in free.items() if uid in members} | {pod.uid: node}
         if existing is None and members_without_room(snapshot, gang, assignment):
             return False
-        # With a commitment the others keep their places; the machine is told which of those at bind lost theirs.
+        # With a commitment the others keep their places; the machine learns which of those at bind lost theirs.
         self._cache.set_commitment(gang.key, assignment, as_planned=existing is None and assignment == before)
         return True
 
@@ -396,7 +396,7 @@ class Binds:
         self._telemetry.held_binds(len(self._calls))
 
     def _worth_keeping(self, key: GangKey, state: PermitState) -> bool:
-        """Whether the state holds what the API server cannot tell: calls, clocks, and that the gang was whole once."""
+        """Whether the state has what the API server does not know: calls, clocks, and that the gang was whole once."""
         return _active(state) or (state.started and self._cache.gang(key) is not None)
 
     # -- instructions out ---------------------------------------------------------------------------------------------
@@ -449,7 +449,7 @@ class Binds:
         self._log.log_decision(decision, now_s=self._clock.monotonic_s())
 
     def _end_commitment(self, key: GangKey, instructions: Sequence[Instruction]) -> None:
-        """Nobody is at bind any more: the places are free again, or bound and counted as such."""
+        """No member is at bind any more: the places are free again, or bound and counted as such."""
         answers = [one.error for one in instructions if isinstance(one, Answer)]
         if Reason.QUORUM_TIMEOUT in answers:
             if self._effects.gives_up(key):

@@ -1,11 +1,11 @@
-"""How many Bindings are under way at one time, and whose turn is next.
+"""The in-flight limiter: how many Bindings are under way at one time, and which is next.
 
 Why: a Binding that waits for its turn inside the client uses up its time limit there. When the API server is slow, a
 burst of a thousand then fails in the queue, is looked up (which makes it slower still) and comes again.
 Rule: time counts from the turn on. As many are under way as the API server answers in time: the number grows with
 answers, most with quick ones, and is halved when one is slow or does not come. Bindings that were asked for together
-stay together, those of gangs that are partly bound go first, else who came first. A gang of which none has had its turn
-when its time is over fails whole, so that it is not partial; one that has begun has more time for the rest.
+stay together, those of gangs that are partly bound go first, else first come, first served. A gang of which no Binding
+was sent when its time is over fails whole, so that it is not partial; one that has started has more time for the rest.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Together:
 
     @property
     def limit_s(self) -> float:
-        """When those who wait give up."""
+        """When those that wait give up."""
         return self.end_by_s if self.begun else self.begin_by_s
 
 
@@ -109,7 +109,7 @@ class Turns:
         self._next()
 
     def refuse(self, group: Together) -> None:
-        """Those of the group who still wait get no turn."""
+        """Those of the group that still wait are not sent."""
         group.over = True
         if group.timer is not None:
             group.timer.cancel()
@@ -147,7 +147,7 @@ class Turns:
         group.timer = asyncio.get_running_loop().call_later(delay_s, self._late, group)
 
     def _late(self, group: Together) -> None:
-        """A limit of the group has passed, or would have, had it not begun."""
+        """A limit of the group has passed, or would have, had it not started."""
         group.timer = None
         if not group.waiting:
             return
@@ -161,14 +161,14 @@ class Turns:
         self._under_way += 1
 
     def _next(self) -> None:
-        """Give turns to those who are next, as long as there is room."""
+        """Send those that are next, as long as there is room."""
         while self._under_way < self.room and (found := self._longest_waiting()) is not None:
             group, waiter = found
             self._begin(group)
             waiter.set_result(True)
 
     def _longest_waiting(self) -> tuple[Together, asyncio.Future[bool]] | None:
-        """Who is next, taken out of its queue; a group of which nobody waits any more leaves with it."""
+        """The next one, taken out of its queue; a group of which none waits any more leaves with it."""
         for queue in self._queues:
             while queue:
                 group = queue[0]

@@ -1,6 +1,6 @@
-"""Post the Bindings that the permit machines ask for, and say of each what became of it, exactly once.
+"""Post the Bindings that the permit machines ask for, and report the outcome of each exactly once.
 
-Why apart from `binding`: that module decides whose Bindings are wanted, this one sees them through a slow API server.
+Why apart from `binding`: that module decides which Bindings are wanted, this one sees them through a slow API server.
 Rule: success is said only after the API server confirmed it. A Binding begins when it has its turn (`binding_turns`),
 at the latest when half of the commit timeout has passed since the hold limit of the call that asked for it, and then
 takes `slowest_binding_s` at most; kube-scheduler waits for that (`extender.settings.call_bound`). Whatever changed
@@ -87,7 +87,7 @@ class Posts:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def alone(self, binding: Binding) -> Reason | None:
-        """Post the Binding of a pod that waits for nobody. `None`: the API server confirmed it."""
+        """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
         begin_by_s = self._clock.monotonic_s() + self._hold_s
         if not await self._turns.take(Together(begin_by_s, begin_by_s)):
             return Reason.COMMIT_FAILED

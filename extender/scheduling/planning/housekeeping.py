@@ -1,6 +1,6 @@
-"""What is due once a second: forget what expired, wake who is overdue, tidy the books.
+"""What is due once a second: drop what expired, nudge pods that are overdue, tidy records.
 
-Also the plan's listener: who may go now is let go, and gangs with something under way are compared with the cache.
+Also the plan's listener: it lets admitted gangs go, and compares gangs with something under way with the cache.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _GANGS_A_STEP = 256
 
 
 class Housekeeping:
-    """Keeps books, machines and queue in step with the plan and the clock."""
+    """Keeps records, machines and queue in step with the plan and the clock."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""Keep the current plan: run the planner when something changed, and tell who may go now.
+"""Keep the current plan: run the planner when something changed, and call the listeners.
 
 Why not per request: kube-scheduler asks for each pod, and a gang of 64 would be planned 64 times. Changes are coalesced
 into at most one run per `interval_s`, stretching to five times the last run's length, so that planning never takes more
 than a sixth of the loop (docs/safety.md S15). A gang that changed since is planned on the spot when that sixth allows,
-for one slice at most: a run that needs longer goes on by itself, and whoever asked is answered by the plan there is.
+for one slice at most: a run that needs longer goes on by itself, and the caller is answered by the plan there is.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _TIMED_LOOK_S = 1.0
 _INLINE_NODES = 200
 """Up to this many nodes are scored by the plan that needs them, within milliseconds."""
 _SLICE_S = 0.005
-"""On the spot a run goes on for this long and the step it is in, while somebody waits for the answer."""
+"""On the spot a run goes on for this long and the step it is in, while a caller waits for the answer."""
 _TURN_S = 0.003
 """Else it lets others have a turn after this long and the step it is in: together less than 20 ms.
 
@@ -47,7 +47,7 @@ _EXPECTED_S = 0.3
 _STRETCH = 5.0
 """Pause after a run, in lengths of that run."""
 _LONGEST_PAUSE_S = 2.0
-"""And never longer: on a machine that others use as well a run can take ten times its CPU time, and who waits for room
+"""And never longer: on a machine that others use as well a run can take ten times its CPU time, and a gang that waits
 must not wait for a multiple of that. What piled up in a long pause would make the next run as long, too."""
 
 
@@ -86,9 +86,9 @@ class Planner:
         self.snapshot: Snapshot | None = None
         """What `current` was made from."""
         self.recorded: Recorded = lambda *_: None
-        """Told of each run with what went into it; must not await and not raise."""
+        """Called with each run and what went into it; must not await and not raise."""
         self.report = PlanReport(telemetry, log, clock)
-        """Tells of each new plan; its `run` is to be running"""
+        """Reports each new plan; its `run` is to be running"""
         self.changed_s = -float("inf")
         """When something that can decide last changed."""
         self._cache = cache
@@ -120,7 +120,7 @@ class Planner:
         """What the plan foresaw happened: it stays right as it is, and is renewed with the next real change or later.
 
         Why: a burst of a thousand members that go where they were planned is a thousand changes; planning them all
-        anew every 50 ms is most of the work there is.
+        again every 50 ms is most of the work there is.
         """
         self.changed_s = self._clock.monotonic_s()
         if self._expected is None and not self._dirty.is_set():
@@ -148,16 +148,16 @@ class Planner:
     def replan(self) -> Plan:
         """Plan the cluster as it is now, however long it takes.
 
-        The same snapshot version is planned again only when time may have told.
+        The same snapshot version is planned again only when time alone may change the result.
         """
         if self._begin():
             self._go_on(float("inf"))
         return self.current
 
     async def replan_in_steps(self) -> None:
-        """As `replan`, but everybody else has a turn every `_TURN_S`; given up when a newer plan is made meanwhile.
+        """As `replan`, but the event loop serves others every `_TURN_S`; given up when a newer plan is made meanwhile.
 
-        A run that was begun on the spot and not ended is gone on with.
+        A run that was started on the spot and not ended goes on.
         """
         await next_slice()
         until_s = self._clock.monotonic_s() + _TURN_S
@@ -194,11 +194,11 @@ class Planner:
         return True
 
     def _go_on_for_a_slice(self) -> bool:
-        """Go on with the run that is under way while somebody waits for the answer; whether it ended."""
+        """Go on with the run that is under way while a caller waits for the answer; whether it ended."""
         ended = self._go_on(self._clock.monotonic_s() + _SLICE_S)
         if not ended:
             self._spot_not_before_s = self._clock.monotonic_s() + _STRETCH * _SLICE_S
-            self._dirty.set()  # whoever runs the planner goes on with it
+            self._dirty.set()  # the planner's task goes on with it
         return ended
 
     def _go_on(self, until_s: float) -> bool:
@@ -231,7 +231,7 @@ class Planner:
         return snapshot
 
     def _adopt(self, made: Plan, snapshot: Snapshot, *, took_s: float) -> None:
-        """Make a plan the current one, and tell the listeners."""
+        """Make a plan the current one, and call the listeners."""
         before, self.current, self.snapshot = self.current, made, snapshot
         self._spot_not_before_s = self._clock.monotonic_s() + _STRETCH * took_s
         pause_s = min(max(self._interval_s, _STRETCH * took_s), max(_LONGEST_PAUSE_S, self._interval_s))

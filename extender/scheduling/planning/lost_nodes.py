@@ -1,7 +1,7 @@
 """Which nodes are lost: deleted, or not ready for longer than `node_lost_s` (docs/safety.md S12).
 
 Why a clock here: a node that misses one heartbeat must not cost a gang its members, and the API object does not say in
-a form we keep since when it is not ready. Rule: time counts from when this process saw it; a restart starts it anew,
+a form we keep since when it is not ready. Rule: time counts from when this process saw it; a restart counts from zero,
 which errs towards patience.
 """
 

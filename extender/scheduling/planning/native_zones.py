@@ -33,7 +33,7 @@ class _Try:
     """When a member found no node there first"""
 
     def over(self, now_s: float) -> bool:
-        """Whether whoever comes now begins another one."""
+        """Whether a pod that comes now starts another one."""
         return now_s - self.last_s >= TRY_S or now_s - self.lost_s >= TRY_S
 
 

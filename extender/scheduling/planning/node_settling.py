@@ -1,7 +1,7 @@
-"""Say what nodes keep free for pods of DaemonSets that are still to come, to whoever asks why a gang has no room.
+"""Say what nodes keep free for pods of DaemonSets that are still to come, for explain.
 
 Why: that room is neither free nor taken by anything that `kubectl` shows. Rule: the DaemonSets that keep most are
-named, and those whose time is over too, because somebody should look why their pods do not come.
+named, and those whose time is over too, because an operator should look why their pods do not come.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""Tell the log and the metrics what each new plan decided, a few gangs at a time.
+"""Report to the log and the metrics what each new plan decided, a few gangs at a time.
 
 Why not at once: a plan can admit hundreds of gangs, or change the reason of a thousand that wait. A hundred lines of
 the log take more than all else in the slice that ends a planner run (docs/safety.md S15; `bench.soak --stacks` shows
-such). Rule: every plan is told, in the order they were made, and the gangs of each in the plan's order.
+such). Rule: every plan is reported, in the order they were made, and the gangs of each in the plan's order.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from scoring.plan import Admission, Plan
 
 _LINES_A_STEP = 8
 _PLANS = 8
-"""Plans that may wait to be told; the oldest is told at once when there is one more."""
+"""Plans that may wait for their report; the oldest is reported at once when there is one more."""
 
 
 class PlanReport:
-    """What is still to be told. Bounded by `_PLANS` plans."""
+    """What is still to be reported. Bounded by `_PLANS` plans."""
 
     def __init__(self, telemetry: Telemetry, log: DecisionLog, clock: Clock) -> None:
         self._telemetry = telemetry
@@ -31,7 +31,7 @@ class PlanReport:
         self._any = asyncio.Event()
 
     def made(self, before: Plan, now: Plan, *, took_s: float) -> None:
-        """A plan took the place of `before`: count it now, and tell what is new in it soon."""
+        """A plan took the place of `before`: count it now, and report what is new in it soon."""
         self._telemetry.planned(duration_s=took_s, snapshot_version=now.version)
         self._telemetry.gangs({"admitted": len(now.admitted), "waiting": len(now.waiting)})
         self._left.append(self._told(before, now, took_s))
@@ -40,12 +40,12 @@ class PlanReport:
         self._any.set()
 
     def finish(self) -> None:
-        """Tell all that is left at once."""
+        """Report all that is left at once."""
         while self._left:
             self._finish_first()
 
     async def run(self) -> None:
-        """Tell until cancelled, with a moment for others after every few lines."""
+        """Report until cancelled, with a moment for others after every few lines."""
         try:
             while True:
                 await self._any.wait()
@@ -54,7 +54,7 @@ class PlanReport:
                     first = self._left[0]
                     for _ in first:
                         await next_slice()
-                    if self._left and self._left[0] is first:  # nobody finished it meanwhile
+                    if self._left and self._left[0] is first:  # not finished meanwhile
                         self._left.popleft()
         finally:
             self.finish()
@@ -71,7 +71,7 @@ class PlanReport:
 
 
 def _news(before: Plan, now: Plan, took_s: float) -> Iterator[Decision]:
-    """What `now` decides otherwise than `before`: whom it lets in, and whose reason for waiting is another one."""
+    """What `now` decides otherwise than `before`: which gangs it admits, and which have another reason to wait."""
     for key, admission in now.admitted.items():
         if key not in before.admitted:
             yield _admitted(admission, now, took_s)

@@ -1,4 +1,4 @@
-"""Who leaves for whom by the current plan, found in steps beside everything else (docs/safety.md S15).
+"""Find in steps which gangs leave for a waiting one by the current plan (docs/safety.md S15).
 
 Why apart from `scoring.preempt`: looking through many sets of gangs takes longer than the loop may stand still, and the
 answer is the same until there is another plan.
@@ -27,7 +27,7 @@ class Preempting:
     async def __call__(
         self, spared: Set[GangKey], passed_over: Set[GangKey], continued: Set[GangKey] = frozenset()
     ) -> Preemption | None:
-        """Who leaves, if `spared` must stay and nobody leaves for `passed_over`; nobody before the first plan.
+        """Which gangs leave, if `spared` must stay and none leaves for `passed_over`; none before the first plan.
 
         Those of `continued` are looked at although room is claimed for them already.
         """

@@ -1,8 +1,8 @@
-"""Notice when a gang becomes STARVING, or its hold runs out, while nothing else happens.
+"""Notice when a gang becomes STARVING, or its reservation runs out, while nothing else happens.
 
-Why: a plan is made when something changed, and until gangs alone were refused held room that was early enough: who
+Why: a plan is made when something changed, and while /filter refused only gangs that was early enough: a gang that
 comes is a change. A plain pod that is asked about changes nothing, and would take the room of a gang that has been
-STARVING for an hour without anybody having looked (docs/safety.md S13). Rule: once a second; a look at clocks alone.
+STARVING for an hour without a plan for it (docs/safety.md S13). Rule: once a second; a look at clocks alone.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Who is stranded by the current plan, looked at once per plan.
+"""Which pods are stranded by the current plan, looked at once per plan.
 
 Why apart from `scoring.repair.stranded_pods`: it is asked once a second and again before every removal, and the answer
 is the same until there is another plan.
@@ -24,7 +24,7 @@ class Stranding:
         self._known: tuple[Plan, _Losses] | None = None
 
     def __call__(self) -> _Losses:
-        """Stranded members by gang; nobody before the first plan."""
+        """Stranded members by gang; none before the first plan."""
         plan, snapshot = self._planner.current, self._planner.snapshot
         if snapshot is None:
             return {}

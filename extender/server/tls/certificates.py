@@ -1,4 +1,4 @@
-"""What we need to know of a certificate: until when it holds, and whom it names.
+"""What we need to know of a certificate: its end, and the names in it.
 
 Why by hand: the standard library shows neither for a certificate that is not part of a connection, and a crypto package
 for two dates would be our largest dependency. Rule: only the way to the dates is read (RFC 5280, 4.1); whether a

@@ -6,8 +6,8 @@ checked as a whole beforehand, and `LivingContext` hands it to each new connecti
 
 Rules:
 - A connection whose client may not speak never reaches HTTP: names are checked at the end of the handshake.
-- Sessions are not resumed by ticket, and never over a change: each new connection shows its certificate anew.
-- A refused client is told by a TLS alert, so that its own log names the cause and not just a lost connection.
+- Sessions are not resumed by ticket, and never over a change: each new connection shows its certificate again.
+- A refused client gets a TLS alert, so that its own log names the cause and not just a lost connection.
 """
 
 import ssl
@@ -49,7 +49,7 @@ Told: TypeAlias = Callable[[Outcome, str], None]
 
 
 class WrongNameError(ssl.SSLCertVerificationError):
-    """The client's certificate is good, and names nobody who may connect."""
+    """The client's certificate is good, and names no client that may connect."""
 
 
 class LivingContext(ssl.SSLContext):
@@ -74,14 +74,14 @@ class LivingContext(ssl.SSLContext):
 
 
 class GuardedContext(ssl.SSLContext):
-    """A server's context: TLS 1.2 at least, HTTP/1.1, no resumption by ticket, and every handshake's end is told."""
+    """A server's context: TLS 1.2 at least, HTTP/1.1, no resumption by ticket, each handshake's end is reported."""
 
     _told: Told
     _allowed: frozenset[str]
 
     @classmethod
     def guarding(cls, told: Told, *, allowed: frozenset[str] = frozenset()) -> "GuardedContext":
-        """A context without certificates yet; `allowed` are the names of clients, none: whoever else may."""
+        """A context without certificates yet; `allowed` are the names of clients, none: any client."""
         context = cls(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
@@ -106,7 +106,7 @@ class _Connection(ssl.SSLObject):
     _failure: ssl.SSLError | None = None
 
     def guard(self, outgoing: ssl.MemoryBIO, told: Told, allowed: frozenset[str]) -> None:
-        """Say where bytes for the client go, who hears of the end, and which names may connect."""
+        """Set where bytes for the client go, what is called at the end, and which names may connect."""
         self._outgoing = outgoing
         self._told = told
         self._allowed = allowed
@@ -114,7 +114,7 @@ class _Connection(ssl.SSLObject):
     def do_handshake(self) -> None:
         """Go on with the handshake. Errors: as SSLObject's; a failure with an alert is raised at the next call.
 
-        Event loops send what is outgoing when told that the handshake wants to read, and drop it when it fails: the
+        Event loops send what is outgoing when the handshake wants to read, and drop it when it fails: the
         alert would never leave. The client closes when it has read the alert, or the handshake's time runs out.
         """
         if self._failure is not None:

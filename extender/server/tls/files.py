@@ -18,7 +18,7 @@ from extender.server.tls.context import GuardedContext, Told
 from extender.settings.tls import TlsSettings
 
 Marks: TypeAlias = tuple[tuple[int, ...], ...]
-"""What tells one version of the files from another."""
+"""What distinguishes one version of the files from another."""
 
 SERVER: Final = "server"
 CLIENT_CA: Final = "client_ca"
@@ -122,7 +122,7 @@ def _check_key(path: Path) -> None:
         raise ConfigError(f"tls.key_file = {path}: holds no private key; accepted: a PEM file with the key")
     if "ENCRYPTED" in text:
         raise ConfigError(
-            f"tls.key_file = {path}: is encrypted, and nobody is there to ask for its password; decrypt it: "
+            f"tls.key_file = {path}: is encrypted, and netgang has no password for it; decrypt it: "
             "openssl pkey -in FILE -out NEW-FILE"
         )
 

@@ -2,7 +2,7 @@
 
 Why: certificates are renewed while binds are held; a restart for it would fail every held gang.
 Rule: the files are looked at every `RELOAD_S` in a thread, never on the event loop. New ones count for new connections;
-those that are open, and what is held on them, stay. Files that cannot be used are told once, counted, tried again at
+those that are open, and what is held on them, stay. Files that cannot be used are logged once, counted, tried again at
 every look, and change nothing.
 """
 
@@ -53,7 +53,7 @@ class Rotation:
         return self._people
 
     async def follow(self) -> None:
-        """Look at the files for ever."""
+        """Look at the files until cancelled."""
         while True:
             await asyncio.sleep(self._reload_s)
             await self.look()

@@ -33,7 +33,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a series tells of its job."""
+    """What a series shows of its job."""
 
     curve: Curve
     speed: Speed
@@ -61,7 +61,7 @@ class Model:
 
 
 def model_of(series: Series, options: MetricOptions) -> Model | None:
-    """Fit curve and speed; `None`: there are too few reports, no rate can be told, or the loss does not fall."""
+    """Fit curve and speed; `None`: there are too few reports, no rate is known, or the loss does not fall."""
     told = series.part(np.isfinite(series.loss))
     speed = speed_of(series, serial_ratio=options.serial_ratio)
     if not len(told) or speed is None:

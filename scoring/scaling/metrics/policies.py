@@ -5,7 +5,7 @@
 - `curve`: more workers if the extrapolated loss says that they pay for the stall (`pays`), fewer when the loss rises.
 
 Rules for all of them, because each change stalls the job and too many make training random (PAPERS E3): nothing is
-changed during a resize or on stale reports; a wish is looked at again `every_steps` steps after the last look and the
+changed during a resize or on stale reports; a demand is looked at again `every_steps` steps after the last look and the
 last change, and not before `min_interval_s`; only reports with the present worker count count, the first steps after a
 change excepted; a trend must be larger than a band and surer than noise; and from one change of direction to the next
 there are at least `reversal_steps` steps, whatever the reports say (`iterations`, which reads none, goes its round).
@@ -24,7 +24,7 @@ from scoring.scaling.options import MetricOptions
 
 
 class Said(StrEnum):
-    """Why a job wishes what it wishes."""
+    """Why a job asks for this worker count."""
 
     OFF = "the job is not scaled by its metrics"
     NO_SIGNAL = "the job has not reported what its policy needs"
@@ -53,7 +53,7 @@ class Memory:
     looked_at: int
     """Step of the last look."""
     changed_s: float
-    """When the wish changed last, Unix seconds."""
+    """When the demand changed last, Unix seconds."""
     direction: int = 0
     """Of the last change: 1 up, −1 down, 0 none yet."""
     turned_at: int | None = None
@@ -62,7 +62,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How many workers a job wishes; `None`: it says nothing of it, and the queue alone decides."""
+    """How many workers a job asks for; `None`: it says nothing of it, and the queue alone decides."""
 
     workers: int | None
     reason: Said
@@ -72,7 +72,7 @@ class Wish:
 
 
 def wish(job: ElasticJob, series: Series, memory: Memory | None, options: MetricOptions, *, now_s: float) -> Wish:
-    """What the job wishes now. Cost: O(n) in reports, and for `curve` a fit.
+    """What the job asks for now. Cost: O(n) in reports, and for `curve` a fit.
 
     >>> from scoring.scaling.metrics.series import Point
     >>> from scoring.scaling.metrics.reports import Told
@@ -115,11 +115,11 @@ class _Look:
 
     @property
     def step(self) -> int:
-        """The highest step reported: going back to a checkpoint brings no earlier wish again."""
+        """The highest step reported: going back to a checkpoint brings no earlier demand again."""
         return self.series.top_step
 
     def why_not(self) -> Said | None:
-        """Why the wish stays as it is without the metrics being looked at."""
+        """Why the demand stays as it is without the metrics being looked at."""
         options, memory = self.options, self.memory
         if self.job.workers != int(self.series.workers[-1]):
             return Said.RESIZING
@@ -135,7 +135,7 @@ class _Look:
         return None
 
     def hold(self, reason: Said, detail: str = "") -> Wish:
-        """The same wish as before."""
+        """The same demand as before."""
         job = self.job
         wished = min(max(self.memory.wished, job.floor), job.max_workers)
         looked = reason in _AFTER_A_LOOK
@@ -143,7 +143,7 @@ class _Look:
         return Wish(wished, reason, detail, memory)
 
     def change(self, workers: int, reason: Said, detail: str = "") -> Wish:
-        """Another wish, unless it turns too soon after the last turn."""
+        """Another demand, unless it turns too soon after the last turn."""
         memory = self.memory
         workers = min(max(workers, self.job.floor), self.job.max_workers)
         direction = (workers > memory.wished) - (workers < memory.wished)

@@ -1,10 +1,10 @@
 """Reports of one job as they come in: a bounded series by ascending step.
 
-Why one place for it: the service, the simulator and the tests must forget the same reports, or their wishes differ.
+Why one place for it: the service, the simulator and the tests must forget the same reports, or their demands differ.
 Rules:
 
 - The newest points are all kept; of the older ones every second, fourth, eighth, … as they become too many. The start
-  of a curve tells its shape, so it is thinned out and never cut off.
+  of a curve shows its shape, so it is thinned out and never cut off.
 - A job that goes back to a checkpoint trains the steps from there again: what was reported of them is undone. The
   highest step ever reported is remembered.
 """
@@ -72,7 +72,7 @@ class Told:
             self._passed = len(self._older) * self._stride
 
     def add(self, point: Point) -> None:
-        """Append a point whose step is above the last one's: who takes reports in has made sure of it."""
+        """Append a point whose step is above the last one's: the receiver of reports has made sure of it."""
         self._series = None
         self._top_step = max(self._top_step, point.step)
         self._newest.append(point)

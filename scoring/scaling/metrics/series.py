@@ -16,7 +16,7 @@ from scoring.network.matrix import Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One report of one job: how far it is, and how well it goes. `None`: not told."""
+    """One report of one job: how far it is, and how well it goes. `None`: not reported."""
 
     step: int
     time_s: float
@@ -76,7 +76,7 @@ NOTHING = Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0), n
 
 
 def series_of(points: Sequence[Point], top_step: int) -> Series:
-    """Points, by ascending step, as arrays; what was not told is NaN, and no workers.
+    """Points, by ascending step, as arrays; what was not reported is NaN, and no workers.
 
     >>> found = series_of([Point(1, 10.0, 0.5), Point(2, 11.0, 0.4, samples_per_second=8.0, workers=3)], 9)
     >>> found.step.tolist(), found.samples_per_second.tolist(), found.workers.tolist(), found.top_step

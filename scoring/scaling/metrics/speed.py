@@ -48,7 +48,7 @@ class Speed:
 
 
 def speed_of(series: Series, *, serial_ratio: float) -> Speed | None:
-    """The speed as reported, as medians for each worker count; `None`: nothing tells it.
+    """The speed as reported, as medians for each worker count; `None`: not known.
 
     Where samples per second are not reported steps per second are taken: right for asynchronous training, where each
     worker's step counts.
@@ -94,7 +94,7 @@ def progress(series: Series, speed: Speed) -> Floats:
     """(n,): samples trained up to each report, so that reports with different worker counts are on one curve.
 
     Each step counts for what a step trains with the workers of its time: in synchronous training more workers make
-    bigger steps, in asynchronous training more of them. Where nothing tells, all steps count alike.
+    bigger steps, in asynchronous training more of them. Where that is not known, all steps count alike.
 
     >>> from scoring.scaling.metrics.series import Point
     >>> from scoring.scaling.metrics.reports import Told

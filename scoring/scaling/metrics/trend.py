@@ -1,6 +1,6 @@
 """Does the loss fall or rise? A straight line through a window of it, and how sure that line is.
 
-Why not two means: a line uses all points, and what is left of them around it tells the noise, so that the same rule
+Why not two means: a line uses all points, and what is left of them around it shows the noise, so that the same rule
 serves a job that reports every step and one that reports every hundredth.
 """
 

@@ -1,9 +1,10 @@
-"""From wishes to worker counts: what a job may have of what its metrics ask for.
+"""From demands to worker counts: what a job may have of what its metrics ask for.
 
 Why between the metrics and the room: a policy sees one job's numbers and knows neither the cluster nor the queue. Rule:
-a wish for fewer workers frees room and is granted at once; a wish for more is only a target, and the queue's order
-decides in `scoring.scaling.scale_out` who gets room when there is too little. A wish never keeps a job from giving up
-workers for a heavier gang, and what was taken from it for others is given back before it counts as wanting more.
+a demand for fewer workers frees room and is granted at once; a demand for more is only a target, and the queue's order
+decides in `scoring.scaling.scale_out` which job gets room when there is too little. A demand never keeps a job from
+giving up workers for a heavier gang, and what was taken from it for others is given back before it counts as wanting
+more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +56,7 @@ def fewer(
 
 
 def target_of(job: ElasticJob, wish: int | None) -> int:
-    """How many workers the job grows to if there is room: what it wishes, else its maximum, within its bounds.
+    """How many workers the job grows to if there is room: what it asks for, else its maximum, within its bounds.
 
     >>> from tests.scoring.scaling.cases import elastic, workers
     >>> gang = workers("g", ["n1", "n1", "n1"])

@@ -2,7 +2,7 @@
 
 Rules: a job must be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for
 a STARVING gang weights do not count, because it goes before all that wait, heavier ones included (PAPERS K3), and with
-`Condition.ANY` they count for nobody. Jobs that must not be resized, that do not run, or whose last change is not over
+`Condition.ANY` they do not count. Jobs that must not be resized, that do not run, or whose last change is not over
 are left alone, whatever they weigh.
 """
 
@@ -43,7 +43,7 @@ class Candidate:
 def candidates(
     snapshot: Snapshot, jobs: Iterable[ElasticJob], run: Run, turns: Turns, ask: Ask, options: Options, *, now_s: float
 ) -> Steps[tuple[tuple[Candidate, ...], tuple[Refusal, ...]]]:
-    """Who may give up workers for the gang of `ask`, and who may not; both by job. Cost: O(members of their gangs)."""
+    """Jobs that may give up workers for the gang of `ask`, and those that may not. Cost: O(members of their gangs)."""
     found: list[Candidate] = []
     refused: list[Refusal] = []
     for number, job in enumerate(sorted(jobs, key=lambda one: one.key)):
@@ -64,7 +64,7 @@ def candidates(
 
 
 def resizable(job: ElasticJob, gang: Gang | None, options: Options, *, now_s: float) -> Refusal | None:
-    """Why the job must not get another worker count now, whoever asks for it; `None`: it may.
+    """Why the job must not get another worker count now, for any gang; `None`: it may.
 
     >>> from tests.scoring.scaling.cases import elastic, workers
     >>> gang = workers("g", ["n1", "n1"])
@@ -122,7 +122,7 @@ def _pause(run: Run) -> Iterator[None]:
 
 
 def _outranks(job: ElasticJob, gang: Gang, run: Run, turns: Turns, ask: Ask, options: Options) -> Refusal | None:
-    """Why the job need not give way to the gang of `ask`."""
+    """Why the job need not shrink for the gang of `ask`."""
     starving = turns.starving(ask)
     if gang.priority > ask.gang.priority and not (starving and run.policy.queue.starving_beats_priority):
         return Refusal(job.key, No.HIGHER_PRIORITY, f"{gang.priority} and {ask.gang.priority}")

@@ -1,6 +1,6 @@
-"""For whom running jobs may be shrunk: gangs that wait for room, in the queue's order.
+"""Which gangs running jobs may be shrunk for: gangs that wait for room, in the queue's order.
 
-Why apart: the published rule serves the heaviest gang alone, and while that one cannot be helped nobody else is; with
+Why apart: the published rule serves the heaviest gang alone, and while that one cannot be helped no other is; with
 `Condition.ANY` those behind it are tried as well. Rule: of gangs that ask for the same only the first is tried, because
 what is too little for it is too little for the others, and no more than `MOST_KINDS` different ones.
 """
@@ -30,7 +30,7 @@ def waiting_for_room(plan: Plan) -> tuple[GangKey, ...]:
 
 
 def different(run: Run, gangs: Iterable[Gang]) -> Steps[tuple[Gang, ...]]:
-    """The first gang of each kind, at most `MOST_KINDS`, in this order; `run` tells kinds apart. Cost: O(gangs)."""
+    """The first gang of each kind, at most `MOST_KINDS`, in this order; `run` distinguishes kinds. Cost: O(gangs)."""
     found: dict[tuple[int, int], Gang] = {}
     for number, gang in enumerate(gangs, start=1):
         found.setdefault((id(kind_of(run, run.ask(gang))), gang.priority), gang)

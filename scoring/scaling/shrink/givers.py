@@ -37,7 +37,7 @@ def near_ones(run: Run, trial: Trial, able: Sequence[Candidate]) -> Steps[tuple[
 
 
 def in_order(run: Run, ahead: Sequence[Admission], near: Sequence[Candidate], best: Placed) -> Steps[list[Candidate]]:
-    """Step 4: who gives first. Lowest priority, lightest, worth least where it is, name."""
+    """Step 4: which job gives first. Lowest priority, lightest, worth least where it is, name."""
     take_admissions(run, ahead)
     wanted = frozenset(best.nodes.values())
     worths = []

@@ -64,7 +64,8 @@ def steps_down(job: ElasticJob, gang: Gang, *, most: int | None) -> tuple[Step, 
 def going(snapshot: Snapshot, jobs: Iterable[ElasticJob]) -> tuple[Pod, ...]:
     """Pods with a node that go without our doing anything more: they are being deleted, or their index is not wanted.
 
-    Those on nodes that can take nobody any more are among them: whether that helps is for who looks at the nodes.
+    Those on nodes that can take no pod any more are among them: whether that helps is decided where nodes are looked
+    at.
     """
     unwanted = {uid for job in jobs for uid, index in job.indexes.items() if index >= job.workers}
     return tuple(

@@ -2,7 +2,7 @@
 
 Only for one gang, and only if it then starts: whole plan or nothing. Differences to the published algorithm, which is
 in `scoring.scaling.literal`: the gang is placed for real over the nodes of a zone, not on one node; the fewest workers
-go; the highest index goes first, because frameworks let nobody choose.
+go; the highest index goes first, because frameworks let no caller choose.
 
 Steps:
 1. The gang: the first in the queue's order that waits for room; with `Condition.ANY` the first of all of them for which
@@ -47,7 +47,7 @@ def scale_in(
     now_s: float,
     memo: Memo | None = None,
 ) -> ScaleIn:
-    """Who gives up workers for the first gang that waits, or why nobody does.
+    """The jobs that give up workers for the first gang that waits, or why none does.
 
     `plan` is the plan of this snapshot, `now_s` Unix time. Cost: some placements of one gang, at most about fifty, and
     one run of the planner where workers go.

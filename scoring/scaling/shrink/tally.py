@@ -16,7 +16,7 @@ from scoring.plan.run import Run
 
 
 class Ledger:
-    """What all tallies of one gang share: what is free before anybody leaves. Never written after it is built."""
+    """What all tallies of one gang share: what is free before a worker leaves. Never written after it is built."""
 
     def __init__(self, run: Run, ask: Ask) -> None:
         self._run = run
@@ -61,7 +61,7 @@ class Tally:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._free: dict[int, list[int]] = {}
-        """row → what is free there by now, for rows where anybody left"""
+        """row → what is free there by now, for rows where a worker left"""
         self._sums = [list(one.sums) for one in ledger.classes]
 
     def leave(self, pod: Pod) -> None:
@@ -113,5 +113,5 @@ class _Class:
         self.sums: list[int] = sums.astype(np.int64).tolist()
 
     def fits(self, free: Sequence[int]) -> int:
-        """Members that fit into `free`; one that asks for nothing changes nothing when somebody leaves."""
+        """Members that fit into `free`; one that asks for nothing changes nothing when a worker leaves."""
         return max(min([free[column] // amount for column, amount in self._asked], default=0), 0)

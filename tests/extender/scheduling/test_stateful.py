@@ -334,7 +334,7 @@ class ServiceMachine(RuleBasedStateMachine):
     @invariant()
     @precondition(lambda self: hasattr(self, "world"))
     def commitments_belong_to_somebody_who_comes(self) -> None:
-        """Held room without a held call would be dead, unless the gang is just being let in."""
+        """Held room without a held call would be dead, unless the gang is just being admitted."""
         commitments = self.world.service.cache.snapshot().commitments
         for key in commitments:
             if self.world.service.admissions.keeps(key):

@@ -66,7 +66,7 @@ def test_a_job_shrinks_or_ends_or_there_is_more_room() -> None:
     ]
     assert told.suggestions[0].changes == (JobShrinks("default/big", 3),)
     assert told.impossible is False
-    assert told.text.startswith("What would let it in: job default/big shrinks by 3; or: ")
+    assert told.text.startswith("It would be admitted with: job default/big shrinks by 3; or: ")
 
 
 def test_workers_of_the_minimum_do_not_leave() -> None:
@@ -196,7 +196,7 @@ def test_what_is_too_large_waits_for_nodes_where_they_are_asked_for() -> None:
     """Waiting may help then; the ways in are the same."""
     told = found(gang("g", 6), policy=Policy(asks_for_nodes=True))
     assert told.impossible is False
-    assert told.text.startswith("What would let it in: 2 more cpu in zone a")
+    assert told.text.startswith("It would be admitted with: 2 more cpu in zone a")
 
 
 def test_a_resource_that_no_node_has() -> None:

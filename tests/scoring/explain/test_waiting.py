@@ -86,7 +86,7 @@ def test_a_wait_for_one_zone() -> None:
 def test_a_back_off() -> None:
     """How long yet."""
     text = said(gang("g", 1), [A], backing_off_until_s={"default/g": 20.0})
-    assert text == "The gang was let in and did not come to start; it waits before the next try, for another 20 s."
+    assert text == "The gang was admitted and did not come to start; it waits before the next try, for another 20 s."
 
 
 @pytest.mark.parametrize("free", [[A], [A, B]])

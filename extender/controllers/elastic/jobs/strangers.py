@@ -1,7 +1,7 @@
 """Gangs whose pods ask to be elastic, but belong to nothing that we know how to resize: said once, on one of the pods.
 
-Why not silence: an annotation that does nothing looks like a fault of the cluster. Looked for now and then only: nobody
-waits for the answer.
+Why an Event: an annotation that does nothing looks like a fault of the cluster. The search is rare, because nothing
+waits for its result.
 """
 
 from extender.controllers.elastic.parts import Parts, pods_job
@@ -20,7 +20,7 @@ class Strangers:
         self._not_before_s = parts.clock.monotonic_s() + EVERY_S
 
     def look(self) -> None:
-        """Tell of each gang that asks in vain. Cost: O(gangs), when it is time."""
+        """Write an Event for each gang that asks in vain. Cost: O(gangs), when it is time."""
         parts = self._parts
         if parts.clock.monotonic_s() < self._not_before_s:
             return

@@ -141,7 +141,7 @@ def _refusal(seen: Seen, around: Surroundings, workers: Sequence[Pod]) -> str | 
 
 
 def rough_state(view: JobView) -> JobState:
-    """What the job is by its own word and its pods alone; who starves, the queue knows."""
+    """What the job and its pods show by themselves; the queue adds whether it is starving."""
     if view.finished:
         return JobState.COMPLETED
     return JobState.RUNNING if view.running else JobState.WAITING

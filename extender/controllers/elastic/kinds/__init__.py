@@ -1,4 +1,4 @@
-"""The kinds of jobs whose worker count may be changed, one module per family, and those that only tell how they are.
+"""The kinds of jobs whose worker count may be changed, one module per family, and those that are only shown.
 
 Rule: a kind is known or it is left alone; nothing here reaches out, raw JSON comes in and values or patches go out.
 """

@@ -3,7 +3,7 @@
 Why only by a double opt-in: nothing in such an object shows what its controller does with fewer replicas. Rules: the
 operator of netgang names the kind in `elastic.scale_kinds` and grants the rights; the job's owner sets
 `netgang.io/min-workers`. The count is changed in the object itself, because the scale subresource takes no annotations,
-and a change without our note could not be told from somebody else's. Its pods must tell their index
+and a change without our note would look like another client's. Its pods must show their index
 (`apps.kubernetes.io/pod-index`, `netgang.io/index`), and the highest must be the first to go, as with StatefulSets.
 """
 

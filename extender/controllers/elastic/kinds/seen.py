@@ -1,8 +1,8 @@
-"""What every kind of job tells in its own way: counts, bounds, state, and whether its size may be changed.
+"""What every kind of job shows in its own way: counts, bounds, state, and whether its size may be changed.
 
-Why one record: who decides and who patches must not know a TFJob from an Indexed Job. Rules: what is not said is never
-guessed, so a job without a minimum is not elastic; whatever makes a change unsafe is one of a closed set of texts; own
-annotations on the job win over the same on the pod template, and both over what the framework says.
+Why one record: the code that decides and patches need not know a TFJob from an Indexed Job. Rules: what is not said is
+never guessed, so a job without a minimum is not elastic; whatever makes a change unsafe is one of a closed set of
+texts; own annotations on the job win over the same on the pod template, and both over what the framework says.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Unsafe(StrEnum):
 
     BAD_BOUNDS = "its minimum and maximum are not whole numbers with 1 <= minimum <= maximum"
     STATIC_WORKERS = "spec.enableDynamicWorker is not true, so the operator would fail the job"
-    CHIEF = "it has a chief, which is told of no workers that come later"
+    CHIEF = "it has a chief, which does not learn of workers that come later"
     NEVER_RESTARTS = "the restartPolicy of its workers is Never"
     NO_ELASTIC_POLICY = "spec.elasticPolicy is missing, so torchrun would wait for the removed workers"
     MASTER = "it has a Master, with which elastic training miscounts its nodes"
@@ -50,14 +50,14 @@ class Unsafe(StrEnum):
 
 
 class State(StrEnum):
-    """What becomes of a job just now."""
+    """A job's phase."""
 
     ACTIVE = "active"
     """It runs, or is about to."""
     SUSPENDED = "suspended"
     """Its owner, Kueue or we have suspended it: it has no pods."""
     RESTARTING = "restarting"
-    """Its operator is making pods anew."""
+    """Its operator is recreating pods."""
     ENDED = "ended"
     """It has finished or failed."""
     DELETED = "deleted"
@@ -132,7 +132,7 @@ class Seen:
     owned: bool = False
     """Whether another controller made it."""
     trainer_status: Json | None = None
-    """What a TrainJob tells of its training, as it is."""
+    """What a TrainJob reports of its training, unchanged."""
 
     @property
     def claims(self) -> bool:
@@ -151,7 +151,7 @@ class Kind(Protocol):
 
     @property
     def one_by_one(self) -> bool:
-        """Whether workers must leave one after the other, each gone before the next is told to go."""
+        """Whether workers must leave one after the other, each gone before the next is removed."""
 
     def read(self, job: Json) -> Seen:
         """What the object says. ValueError: it cannot be read."""
@@ -238,7 +238,7 @@ def own_bounds(job: Json, template: Json) -> Bounds:
 
 
 def _said_wants(job: Json, template: Json) -> str | None:
-    """By what it wishes another worker count, as written."""
+    """What it asks another worker count by, as written."""
     said = annotations_of(job).get(SCALING, annotations_of(template).get(SCALING))
     return None if said is None else str(said)
 

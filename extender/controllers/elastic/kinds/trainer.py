@@ -1,4 +1,4 @@
-"""Kubeflow Trainer's TrainJob: it cannot be resized, and its status tells how the training goes.
+"""Kubeflow Trainer's TrainJob: it cannot be resized, and its status shows the training's progress.
 
 Rules (Trainer 2.2 and 2.3): `spec.trainer` cannot be changed once the job exists, so it is followed to be shown and
 never patched. Its pods are those of a JobSet of the same name that it owns. `status.trainerStatus` has the newest

@@ -4,14 +4,14 @@ Rules, each from the operators' sources (training-operator 1.8 and 1.9, mpi-oper
 
 - Defaults and the spelling of roles are only in the operator's memory: roles are compared without regard to case, a
   missing `replicas` is 1, and the patch uses the key as it is stored.
-- TFJob: a worker that is told to end while it runs counts as failed, and the job with it, unless enableDynamicWorker is
+- TFJob: a worker that is stopped while it runs counts as failed, and the job with it, unless enableDynamicWorker is
   set; a chief gets no cluster in that mode. Worker 0 decides success. Workers must leave one by one: while a higher
   index still ends, the operator takes a lower one that is gone for missing, and in dynamic mode it then asks for the
   address of a worker that the job does not have, and crashes (1.8.1, seen).
 - PyTorchJob and PaddleJob: failed pods count only when fewer run than are wanted, so shrinking is safe. Without
   elasticPolicy torchrun has a fixed number of nodes. JAXJob's operator counts as PyTorchJob's.
 - XGBoostJob: every failed pod fails the job.
-- MPIJob: only a launcher that reads its hosts anew survives; nothing in the object tells, so our annotation must.
+- MPIJob: only a launcher that reads its hosts again survives; the object does not say, so our annotation must.
 - The operators write the PodGroup's minMember at each sync: schedulingPolicy.minAvailable, else all replicas. So a job
   that is resized gets its minimum there, in the same patch.
 """

@@ -1,8 +1,8 @@
 """Read the body of a report: one point, several, or the `trainerStatus` of a TrainJob.
 
 Why so strict: reports come from other people's programs and end in decisions about worker counts; a NaN, a step that
-goes back or a clock in milliseconds would be a wrong curve that nobody sees. Rules: a report is taken whole or not at
-all; a mistake is a BadRequestError that begins with the field. Pure: the time of now is an argument.
+goes back or a clock in milliseconds would be a wrong curve that no person notices. Rules: a report is taken whole or
+not at all; a mistake is a BadRequestError that begins with the field. Pure: the time of now is an argument.
 """
 
 import json
@@ -41,7 +41,7 @@ METRIC_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Points by ascending step, and whether the process began anew: what was reported from their step on is undone."""
+    """Points by ascending step, and whether the process restarted: its reports from their first step on are void."""
 
     points: tuple[Point, ...]
     restarted: bool = False

@@ -1,7 +1,7 @@
 """Take what jobs report, if it can be true, is not too much, and is of a job that there is.
 
 Rules:
-- Steps ascend. Only a report that says `restarted` (its process began anew, perhaps at an older checkpoint) may go
+- Steps ascend. Only a report that says `restarted` (its process restarted, perhaps from an older checkpoint) may go
   back; the points from its first step on were undone, and are forgotten.
 - The number of reports has a bound per job, per namespace and for all, so that reports never keep the scheduler from
   its work, nor one namespace the jobs of others from being heard.
@@ -23,7 +23,7 @@ from scoring.scaling.job import JobKey
 
 
 class Outcome(StrEnum):
-    """What became of a report whose sender may send it."""
+    """The outcome of a report whose sender may send it."""
 
     ACCEPTED = "accepted"
     UNKNOWN_JOB = "unknown job"
@@ -34,7 +34,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a report; `detail` is a sentence for people, `step` the job's newest."""
+    """The outcome of a report; `detail` is a sentence for people, `step` the job's newest."""
 
     outcome: Outcome
     detail: str = ""
@@ -50,7 +50,7 @@ class Rates:
     per_job: float = 2.0
     in_all: float = 100.0
     namespace_share: float = 0.5
-    """Of `in_all`, for the jobs of one namespace: nobody can use up what others need."""
+    """Of `in_all`, for the jobs of one namespace: no namespace can use up what others need."""
     burst: float = 10.0
 
 
@@ -105,7 +105,7 @@ class Reports:
     def take_status(self, seen: Seen) -> None:
         """Keep what the job's own `trainerStatus` says, if it is news, and can be true.
 
-        It is the newest that its trainer knows, so a step below the last one is training begun anew.
+        It is the newest that its trainer knows, so a step below the last one means that the training restarted.
         """
         now_s, status = self._clock.now_s(), seen.trainer_status or {}
         found = trainer_point(status, now_s=now_s)

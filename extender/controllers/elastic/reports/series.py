@@ -1,12 +1,12 @@
 """What jobs reported: for each job a bounded series of points, by ascending step.
 
-Why in memory and nowhere else: a write to etcd per report would be abuse, and wishes need the recent past only; a new
-leader begins with nothing and wishes nothing until it has seen enough. Rules:
+Why only in memory: a write to etcd per report would be abuse, and the policies need the recent past only; a new leader
+starts with no reports and changes no job for its metrics until it has enough. Rules:
 
 - Of each job as much is kept as `scoring.scaling.metrics.reports` says.
-- A job that began anew (another uid, or a step taken back after a restart from a checkpoint) loses what was undone.
-- Of too many jobs the one that reported longest ago is forgotten, in the namespace that has the most: nobody can push
-  out other people's jobs.
+- A job that restarted (another uid, or a step taken back after a restart from a checkpoint) loses what was undone.
+- Of too many jobs the one that reported longest ago is forgotten, in the namespace that has the most: no tenant can
+  push out other people's jobs.
 """
 
 from collections import OrderedDict
@@ -42,7 +42,7 @@ class SeriesBook:
         self._most_jobs = most_jobs
         self._most_points = most_points
         self._series: OrderedDict[JobKey, _Kept] = OrderedDict()
-        """job → its series; who reported longest ago comes first"""
+        """job → its series; the one that reported longest ago comes first"""
         self._jobs_in: dict[Namespace, int] = {}
         """namespace → how many series it has"""
 
@@ -104,7 +104,7 @@ class SeriesBook:
         return series
 
     def _least(self) -> JobKey:
-        """Whom to forget: of the namespace with most series (by name, if several) who reported longest ago."""
+        """The job to forget: in the namespace with most series (by name, if several), the one silent for longest."""
         crowded = min(self._jobs_in, key=lambda namespace: (-self._jobs_in[namespace], namespace))
         return next(job for job in self._series if job.namespace == crowded)
 

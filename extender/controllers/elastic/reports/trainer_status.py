@@ -1,7 +1,7 @@
-"""What TrainJobs tell of their training in their own status, beside what other jobs report.
+"""What TrainJobs report in their own status, beside what other jobs send.
 
 Why: a TrainJob's program reports to Kubeflow's trainer (many libraries do it by themselves), which writes the newest
-values into the job's status; whoever has that should not have to report twice. Rule: a status that was looked at is
+values into the job's status; such a job need not report twice. Rule: a status that was looked at is
 not looked at again; whether it is news, and can be true, is up to `reports`.
 """
 

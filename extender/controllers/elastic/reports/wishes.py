@@ -1,7 +1,7 @@
 """What jobs ask for by what they report (`scoring.scaling.metrics.policies`), with the memory between two looks.
 
-Rule: a job is looked at anew when it reported, when it changed, or ten seconds after the last look; in between its wish
-stands. A new leader knows no wish and no report: jobs then have what the queue gives them until enough was reported.
+Rule: a job is looked at again when it reported, when it changed, or ten seconds after the last look; in between its
+demand stands. A new leader has no reports: until there are enough, the queue alone decides the jobs' sizes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class _Looked:
 
 
 class MetricWishes:
-    """The jobs' wishes; an `extender.controllers.elastic.controller.Wishes`."""
+    """The worker counts that jobs' metrics ask for; an `extender.controllers.elastic.controller.Wishes`."""
 
     def __init__(self, book: SeriesBook, options: MetricOptions, clock: Clock) -> None:
         self._book = book
@@ -47,7 +47,7 @@ class MetricWishes:
         return finish(self.in_steps(jobs))
 
     def in_steps(self, jobs: Sequence[ElasticJob]) -> Steps[Mapping[JobKey, int]]:
-        """The same with a moment for others after each job that was looked at anew, and now and then.
+        """The same with a moment for others after each job that was looked at again, and now and then.
 
         docs/safety.md S15.
         """
@@ -58,19 +58,19 @@ class MetricWishes:
             looked[job.key] = self._look(job, now_s)
             if (looked[job.key] is not before and len(looked[job.key].series)) or number % _JOBS_A_STEP == 0:
                 yield
-        # who is missing for a moment, while its pods come and go, is remembered for as long as its reports are
+        # a job that is missing for a moment, while its pods come and go, is kept for as long as its reports are
         kept = {key: one for key, one in known.items() if self._book.last(key, one.job.uid) is not None}
         if self._looked is known:  # else a term ended meanwhile
             self._looked = kept | looked
         return {key: one.wish.workers for key, one in looked.items() if one.wish.workers is not None}
 
     def of(self, job: JobKey) -> Wish | None:
-        """The job's last wish; `None`: it has not been looked at."""
+        """The job's last demand; `None`: it has not been looked at."""
         looked = self._looked.get(job)
         return looked.wish if looked is not None else None
 
     def forget(self) -> None:
-        """Know no wish, as after a restart."""
+        """Forget all demands, as after a restart."""
         self._looked = {}
 
     def _look(self, job: ElasticJob, now_s: float) -> _Looked:

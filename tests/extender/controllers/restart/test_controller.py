@@ -268,7 +268,7 @@ async def test_restarts_are_bounded() -> None:
             assert restarts(world) == done
             assert len(world.bound()) == operator.size
         notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"]
-        assert ["anew once" in notes[0], "anew 2 times" in notes[-1]] == [True, True]
+        assert ["restarted once" in notes[0], "restarted 2 times" in notes[-1]] == [True, True]
 
 
 OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {  # case: (how the gang is made, why it is not started anew)

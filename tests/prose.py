@@ -1,0 +1,256 @@
+"""Check plain English: no synonym that the glossary replaces, wherever a person reads.
+
+Why: each thing has one name (docs/start/concepts.md), and a sentence names the component, what it does and to what.
+Rule: `RULES` names the words and what to write instead. They apply to pages, to docstrings, comments and texts in
+Python, and to comments in YAML; not to code, to names in backticks, or to texts of one word. `ALLOWED` counts the
+words that are left; its numbers only fall. Run: `python -m tests.prose` (`make lint` does), `--counts` for the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+RULES = {
+    r"(?:no|some|any|every)body|(?:some|any|every)one|no one": "name the component, or: no pod, a gang, each caller",
+    r"who|whom|whoever|whomever": "name the component; which, that",
+    r"whose turn|(?:say|says|know|knows|decides?) whose|takes? (?:its|their) turn": "the next one; the rank",
+    r"tell|tells|telling|told": "report, say, show, write an Event; tell apart: distinguish",
+    r"anew": "again; a new one; restart",
+    r"for ever": "permanently; without end; never",
+    r"let(?:s|ting)? (?:(?:it|them|a|the|this|that|gangs?|pods?|others?|each|more|jobs?|one|lighter) ){0,3}in": "admit",
+    r"(?:giv(?:e|es|en|ing)|gave) way": "shrink, be suspended, be preempted",
+    r"(?:worked|works?) for no\w+|room worked": "idle",
+    r"wish|wishes": "demand",
+    r"(?:became|become|becomes) of": "the result, the state",
+    r"held (?:room|nodes?|zones?|capacity)|(?:room|nodes?|zones?|capacity) (?:is |are |was )?held": "reserved",
+    r"hold(?:s|ing)? (?:the |its |their |no )?(?:room|zones?|capacity|places?)": "reserve, use",
+    r"begun": "started",
+    r"lest|nought|forthwith|hereby|thereof": "plain words",
+    r"keeps? books?|book of its own": "track, record",
+}
+"""Pattern, where a space stands for any white space → what to write instead"""
+
+EXCEPTIONS = (
+    r"(?:people|persons?|users?|operators?|administrators?|tenants?|readers?|developers?|authors?|teams?),? who",
+    r"outcomes?: begun|blocked, begun",
+)
+"""Allowed although a rule matches: words about people, values of a metric's label"""
+
+PARTS = [
+    "README.md",
+    "docs",
+    "extender",
+    "scoring",
+    "cli",
+    "client",
+    "netgang",
+    "simulator",
+    "bench",
+    "testbed",
+    "tests",
+]
+PARTS += ["manifests", "charts", "scheduler-config", "examples"]
+
+ALLOWED: dict[str, int] = {
+    "bench/apiserver.py": 2,
+    "bench/apistore.py": 2,
+    "bench/maddash.py": 1,
+    "bench/page.py": 1,
+    "bench/paint.py": 1,
+    "bench/peers": 10,
+    "bench/scale.py": 3,
+    "bench/scale_service.py": 4,
+    "bench/service.py": 1,
+    "bench/simulated.py": 1,
+    "bench/soak.py": 6,
+    "bench/soak_jobs.py": 6,
+    "bench/soak_load.py": 5,
+    "bench/soak_scheduler.py": 1,
+    "bench/structure.py": 2,
+    "bench/testbed": 17,
+    "charts/netgang": 2,
+    "examples/README.md": 2,
+    "examples/kinds": 11,
+    "examples/mesh": 1,
+    "examples/report_keras.py": 1,
+    "examples/report_pytorch.py": 1,
+    "extender/bootstrap": 3,
+    "extender/server": 3,
+    "manifests/base": 2,
+    "manifests/components": 12,
+    "manifests/control-plane": 2,
+    "manifests/people": 1,
+    "manifests/perfsonar": 2,
+    "scoring/preempt": 6,
+    "simulator/__init__.py": 1,
+    "simulator/actions.py": 3,
+    "simulator/compare.py": 1,
+    "simulator/gangs.py": 1,
+    "simulator/model.py": 4,
+    "simulator/pace.py": 1,
+    "simulator/pods": 57,
+    "simulator/policies": 8,
+    "simulator/scenarios": 5,
+    "simulator/speed": 1,
+    "simulator/summary.py": 1,
+    "simulator/world.py": 3,
+    "testbed/api.py": 1,
+    "testbed/archives.py": 2,
+    "testbed/build.py": 3,
+    "testbed/cluster.py": 2,
+    "testbed/credentials.py": 1,
+    "testbed/demo.py": 2,
+    "testbed/errors.py": 1,
+    "testbed/helm.py": 2,
+    "testbed/kubelet.py": 2,
+    "testbed/network.py": 1,
+    "testbed/objects.py": 1,
+    "testbed/operator.py": 2,
+    "testbed/programs.py": 1,
+    "testbed/pytest_plugin.py": 1,
+    "testbed/relay.py": 3,
+    "testbed/replicas.py": 3,
+    "tests/bench": 16,
+    "tests/browser": 3,
+    "tests/cli": 49,
+    "tests/contract": 27,
+    "tests/e2e": 92,
+    "tests/extender": 519,
+    "tests/fakes": 21,
+    "tests/fuzz": 4,
+    "tests/newcomer": 33,
+    "tests/perf": 2,
+    "tests/scoring": 286,
+    "tests/simulator": 39,
+    "tests/testbed": 12,
+}
+"""Directory or file → words left in it; the longest entry that covers a file counts"""
+
+_SELF = {"tests/prose.py", "tests/test_prose.py"}
+_PYTHON = re.compile(
+    r"""#[^\n]*|(?P<f>(?<!\w)[fF])?(?:(?P<d>"{3}|'{3})(?:\\.|(?!(?P=d)).)*(?P=d)"""
+    r"""|(?P<q>["'])(?:\\.|(?!(?P=q))[^\\\n])*(?P=q))""",
+    re.DOTALL,
+)
+_YAML = re.compile(r"(?:(?<=\s)|^)#[^\n]*", re.MULTILINE)
+_CODE = re.compile(r"```.*?```|``?[^`\n]+(?:\n[^`\n]+)?``?|\]\([^)\s]*\)|<[^<>\n]*>", re.DOTALL)
+_FIELDS = re.compile(r"\{[^{}]*\}")
+_DOCTEST = re.compile(r"^ *>>> (?:[^\n]+\n)*", re.MULTILINE)  # with its output, up to an empty line
+
+
+def _pattern(rules: Iterable[str]) -> str:
+    return "|".join(f"(?:{rule})" for rule in rules).replace(" ", r"(?:\s+#?\s*)")
+
+
+_WORDS = re.compile(rf"(?<![\w-])(?:{_pattern(RULES)})(?![\w-]|'s \b)", re.IGNORECASE)
+_EXCEPTED = re.compile(rf"\b(?:{_pattern(EXCEPTIONS)})\b", re.IGNORECASE)
+_EACH = [(re.compile(rf"(?:{_pattern([rule])})\Z", re.IGNORECASE), instead) for rule, instead in RULES.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A word that the glossary replaces."""
+
+    path: str
+    line: int
+    words: str
+    instead: str
+
+    def __str__(self) -> str:
+        return f'{self.path}:{self.line}: "{self.words}" → {self.instead}'
+
+
+def findings(path: str, text: str) -> Iterator[Finding]:
+    """The words in what people read of `text`; the kind of file is that of `path`."""
+    if _WORDS.search(text) is None:
+        return
+    for start, prose in _prose(path, text):
+        for match in _WORDS.finditer(_blank(_EXCEPTED, prose)):
+            words = " ".join(match.group().split())
+            instead = next(instead for rule, instead in _EACH if rule.match(match.group()))
+            yield Finding(path, text.count("\n", 0, start + match.start()) + 1, words, instead)
+
+
+def check(found: Iterable[Finding], allowed: dict[str, int]) -> list[str]:
+    """What is wrong: the words beyond what is allowed, and each allowance that is not exact any more."""
+    by_part: dict[str, list[Finding]] = {part: [] for part in allowed}
+    for finding in found:
+        by_part.setdefault(_part(finding.path, allowed), []).append(finding)
+    problems: list[str] = []
+    for part, there in by_part.items():
+        limit = allowed.get(part, 0)
+        if len(there) > limit:
+            problems += [str(finding) for finding in there]
+            problems += [f"{part}: {len(there)} words, {limit} allowed (tests/prose.py)"] * (limit > 0)
+        elif len(there) < limit:
+            problems.append(f"{part}: {len(there)} words left: lower its number in tests/prose.py from {limit}")
+    return problems
+
+
+def files(root: Path = ROOT) -> list[str]:
+    """The files that people read, as git knows them."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", *PARTS],
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    return [name for name in listed if name.endswith((".md", ".py", ".yaml", ".yml")) and name not in _SELF]
+
+
+def _part(path: str, allowed: dict[str, int]) -> str:
+    parents = [path, *(str(parent) for parent in Path(path).parents)]
+    return next((part for part in parents if part in allowed), "")
+
+
+def _prose(path: str, text: str) -> Iterator[tuple[int, str]]:
+    """Where each text that people read starts, and the text; of the same length, with code blanked out."""
+    if path.endswith(".md"):
+        yield 0, _blank(_CODE, text)
+    elif path.endswith(".py"):
+        for match in _PYTHON.finditer(text):
+            prose = _blank(_DOCTEST, match.group())
+            if prose.startswith("#") or " " in prose.strip():
+                prose = _blank(_FIELDS, prose) if match.group("f") else prose
+                yield match.start(), _blank(_CODE, prose)
+    else:
+        for match in _YAML.finditer(text):
+            yield match.start(), _blank(_CODE, match.group())
+
+
+def _blank(pattern: re.Pattern[str], text: str) -> str:
+    return pattern.sub(lambda match: re.sub(r"[^\n]", "\0", match.group()), text)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print each word with its place and what to write instead; 1 if something has to be changed."""
+    parser = argparse.ArgumentParser(description="Check plain English.")
+    parser.add_argument("--counts", action="store_true", help="print how many words each directory has, and succeed")
+    parser.add_argument("paths", nargs="*", help="print every word in these files or directories, allowed or not")
+    options = parser.parse_args(arguments)
+    read = ((name, ROOT / name) for name in files())
+    found = [each for name, path in read if path.is_file() for each in findings(name, path.read_text())]
+    if options.counts:
+        counted = Counter("/".join(finding.path.split("/")[:2]) for finding in found)
+        sys.stdout.writelines(f"{count:5}  {part}\n" for part, count in sorted(counted.items()))
+        sys.stdout.write(f"{len(found):5}  words\n")
+        return 0
+    if options.paths:
+        found = [each for each in found if each.path.startswith(tuple(options.paths))]
+    problems = check(found, {} if options.paths else ALLOWED)
+    sys.stdout.writelines(f"{problem}\n" for problem in problems)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
