@@ -1,7 +1,7 @@
 """A loopback API server over HTTP: the calls netgang makes, answered from memory, with faults on demand.
 
 Why: what the real client costs, and what it does when an answer is late, lost or nonsense, can only be seen over a
-socket; a real API server cannot be told to lose an answer.
+socket; a real API server cannot be made to lose an answer.
 Rule: one process, loopback only, TLS if it is given a certificate; what the API promises is `bench.apistore`'s, this
 adds paths, status codes, streaming and faults. It ends when its standard input closes, so it does not outlive its
 benchmark.
@@ -83,7 +83,7 @@ class LoopbackApi:
     def __init__(self, store: ApiStore, *, bookmark_s: float = 60.0, remember: int = 0) -> None:
         self.store = store
         self.tokens: set[str] = set()
-        """Bearer tokens that are accepted; none: everybody is"""
+        """Bearer tokens that are accepted; none: all are"""
         self.seen: deque[Seen] = deque(maxlen=remember)
         """The last requests"""
         self.arrival = asyncio.Event()

@@ -3,7 +3,7 @@
 Why: the loopback server (`bench.apiserver`) and the tests' fake must agree on what the API promises; both are thin
 shells around this.
 Rule: objects go in and out as copies (stored as bytes). Each change gives one new version and one event. History that
-was compacted, and pages begun before that, are gone (410). Everything is synchronous; only watching waits.
+was compacted, and pages started before that, are gone (410). Everything is synchronous; only watching waits.
 """
 
 import asyncio
@@ -114,7 +114,7 @@ class ApiStore:
         self._tell(collection, Change(self.version, "DELETED", namespace, msgspec.json.encode(copy)))
 
     def compact(self) -> None:
-        """Forget all history: watches from older versions and pages begun earlier get 410."""
+        """Forget all history: watches from older versions and pages started earlier get 410."""
         for collection in self._collections.values():
             collection.changes.clear()
             collection.compacted = self.version

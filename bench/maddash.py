@@ -115,7 +115,7 @@ def large_site(nodes: int, zones: int) -> dict[str, int]:
     gang = bed.gang("g", 64, cpu=8, options={"zones": zone})
     made = plan(bed.snapshot(listed, [gang], counted), Policy(), now_s=_NOW_S, memo=Memo())
     if {node for one in made.admitted.values() for node in one.members.values()} - counted.asked:
-        raise RuntimeError("members are on nodes whose links nobody looked at")
+        raise RuntimeError("members are on nodes whose links were not looked at")
     of_zone = sum(one.zone == zone for one in listed)
     return {
         "nodes": nodes,

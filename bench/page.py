@@ -133,7 +133,7 @@ def measure(console: Console, *, viewers: int, nodes: int, gangs: int, pairs: in
             )  # fmt: skip
         reason = why_not()
         looks = [] if reason else paints(f"http://127.0.0.1:{service.hello['port']}/", times=_LOOKS)
-        load.end()  # first: or its last questions would find nobody
+        load.end()  # first: or its last questions would find no server
     found = figures(phases, sent, viewers=viewers, nodes=nodes, gangs=gangs, seconds=seconds)
     return found | (painted(looks) if looks else {"not_painted": reason})
 

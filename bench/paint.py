@@ -1,4 +1,4 @@
-"""How soon a browser shows the page: a real Chromium that opens it anew, several times.
+"""How soon a browser shows the page: a real Chromium that opens it again, several times.
 
 Why a browser: bytes and CPU of the server say nothing about when a person sees something. Rule: times are the browser's
 own, from the start of the navigation; the picture counts when queue and zones are drawn and that frame is painted. Each

@@ -9,7 +9,7 @@ events in quiet; full plans.
 
 One JSON line per size, then one with the ratios of the last size to the first. Goals (docs/safety.md S15): no stall of
 the event loop above 50 ms in the first sync and above 20 ms in the storm, and no cost that grows faster than the number
-of nodes. A stall counts by the CPU that the loop's thread used in it, because whoever else uses the machine can stop it
+of nodes. A stall counts by the CPU that the loop's thread used in it, because another user of the machine can stop it
 for longer; planner times are CPU too. Latencies and `…_wall_ms` are by the clock.
 """
 
@@ -173,7 +173,7 @@ def measure(shape: Shape, *, rate: float, seconds: float, stacks: bool) -> dict[
 
 
 def kubeconfig(url: str) -> str:
-    """A kubeconfig for a loopback API server that lets everybody in."""
+    """A kubeconfig for a loopback API server that accepts every client."""
     named = {"name": "bench"}
     config = {
         "apiVersion": "v1",
@@ -276,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--preferred", type=int, default=20, help="every so many-th of them may be spread; 0: none")
     parser.add_argument("--rate", type=float, default=1000.0, help="pod events per second")
     parser.add_argument("--seconds", type=float, default=20.0, help="length of the storm")
-    parser.add_argument("--stacks", action="store_true", help="tell on standard error where the loop stalls")
+    parser.add_argument("--stacks", action="store_true", help="say on standard error where the loop stalls")
     chosen = parser.parse_args(arguments)
     results = []
     for number in map(int, chosen.nodes.split(",")):

@@ -5,7 +5,7 @@ product's own, from `bootstrap.live` to uvicorn's settings; the probe only looks
 standard input:
 
     {"do": "synced"}    answers when the first plan was made
-    {"do": "mark"}      begin to count anew; answers with what was counted since the last mark
+    {"do": "mark"}      start to count again; answers with what was counted since the last mark
     {"do": "full"}      times of full plans of the cluster as it is now
 """
 
@@ -43,7 +43,7 @@ _LOOK_S = 0.002
 _BUSY_S = 0.004
 """CPU time of the loop without a beat from which on the watchdog notes where it is."""
 _LATE_S = 0.012
-"""And from which on it tells what it noted."""
+"""And from which on it reports what it noted."""
 _MOST_LOOKS = 100
 
 
@@ -113,7 +113,7 @@ class Probe:
 
 
 class Watchdog(threading.Thread):
-    """Says on standard error what the loop did in the course of each stall: for whoever looks for its cause."""
+    """Says on standard error what the loop did in the course of each stall: to find its cause."""
 
     def __init__(self, probe: Probe) -> None:
         super().__init__(daemon=True)
@@ -290,7 +290,7 @@ if __name__ == "__main__":
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--mesh", type=Path)
     parser.add_argument("--log", type=Path, default=Path("/dev/null"))
-    parser.add_argument("--stacks", action="store_true", help="tell on standard error where the loop stalls")
+    parser.add_argument("--stacks", action="store_true", help="say on standard error where the loop stalls")
     given = parser.parse_args()
     configure_logging(level=logging.getLevelName(logging.INFO), log_format=LogFormat.JSON, stream=given.log.open("w"))
     uvloop.run(_main(given.kubeconfig, given.mesh, stacks=given.stacks))

@@ -1,6 +1,6 @@
 """The real service on a cluster of 5,000 nodes with a live plan and a measured mesh, for `bench.http`.
 
-Nothing is a stand-in but the API server, which nobody asks here: the verbs find the pod's gang in the plan, and its
+Nothing is a stand-in but the API server, which is not asked here: the verbs find the pod's gang in the plan, and its
 siblings and their links in the network matrix.
 """
 

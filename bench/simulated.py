@@ -1,6 +1,6 @@
 """How long the simulator takes for a large cluster: `netgang simulate SCENARIO`, policy by policy.
 
-Why: "100,000 jobs on 5,000 nodes in minutes" is a promise to whoever wants to try a policy on a laptop. Rule: the
+Why: "100,000 jobs on 5,000 nodes in minutes" is a promise to users that want to try a policy on a laptop. Rule: the
 command that people run, in a process of its own for each policy; wall time, CPU and peak memory are that process's.
 Run `python -m bench.simulated`; it prints one JSON line per policy, and ends with 1 if one takes longer than its goal.
 """

@@ -9,13 +9,14 @@ others on 1,000 nodes. People look at /v1/queue, /v1/plan, /v1/explain and /metr
     python -m bench.soak [--minutes 20] [--gangs 1000] [--nodes 1000] [--rate 20] [--strict]
 
 Prints a table and one JSON line. Goals: a planner run takes at most 30 ms (99 of 100 runs), no stall of the event loop
-above 20 ms, memory flat, nobody at a gate is asked about, every gang starts in its turn. With `--strict` a missed goal
-ends with status 1. Planner and stalls are CPU of the loop's thread: who else uses the machine does not count.
+above 20 ms, memory flat, no pod at a gate is asked about, every gang starts in the queue's order. With `--strict` a
+missed goal ends with status 1. Planner and stalls are CPU of the loop's thread: other users of the machine do not
+count.
 
 Memory is flat when a straight line through the samples of the second half rises by less than one in a hundred in that
 half, and the end is at most a twentieth above what it was when warm. By then every bounded table and log has filled to
-where it stays; what still grows would grow for ever. The second half of a run below ten minutes says nothing about that
-and is not judged.
+where it stays; what still grows would grow without end. The second half of a run below ten minutes says nothing about
+that and is not judged.
 """
 
 import argparse
@@ -51,7 +52,7 @@ _LOOK_EVERY_S = 5.0
 
 
 class People(threading.Thread):
-    """Somebody who looks at netgang's documents every few seconds, one after the other."""
+    """A user that looks at netgang's documents every few seconds, one after the other."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -193,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--rate", type=float, default=20.0, help="pods of others that come, and go, per second")
     parser.add_argument("--strict", action="store_true", help="end with status 1 when a goal is missed")
-    parser.add_argument("--stacks", action="store_true", help="tell on standard error where the loop stalls")
+    parser.add_argument("--stacks", action="store_true", help="say on standard error where the loop stalls")
     chosen = parser.parse_args(arguments)
     console = Console(stderr=True)
     found = measure(

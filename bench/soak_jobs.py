@@ -1,7 +1,7 @@
-"""The gangs of the soak: what they are made of, and whose turn it should be by the documented order.
+"""The gangs of the soak: what they are made of, and which is next by the documented order.
 
 Why apart from netgang's own order: a benchmark that asks the measured program for the right order measures nothing.
-Rule: every gang wants the same room (five whole nodes of a zone, by their GPUs), so whoever is first in the order
+Rule: every gang wants the same room (five whole nodes of a zone, by their GPUs), so the first one in the order
 starts next; gangs differ in memory, which makes weights, and in age. Order (docs/explanation/queue.md): STARVING ones
 by how long they starve, then by ω′ (here: least memory first), by age, by name.
 """
@@ -18,7 +18,7 @@ STARVE_LIMIT_S = 1800.0
 """The queue's default."""
 _GROUP = "pod-group.scheduling.sigs.k8s.io"
 _UNSURE_S = 3.0
-"""Nothing is concluded about whoever began to starve, or became complete, so short a time ago."""
+"""Nothing is concluded about a gang that started to starve, or became complete, so short a time ago."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Job:
         return 1, self.memory_mib, self.created_s, f"{self.namespace}/{self.name}"
 
     def sure(self, now_s: float) -> bool:
-        """Whether everybody must agree on its turn by now."""
+        """Whether its rank must be certain by now."""
         unsure = abs(now_s - self.created_s - STARVE_LIMIT_S) < _UNSURE_S
         return now_s - self.steady_s > _UNSURE_S and not unsure
 
@@ -106,7 +106,7 @@ def stamp(moment_s: float) -> str:
 
 
 def overtaken(started: Job, waiting: Iterable[Job], *, now_s: float) -> Job | None:
-    """The gang whose turn was before that of the one which was let in; `None`: all is as specified, or unsure.
+    """The gang that should have been admitted before the one that was; `None`: all is as specified, or unsure.
 
     >>> first, second = Job(126, 0.0, 0.0), Job(2, 0.0, 0.0)
     >>> overtaken(first, [second], now_s=9.0), overtaken(second, [first], now_s=9.0).number

@@ -1,4 +1,4 @@
-"""The cluster of the soak: a thousand gangs wait, everything else moves, and whoever starts is checked for its turn.
+"""The cluster of the soak: a thousand gangs wait, everything else moves, and the order of starts is checked.
 
 Rule: users, owners, kubelets and controllers are played here, straight into an `ApiStore`; kube-scheduler is played by
 `bench.soak_scheduler` through netgang's own verbs. Nothing is random.
@@ -55,7 +55,7 @@ class Load:
         self._next = 0
         self._running: deque[Job] = deque()
         self._starting: dict[str, tuple[Job, set[str]]] = {}
-        """A gang that was let in → names of its members that have no node yet"""
+        """An admitted gang → names of its members that have no node yet"""
         self._freed_s: deque[float] = deque()
         self._others: deque[tuple[str, str]] = deque()
         self._other = 0
@@ -96,10 +96,10 @@ class Load:
         self._next += 1
         return Job(self._next, float(int(created_s)), _now_s())
 
-    # -- what the scheduler tells -------------------------------------------------------------------------------------
+    # -- what the scheduler reports -----------------------------------------------------------------------------------
 
     def let_in(self, pod: dict[str, Any]) -> None:
-        """A gate was removed: of the first one of a gang it is checked whose turn it was."""
+        """A gate was removed: for the first one of a gang the order is checked."""
         key = _gang_of(pod)
         job = self.waiting.pop(key, None)
         if job is not None:
@@ -163,7 +163,7 @@ class Load:
         self.counts["others"] += 1
 
     def _gang_ends(self) -> None:
-        """Whoever ran longest; a new one queues up. Not while a gang still has to start in what was freed before."""
+        """The gang that ran longest ends; a new one queues up. Not while a gang has to start in room freed before."""
         if len(self._freed_s) > 2:
             return
         job = self._running.popleft()

@@ -121,7 +121,7 @@ class Scheduler:
             return msgspec.json.decode(await answer.read())
 
     def _with_room(self, names: list[str]) -> list[str]:
-        """In-tree filters: nodes that exist and whose GPUs nobody has. Few names are asked for at a time."""
+        """In-tree filters: nodes that exist and whose GPUs are free. Few names are asked for at a time."""
         nodes = self._store.bodies(NODES)
         taken = set(self._assumed.values())
         for body in self._store.bodies(PODS).values():

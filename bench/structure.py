@@ -4,10 +4,10 @@ Walks: a snapshot through the planner; the body of a /filter call to its answer;
 plan. Rules, the same for every tree:
 
 - A *step* of a walk is a call from one project module into another one (or from the event loop into one) of a function
-  that somebody wrote: generated methods of records, lambdas and comprehensions do not count, nor does going on in a
+  that is written out: generated methods of records, lambdas and comprehensions do not count, nor does going on in a
   generator or coroutine that was left. What a function of numpy or asyncio calls back belongs to the project module
   that called that function.
-- A step counts once for each pair (calling module, called module): who reads the calls of a module follows each arrow
+- A step counts once for each pair (calling module, called module): a reader of a module's calls follows each arrow
   once.
 - *modules*: those that are entered. *returns*: steps into a module that was entered before, by another arrow; that is
   the number of different arrows beyond the first one into each module.

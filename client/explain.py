@@ -38,7 +38,7 @@ class Weight(msgspec.Struct):
 
 
 class Ahead(msgspec.Struct):
-    """Who is ahead."""
+    """The gangs ahead."""
 
     waiting: list[str]
     waiting_count: int
@@ -114,7 +114,7 @@ class Past(msgspec.Struct):
 
 
 class Suggestion(msgspec.Struct):
-    """What would let it in."""
+    """The changes that would get it admitted."""
 
     text: str
     changes: list[dict[str, Any]]

@@ -51,7 +51,7 @@ async def ask_link(
 ) -> tuple[RunningLink, bytes]:
     """The link, and the whole document as it came.
 
-    Errors: ConfigError for a bad address or a node that is not known, NetworkSourceError when nobody answers well.
+    Errors: ConfigError for a bad address or a node that is not known, NetworkSourceError without a usable answer.
     """
     where = f"{url.rstrip('/')}/v1/network/{quote(source, safe='')}/{quote(target, safe='')}"
     response = await ask(where, {}, url=url, transport=transport)

@@ -44,7 +44,7 @@ async def survey_running(
 ) -> Survey:
     """Ask a running netgang for the links between its nodes.
 
-    Errors: ConfigError for a bad address or a zone that does not exist, NetworkSourceError when nobody answers well.
+    Errors: ConfigError for a bad address or a zone that does not exist, NetworkSourceError without a usable answer.
     """
     where = f"{url.rstrip('/')}/v1/network"
     query = {"limit": str(limit)} | ({"zone": zone} if zone is not None else {})
@@ -72,7 +72,7 @@ async def ask(
 ) -> httpx.Response:
     """One GET at a running netgang, whose address `url` is.
 
-    Errors: ConfigError for an address that is none, NetworkSourceError when nobody answers.
+    Errors: ConfigError for an address that is none, NetworkSourceError without an answer.
     """
     try:
         async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, transport=transport) as client:

@@ -1,6 +1,6 @@
 """Fetch the decision log of a running netgang: /v1/record.
 
-Rule: as `client.network`; the log is read in parts, so that its progress can be told.
+Rule: as `client.network`; the log is read in parts, so that its progress can be shown.
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ _MOST_BYTES: Final = 1 << 30
 async def fetch_record(
     url: str, *, told: Callable[[int, int | None], None], transport: httpx.AsyncBaseTransport | None = None
 ) -> bytes:
-    """The log as it came; `told` hears how many bytes are there, and how many are due if that is known.
+    """The log as it came; `told` gets how many bytes are there, and how many are due if that is known.
 
-    Errors: ConfigError for a bad address, NetworkSourceError when nobody answers well, or nothing is kept there.
+    Errors: ConfigError for a bad address, NetworkSourceError without a usable answer, or nothing is kept there.
     """
     where = f"{url.rstrip('/')}/v1/record"
     parts = bytearray()

@@ -1,4 +1,4 @@
-"""A Keras callback that tells netgang how training goes; copy it into your training program.
+"""A Keras callback that reports training progress to netgang; copy it into your training program.
 
     model.fit(dataset, callbacks=[ReportToNetgang(batch_size=128)])
 

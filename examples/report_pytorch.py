@@ -1,4 +1,4 @@
-"""Telling netgang from a PyTorch loop how training goes; copy it into your training program.
+"""Report training progress to netgang from a PyTorch loop; copy it into your training program.
 
     reporter = Reporter(batch_size=128, world_size=dist.get_world_size(), rank=dist.get_rank(), first_step=resumed_at)
     for batch in loader:

@@ -34,7 +34,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """A job that holds room without being whole is removed: it was deadlocked."""
+    """A job that uses room without being whole is removed: it was deadlocked."""
 
     job: str
     again: bool = False
@@ -56,7 +56,7 @@ class Advice:
 
 
 class Deciding(Protocol):
-    """A policy: who starts where, and who changes. It may keep what it remembers; the same calls give the same."""
+    """Which jobs start where, and which change. A policy may keep what it remembers; the same calls give the same."""
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ from simulator.summary import Row, row_of
 from simulator.world import Tuning, run
 
 Ended = Callable[[int], None]
-"""Told how many jobs of a run have ended, whenever another one has."""
+"""Called whenever another job has ended, with how many of the run have."""
 Engine = Callable[[Scenario, str, Assume, Ended | None], RunResult]
 """Runs a scenario under a policy of this name."""
 Told = Callable[[int, int, str], None]

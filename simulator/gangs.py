@@ -1,7 +1,7 @@
 """The jobs of a run as the planner and the scaling code see them: gangs of pods, elastic jobs, a snapshot.
 
 Why apart: the simulated decisions are those of the service only if they are made from the same values. Rule: a gang is
-built anew only when its job's pods have changed, so that what the planner remembers of it stays valid.
+rebuilt only when its job's pods have changed, so that what the planner remembers of it stays valid.
 """
 
 from collections.abc import Iterable

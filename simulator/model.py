@@ -1,8 +1,8 @@
-"""A workload before it runs, and what became of each of its jobs: what engines, policies and reports share.
+"""A workload before it runs, and the outcome of each of its jobs: what engines, policies and reports share.
 
 Why apart: an engine may follow every pod or only whole jobs, and a policy may be netgang or a published algorithm; a
 scenario is written once and its result is read in one way. Rule: plain values, seconds since the start of the run, and
-nothing that depends on who decides.
+nothing that depends on the policy.
 """
 
 from collections.abc import Mapping
@@ -93,7 +93,7 @@ class Fate(StrEnum):
 
     COMPLETED = "completed"
     DEADLOCKED = "deadlocked"
-    """It held room without its minimum when nothing more could happen, or until the policy's rule removed it."""
+    """It used room without its minimum when nothing more could happen, or until the policy's rule removed it."""
     UNFINISHED = "unfinished"
     """The run was cut."""
     NEVER_STARTED = "never started"
@@ -116,7 +116,7 @@ class JobOutcome:
     worker_s: float = 0.0
     """Workers × seconds on nodes."""
     deadlocks: int = 0
-    """Times it was removed because it held room without its minimum."""
+    """Times it was removed because it used room without its minimum."""
 
     @property
     def completion_s(self) -> float | None:

@@ -16,7 +16,7 @@ class Pace:
     """Speeds, talkers and the cores that are busy."""
 
     def __init__(self, state: State, wires: Wires, *, retime: Callable[[JobState], None]) -> None:
-        """`retime` is told of each training job whose end has moved."""
+        """`retime` is called with each training job whose end has moved."""
         self._state, self._wires, self._retime = state, wires, retime
         table = state.table
         self._cpu = table.axis.index(CPU) if CPU in table.axis else None

@@ -32,7 +32,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def alone_s(job: SimJob) -> float:
-    """How long the job takes with all the workers it asked for on one node and nobody else there."""
+    """How long the job takes with all the workers it asked for on one node and no other job there."""
     at = Placement((0,) * job.ps_count, (0,) * job.workers)
     return START_S + job.work.samples / speed_of(job, at, _NOWHERE, _ALONE).samples_per_s
 

@@ -34,7 +34,7 @@ class Tuning:
     stall_factor: float = 1.0
     """On the stall of a change and the steps that it repeats."""
     unmeasured_bps: float = 1e9
-    """Rate of a link that nobody measured."""
+    """Rate of a link without a measurement."""
     card_bps: float = 10e9
     """What a node's network card moves."""
     least_interval_s: float = 0.0
@@ -52,7 +52,7 @@ class World:
         tuning: Tuning | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """`progress` is told how many jobs have ended whenever another one has."""
+        """`progress` is called whenever another job has ended, with how many have."""
         self._scenario, self._policy = scenario, policy
         self._tuning = tuning = tuning or Tuning()
         self._progress = progress
@@ -222,7 +222,7 @@ class World:
         self._pace.moved(one, rows)
 
     def _stall(self, one: JobState, resumes_s: float) -> None:
-        """Back to the last checkpoint, and a pause; a change during a stall begins it anew."""
+        """Back to the last checkpoint, and a pause; a change during a stall restarts it."""
         now_s, factor = self.state.now_s, self._tuning.stall_factor
         lost = repeated_samples(one.trained, one.step_samples) * factor
         stall_s = resize_stall_s(len(one.workers)) * factor

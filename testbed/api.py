@@ -115,7 +115,7 @@ class Api:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(one(item)) for item in items]
-        except ExceptionGroup as several:  # the first refusal tells enough
+        except ExceptionGroup as several:  # the first refusal says enough
             raise several.exceptions[0] from several
         return [task.result() for task in tasks]
 

@@ -3,7 +3,7 @@
 Why: netgang's queries are only proven by the servers that answer them, and a fresh machine must be able to have these
 without root and without a container. Rule: an archive appears in the cache as `archives/NAME-VERSION` by one rename,
 under a lock, so a directory that is there is complete; tests never fetch, they say why there is none. What kept a
-fetch from succeeding is kept as one line beside it, for whoever reads why a test was skipped.
+fetch from succeeding is kept as one line beside it, for the report why a test was skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OPENSEARCH = "2.18.0"
 """The version of OpenSearch that `POM` asks for."""
 POM = ROOT / "tests" / "fixtures" / "opensearch" / "pom.xml"
 LIMIT_S = 900.0
-"""For one command; a cold Maven repository takes half a minute, a server that swallows packets for ever."""
+"""For one command; a cold Maven repository takes half a minute, a server that swallows packets without end."""
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 _DEB = re.compile(r"prometheus_(?P<version>[^_]+)_[^_]+\.deb")
 _COMPLAINT = re.compile(r"^(?:\[ERROR\]|E:)\s*(?P<words>\S.*)$", re.MULTILINE)

@@ -2,7 +2,7 @@
 
 Why: a cold build takes minutes, a test run must not repeat it, and parallel test workers must not race for it.
 Rule: a finished program appears in the cache under `bin/NAME-VERSION` by one rename, so a file that is there is
-complete. Whoever builds holds a file lock for that module and version; all others wait, then find the file.
+complete. A build holds a file lock for that module and version; all others wait, then find the file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OLDEST_GO = (1, 21)  # from here on Go fetches the newer toolchain that a modul
 
 
 class Reporter(Protocol):
-    """Is told how the builds go; `testbed.progress` shows it to people."""
+    """Gets the builds' progress; `testbed.progress` shows it to people."""
 
     def started(self, label: str) -> None:
         """The build of `label` (name and version) begins."""
@@ -48,7 +48,7 @@ class Reporter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """Reports to nobody."""
+    """Drops it."""
 
     def started(self, label: str) -> None:
         """Say nothing."""

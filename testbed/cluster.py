@@ -189,7 +189,7 @@ class Cluster:
     async def add_nodes(self, nodes: Iterable[Object]) -> None:
         """Create nodes (see `objects.node`) and wait until kube-scheduler would use them: Ready, untainted.
 
-        Without a node lifecycle controller nobody takes away the not-ready taint that admission adds: done here.
+        Without a node lifecycle controller nothing takes away the not-ready taint that admission adds: done here.
         """
         async with self.api() as api:
             names = {one["metadata"]["name"] for one in await api.create_all(nodes)}
@@ -313,7 +313,7 @@ class Cluster:
                         await _until_served(api, item)
 
     def check_alive(self) -> None:
-        """PartDied, with the end of its log, if a part ended although nobody stopped it."""
+        """PartDied, with the end of its log, if a part ended although it was not stopped."""
         for name, child in self._parts.items():
             if child.pid is not None and not child.alive:
                 raise PartDied(f"{name} ended by itself; its log ends with:\n{child.tail()}")

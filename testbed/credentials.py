@@ -1,4 +1,4 @@
-"""Who may talk to the API server: static tokens, kubeconfigs, and the key that signs service account tokens.
+"""The clients of the API server: static tokens, kubeconfigs, and the key that signs service account tokens.
 
 Why: netgang has to be tested with exactly the rights that manifests/ gives it, and API tokens of real service
 accounts need running controllers.

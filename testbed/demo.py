@@ -31,7 +31,7 @@ SHELL_FILE = ROOT / "build" / "cluster.env"
 SETTINGS = {
     "network": {
         "sources": [{"kind": "file", "path": str(EXAMPLES / "mesh" / "paper-testbed.json")}],
-        "soft_ttl_s": None,  # the file is never measured again, and must not fade while somebody tries things
+        "soft_ttl_s": None,  # the file is never measured again, and must not fade while a user tries things
         "hard_ttl_s": None,
     }
 }
@@ -89,7 +89,7 @@ async def up(console: Console, *, shape: Shape, port: int) -> None:
 
 
 def check_port(port: int) -> None:
-    """Refuse a port on which somebody listens, before minutes are spent on building: ControlPlaneError."""
+    """Refuse a port that is in use, before minutes are spent on building: ControlPlaneError."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

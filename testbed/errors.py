@@ -30,7 +30,7 @@ class FetchFailed(ControlPlaneError):
 
 
 class PartDied(ControlPlaneError):
-    """A child process ended although nobody stopped it."""
+    """A child process ended although it was not stopped."""
 
 
 class NotReady(ControlPlaneError):

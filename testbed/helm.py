@@ -1,7 +1,7 @@
 """Run Helm: lint and render the chart, install it on a control plane.
 
 Why: only Helm itself shows what the chart's templates, schema and hooks come to. Rule: Helm keeps its caches in a
-directory that is given, so that no run sees another's; it talks to the cluster of the kubeconfig it is told, and to
+directory that is given, so that no run sees another's; it talks to the cluster of the kubeconfig it is given, and to
 no other.
 """
 
@@ -72,7 +72,7 @@ class Helm:
         return Ended(done.returncode, done.stdout, "\n".join(said))
 
     def command(self, *arguments: str) -> list[str]:
-        """The command line of a run, for whoever runs it without waiting."""
+        """The command line of a run, for callers that do not wait."""
         cluster = ["--kubeconfig", str(self.kubeconfig)] if self.kubeconfig is not None else []
         return [str(self.program), *arguments, *cluster]
 

@@ -34,7 +34,7 @@ class Kubelet:
         self._api = api
         self._start = start
         self._seen: dict[str, str] = {}
-        """pod's uid → what was begun with it: `start` or `stop`"""
+        """pod's uid → what was started with it: `start` or `stop`"""
         self.ended_s: list[float] = []
         """How long processes took to leave"""
 
@@ -66,7 +66,7 @@ class Kubelet:
                 await start(name)
             except ControlPlaneError:
                 if self._seen.get(one["metadata"]["uid"]) == "stop":
-                    return  # it was told to end before it was ready
+                    return  # it was deleted before it was ready
                 raise
         conditions = [{"type": kind, "status": "True"} for kind in ("Initialized", "ContainersReady", "Ready")]
         status = {"phase": "Running", "conditions": conditions}

@@ -18,7 +18,7 @@ LAST_PORT = 32_000  # Linux hands out 32768 and up by itself
 
 
 def free_ports(count: int, *, candidates: Iterator[int] | None = None) -> tuple[int, ...]:
-    """`count` different ports on which nobody listens now; OSError when the candidates run out.
+    """`count` different ports that are free now; OSError when the candidates run out.
 
     `candidates` is the order to try (default: random, so that parallel starts rarely meet).
     """

@@ -88,7 +88,7 @@ def pod(
 ) -> Object:
     """A pod with one container that asks for `cpu`, `memory` and `gpu`, and tolerates every taint.
 
-    It tolerates everything because without a node lifecycle controller nobody removes taints from new nodes.
+    It tolerates everything because without a node lifecycle controller nothing removes taints from new nodes.
     """
     spec: Object = {
         "schedulerName": scheduler,

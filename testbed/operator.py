@@ -1,9 +1,9 @@
 """Kubeflow's training operator as a part of the cluster, and one-line jobs for it.
 
-Why the real one: which pod leaves when a job shrinks, what counts as failed and what becomes of the PodGroup are its
+Why the real one: which pod leaves when a job shrinks, what counts as failed and what happens to the PodGroup are its
 code, and an imitation would have the faults that its author did not know of.
 Rule: it runs out of the cluster with its gang scheduling on, so that it makes PodGroups and gives pods our scheduler's
-name. It waits for its webhook's certificate in a directory whose name it cannot be told, so one runs at a time on a
+name. It waits for its webhook's certificate in a directory whose name cannot be configured, so one runs at a time on a
 computer. Its validating webhook is there without rules: API servers do not call it, unless a test wants refusals.
 """
 

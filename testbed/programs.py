@@ -32,7 +32,7 @@ _GO_LINE = re.compile(r"^go\s+(\S+)\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One program: Go `package` of `module`, built at `default_version` unless told otherwise.
+    """One program: Go `package` of `module`, built at `default_version` by default.
 
     `stamp` is the linker variable that must hold the version: Kubernetes' programs panic without it. `replacements`
     are those lines of the module's own go.mod without which it does not compile. `pins_kubernetes`: the module builds

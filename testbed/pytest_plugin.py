@@ -1,7 +1,7 @@
 """Which tests of tests/e2e run, where, and what is said about those that do not: a pytest plugin.
 
-Why: the real control plane needs Go and two cores for itself, so it must be possible to leave it out, and nobody should
-overlook that it was left out.
+Why: the real control plane needs Go and two cores for itself, so it must be possible to leave it out, and no developer
+should overlook that it was left out.
 Rule: `--e2e=core` (default) runs what is marked `e2e_core`, `--e2e=all` everything, `--e2e=none` nothing. Without Go
 and without built programs the tests are skipped and the summary says so; with CI=true they run, and fail saying so.
 Under xdist all of them go to one worker, in front of everything else, so that a cold build overlaps with unit tests;

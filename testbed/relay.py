@@ -1,6 +1,6 @@
 """TCP between two parts, by way of the test: one address for a service with several processes, or a cable to cut.
 
-Why: a Service has one address and leads new connections to whoever is chosen then, without a look into them; and a
+Why: a Service has one address and leads new connections to the process chosen then, without a look into them; and a
 process that is cut off from the API server must notice it as in a real network, by silence and not by an error.
 Rule: bytes pass unchanged. Where a connection leads is asked once, when it is made; it stays there, as with kube-proxy.
 A blocked relay closes nothing, and what was sent arrives when it is open again, unless its sender has hung up since.
@@ -17,7 +17,7 @@ from testbed.network import LOOPBACK
 _CHUNK_BYTES = 65536
 
 Target = Callable[[], int | None]
-"""The loopback port to which a new connection leads; `None`: to nobody, so that it is refused"""
+"""The loopback port to which a new connection leads; `None`: to none, so that it is refused"""
 
 
 class Relay:
@@ -26,7 +26,7 @@ class Relay:
     def __init__(self, target: Target) -> None:
         self.port = 0
         self.refused = 0
-        """Connections that led to nobody"""
+        """Connections that led nowhere"""
         self._target = target
         self._open = asyncio.Event()
         self._open.set()

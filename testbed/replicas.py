@@ -1,7 +1,7 @@
 """Several netgangs behind one address, as the installed Deployment and Service have it.
 
 Why: what matters is where kube-scheduler's calls go while leaders die, and that is decided by a label on pods.
-Rule: each process has a Pod object (that nobody runs) whose name it is told as the downward API would; the address
+Rule: each process has a Pod object (that no kubelet runs) whose name it gets as the downward API would; the address
 leads new connections to the process whose pod carries the labels of the installed Service's selector.
 """
 
@@ -46,7 +46,7 @@ def replica(name: str) -> Object:
 
 @dataclass(slots=True)
 class Replicas:
-    """The processes by pod name, and who is selected now."""
+    """The processes by pod name, and the selected one."""
 
     cluster: Cluster
     api: Api

@@ -18,7 +18,7 @@ from bench.peers.ways import WAYS, Way
 from bench.peers.workloads import FEW, Arrival, Workload, expected_s
 
 Report = Callable[[str, float], None]
-"""Is told of each half: what happened, and how many of the expected seconds it stands for."""
+"""Called for each half: what happened, and how many of the expected seconds it stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def tasks(
     peers: Sequence[Way] = (),
     present: Sequence[Way] = (),
 ) -> list[Task]:
-    """What is to be done; without `ways` each workload's own and all peers. ValueError for a name nobody has.
+    """What is to be done; without `ways` each workload's own and all peers. ValueError for an unknown name.
 
     A peer that is given takes part wherever gangs are measured, one that is merely present where the load names it.
     The reference of a goal is not added by itself.

@@ -1,4 +1,4 @@
-"""What is promised of whom, and whether a run keeps it.
+"""The goals of each way, and whether a run meets them.
 
 Why attached to rows: a goal that stands in a document only is never missed. Rule: a goal names a workload, a way and a
 figure; a speed is held against another way's of the same rounds. What was not measured is not judged, and said so. A

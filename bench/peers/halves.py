@@ -46,7 +46,7 @@ async def _backlog(bed: Bed, way: Way) -> Half:
         async with bed.slowed():
             await _until_bound(running.times, names_of(objects), limit_s=_limit_s(bed.workload))
         begun_s = running.begun_s
-        if way.gated and running.times.let_in_s:  # from the moment at which the first pod could be let in
+        if way.gated and running.times.let_in_s:  # from the moment at which the first pod could be admitted
             begun_s = min(begun_s, *running.times.let_in_s.values())
         return await _seen(bed, way, running, names_of(objects), begun_s=begun_s)
 

@@ -1,4 +1,4 @@
-"""See from outside when pods appear, are let in and are bound.
+"""See from outside when pods appear, are admitted and are bound.
 
 Why a watch: the API server's own times have whole seconds. Rule: a pod's time is when the event that first shows its
 node arrives here; a watch that the API server ends goes on from the last resourceVersion, so no event is missed, and

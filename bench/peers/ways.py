@@ -1,6 +1,6 @@
 """The ways: what schedules a workload's pods, and how the pods say so.
 
-Why a table: whoever compares must see at a glance what differs between two columns. Rule: a way is made of parts that
+Why a table: a reader must see at a glance what differs between two columns. Rule: a way is made of parts that
 run elsewhere too: the files that users install (scheduler-config/, the settings of manifests/), kube-scheduler as it
 comes, or a program that is given. All schedulers get the same limits of their clients and score every node, but for
 `none-sampled`.

@@ -1,7 +1,7 @@
 """The loads: which pods arrive on which nodes, and when.
 
 Why fixed: a figure can be repeated by others only if the load has a name. Rule: a load is the same for every way, down
-to the names of its pods; what a way adds is a label, a gate, a scheduler's name or a resource. Whoever measures no
+to the names of its pods; what a way adds is a label, a gate, a scheduler's name or a resource. A way without
 gangs binds the same pods without anything that holds them together, so partial gangs are counted for every way alike.
 """
 
@@ -33,7 +33,7 @@ class Arrival(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Nodes and pods. `pairs` is how often each way is measured unless told otherwise."""
+    """Nodes and pods. `pairs` is how often each way is measured by default."""
 
     name: str
     words: str

@@ -37,7 +37,7 @@ class Impairment(StrEnum):
 
 
 class Choice(StrEnum):
-    """Who chose the six nodes."""
+    """What chose the six nodes."""
 
     NETGANG = "netgang"
     WORST = "worst"

@@ -1,7 +1,7 @@
 """Let netgang choose: the whole service, over a saved cluster of the bed's nodes and the bed's MaDDash.
 
 Nothing of the choice is here. The service's own client reads the grids, its own mapping finds the nodes, its own
-planner plans a gang of six pods of which one fits on a node; the plan is read off as kube-scheduler would be told it.
+planner plans a gang of six pods of which one fits on a node; the plan is read off as kube-scheduler would get it.
 """
 
 import asyncio

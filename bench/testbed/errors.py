@@ -16,7 +16,7 @@ class BedUnavailable(BedError):
 
 
 class NotOurs(BedError):
-    """A namespace of somebody else has the name, or the record of ours does not fit it any more."""
+    """Another program's namespace has the name, or the record of ours does not fit it any more."""
 
 
 class NodeFailed(BedError):

@@ -1,6 +1,6 @@
 """Find out what this machine can do, by doing it once in a namespace of its own.
 
-Why by trial: whether an option is built in, a module, or forbidden in a container cannot be told from version numbers.
+Why by trial: whether an option is built in, a module, or forbidden in a container cannot be seen from version numbers.
 Rule: what is missing for good is one sentence that names the package, the right or the kernel option; the delay alone
 has two ways (netem, or `bench.testbed.relay`), and the report says which was taken.
 """

@@ -35,7 +35,7 @@ class NodeProcess:
             cwd=_ROOT,
             # Six of them share the cores: more threads per process would only take turns.
             env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-            start_new_session=True,  # Ctrl-C is for the owner, who then ends this one
+            start_new_session=True,  # Ctrl-C is for the owner, which then ends this one
         )
 
     def wait_ready(self) -> None:

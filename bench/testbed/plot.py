@@ -17,7 +17,7 @@ _STYLES: Final = {Choice.NETGANG: ("tab:green", "o"), Choice.RANDOM: ("tab:blue"
 
 
 def can_draw() -> bool:
-    """Tell whether matplotlib is installed."""
+    """Whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 

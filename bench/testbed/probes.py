@@ -88,7 +88,7 @@ def _rates(bed: Bed, effort: Effort) -> dict[tuple[str, str], float | None]:
 
 
 def tournament(names: Sequence[str]) -> Iterator[list[tuple[str, str]]]:
-    """Rounds in which each pair comes once and nobody twice in one round.
+    """Rounds in which each pair comes once and no node twice in one round.
 
     >>> list(tournament(["a", "b", "c"]))
     [[('a', 'b')], [('a', 'c')], [('b', 'c')]]

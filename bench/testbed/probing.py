@@ -1,7 +1,7 @@
 """The probes themselves, as they run inside a node: packets for loss and one-way delay, a TCP stream for throughput.
 
 One-way delay needs no synchronised clocks here: all nodes are on one machine and read the same monotonic clock, which
-is stated because a real mesh cannot do that. Loss is counted by who receives. Throughput counts acknowledged bytes (the
+is stated because a real mesh cannot do that. Loss is counted by the receiver. Throughput counts acknowledged bytes (the
 kernel's own count), after a warm-up in which the connection grows and the token bucket's savings are spent.
 """
 
@@ -40,7 +40,7 @@ class Listening:
             threading.Thread(target=task, daemon=True).start()
 
     def seen(self, run: int) -> dict[str, tuple[int, float]]:
-        """Sender → packets of a run, and the least delay of one in ms; a sender of whom none came is not there."""
+        """Sender → packets of a run, and the least delay of one in ms; a sender from which none came is not there."""
         with self._lock:
             found = {sender: one for (number, sender), one in self._seen.items() if number == run}
             self._seen = {key: one for key, one in self._seen.items() if key[0] > run}
@@ -69,7 +69,7 @@ def _drain(one: socket.socket) -> None:
             while one.recv_into(into):
                 pass
         except OSError:
-            pass  # whoever sent has measured enough and went
+            pass  # the sender has measured enough and went
 
 
 def send_packets(sender: str, targets: Mapping[str, str], *, run: int, count: int, gap_s: float) -> None:

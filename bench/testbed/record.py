@@ -1,8 +1,8 @@
 """Which namespaces are ours: a record on disk beside each run, so that a killed run can be cleaned up and nothing else.
 
-Why a record and not the name alone: somebody else's namespace may be called alike, and a name may be taken again after
-ours is gone. Rule: a namespace is ours if a record of ours names it *and* its inode number is still the one that we
-were given; anything else is left alone and said. A run that still lives is not cleaned up by another.
+Why a record and not the name alone: another program's namespace may be called alike, and a name may be taken again
+after ours is gone. Rule: a namespace is ours if a record of ours names it *and* its inode number is still the one that
+we were given; anything else is left alone and said. A run that still lives is not cleaned up by another.
 """
 
 import json
@@ -49,7 +49,7 @@ class Record:
 
     @property
     def is_alive(self) -> bool:
-        """Tell whether the run's process still runs."""
+        """Whether the run's process still runs."""
         process, began = self.owner
         return _began(process) == began
 

@@ -64,7 +64,7 @@ def relayed(bed: Bed, nodes: Sequence[str], *, delay_ms: float) -> Iterator[None
                 _wait_ready(process)
                 yield
             finally:
-                process.kill()  # it holds nothing that anybody waits for
+                process.kill()  # nothing waits for what it has
     finally:
         ip_in(bed.switch, after)
 

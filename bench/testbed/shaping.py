@@ -3,7 +3,7 @@
 - Rate: a token bucket (tc tbf) on both ends of each node's link; 100 Mbit/s, or the impaired nodes' lower rate.
 - Loss: each other node drops what comes from an impaired one with this probability (iptables, match `statistic`): real
   packets are lost, and TCP's retransmissions are the kernel's. It is done where packets arrive because a rule where
-  they leave would tell the sender.
+  they leave would inform the sender.
 - Delay: netem on what the impaired node sends, where the kernel has it; else a relay (`bench.testbed.relay`) between
   its port and the bridge holds whole Ethernet frames back. The node's own TCP meets a late network in both cases.
 

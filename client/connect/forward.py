@@ -3,8 +3,8 @@
 How: the API server's pods/portforward speaks WebSocket, subprotocol v4.channel.k8s.io. Each message begins with the
 number of a channel: 0 is the connection's bytes, 1 is what went wrong; the first message of each holds the port and
 nothing else. Each connection to our socket is one WebSocket.
-Rule: the socket is a file in a directory that only this user may enter, so that nobody else of this machine can use the
-way while it is open. Why it could not be gone is kept: who connected sees only an end.
+Rule: the socket is a file in a directory that only this user may enter, so that no other user of this machine can use
+the way while it is open. Why it could not be gone is kept: its client sees only an end.
 """
 
 import asyncio

@@ -89,7 +89,7 @@ class Bearing(httpx.AsyncBaseTransport):
         self._token = token
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """One exchange. NetworkSourceError: netgang does not show this to whom we are."""
+        """One exchange. NetworkSourceError: netgang does not show this to our user."""
         if self._token:
             request.headers["authorization"] = f"Bearer {self._token}"
         response = await self._inner.handle_async_request(request)

@@ -1,7 +1,7 @@
 """The cluster as it would be without some gangs: a count that can say "no" quickly, and a real placement.
 
-Rule: what runs, is committed, is planned for others, or is claimed by others stays taken; room held for gangs ahead is
-nobody else's; members that are being deleted anyway count as gone. The count looks at each kind of member for itself
+Rule: what runs, is committed, is planned for others, or is claimed by others stays taken; reservations of gangs ahead
+stay; members that are being deleted anyway count as gone. The count looks at each kind of member for itself
 and at all host ports as free, so its "no" is sure and its "yes" is not.
 """
 
@@ -47,7 +47,7 @@ class Group:
 
     zones: tuple[ZoneName, ...]
     kinds: tuple[_Kind, ...]
-    """One for each class of the wish whose resources some node has."""
+    """One for each class of the demand whose resources some node has."""
 
 
 class Without:
@@ -76,14 +76,14 @@ class Without:
         self.groups = [_group(base, zones, kinds) for zones in sets]
 
     def useful(self, group: Group, some: Sequence[Candidate]) -> list[Candidate]:
-        """Those who are where the gang could go in this group."""
+        """Those that are where the gang could go in this group."""
         there = np.zeros(len(self._free), np.bool_)
         for kind in group.kinds:
             there |= kind.allowed
         return [one for one in some if there[one.rows].any()]
 
     def may_fit(self, group: Group, some: Sequence[Candidate]) -> bool:
-        """Whether the gang could have a place in the group without these, as far as counting tells."""
+        """Whether the gang could have a place in the group without these, as far as counting shows."""
         return self.missing(group, some) == 0
 
     def missing(self, group: Group, some: Sequence[Candidate]) -> int:
@@ -167,7 +167,7 @@ class Without:
         return _Kind(request, allowed, fits, int(fits.sum()))
 
     def _held_rows(self) -> list[int]:
-        """Nodes held for STARVING gangs ahead; what is claimed counts by itself."""
+        """Nodes reserved for STARVING gangs ahead; what is claimed counts by itself."""
         mine = self._plan.waiting[self._ask.gang.key].rank
         found: list[int] = []
         for hold in self._plan.holds.values():

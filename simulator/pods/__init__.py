@@ -2,7 +2,7 @@
 
 Why beside the engine for whole jobs (`simulator.world`): that one asks the planner and lets it have its will; here the
 service must get it done through kube-scheduler, with gates, refusals, held binds, backoff, late watches and lost pods.
-`run` gives the result that all engines give, `record` also who was where and when.
+`run` gives the result that all engines give, `record` also where each pod was and when.
 """
 
 from extender.settings.settings import Settings

@@ -1,8 +1,8 @@
-"""A dozen small stories that are told twice, in the simulator and on real programs, and must end alike.
+"""A dozen small stories that run twice, in the simulator and on real programs, and must end alike.
 
 Why: a model of kube-scheduler is worth what it has been checked against. Rule: a story sees its cluster only through
 `Stage`, so it is the same text for both; it returns facts that do not depend on how fast a machine is (placements where
-they are determined, else who started, in which order, how many were left out, how often a waiting pod was asked), and
+they are determined, else which started, in which order, how many were left out, how often a waiting pod was asked), and
 equal facts are agreement.
 """
 
@@ -92,7 +92,7 @@ async def in_tree_filters_come_first(stage: Stage) -> Facts:
 
 
 async def room_goes_to_the_urgent(stage: Stage) -> Facts:
-    """Two pods wait for one place, and nobody is evicted for them; the later, more urgent one gets it."""
+    """Two pods wait for one place, and no pod is evicted for them; the later, more urgent one gets it."""
     await stage.add_nodes(NodeSpec("n1"))
     await stage.create(PodSpec("first"))
     await bound(stage, "first", 1)
@@ -139,7 +139,7 @@ async def more_members_than_the_minimum(stage: Stage) -> Facts:
 
 
 async def gated_members_are_asked_once(stage: Stage) -> Facts:
-    """At the gate nobody asks for them; let in, each is asked once, refused never, and bound."""
+    """At the gate no call asks for them; admitted, each is asked once, refused never, and bound."""
     await stage.add_nodes(*nodes(4))
     before = await stage.asked()
     await stage.create(*members("g", 4, gated=True)[:3])

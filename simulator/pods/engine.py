@@ -1,7 +1,7 @@
-"""Let a scenario's jobs arrive in a simulated cluster, and say what became of them.
+"""Let a scenario's jobs arrive in a simulated cluster, and report their outcomes.
 
 Rule: the run ends with its last job, where the scenario is cut, or when nothing has happened for
-`Options.stuck_s` and no job trains: then whoever holds room without its minimum is deadlocked.
+`Options.stuck_s` and no job trains: then a gang that uses room without its minimum is deadlocked.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class Options:
     """Pods wait at the scheduling gate, as the admission policy would have them."""
     stuck_s: float = 1800.0
     progress: Callable[[int, int], None] = lambda done, jobs: None
-    """Told of each job that ends: how many have, of how many."""
+    """Called for each job that ends: how many have, of how many."""
 
 
 class _Run:
@@ -77,7 +77,7 @@ class _Run:
                 await self._until_over()
 
     def result(self, policy: str, seed: int) -> PodRun:
-        """What became of the jobs."""
+        """The jobs' outcomes."""
         end_s = self._end_s()
         self.jobs.close()
         open_ = {f"{one.job.namespace}/{one.job.name}": one for one in self.jobs.stories}
@@ -158,7 +158,7 @@ def record(
     scheduler: SchedulerProfile = SECOND,
     options: Options | None = None,
 ) -> PodRun:
-    """Simulate the scenario pod by pod: the result, and who was where and when.
+    """Simulate the scenario pod by pod: the result, and where each pod was and when.
 
     `seed` is the scenario's own unless another one is given. Same arguments, same bytes.
     """

@@ -1,4 +1,4 @@
-"""What happens in a cluster, as kube-scheduler's queue sees it, and whom of those it refused that may help.
+"""What happens in a cluster, as kube-scheduler's queue sees it, and which refused pods that may help.
 
 Modelled from kube-scheduler 1.36: a refused pod is tried again when an event comes in which one of the plugins that
 refused it is interested (queueing hints). Rules: a refusal by an extender is helped by anything at all, the pod's own
@@ -15,7 +15,7 @@ from scoring.model.resources import Resources
 
 
 class Plugin(StrEnum):
-    """Who refused a pod."""
+    """What refused a pod."""
 
     EXTENDER = "Extender"
     FIT = "NodeResourcesFit"
@@ -26,7 +26,7 @@ class Plugin(StrEnum):
 
 
 class Event(Enum):
-    """What happened; those of a pod itself concern nobody else."""
+    """What happened; those of a pod itself concern no other."""
 
     POD_BOUND = "AssignedPodAdd"
     POD_CHANGED = "AssignedPodUpdate"

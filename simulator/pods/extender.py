@@ -2,7 +2,7 @@
 
 Why the verbs and no HTTP: bytes decide nothing, and the wire has tests of its own. Rules: filter and prioritize keep
 the scheduler waiting; a bind call may be held, is given up after the entry's `httpTimeout`, and then the service is
-told that its caller is gone.
+notified that its caller is gone.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class Extender:
         return call.result()
 
     async def _answer(self, args: BindArgs, gone: asyncio.Future[None]) -> str:
-        """What the service says; it goes on for itself when nobody listens any more."""
+        """What the service says; it goes on by itself when its caller is gone."""
         refusal = await self._verbs.bind(args, gone)
         return str(refusal) if refusal is not None else ""
 

@@ -74,7 +74,7 @@ class Gangs:
         return group is None or len(group.members) >= group.minimum
 
     def permit(self, pod: Pod) -> asyncio.Future[bool] | None:
-        """Permit (G3): `None`: go on, and those that waited for it too; else what tells in time."""
+        """Permit (G3): `None`: go on, and those that waited for it too; else what answers in time."""
         group = self._group(pod)
         if group is None:
             return None
@@ -95,7 +95,7 @@ class Gangs:
         return () if group is None else sorted(group.members - group.placed)
 
     def lost(self, uid: PodUid, key: GangKey | None = None) -> None:
-        """Unreserve (G4): the pod has no place any more, and all of its group who wait are rejected."""
+        """Unreserve (G4): the pod has no place any more, and all of its group that wait are rejected."""
         key = self._of.get(uid) if key is None else key
         group = self._groups.get(key) if key is not None else None
         if group is None:

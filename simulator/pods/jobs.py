@@ -1,7 +1,7 @@
 """The jobs' operator: pods are made and counted, jobs are resized, suspended and resumed, what is done goes away.
 
 Rules: pods are made in the order of their indexes and removed from the highest index down, one after the other; a
-member that is lost is made anew; a job's pods end together when it has trained enough, and are removed with it at once.
+member that is lost is recreated; a job's pods end together when it has trained enough, and are removed with it at once.
 What the members do while they run is `simulator.pods.trainer`'s.
 """
 
@@ -147,7 +147,7 @@ class Jobs:
         try:
             self._api.delete_pod(story.job.namespace, member_name(story.job, *key))
         except ApiError:
-            return  # gone already; the watch will tell
+            return  # gone already; the watch will show it
 
     # -- what happens -------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The kubelets of all nodes: pods that got a node run a while later, pods that are told to end do so a while later.
+"""The kubelets of all nodes: pods that got a node run a while later, deleted pods end a while later.
 
 Rule: what a kubelet writes is the pod's phase, and its end: a pod without a node never comes here.
 """

@@ -41,7 +41,7 @@ class Latencies:
     page: Latency = field(default_factory=lambda: Latency(0.02))
     """One page of a list."""
     watch_s: float = 0.002
-    """From a change to the moment at which those who watch know of it."""
+    """From a change to the moment at which watchers know of it."""
     cycle: Latency = field(default_factory=lambda: Latency(0.0008))
     """kube-scheduler's cycle for one pod, without nodes and extender."""
     node_s: float = 4e-7

@@ -2,7 +2,7 @@
 
 Why an own loop: the service under simulation is asyncio code with deadlines, and must run unchanged. Rule: nothing real
 is waited for. There are no sockets, threads or signals here; when nothing is ready, the time becomes that of the next
-timer, and without any timer the simulation is over, which is an error of who runs it.
+timer, and without any timer the simulation is over, which is an error of its caller.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ START_S = 1_700_000_000.0
 
 
 class NothingLeftError(RuntimeError):
-    """Everybody waits and nobody will wake them."""
+    """All tasks wait and nothing will wake them."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """`asyncio.BaseEventLoop` on a clock that jumps to the next timer. Not for threads: nobody may call from one."""
+    """`asyncio.BaseEventLoop` on a clock that jumps to the next timer. Not for threads: no thread may call it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -80,7 +80,7 @@ class Story:
         return len(at.ps) >= self.job.ps_count and len(at.workers) >= max(self.job.min_workers, 1)
 
     def outcome(self, fate: Fate, *, zero_s: float) -> JobOutcome:
-        """What became of it, with times since `zero_s`."""
+        """Its outcome, with times since `zero_s`."""
         return JobOutcome(
             self.job,
             fate,

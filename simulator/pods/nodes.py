@@ -1,7 +1,7 @@
-"""kube-scheduler's own view of the nodes: who is there, or assumed to be, and what that leaves.
+"""kube-scheduler's own view of the nodes: which pods are there, or assumed to be, and what that leaves.
 
-Rules: a pod that is assumed takes room as one that is bound does; after a node changed, the arrays are built anew when
-somebody asks. `moment` grows with every change, so equal moments mean equal answers.
+Rules: a pod that is assumed takes room as one that is bound does; after a node changed, the arrays are rebuilt at the
+next question. `moment` grows with every change, so equal moments mean equal answers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ class Nodes:
         self.used: Ints = np.zeros((0, 2), np.int64)
         """(nodes, SCORED): requests."""
         self.weighed: Ints = np.zeros((0, 2), np.int64)
-        """(nodes, SCORED): requests, with something for those who ask for nothing."""
+        """(nodes, SCORED): requests, with something for those that ask for nothing."""
         self.room: Ints = np.zeros((0, 2), np.int64)
         """(nodes, SCORED): allocatable."""
 
@@ -122,7 +122,7 @@ class Nodes:
         return any(ports_conflict(limits.host_ports, ports) for ports in taken.values())
 
     def _book(self, name: NodeName, requests: Resources, *, sign: int) -> None:
-        """Count a pod's requests on its node, while the arrays are in force; else they are counted anew anyway."""
+        """Count a pod's requests on its node, while the arrays are in force; else they are counted again anyway."""
         self.moment += 1
         row = self._table.index.get(name)
         if self._stale or row is None:

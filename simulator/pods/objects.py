@@ -32,7 +32,7 @@ class Dialect(StrEnum):
     POD_GROUP = "pod-group"
     """A label that names a PodGroup, which has the minimum."""
     NONE = "none"
-    """They say nothing: pods of a job that nobody gangs."""
+    """They say nothing: pods of a job without a gang."""
 
 
 def quantities(amounts: Resources) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""kube-scheduler's queue: who is tried next, who waits for a timer, who for an event.
+"""kube-scheduler's queue: which pod is tried next, which wait for a timer, which for an event.
 
 Modelled from kube-scheduler 1.36 (`PriorityQueue`): a refused pod is parked until an event may help it, and then still
 waits for the rest of its backoff; after an error it waits for its timer alone. Rules: one pod is in one place; events
@@ -43,7 +43,7 @@ class SchedulingQueue:
         self._backoff: list[tuple[float, tuple[object, ...], int, int, Queued]] = []
         self._errors: list[tuple[float, tuple[object, ...], int, int, Queued]] = []
         self._parked: dict[frozenset[Plugin], dict[PodUid, Queued]] = {}
-        """who refused → those parked for it, by uid"""
+        """what refused → the pods parked for it, by uid"""
         self._tried: dict[PodUid, Queued] = {}
         self._turns = count(1)
         self._arrivals = count(1)
@@ -112,7 +112,7 @@ class SchedulingQueue:
             self._requeue(one)
 
     def remove(self, uid: PodUid) -> None:
-        """The pod is gone, or bound by whomever."""
+        """The pod is gone, or bound."""
         one = self._pods.pop(uid, None)
         if one is not None:
             self._leave(one)

@@ -56,5 +56,5 @@ Order: TypeAlias = Callable[[Queued], tuple[object, ...]]
 
 
 def by_priority(one: Queued) -> tuple[object, ...]:
-    """In-tree PrioritySort: the higher priority, then who came into the queue first."""
+    """In-tree PrioritySort: the higher priority, then the one that came into the queue first."""
     return -one.pod.priority, one.since_s

@@ -1,4 +1,4 @@
-"""What a simulation writes down: counts while it runs, and afterwards who was where and when."""
+"""What a simulation writes down: counts while it runs, and afterwards where each pod was and when."""
 
 from collections import Counter
 from dataclasses import dataclass, field

@@ -106,7 +106,7 @@ class KubeScheduler:
             return
         node = left[0] if len(left) == 1 else await self._best(pod, left)
         if self.queue.get(pod.uid) is not one:
-            return  # deleted, or bound by somebody else, while it was tried
+            return  # deleted, or bound by another client, while it was tried
         if node is None:
             await self._failed(one, "the nodes are gone")
             return

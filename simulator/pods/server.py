@@ -2,7 +2,7 @@
 
 Why not a loopback server: nothing of HTTP is simulated, and a call costs a timer. Rules: a call takes effect after its
 latency, in one step, and is answered then; it is refused for the reasons of the real one (an object that was replaced,
-a pod that is bound, gated or going, an old version). Events are counted and dropped: nobody reads them.
+a pod that is bound, gated or going, an old version). Events are counted and dropped: no client reads them.
 """
 
 import asyncio
@@ -89,7 +89,7 @@ class ApiServer:
                     return
                 waiter = loop.create_future()
                 alarm = loop.call_later(min(left_s, _BOOKMARK_S), _wake, waiter)
-                seen = 0 if feed.pending else self.store.version  # a bookmark must not be ahead of what was told
+                seen = 0 if feed.pending else self.store.version  # a bookmark must not be ahead of what was sent
                 await waiter
                 alarm.cancel()
                 if not heard and seen:
@@ -196,7 +196,7 @@ class ApiServer:
     # -- what others of the cluster do --------------------------------------------------------------------------------
 
     def delete_pod(self, namespace: str, name: str) -> None:
-        """What DELETE does: a pod on a node that has not ended is told to end, any other is gone at once."""
+        """What DELETE does: a pod on a node that has not ended is asked to end, any other is gone at once."""
         pod = self.store.get(PODS, namespace, name)
         if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ("Succeeded", "Failed"):
             self.store.merge(PODS, namespace, name, {"metadata": {"deletionTimestamp": self.store.stamp()}})

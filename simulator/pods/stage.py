@@ -1,6 +1,6 @@
 """What a story of `simulator.pods.agreement` sees of its cluster, and the words in which it asks and waits.
 
-Why an interface: a story is told on simulated and on real programs, and must not know which. Rule: what is waited for
+Why an interface: a story runs on simulated and on real programs, and must not know which. Rule: what is waited for
 comes within `LIMIT_S`, or the answer says that it did not; no answer depends on how fast a machine is.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 LIMIT_S = 8.0
 _LOOK_S = 0.05
 QUIET_S = 2.2
-"""Longer than a first backoff and the look at it: who is parked now is parked for good."""
+"""Longer than a first backoff and the look at it: a pod that is parked now is parked for good."""
 GANGS = "netgang"
 PLAIN = "default-scheduler"
 Facts: TypeAlias = Mapping[str, Any]

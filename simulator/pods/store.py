@@ -1,9 +1,9 @@
-"""The objects of a simulated cluster: one counter of versions, and every change told, late and in order.
+"""The objects of a simulated cluster: one counter of versions, and every change sent, late and in order.
 
 Why apart from the API: the service lists and watches bytes through its port, while the simulated kube-scheduler and
 controllers hear the very same changes as values; both must see one history. Rules: a stored object is never written to,
 a change makes new parts along its path and shares the rest, so `old["spec"] is new["spec"]` says that it is untouched;
-who follows hears each change once, in the order of versions, `delay_s` after it happened. Bounded: the last
+a follower gets each change once, in the order of versions, `delay_s` after it happened. Bounded: the last
 `HISTORY` changes of a kind can be watched from the past, older versions are gone.
 """
 
@@ -45,7 +45,7 @@ class Changed:
 
     @property
     def body(self) -> bytes:
-        """The object as the API server sends it; encoded when somebody first asks."""
+        """The object as the API server sends it; encoded at the first question."""
         if not self._body:
             shown = self.new
             if self.type is Change.DELETED:
@@ -101,7 +101,7 @@ class Feed:
 
 @dataclass(slots=True, eq=False)
 class _Kind:
-    """All objects of one kind, what happened to them lately, and who follows."""
+    """All objects of one kind, what happened to them lately, and its followers."""
 
     compacted: int
     """Changes up to this version cannot be watched any more."""
@@ -181,9 +181,9 @@ class Store:
         return [objects[key] for key in sorted(objects) if namespace in ("", key[0])]
 
     def follow(self, kind: Resource, hear: Hear, *, delay_s: float = 0.0, since: int | None = None) -> Feed:
-        """Have every change told from now on, or from version `since` on. GoneError: that is too long ago.
+        """Follow every change from now on, or from version `since` on. GoneError: that is too long ago.
 
-        With a delay of 0 it is told at once, before the call that changed something returns.
+        With a delay of 0 it is sent at once, before the call that changed something returns.
         """
         held = self._of(kind)
         if since is not None and since < held.compacted:
@@ -196,7 +196,7 @@ class Store:
         return feed
 
     def unfollow(self, kind: Resource, feed: Feed) -> None:
-        """Tell it nothing more."""
+        """Send it nothing more."""
         self._of(kind).feeds.remove(feed)
         feed.close()
 

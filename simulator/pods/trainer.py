@@ -2,7 +2,7 @@
 
 Rules: a job trains while all its parameter servers and its minimum of workers run; a change of its members, once it has
 trained for `SETTLED_S`, stalls it (checkpoint, and its workers finding each other; the time to get the new pods is
-simulated) and takes it back to its last checkpoint; a change during a stall begins it anew.
+simulated) and takes it back to its last checkpoint; a change during a stall restarts it.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from simulator.speed import repeated_samples
 from simulator.speed.stall import stages_of
 
 SETTLED_S = 10.0
-"""Members that come within this of the first step are part of the start, and stall nobody."""
+"""Members that come within this of the first step are part of the start, and stall nothing."""
 
 
 class Trainer:

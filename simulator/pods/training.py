@@ -58,7 +58,7 @@ def constant(samples_per_s: float = 1.0) -> Training:
 def modelled(scenario: Scenario, *, unmeasured_bps: float = 1e9, card_bps: float = 10e9) -> Training:
     """The training-speed model of `simulator.speed` on the scenario's nodes and links, without other jobs' load.
 
-    `unmeasured_bps`: rate of links that nobody measured; `card_bps`: what a node's network card moves.
+    `unmeasured_bps`: rate of links without a measurement; `card_bps`: what a node's network card moves.
     """
     names = tuple(sorted(node.name for node in scenario.nodes))
     row_of = {name: row for row, name in enumerate(names)}

@@ -1,6 +1,6 @@
 """tf-operator on the default scheduler: pods one by one, first come, first served, spread over the nodes (PAPERS K8).
 
-Nothing keeps a job's pods together, so jobs may hold room without being whole. Rules of ours where K8 says nothing:
+Nothing keeps a job's pods together, so jobs may use room without being whole. Rules of ours where K8 says nothing:
 
 - A pod that found no node is tried again at the next event; the order among those that wait is drawn from the seed, as
   back-offs of different lengths make it in the real queue. New pods are tried first, in the order of their making.

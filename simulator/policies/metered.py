@@ -1,6 +1,6 @@
 """netgang with jobs that report: worker counts follow their steps or their loss (PAPERS E2).
 
-Reports are made every ten steps, as in E1, from what the engine says the job has trained; the wishes come from
+Reports are made every ten steps, as in E1, from what the engine says the job has trained; the demands come from
 `scoring.scaling.metrics.policies`, and whether they are granted is decided as everywhere. Rule: a report that the job
 makes again after it went back to a checkpoint has the loss of that checkpoint's training, not a new one.
 """

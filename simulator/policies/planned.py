@@ -2,7 +2,7 @@
 
 Why: the simulator is to say what the service would do, so nothing is decided here: the planner runs with its memo and
 the previous plan, as in the service, and elastic jobs are adjusted by `scoring.scaling`. Rule: a gang that the plan
-admits starts whole, on the nodes of the plan; scaling is looked at only when the plan admits nobody.
+admits starts whole, on the nodes of the plan; scaling is looked at only when the plan admits none.
 """
 
 from scoring.model import Role
@@ -44,7 +44,7 @@ class Planned:
         return job.workers
 
     def decide(self, state: State) -> Advice:
-        """Start whom the plan admits; else change worker counts."""
+        """Start the gangs that the plan admits; else change worker counts."""
         gangs = self._gangs = self._gangs or Gangs(state.table)
         gangs.forget(state)
         running = [] if self._scaling is None else list(state.elastic.values())

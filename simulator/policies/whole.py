@@ -19,12 +19,12 @@ Turn = Callable[[JobState], tuple[float, ...]]
 
 
 def by_arrival(one: JobState) -> tuple[float, ...]:
-    """Higher priority first, then who came first."""
+    """Higher priority first, then first come, first served."""
     return (-one.job.priority, one.job.arrival_s, one.number)
 
 
 def by_length(one: JobState) -> tuple[float, ...]:
-    """Higher priority first, then who needs least compute time with all its workers."""
+    """Higher priority first, then the one that needs least compute time with all its workers."""
     work, job = one.job.work, one.job
     step_s = profile_of(work.model).compute_s(work.batch, cores=job.worker.get(CPU) / 1000.0, gpus=job.worker.get(GPU))
     return (-job.priority, work.samples / work.batch * step_s / job.workers, one.number)
@@ -46,7 +46,7 @@ class Whole:
         return job.workers
 
     def decide(self, state: State) -> Advice:
-        """Start everybody who fits."""
+        """Start every job that fits."""
         if self._looked_at == state.changes:
             return Advice()
         room = Room(state)

@@ -1,7 +1,7 @@
 """Scenario files: those that come with netgang, and those that users write.
 
-Rule: a name without a file ending is a built-in one; everything else is a path. What is wrong in a file is told with
-the field's name, in sentences, as a `ScenarioError`.
+Rule: a name without a file ending is a built-in one; everything else is a path. What is wrong in a file is reported
+with the field's name, in sentences, as a `ScenarioError`.
 """
 
 from collections.abc import Mapping

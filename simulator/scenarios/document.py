@@ -57,7 +57,7 @@ class Assume(Part):
     stall_factor: NotNegative = 1.0
     """On the stall of a change and on the steps that it repeats; 1: as measured (PAPERS E3)."""
     deadlock_s: Positive = 1800.0
-    """`default`: how long a job may hold room without being whole before it is removed."""
+    """`default`: how long a job may use room without being whole before it is removed."""
     resubmit: bool = True
     """`default`: whether such a job is submitted again at once; else it ends there, without completion."""
     starve_limit_s: Positive = 1800.0
@@ -71,9 +71,9 @@ class Assume(Part):
     surplus: Surplus = QueuePolicy().surplus
     """`netgang`: when members beyond the minimum of a job that has started get room."""
     condition: Condition = Options().condition
-    """`netgang`: for whom running jobs give up workers (`elastic.condition`)."""
+    """`netgang`: which gangs running jobs give up workers (`elastic.condition`)."""
     unmeasured_bps: Positive = 1e9
-    """Rate of a link that nobody measured."""
+    """Rate of a link without a measurement."""
     card_bps: Positive = 1e10
     """What a node's network card moves, each way."""
     decide_every_s: NotNegative = 0.0

@@ -1,7 +1,7 @@
 """What a scenario file may say of jobs: written out, at equal intervals, or as in a trace.
 
-Why apart from the rest of the file: each way of saying it is a model of its own, told apart by `kind`. Rule: as for the
-whole file (`simulator.scenarios.document`).
+Why apart from the rest of the file: each way of saying it is a model of its own, distinguished by `kind`. Rule: as for
+the whole file (`simulator.scenarios.document`).
 """
 
 from typing import Annotated, Literal, TypeAlias

@@ -3,7 +3,7 @@
     goodput = min(throughput, 1.22 · MSS · 8 / (RTT · √loss))
 
 The second term is the known bound of a loss-driven TCP connection (Mathis et al. 1997); RTT is twice the worse one-way
-delay, but at least 0.2 ms. Rule: the worse direction counts, as in the pair score (PAPERS N2). Assumptions: what nobody
+delay, but at least 0.2 ms. Rule: the worse direction counts, as in the pair score (PAPERS N2). Assumptions: what is not
 measured is a link of 1 Gbit/s with 0.1 ms and no loss; pods of one node exchange at 20 Gbit/s.
 """
 

@@ -1,6 +1,6 @@
 """One rank of a training job: connect to the others, train, say how far it came.
 
-Rule: three stages, each begun only when all ranks are through with the one before (whoever starts them sees to that),
+Rule: three stages, each started only when all ranks are through with the one before (their parent sees to that),
 so that the time of training holds neither process start nor connection set-up. A rank that runs out of time says how
 many bytes it had received of how many: a run that is cut short is never taken for a finished one.
 """
@@ -26,7 +26,7 @@ TOPOLOGIES = (PS, RING)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What each rank is told. Rank i is at `addresses[i]`; with a parameter server, rank 0 is it."""
+    """What each rank gets. Rank i is at `addresses[i]`; with a parameter server, rank 0 is it."""
 
     dataset: str
     topology: str
