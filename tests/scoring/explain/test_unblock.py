@@ -264,7 +264,7 @@ def test_pods_that_name_their_node() -> None:
     field = Requirement("metadata.name", "In", ("gone",))
     told = found(gang("g", members=[pod("g-0", gang="g", affinity=(NodeSelectorTerm(fields=(field,)),))]))
     assert told.suggestions == ()
-    assert told.text.endswith("lets it in.")
+    assert told.text.endswith("admits it.")
 
 
 def test_room_for_all_who_are_ahead() -> None:
@@ -287,7 +287,7 @@ def test_behind_a_crowd_the_search_ends_and_says_so() -> None:
     assert told.not_beside == MOST_AHEAD + 1
     assert told.trials == 2, "one job that ends, and more room: both went to the crowd"
     assert told.text == (
-        f"None of 2 changes that were tried lets it in. {MOST_AHEAD + 1} gangs wait for room before it and would take "
+        f"None of 2 changes that were tried admits it. {MOST_AHEAD + 1} gangs wait for room before it and would take "
         "more first; it was not searched further."
     )
 

@@ -116,7 +116,7 @@ UNUSABLE: dict[str, tuple[str, Made]] = {  # case: (what the refusal says, the s
         lambda _, tmp: {"key_file": _small(tmp).key},
     ),
     "an encrypted key": (
-        r"tls\.key_file = \S+: is encrypted, and nobody is there to ask .*: openssl pkey -in FILE",
+        r"tls\.key_file = \S+: is encrypted, and netgang has no password for it; decrypt it: openssl pkey -in FILE",
         lambda all_, tmp: {"key_file": _encrypted(all_, tmp / "secret.key")},
     ),
     "a damaged key": (
