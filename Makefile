@@ -68,7 +68,7 @@ fuzz: setup
 # MINUTES=10 SEED=7: how long, and which things happen; KILLS=100: only leaders are killed, so many of them
 chaos: setup
 	LEADER_KILLS=$(KILLS) CHAOS_MINUTES=$(or $(MINUTES),10) CHAOS_SEED=$(or $(SEED),0) \
-		$(RUN) python -m pytest --e2e=all -n 0 -q -s $(if $(KILLS),tests/e2e/test_leaders.py -k leaders_are_killed,tests/e2e/test_chaos.py)
+		$(RUN) python -m pytest --e2e=all -n 0 -q -s $(if $(KILLS),tests/e2e/faults/test_leaders.py -k leaders_are_killed,tests/e2e/faults/test_chaos.py)
 
 # training on network namespaces with impaired nodes (Linux, root, iproute2 and iptables; docs/research/testbed.md): 14 min
 testbed: setup

@@ -1,7 +1,7 @@
 """What the page costs: twenty viewers beside a busy cluster, /filter with and without them, and what is sent.
 
-Why: a page on a wall must never delay kube-scheduler. Rule: the bed is the soak's (`bench.soak_cluster` plays API
-server and cluster, `bench.scale_service` is netgang's process with a probe); phases without and with viewers alternate
+Why: a page on a wall must never delay kube-scheduler. Rule: the bed is the soak's (`bench.soak.cluster` plays API
+server and cluster, `bench.scale.service` is netgang's process with a probe); phases without and with viewers alternate
 in one run, so that what else the machine does falls on both alike. The cluster changes all the time: every look finds
 something new, which is the dearest case.
 
@@ -33,7 +33,7 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.paint import Paint, paints, why_not
-from bench.scale import Child, kubeconfig
+from bench.scale.run import Child, kubeconfig
 
 CPU_RATIO = 0.05
 PAYLOAD_BYTES = 500 * 1024
@@ -104,10 +104,10 @@ def measure(console: Console, *, viewers: int, nodes: int, gangs: int, pairs: in
     whole_s = 2.5 * pairs * seconds + 60.0
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        load = Child("bench.soak_cluster", f"--nodes={nodes}", f"--gangs={gangs}", f"--seconds={whole_s}")
+        load = Child("bench.soak.cluster", f"--nodes={nodes}", f"--gangs={gangs}", f"--seconds={whole_s}")
         stack.callback(load.end)
         (place / "config").write_text(kubeconfig(load.hello["url"]))
-        service = Child("bench.scale_service", "--kubeconfig", str(place / "config"))
+        service = Child("bench.scale.service", "--kubeconfig", str(place / "config"))
         stack.callback(service.end)
         service.ask("synced")
         load.tell("churn", port=service.hello["port"], seconds=whole_s)

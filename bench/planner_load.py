@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from time import process_time
 from typing import Any
 
-from bench import scale_objects as objects
-from bench.soak_jobs import SIZE, STARVE_LIMIT_S, Job
+from bench.scale import objects
+from bench.soak.jobs import SIZE, STARVE_LIMIT_S, Job
 from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
 from scoring.model import Pod

@@ -11,14 +11,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from testbed.archives import ARCHIVES, ensure
-from testbed.browser import ensure_browser
-from testbed.build import cache_directory, ensure_all, ensure_asset, missing
-from testbed.definitions import DEFINITIONS
 from testbed.demo import Shape, up
 from testbed.errors import ControlPlaneError, FetchFailed
-from testbed.programs import ASSETS, CORE, E2E, PROGRAMS, Version, parse_version
-from testbed.progress import ShownProgress
+from testbed.programs.archives import ARCHIVES, ensure
+from testbed.programs.browser import ensure_browser
+from testbed.programs.build import cache_directory, ensure_all, ensure_asset, missing
+from testbed.programs.catalogue import ASSETS, CORE, E2E, PROGRAMS, Version, parse_version
+from testbed.programs.definitions import DEFINITIONS
+from testbed.programs.progress import ShownProgress
 
 app = typer.Typer(help="A real Kubernetes control plane on this computer; needs Go to build it once.")
 

@@ -19,14 +19,15 @@ from typing import Self
 import aiohttp
 import yaml
 
-from testbed import build, stages
 from testbed.api import Api, Object
-from testbed.credentials import User, kubeconfig, service_account, signing_key, token_file, user
 from testbed.errors import ApiRefused, ControlPlaneError, PartDied
-from testbed.network import LOOPBACK, free_ports
-from testbed.process import Child
-from testbed.programs import Version
-from testbed.schedulers import PLAIN, Document, load_configuration, on_testbed
+from testbed.parts import stages
+from testbed.parts.credentials import User, kubeconfig, service_account, signing_key, token_file, user
+from testbed.parts.network import LOOPBACK, free_ports
+from testbed.parts.process import Child
+from testbed.parts.schedulers import PLAIN, Document, load_configuration, on_testbed
+from testbed.programs import build
+from testbed.programs.catalogue import Version
 
 ADMIN = "admin"
 SCHEDULER = "kube-scheduler"

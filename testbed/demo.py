@@ -15,14 +15,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from testbed.build import ensure_all
 from testbed.cluster import JOB_CONTROLLERS, Cluster
 from testbed.errors import ControlPlaneError
-from testbed.network import LOOPBACK
 from testbed.objects import zone_nodes
-from testbed.programs import CORE
-from testbed.progress import ShownProgress
-from testbed.service import ROOT, Netgang, install_rights, start_netgang, start_second_scheduler
+from testbed.parts.network import LOOPBACK
+from testbed.parts.service import ROOT, Netgang, install_rights, start_netgang, start_second_scheduler
+from testbed.programs.build import ensure_all
+from testbed.programs.catalogue import CORE
+from testbed.programs.progress import ShownProgress
 from testbed.shell import from_here, shell_file
 
 EXAMPLES = ROOT / "examples"

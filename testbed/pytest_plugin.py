@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testbed.build import find_go, missing
 from testbed.errors import GoMissing
-from testbed.programs import CORE, KUBERNETES, Version, parse_version
+from testbed.programs.build import find_go, missing
+from testbed.programs.catalogue import CORE, KUBERNETES, Version, parse_version
 
 if TYPE_CHECKING:
     from xdist.scheduler import Scheduling  # type: ignore[import-untyped]

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.build import program_path
+from testbed.programs.build import program_path
 
 _COMMANDS = ("netgang", "kubectl-netgang", "kubectl_complete-netgang")
 """Our commands, as far as they are installed beside the interpreter that runs this."""

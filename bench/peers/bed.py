@@ -21,9 +21,9 @@ from bench.peers.ways import OURS, Extender, Instance, Way
 from bench.peers.workloads import NAMESPACE, Workload
 from testbed.api import Api
 from testbed.cluster import Cluster
-from testbed.network import LOOPBACK, free_ports
 from testbed.objects import namespace
-from testbed.service import install_rights, installed_gates, start_netgang
+from testbed.parts.network import LOOPBACK, free_ports
+from testbed.parts.service import install_rights, installed_gates, start_netgang
 
 ECHO = "echo"
 _STANDING = ("etcd", "kube-apiserver")

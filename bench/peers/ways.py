@@ -15,11 +15,11 @@ from typing import Any
 import yaml
 
 from testbed.api import Object
-from testbed.build import ensure_program
 from testbed.cluster import ADMIN, NETGANG_SCHEDULER, SCHEDULER
 from testbed.objects import GangDialect, pod_group
-from testbed.schedulers import PLAIN, Document, load_configuration
-from testbed.service import ROOT, SCHEDULER_CONFIG, SECOND_SCHEDULER
+from testbed.parts.schedulers import PLAIN, Document, load_configuration
+from testbed.parts.service import ROOT, SCHEDULER_CONFIG, SECOND_SCHEDULER
+from testbed.programs.build import ensure_program
 
 GATE = "netgang.io/gang"
 RESOURCE = "netgang.io/gang"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.apistore import ApiStore
+from bench.apiserver.store import ApiStore
 from extender.errors import ApiError
 from extender.kube.calls import EVENTS, PODS
 

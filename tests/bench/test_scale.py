@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from bench import scale_objects as objects
-from bench.apistore import ApiStore
-from bench.scale import faster_than_linear, question, questions, ratios
-from bench.scale_objects import Shape
-from bench.scale_replay import Replay
+from bench.apiserver.store import ApiStore
+from bench.scale import objects
+from bench.scale.objects import Shape
+from bench.scale.replay import Replay
+from bench.scale.run import faster_than_linear, question, questions, ratios
 from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
 from extender.convert.wire import decode_filter

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bench.results_tables import simulated
+from bench.results.tables import simulated
 from bench.simulated import GOAL_S, measure
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "simulate.yaml"

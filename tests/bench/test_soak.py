@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from bench import soak
-from bench.apistore import ApiStore
-from bench.soak_jobs import SIZE, STARVE_LIMIT_S, Job, overtaken
-from bench.soak_load import Load
+from bench.apiserver.store import ApiStore
+from bench.soak import run as soak
+from bench.soak.jobs import SIZE, STARVE_LIMIT_S, Job, overtaken
+from bench.soak.load import Load
 from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
 from extender.convert.podgroups import pod_group_from_json

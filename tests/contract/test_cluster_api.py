@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bench.apiserver import serve
-from bench.apistore import ApiStore
+from bench.apiserver.server import serve
+from bench.apiserver.store import ApiStore
 from extender.convert import admission_patch, narrowed_terms
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
 from extender.kube.calls import EVENTS, MADE, NODES, OWNERS, POD_GROUPS, PODS, PROVISIONING_REQUESTS

@@ -1,8 +1,8 @@
 """Every line for the shell in README and docs is run by a test, or stands on a short list with the reason why not.
 
-Who runs what is taken from those who run it: the newcomer's walks, those of tests/e2e/test_how_tos.py, and the tests
-that run commands of ours in process. A new line that none of them takes up is a failure, and so is an entry of a list
-or a table that is about nothing any more.
+Who runs what is taken from those who run it: the newcomer's walks, those of
+tests/e2e/people/test_how_tos.py, and the tests that run commands of ours in process. A new line that none of them takes
+up is a failure, and so is an entry of a list or a table that is about nothing any more.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NOT_RUN = {
     "netgang simulate kod2 --sweep": _SIMULATED,
     "netgang simulate pollux …": _SIMULATED,
     "kubectl -n netgang-system patch secret netgang-notes …": "tests/extender/notes/test_keeper.py puts such a key in",
-    "RACE_S=30 .venv/bin/python -m pytest …": "tests/e2e/test_two_schedulers.py is run by `make e2e`, for half as long",
+    "RACE_S=30 .venv/bin/python -m pytest …": "`make e2e` runs tests/e2e/tenants/test_two_schedulers.py half as long",
     "sudo make testbed": _IMPAIRED,
     ".venv/bin/python -m bench.testbed …": _IMPAIRED,
 }

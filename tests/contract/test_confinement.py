@@ -1,7 +1,7 @@
 """The policies that confine netgang's account: they say what the code writes, of the account that the roles are for.
 
 A name that only one side knows would refuse netgang's own writes, or confine nobody. What the API server makes of the
-policies is asked in tests/e2e/test_confinement.py.
+policies is asked in tests/e2e/tenants/test_confinement.py.
 """
 
 import re

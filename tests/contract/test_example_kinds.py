@@ -24,8 +24,8 @@ from scoring.model import Gang, GangSource
 from scoring.model.policy import Policy, gang_options
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, plan
-from testbed.definitions import DEFINITIONS
-from testbed.programs import TRAINING_CRDS
+from testbed.programs.catalogue import TRAINING_CRDS
+from testbed.programs.definitions import DEFINITIONS
 from tests.contract.job_pods import made
 
 ROOT = Path(__file__).parents[2]

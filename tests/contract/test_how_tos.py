@@ -27,7 +27,7 @@ from extender.bootstrap import empty_cache, fill
 from extender.convert.clusterfile import parse_cluster
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy, gang_options
-from testbed.schedulers import load_configuration
+from testbed.parts.schedulers import load_configuration
 from tests.contract import chart_schema
 from tests.contract.job_pods import made
 from tests.contract.test_explain_docs import demonstration
@@ -45,7 +45,7 @@ MADDASH = "https://maddash.example.org/maddash"
 DEMO = ("http://127.0.0.1:8889", "http://127.0.0.1:8888")
 SCHEMA = json.loads(chart_schema.FILE.read_text())
 OWN_TESTS = frozenset({ROOT / "docs/how-to/explain.md", *(walk.path for walk in WALKED)})
-"""Pages whose tests compare what is printed, too: tests/contract/test_explain_docs.py, tests/e2e/test_newcomer.py."""
+"""Pages whose tests compare what is printed: tests/contract/test_explain_docs.py, tests/e2e/people/test_newcomer.py."""
 
 
 @pytest.fixture(params=PAGES, ids=[one.stem for one in PAGES])

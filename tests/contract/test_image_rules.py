@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.service import ROOT
-from tests.e2e.test_image import steps
+from testbed.parts.service import ROOT
+from tests.e2e.people.test_image import steps
 from tests.liveness import LIVENESS_S
 
 DOCKERFILE = ROOT / "Dockerfile"

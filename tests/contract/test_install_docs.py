@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from cli.doctor.running import check_versions
-from testbed.programs import E2E, KUBERNETES, PROGRAMS, SCHEDULERS
+from testbed.programs.catalogue import E2E, KUBERNETES, PROGRAMS, SCHEDULERS
 from tests.contract.chart_schema import document
 
 ROOT = Path(__file__).parents[2]

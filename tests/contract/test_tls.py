@@ -21,7 +21,7 @@ from extender.runtime.telemetry import Telemetry
 from extender.server.app import create_app
 from extender.server.tls.files import load
 from extender.settings.tls import DebugAuth, TlsSettings
-from testbed.schedulers import load_configuration
+from testbed.parts.schedulers import load_configuration
 from tests.authority import openssl
 from tests.contract.rendered_manifests import (
     MANIFESTS,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from testbed.process import Child
-from testbed.service import Netgang
+from testbed.parts.process import Child
+from testbed.parts.service import Netgang
 
 AddNodes: TypeAlias = Callable[..., Awaitable[None]]
 """Fixture `add_nodes`: takes node objects."""

@@ -25,12 +25,12 @@ from rich.console import Console
 
 from testbed import objects, pytest_plugin
 from testbed.api import Api, Object
-from testbed.build import ensure_program
 from testbed.cluster import CONTROLLERS, Cluster
-from testbed.programs import CORE, Version
-from testbed.progress import ShownProgress
+from testbed.parts.service import Netgang, install_rights, start_netgang, start_second_scheduler
+from testbed.programs.build import ensure_program
+from testbed.programs.catalogue import CORE, Version
+from testbed.programs.progress import ShownProgress
 from testbed.pytest_plugin import ARTIFACTS, E2E, scheduler_versions
-from testbed.service import Netgang, install_rights, start_netgang, start_second_scheduler
 from tests.e2e import AddNodes, StartNetgang, StartScheduler, StartSecondScheduler
 from tests.e2e.replayed import Replayed
 from tests.e2e.stage import Stage

@@ -23,7 +23,7 @@ import httpx
 from scoring.model.resources import parse_quantity
 from testbed.api import Api, Object
 from testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL
-from testbed.service import Netgang
+from testbed.parts.service import Netgang
 
 OURS = "netgang"
 COMMIT_S = 5.0

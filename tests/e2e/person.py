@@ -10,9 +10,9 @@ from pathlib import Path
 
 import yaml
 
-from testbed.build import ensure_program
 from testbed.cluster import INSTALLED_IN, Cluster
-from testbed.service import ROOT
+from testbed.parts.service import ROOT
+from testbed.programs.build import ensure_program
 
 RIGHTS = ROOT / "manifests/people/rbac.yaml"
 _PLUGINS = {"kubectl-netgang": "main", "kubectl_complete-netgang": "complete"}

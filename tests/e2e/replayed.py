@@ -10,7 +10,7 @@ import httpx
 
 from extender.decision_log.entries import read
 from extender.decision_log.replay import Gap, RunAgain, replay
-from testbed.service import Netgang
+from testbed.parts.service import Netgang
 
 
 @dataclass(slots=True)

@@ -14,9 +14,9 @@ import httpx
 
 from testbed.api import Api, Object
 from testbed.cluster import NETGANG_SCHEDULER, Cluster
-from testbed.network import LOOPBACK
-from testbed.programs import Version
-from testbed.service import Netgang
+from testbed.parts.network import LOOPBACK
+from testbed.parts.service import Netgang
+from testbed.programs.catalogue import Version
 from tests.e2e import AddNodes, StartNetgang, StartScheduler, StartSecondScheduler
 
 

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from bench.apistore import ApiStore, Object
+from bench.apiserver.store import ApiStore, Object
 from extender.errors import ApiError, ConflictError
 from extender.kube.calls import (
     BUDGETS,

@@ -2,7 +2,7 @@
 
 Rule: netgang is installed with the chart, then used, then taken away; what follows needs a cluster without it. A name
 of the pages (NODE, an example's host) is given this site's own; nothing else is typed otherwise than it is printed.
-tests/e2e/test_how_tos.py types all of it, tests/contract/test_commands.py compares these tables with the pages.
+tests/e2e/people/test_how_tos.py types all of it, tests/contract/test_commands.py compares these tables with the pages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FORWARDED = "kubectl -n netgang-system port-forward deploy/netgang 8889 &"
 GANG_JOB = "kubectl apply -f examples/gang-job.yaml"
 _OVERLAY = "kubectl apply -k manifests/overlays/second-scheduler"
 _DOCKER = {
-    "docker build …": "builds and pushes an image, and there is no container engine: tests/e2e/test_image.py runs the"
+    "docker build …": "builds and pushes an image, without a container engine: tests/e2e/people/test_image.py runs the"
     " Dockerfile's steps"
 }
 _MACHINE = "is for a control-plane machine with kubeadm: tests/contract/test_control_plane.py checks the files"

@@ -33,8 +33,8 @@ DOCUMENTS = (
         ROOT / "README.md",
         sections=("Try it",),
         elsewhere={
-            "In a cluster": "needs a cluster of one's own: tests/e2e/test_how_tos.py types it there, but for the image,"
-            " which needs a container engine: tests/e2e/test_image.py runs the Dockerfile's steps"
+            "In a cluster": "needs a cluster of one's own: tests/e2e/people/test_how_tos.py types it there, but for "
+            "the image, which needs a container engine: tests/e2e/people/test_image.py runs the Dockerfile's steps"
         },
     ),
     Walk(ROOT / "docs/start/tutorial.md"),

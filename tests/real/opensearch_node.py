@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from testbed import archives
+from testbed.programs import archives
 
 SOURCE = Path(__file__).parents[1] / "fixtures" / "opensearch" / "OneNode.java"
 START_S = 150.0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from testbed import archives
+from testbed.programs import archives
 
 START_S = 60.0
 

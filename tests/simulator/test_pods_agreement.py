@@ -1,6 +1,6 @@
 """The stories that the simulator and the real kube-scheduler both tell: what they say here, in virtual time.
 
-tests/e2e/test_agreement.py tells the same ones on the real programs and compares.
+tests/e2e/gangs/test_agreement.py tells the same ones on the real programs and compares.
 """
 
 from typing import Any

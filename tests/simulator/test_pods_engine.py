@@ -19,7 +19,7 @@ from simulator.pods import COSCHEDULING, DEFAULT, SECOND, PodRun, SchedulerProfi
 from simulator.pods.latency import Latencies, Latency
 from simulator.pods.objects import Dialect
 from simulator.pods.training import Placed, modelled
-from testbed.service import SECOND_SCHEDULER, installed_gates
+from testbed.parts.service import SECOND_SCHEDULER, installed_gates
 from tests.simulator.pods_world import job, nodes, played, scenario
 
 ELASTIC = {"elastic": {"enabled": True}}

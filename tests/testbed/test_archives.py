@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from testbed import archives
 from testbed.__main__ import app
-from testbed.archives import OPENSEARCH, Ended
 from testbed.errors import FetchFailed
+from testbed.programs import archives
+from testbed.programs.archives import OPENSEARCH, Ended
 from tests.testbed.test_build import Heard, go
 
 __all__ = ["go"]  # a fixture

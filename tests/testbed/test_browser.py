@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.archives import Ended
-from testbed.browser import ensure_browser
-from testbed.build import Silent
 from testbed.errors import FetchFailed
+from testbed.programs.archives import Ended
+from testbed.programs.browser import ensure_browser
+from testbed.programs.build import Silent
 
 
 @dataclass

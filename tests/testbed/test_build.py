@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed import build
 from testbed.errors import BuildFailed, GoMissing
-from testbed.programs import Version
+from testbed.programs import build
+from testbed.programs.catalogue import Version
 
 SCRIPT = r"""#!/bin/sh
 here=$(dirname "$0")

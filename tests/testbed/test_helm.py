@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.build import CACHE_VARIABLE, program_path
 from testbed.errors import ControlPlaneError
-from testbed.helm import Helm, find_helm, hooks
+from testbed.programs.build import CACHE_VARIABLE, program_path
+from testbed.programs.helm import Helm, find_helm, hooks
 
 
 def program(path: Path, text: str = "#!/bin/sh\n") -> Path:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from testbed.operator import condition, pytorch_job, tf_job
-from testbed.stages import DELETE_AFTER, with_handle
+from testbed.parts.operator import condition, pytorch_job, tf_job
+from testbed.parts.stages import DELETE_AFTER, with_handle
 
 
 def stage(name: str) -> dict[str, Any]:

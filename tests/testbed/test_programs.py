@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.programs import (
+from testbed.programs.catalogue import (
     CORE,
     KUBERNETES,
     PROGRAMS,

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bench.apiserver import LoopbackApi, serve
-from bench.apistore import ApiStore
+from bench.apiserver.server import LoopbackApi, serve
+from bench.apiserver.store import ApiStore
 from extender.kube.binding import BindLimits
 from extender.kube.client import ClientLimits, KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token

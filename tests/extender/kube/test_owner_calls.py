@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.apiserver import LoopbackApi
+from bench.apiserver.server import LoopbackApi
 from extender.errors import NotFoundError
 from extender.kube.calls import OWNERS, PODS, owner_path
 from extender.kube.client import KubeClient

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.apistore import ApiStore
+from bench.apiserver.store import ApiStore
 from extender.kube.calls import PODS, Resource
 from extender.kube.watch.heads import object_key
 

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.apiserver import LoopbackApi
+from bench.apiserver.server import LoopbackApi
 from extender.kube.calls import POD_GROUPS
 from extender.kube.client import ClientLimits, KubeClient
 from extender.kube.watch.deep import shallow

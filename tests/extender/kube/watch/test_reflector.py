@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.apistore import ApiStore
+from bench.apiserver.store import ApiStore
 from extender.cache.unreadable import UnreadableKind
 from extender.errors import ApiError, ApiUnavailableError, GoneError
 from extender.kube.calls import NODES, POD_GROUPS, PODS

@@ -1,0 +1,1 @@
+"""Records of benchmarks, and the pages made from them."""

@@ -1,0 +1,226 @@
+"""The pages of results, made from records: `python -m bench results`.
+
+Why generated: a figure that is typed goes wrong and stays. Rule: text that explains stands in results_words/
+and holds no measured figure; tables are made from the newest record of each benchmark (of each load, for the comparison
+with peers), and below each table stand its command, date and commit. What no record has is said to be missing.
+"""
+
+import re
+import shutil
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bench.peers.figures import Figures
+from bench.peers.goals import PARTIAL
+from bench.peers.tables import HEADS, NOTHING, cells, goal_cells
+from bench.peers.workloads import WORKLOADS
+from bench.programs import BENCHES
+from bench.results.record import ROOT, Record, Section, read
+from bench.results.tables import TABLES, Cells, markdown
+
+DOCS = ROOT / "docs" / "research"
+RECORDS = ROOT / "bench" / "records"
+WORDS = Path(__file__).with_name("results_words")
+"""The pages' words: each file here becomes the page of the same name in docs/research/."""
+_PLACE = re.compile(r"^\[\[(\w+)\]\]$", re.MULTILINE)
+_WIDTH = 120
+_GOALS_HEAD = ("load", "way", "figure", "goal", "measured", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A section and the record that it is from."""
+
+    record: Record
+    section: Section
+
+    def words(self, before: str = "") -> str:
+        """Where its figures come from, as lines of the page."""
+        text = f"{before}`{self.section.command}`, {self.record.date}, commit {self.record.commit}."
+        return _wrapped(f"{text} {self.record.remark}".strip())
+
+
+def page(records: Sequence[Record], words: str) -> str:
+    """One page. ValueError if the words name a table that does not exist."""
+    ordered = sorted(records, key=lambda record: record.date)
+    made: dict[str, Callable[[], str]] = {name: partial(_table, ordered, name) for name in TABLES}
+    made |= {"runs": partial(_runs, ordered), "peers": partial(_peers, ordered), "goals": partial(_goals, ordered)}
+    unknown = [name for name in _PLACE.findall(words) if name not in made]
+    if unknown:
+        raise ValueError(f"the words name tables that do not exist: {', '.join(unknown)}")
+    return _PLACE.sub(lambda place: made[place[1]](), words)
+
+
+def pages(records: Sequence[Record]) -> dict[str, str]:
+    """Name in docs/research/ → text of every page. ValueError as `page`."""
+    return {path.name: page(records, path.read_text()) for path in sorted(WORDS.glob("*.md"))}
+
+
+def newest(records: Iterable[Record], bench: str) -> Source | None:
+    """The last section of a benchmark; records come in the order of their dates."""
+    found = None
+    for record in records:
+        for section in record.sections:
+            if section.bench == bench and section.lines:
+                found = Source(record, section)
+    return found
+
+
+def by_load(records: Iterable[Record]) -> dict[str, list[Source]]:
+    """Load → the sections to show of it, the newest first: an older one as long as it alone has some way.
+
+    Records come in the order of their dates; loads in the order of their table.
+    """
+    found: dict[str, list[Source]] = {}
+    seen: dict[str, set[str]] = {}
+    for record in reversed(list(records)):
+        for section in record.sections:
+            for load in dict.fromkeys(str(row["workload"]) for row in rows_of(section)):
+                ways = {str(row["way"]) for row in rows_of(section, load)}
+                if ways - seen.setdefault(load, set()):
+                    found.setdefault(load, []).append(Source(record, section))
+                seen[load] |= ways
+    return {name: found[name] for name in WORKLOADS if name in found}
+
+
+def rows_of(section: Section, load: str | None = None) -> list[Figures]:
+    """The lines of a comparison that are of ways, not goals; of one load or of all."""
+    lines = section.lines if section.bench == "peers" else ()
+    return [dict(line) for line in lines if "bound" not in line and load in (None, line["workload"])]
+
+
+def goals_of(section: Section, load: str) -> list[Figures]:
+    """The lines of a comparison that are of one load's goals."""
+    return [dict(line) for line in section.lines if "bound" in line and line["workload"] == load]
+
+
+def _table(records: Sequence[Record], name: str) -> str:
+    """The table of one benchmark, with its source."""
+    source = newest(records, name)
+    if source is None:
+        [bench] = [one for one in BENCHES if one.name == name]
+        return f"No record yet: `{bench.command(quick=False)}`."
+    head, rows = TABLES[name](source.section.lines)
+    return f"{markdown(head, rows)}\n\n{source.words()}"
+
+
+def _runs(records: Sequence[Record]) -> str:
+    """Machine and versions of every record of which something is shown."""
+    head = ("run", "commit", "machine", "versions")
+    of_peers = (source for found in by_load(records).values() for source in found)
+    sources = [*(newest(records, name) for name in TABLES), *of_peers]
+    used = {source.record.date for source in sources if source is not None}
+    return markdown(
+        head,
+        [
+            [record.date, record.commit, _machine(record.machine), _listed(record.versions)]
+            for record in records
+            if record.date in used
+        ],
+    )
+
+
+def _machine(found: Mapping[str, object]) -> str:
+    return f"{found['cores']} cores, {found['processor']}, {found['memory_gib']} GiB, Linux {found['kernel']}"
+
+
+def _listed(found: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in found.items())
+
+
+def _peers(records: Sequence[Record]) -> str:
+    """One table for each load, two if no record has all of its ways."""
+    parts = []
+    for name, sources in by_load(records).items():
+        parts.append(f"### {name}: {rows_of(sources[0].section, name)[0]['load']}")
+        for source in sources:
+            rows = rows_of(source.section, name)
+            parts.append(_ways(rows))
+            pairs = sorted({int(row["pairs"]) for row in rows})
+            parts.append(source.words(f"Measurements of each way: {', '.join(str(one) for one in pairs)}. "))
+    missing = [name for name in WORKLOADS if name not in by_load(records)]
+    if missing:
+        names = " ".join(f"--workload {name}" for name in missing)
+        parts.append(_wrapped(f"No record yet: python -m bench peers {names}"))
+    return "\n\n".join(parts)
+
+
+def _ways(rows: Sequence[Figures]) -> str:
+    """A row for each way, without columns in which none has a figure."""
+    shown = [cells(row) for row in rows]
+    kept = [number for number in range(len(HEADS)) if any(line[number] != NOTHING for line in shown)]
+    lines = [[str(row["way"]), *(line[number] for number in kept)] for row, line in zip(rows, shown, strict=True)]
+    return markdown(("way", *(HEADS[number] for number in kept)), lines)
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False))
+
+
+def _goals(records: Sequence[Record]) -> str:
+    """Every goal of the comparison, from the newest record that judges it.
+
+    Loads in which the same ways left as many gangs in part share a line.
+    """
+    rows: list[Cells] = []
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for name, sources in by_load(records).items():
+        judged: dict[tuple[str, str, str], Figures] = {}
+        for source in sources:
+            for goal in goals_of(source.section, name):
+                judged.setdefault((goal["way"], goal["reference"], goal["figure"]), goal)
+        rows += [goal_cells(goal) for goal in judged.values() if goal["figure"] != PARTIAL]
+        partial = [goal for goal in judged.values() if goal["figure"] == PARTIAL]
+        if partial:
+            ways = ", ".join(str(goal["way"]) for goal in partial)
+            says = "holds" if all(goal["holds"] for goal in partial) else "**misses**"
+            worst = max(partial, key=lambda goal: (not goal["holds"], goal["value"]))
+            alike.setdefault((ways, goal_cells(worst)[4], says), []).append(name)
+    rows += [
+        [", ".join(names), ways, "partial gangs", "0", found, says] for (ways, found, says), names in alike.items()
+    ]
+    return markdown(_GOALS_HEAD, rows) if rows else "No record yet."
+
+
+def results(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(exists=True, dir_okay=False, help="Records to add to bench/records first."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; status 1 if a page is not up to date.")
+    ] = False,
+) -> None:
+    """Write docs/research/results.md and docs/research/results-peers.md from the records in bench/records."""
+    console = Console(stderr=True)
+    try:
+        added = [read(path) for path in files or ()] if check else [_added(path) for path in files or ()]
+        known = [read(path) for path in sorted(RECORDS.glob("*.json"))]
+        made = pages([*known, *(one for one in added if one not in known)])
+    except ValueError as wrong:
+        console.print(f"[red]{wrong}[/red]", highlight=False)
+        raise typer.Exit(2) from wrong
+    if check:
+        late = [name for name, text in made.items() if not (DOCS / name).exists() or (DOCS / name).read_text() != text]
+        console.print(f"[red]not what the records say: {', '.join(late)}[/red]" if late else "up to date")
+        raise typer.Exit(1 if late else 0)
+    for name, text in made.items():
+        (DOCS / name).write_text(text)
+    console.print(f"written from {len(known)} records: {', '.join(made)}", highlight=False)
+
+
+def _added(path: Path) -> Record:
+    """The record of a file, copied to the others under its date if it is not among them. ValueError if it is none."""
+    record = read(path)
+    if not path.resolve().is_relative_to(RECORDS):
+        name = re.sub(r"\D+", "-", record.date).strip("-")
+        RECORDS.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, RECORDS / f"{name}.json")
+    return record

@@ -1,0 +1,1 @@
+"""Parts of a running control plane: processes, and controllers that stand in for others."""

@@ -1,0 +1,1 @@
+"""The programs of a control plane: where they come from, built once."""

@@ -1,0 +1,76 @@
+"""The real definitions of the kinds that examples/kinds shows and whose controllers do not run in the tests.
+
+Why the real ones: an example that is held against our own reading of an API shares our misreadings. Rule: each is its
+project's own file at a pinned release, out of the project's Go module like everything else of the test bed. Only what
+examples use is taken: each of these files is about a megabyte, and an API server holds all that are installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from testbed.programs.catalogue import Asset, Version
+
+
+def _defined(name: str, module: str, version: str, folder: str, *files: str) -> Asset:
+    """Definitions that lie in one folder of a module."""
+    return Asset(name, module, Version(version), MappingProxyType({f"{folder}/{one}": one for one in files}))
+
+
+# name of the asset → its definitions
+DEFINITIONS: Mapping[str, Asset] = MappingProxyType(
+    {
+        asset.name: asset
+        for asset in (
+            _defined(
+                "jobset-crds",
+                "sigs.k8s.io/jobset",
+                "0.12.0",
+                "config/components/crd/bases",
+                "jobset.x-k8s.io_jobsets.yaml",
+            ),
+            _defined(
+                "lws-crds",
+                "sigs.k8s.io/lws",
+                "0.9.0",
+                "config/crd/bases",
+                "leaderworkerset.x-k8s.io_leaderworkersets.yaml",
+            ),
+            _defined(
+                "trainer-crds",
+                "github.com/kubeflow/trainer/v2",
+                "2.3.0",
+                "manifests/base/crds",
+                "trainer.kubeflow.org_clustertrainingruntimes.yaml",
+                "trainer.kubeflow.org_trainjobs.yaml",
+            ),
+            _defined(
+                "mpi-crds",
+                "github.com/kubeflow/mpi-operator",
+                "0.8.0",
+                "manifests/base",
+                "kubeflow.org_mpijobs.yaml",
+            ),
+            _defined(
+                "ray-crds",
+                "github.com/ray-project/kuberay/ray-operator",
+                "1.6.0",
+                "config/crd/bases",
+                "ray.io_rayclusters.yaml",
+            ),
+            _defined(  # a kind that came after the release whose operator runs in the tests
+                "jax-crds",
+                "github.com/kubeflow/training-operator",
+                "1.9.4",
+                "manifests/base/crds",
+                "kubeflow.org_jaxjobs.yaml",
+            ),
+        )
+    }
+)
+
+JOBSET_WEBHOOKS = _defined(
+    "jobset-webhooks", "sigs.k8s.io/jobset", "0.12.0", "config/components/webhook", "manifests.yaml"
+)
+"""What JobSet's controller wants the API server to ask it; no definition, and only together with the controller."""

@@ -1,0 +1,243 @@
+"""What a hostile tenant with the rights of `edit` in one namespace may do: all of it must leave the others alone.
+
+Rule: only the tenant's own namespace, its own pods and Jobs, and the address that kube-scheduler's calls go to. At most
+`KEPT` of its objects stay; what it did last stays until after the storm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from testbed.api import Api, Object
+from testbed.errors import ApiRefused
+from testbed.objects import GROUP_NAME_LABEL, HOST_LABEL, MIN_AVAILABLE_LABEL, gang_pods, pod, pod_group
+from testbed.parts.network import LOOPBACK
+from tests.e2e.faults.chaos.tenants import GATE
+from tests.e2e.faults.chaos.witness import OURS, Witness
+
+KEPT = 400
+BYSTANDER = "bystander"
+"""A Job of the default scheduler in the honest namespace, whose name the forged notes use"""
+_HUGE = 900_000
+_HALF_SENT_S = 8.0
+
+
+@dataclass(slots=True)
+class Mallory:
+    """The hostile tenant."""
+
+    api: Api
+    witness: Witness
+    namespace: str
+    victims: str
+    """The honest namespace"""
+    nodes: Sequence[str]
+    verbs_port: int
+    chance: random.Random
+    done: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    """What the API server itself did not accept"""
+    _number: int = 0
+    _first: list[str] = field(default_factory=list)
+    """Attacks that still have to be made once, in an order of chance"""
+    _kept: deque[tuple[str, str]] = field(default_factory=deque)
+    """(kind, name) of what is there, oldest first"""
+
+    async def act(self) -> None:
+        """One attack: each of them once before any of them comes again."""
+        attacks: dict[str, Callable[[], Awaitable[None]]] = {
+            "huge quantity": self.huge_quantity,
+            "nested notes": self.nested_notes,
+            "forged notes": self.forged_notes,
+            "phantom load": self.phantom_load,
+            "changing minimum": self.changing_minimum,
+            "mixed schedulers": self.mixed_schedulers,
+            "missing claim": self.missing_claim,
+            "closed by anti-affinity": self.closed_by_anti_affinity,
+            "weightless and greedy": self.weightless_and_greedy,
+            "long lists": self.long_lists,
+            "member deleted while held": self.member_deleted_while_held,
+            "half-sent calls": self.half_sent_calls,
+            "bind of others": self.bind_of_others,
+        }
+        if not self._number:
+            self._first = self.chance.sample(list(attacks), len(attacks))
+        self._number += 1
+        name = self._first.pop() if self._first else self.chance.choice(list(attacks))
+        try:
+            await attacks[name]()
+            self.done[name] += 1
+        except ApiRefused:
+            self.refused[name] += 1
+        while len(self._kept) > KEPT:
+            kind, old = self._kept.popleft()
+            await self.api.delete(kind, old, namespace=self.namespace, grace_s=0 if kind == "Pod" else None)
+
+    async def huge_quantity(self) -> None:
+        """A PodGroup and a pod with amounts of megabytes and of exponents, and a gang that names the group."""
+        name = f"m{self._number}"
+        amount = self.chance.choice(["1" * _HUGE, "1e999999999", "9" * 4000 + "Ei", "0." + "0" * _HUGE + "1"])
+        group = pod_group(name, 2, namespace=self.namespace)
+        group["spec"]["minResources"] = {"cpu": amount}
+        await self._create(group)
+        await self._create(*self._gang(name, 2, annotations={}))
+
+    async def nested_notes(self) -> None:
+        """Every note of netgang's as a tower of brackets, on a pod that waits at the gate and on a Job."""
+        tower = '{"x":' + "[" * 100_000
+        notes = {f"netgang.io/{one}": tower for one in ("preempts", "admitted")}
+        await self._create(*self._gang(f"m{self._number}", 2, annotations=notes, gates=(GATE,)))
+        await self._create(self._job({f"netgang.io/{one}": tower for one in ("resume", "last-change")}))
+
+    async def forged_notes(self) -> None:
+        """Notes that look as ours and name the honest tenants' gangs."""
+        others = [f"{run.namespace}/{run.gang}" for run in self.witness.runs(self.victims)]
+        named = [*others[:8], f"{self.victims}/{BYSTANDER}"]
+        [made, *_] = await self._create(*self._gang(f"m{self._number}", 2, annotations={}, gates=(GATE,)))
+        uid = made["metadata"]["uid"]
+        note = {"uid": uid, "at_s": 0.0, "victims": named, "pods": 8, "nodes": {uid: self.nodes[0]}}
+        notes = {"netgang.io/preempts": json.dumps(note), "netgang.io/admitted": f"{uid}/{self.nodes[0]}"}
+        change = {"metadata": {"annotations": notes}}
+        await self.api.patch("Pod", made["metadata"]["name"], change, namespace=self.namespace)
+        resume = {"gang": f"{self.victims}/{BYSTANDER}", "uid": uid, "at_s": 0.0}
+        await self._create(self._job({"netgang.io/resume": json.dumps(resume)}))
+
+    async def phantom_load(self) -> None:
+        """On every node a pending pod that asks for all of it, and that no scheduler places."""
+        for node in self.nodes:
+            term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+            one = pod(f"m{self._number}-{node}", namespace=self.namespace, cpu="8", scheduler="nobody")
+            required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+            one["spec"]["affinity"] = {"nodeAffinity": required}
+            await self._create(one)
+
+    async def changing_minimum(self) -> None:
+        """A gang whose members disagree on the minimum as soon as the first are on their way."""
+        name = f"m{self._number}"
+        members = await self._create(*self._gang(name, 3, annotations={}))
+        late = {"metadata": {"labels": {MIN_AVAILABLE_LABEL: "7"}}}
+        await self.api.patch("Pod", members[-1]["metadata"]["name"], late, namespace=self.namespace)
+
+    async def mixed_schedulers(self) -> None:
+        """A gang of which most members belong to the default scheduler."""
+        name = f"m{self._number}"
+        members = self._gang(name, 4, annotations={}, cpu="100m")
+        for one in members[:-1]:
+            one["spec"]["schedulerName"] = "default-scheduler"
+        await self._create(*members)
+
+    async def missing_claim(self) -> None:
+        """A gang without a gate whose claim does not exist."""
+        members = self._gang(f"m{self._number}", 2, annotations={})
+        for one in members:
+            one["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]
+        await self._create(*members)
+
+    async def closed_by_anti_affinity(self) -> None:
+        """Pods on some nodes that refuse this tenant's next gang, and the gang."""
+        name = f"m{self._number}"
+        term = {"labelSelector": {"matchLabels": {GROUP_NAME_LABEL: name}}, "topologyKey": HOST_LABEL}
+        for node in self.nodes[: len(self.nodes) // 2]:
+            guard = pod(f"{name}-guard-{node}", namespace=self.namespace, cpu="10m")
+            guard["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+            guard["spec"]["nodeName"] = node
+            await self._create(guard)
+        await self._create(*self._gang(name, 3, annotations={}, gates=(GATE,), cpu="100m"))
+
+    async def weightless_and_greedy(self) -> None:
+        """A gang that asks for GPUs that do not exist and nothing else, and one that asks for nothing at all."""
+        members = self._gang(f"m{self._number}", 2, annotations={})
+        for one in members:
+            one["spec"]["containers"][0]["resources"] = {
+                "requests": {"nvidia.com/gpu": "4"},
+                "limits": {"nvidia.com/gpu": "4"},
+            }
+        await self._create(*members)
+        idle = self._gang(f"m{self._number}-idle", 2, annotations={})
+        for one in idle:
+            one["spec"]["containers"][0]["resources"] = {}
+        await self._create(*idle)
+
+    async def long_lists(self) -> None:
+        """Options as long as the API server takes them, different on each pod."""
+        zones = ",".join(f"z{self._number}-{number}" for number in range(20_000))
+        members = self._gang(f"m{self._number}", 3, annotations={"netgang.io/zones": zones})
+        for number, one in enumerate(members):
+            one["metadata"]["annotations"]["netgang.io/ratios"] = f"{self._number}.{number}:40:40"
+        await self._create(*members)
+
+    async def member_deleted_while_held(self) -> None:
+        """A member goes as soon as the others may be at bind."""
+        members = await self._create(*self._gang(f"m{self._number}", 5, annotations={}, cpu="100m"))
+        await asyncio.sleep(self.chance.uniform(0.0, 0.1))
+        await self.api.delete("Pod", members[-1]["metadata"]["name"], namespace=self.namespace, grace_s=0)
+
+    async def half_sent_calls(self) -> None:
+        """Thirty connections to the verbs that say half of a head and wait."""
+        writers = []
+        for _ in range(30):
+            with suppress(OSError):
+                _, writer = await asyncio.open_connection(LOOPBACK, self.verbs_port)
+                writer.write(b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Le")
+                writers.append(writer)
+
+        def close() -> None:
+            for writer in writers:
+                writer.close()
+
+        asyncio.get_running_loop().call_later(_HALF_SENT_S, close)
+
+    async def bind_of_others(self) -> None:
+        """A call of /bind for pods that are not netgang's, and for an honest one to a node of its own choice."""
+        pending = [
+            (uid, one) for uid, one in list(self.witness.pods.items()) if one.alive and not one.node and one.run is None
+        ]
+        async with httpx.AsyncClient(base_url=f"http://{LOOPBACK}:{self.verbs_port}", timeout=2.0) as client:
+            for uid, one in pending[:5]:
+                body = {
+                    "PodName": one.name,
+                    "PodNamespace": one.namespace,
+                    "PodUID": uid,
+                    "Node": self.chance.choice(self.nodes),
+                }
+                with suppress(httpx.HTTPError):
+                    await client.post("/bind", json=body)
+
+    def _gang(
+        self, name: str, size: int, *, annotations: dict[str, str], gates: Sequence[str] = (), cpu: str = "1"
+    ) -> list[Object]:
+        return gang_pods(
+            name,
+            size,
+            min_available=size,
+            namespace=self.namespace,
+            cpu=cpu,
+            scheduler=OURS,
+            annotations=annotations,
+            gates=gates,
+        )
+
+    def _job(self, annotations: dict[str, str]) -> Object:
+        spec: dict[str, Any] = pod("unused", scheduler=OURS, gates=(GATE,))["spec"]
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": f"m{self._number}", "namespace": self.namespace, "annotations": annotations},
+            "spec": {"suspend": True, "template": {"spec": {**spec, "restartPolicy": "Never"}}},
+        }
+
+    async def _create(self, *items: Object) -> list[Object]:
+        made = []
+        for one in items:
+            made.append(await self.api.create(one))
+            self._kept.append((one["kind"], one["metadata"]["name"]))
+        return made

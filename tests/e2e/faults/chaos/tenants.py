@@ -1,0 +1,160 @@
+"""Honest tenants: gangs with and without the gate, pods of two schedulers, and a Job that runs again and again.
+
+Rule: what they ask for always fits into the smallest zone of the empty cluster, and at most `WAITING_AT_MOST` pods wait
+at one time, so that whatever is left over when the storm ends must start. Runs that were whole for their time end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic
+
+from testbed.api import Api
+from testbed.errors import ApiRefused
+from testbed.objects import gang_pods, pod
+from tests.e2e.faults.chaos.witness import OURS, Run, Seen, Witness
+from tests.e2e.objects import indexed_job
+
+GATE = "netgang.io/gang"
+NIGHTLY = "nightly"
+NIGHTLY_SIZE = 3
+WAITING_AT_MOST = 40
+_LOOK_S = 0.5
+_KEPT_JOBS = 2
+"""Finished Jobs of the nightly run whose pods stay, as a CronJob keeps them"""
+_LIFE_S = (2.0, 15.0)
+
+
+@dataclass(slots=True)
+class Tenants:
+    """What they made, and what became of it."""
+
+    api: Api
+    witness: Witness
+    namespace: str
+    chance: random.Random
+    made: Counter[str] = field(default_factory=Counter)
+    """kind → how many"""
+    finished: int = 0
+    hurried: bool = False
+    """Whatever is whole ends at once"""
+    _number: int = 0
+    _life_s: dict[Run, float] = field(default_factory=dict)
+    """run → when it ends"""
+    _plain_s: dict[str, float] = field(default_factory=dict)
+    """bound plain pod → when it ends"""
+
+    async def act(self) -> None:
+        """Create something, unless enough is waiting."""
+        if self.waiting() < WAITING_AT_MOST:
+            await self.create()
+
+    async def create(self) -> None:
+        """A gang, or a pod of one of the schedulers."""
+        kind = self.chance.choices(("gang", "gated gang", "plain", "plain of netgang"), weights=(3, 3, 3, 1))[0]
+        self.made[kind] += 1
+        self._number += 1
+        name = f"{'g' if 'gang' in kind.split() else 'p'}{self._number}"
+        if kind in ("gang", "gated gang"):
+            size = self.chance.randint(2, 8)
+            least = size if self.chance.random() < 0.7 else self.chance.randint(2, size)
+            gates = (GATE,) if kind == "gated gang" else ()
+            members = gang_pods(
+                name,
+                size,
+                min_available=least,
+                namespace=self.namespace,
+                cpu=str(self.chance.randint(1, 3)),
+                scheduler=OURS,
+                gates=gates,
+            )
+        else:
+            scheduler = OURS if kind == "plain of netgang" else "default-scheduler"
+            cpu = f"{self.chance.randint(1, 4) * 500}m"
+            members = [pod(name, namespace=self.namespace, cpu=cpu, scheduler=scheduler)]
+        await self.api.create_all(members)
+
+    def waiting(self) -> int:
+        """Pods of theirs that have no node."""
+        return sum(one.alive and not one.node for one in self.witness.pods.values() if one.namespace == self.namespace)
+
+    def unfinished(self) -> list[Run]:
+        """Runs with pods enough that were never whole."""
+        return [
+            run
+            for run, members in self.witness.runs(self.namespace).items()
+            if run not in self.witness.whole and _could_start(members)
+        ]
+
+    async def collect(self) -> None:
+        """End what has run long enough, and what lost too many members to go on, until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            now_s = monotonic()
+            for run, members in self.witness.runs(self.namespace).items():
+                if run.gang == NIGHTLY:
+                    continue
+                if not _could_start(members):
+                    await self._remove(members)
+                elif run in self.witness.whole:
+                    ends_s = self._life_s.setdefault(run, now_s + self.chance.uniform(*_LIFE_S))
+                    if now_s >= ends_s or self.hurried:
+                        self.finished += 1
+                        await self._remove(members)
+            for one in list(self.witness.pods.values()):
+                if one.namespace == self.namespace and one.run is None and one.node and not one.gone:
+                    ends_s = self._plain_s.setdefault(one.name, now_s + self.chance.uniform(*_LIFE_S))
+                    if now_s >= ends_s or self.hurried:
+                        await self._remove([one])
+
+    async def rerun(self) -> None:
+        """A Job under the same gang labels again and again; its finished pods stay for a while. Until cancelled."""
+        number = 0
+        while True:
+            name = f"{NIGHTLY}-{number}"
+            self.made["nightly run"] += 1
+            # the labels are those of every night's run; nodes are lost all the time
+            job = indexed_job(name, self.namespace, NIGHTLY_SIZE, gang=NIGHTLY, gated=number % 2 == 0, backoff_limit=20)
+            await self.api.create(job)
+            while not await self._finished(name):  # noqa: ASYNC110 - it acts on what it finds
+                await asyncio.sleep(_LOOK_S)
+            number += 1
+            if number > _KEPT_JOBS:
+                await self.api.delete("Job", f"{NIGHTLY}-{number - _KEPT_JOBS - 1}", namespace=self.namespace)
+
+    async def _finished(self, name: str) -> bool:
+        """Let the run's pods succeed once it is whole; whether its Job is complete."""
+        job = await self.api.get("Job", name, namespace=self.namespace)
+        conditions = {one["type"] for one in job.get("status", {}).get("conditions", []) if one["status"] == "True"}
+        if "Failed" in conditions:
+            self.witness.problems.append(f"the Job {name} failed: {job['status']}")
+            return True
+        if "Complete" in conditions:
+            self.finished += 1
+            return True
+        run = Run(self.namespace, NIGHTLY, job["metadata"]["uid"])
+        if run in self.witness.whole:
+            for one in self.witness.runs(self.namespace).get(run, []):
+                if one.node and one.alive:
+                    await self._succeed(one)
+        return False
+
+    async def _succeed(self, one: Seen) -> None:
+        with suppress(ApiRefused):  # gone meanwhile
+            await self.api.patch(
+                "Pod", one.name, {"status": {"phase": "Succeeded"}}, namespace=one.namespace, subresource="status"
+            )
+
+    async def _remove(self, members: list[Seen]) -> None:
+        for one in members:
+            if not (one.gone or one.deleting):
+                await self.api.delete("Pod", one.name, namespace=one.namespace, grace_s=0)
+
+
+def _could_start(members: list[Seen]) -> bool:
+    """Whether enough members are left."""
+    return sum(one.alive or one.phase == "Succeeded" for one in members) >= max(one.minimum for one in members)

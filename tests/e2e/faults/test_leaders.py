@@ -1,0 +1,372 @@
+"""Two replicas, one active: leaders that are killed, told to end, cut off and frozen while gangs come and go.
+
+kube-scheduler calls one address that leads to whoever the installed Service would select. LEADER_KILLS says how
+many leaders are killed (default 10; `make chaos KILLS=100`), CHAOS_SEED at which moments (default: by chance; it is
+printed).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+import httpx
+import pytest
+
+from testbed.api import Object
+from testbed.cluster import INSTALLED_IN, NETGANG
+from testbed.objects import gang_pods, pod, zone_nodes
+from testbed.parts.relay import Relay, relay
+from testbed.parts.replicas import Replicas, kubeconfig_by_way_of, replicas
+from testbed.parts.service import Netgang
+from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
+from tests.e2e.replayed import Replayed
+from tests.e2e.stage import Stage, document, metric, say
+
+core = pytest.mark.e2e_core
+OURS = "netgang"
+GATE = "netgang.io/gang"
+SETTINGS = {"leader_election": "on", "record": {"enabled": True}}
+KILLS = int(os.environ.get("LEADER_KILLS") or "10")
+SEED = int(os.environ.get("CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
+REPAIR_S = 20.0
+"""A gang that was caught in the middle of its commit: kube-scheduler's longest backoff (10 s) twice, while a leader is
+there."""
+SIZE = 4
+LONG_S = 30.0
+"""A gang that takes longer is told of with its events, so that the cause can be found."""
+
+
+@dataclass(slots=True)
+class Stream:
+    """Gangs that come all the time, and go when they have run."""
+
+    stage: Stage
+    open: dict[str, float] = field(default_factory=dict)
+    """gang that is not whole yet → when it was created"""
+    took_s: list[float] = field(default_factory=list)
+    """Of each gang that became whole"""
+    ended: bool = False
+    made: int = 0
+
+    async def create(self) -> None:
+        """A gang twice a second or so; every other one waits at the gate."""
+        while not self.ended:
+            name = f"s{self.made}"
+            self.made += 1
+            gates = (GATE,) if self.made % 2 else ()
+            pods = gang_pods(
+                name, SIZE, min_available=SIZE, namespace=self.stage.namespace, scheduler=OURS, memory="1Mi"
+            )
+            for one in pods:
+                one["spec"]["schedulingGates"] = [{"name": gate} for gate in gates]
+            self.open[name] = monotonic()
+            await self.stage.api.create_all(pods)
+            await asyncio.sleep(0.4)
+
+    async def collect(self) -> None:
+        """Whole gangs have done their work and go."""
+        while not (self.ended and not self.open):
+            found = Counter(name.split("-")[0] for name in await self.stage.bound("s"))
+            for name in [name for name in self.open if found[name] == SIZE]:
+                self.took_s.append(monotonic() - self.open.pop(name))
+                if self.took_s[-1] > LONG_S:
+                    await self._tell_of(name)
+                for one in range(SIZE):
+                    await self.stage.api.delete(
+                        "Pod", f"{name}-worker-{one}", namespace=self.stage.namespace, grace_s=0
+                    )
+            await asyncio.sleep(0.1)
+
+    async def _tell_of(self, gang: str) -> None:
+        """What netgang and kube-scheduler said of it, and when."""
+        events = await self.stage.api.list_all("Event", namespace=self.stage.namespace)
+        told: list[str] = []
+        for one in events:
+            about = one["involvedObject"]["name"]
+            if about.partition("-")[0] == gang:
+                told.append(f"{one.get('eventTime') or one['lastTimestamp']} {about} {one['reason']}: {one['message']}")
+        say(f"{gang} took {self.took_s[-1]:.1f} s:\n    " + "\n    ".join(sorted(told)))
+
+
+@asynccontextmanager
+async def stream(stage: Stage) -> AsyncIterator[Stream]:
+    """Gangs while the block runs; at its end all that were created must become whole."""
+    made = Stream(stage)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(made.create())
+        collecting = tasks.create_task(made.collect())
+        try:
+            yield made
+        finally:
+            made.ended = True
+        try:
+            async with asyncio.timeout(60.0):
+                await asyncio.shield(collecting)
+        except TimeoutError:
+            raise AssertionError(f"lost: {sorted(made.open)}") from None
+
+
+async def binding_posts(stage: Stage) -> Counter[str]:
+    """Status → Bindings that the API server has answered with it so far."""
+    text = str(await stage.api.request("GET", "/metrics"))
+    found: Counter[str] = Counter()
+    for labels, value in re.findall(r"^apiserver_request_total{([^}]*)} (\S+)$", text, re.MULTILINE):
+        if 'subresource="binding"' in labels and 'verb="POST"' in labels:
+            found[re.findall(r'code="(\d+)"', labels)[0]] += int(float(value))
+    return found
+
+
+@asynccontextmanager
+async def both(stage: Stage, *, cable: bool = False) -> AsyncIterator[tuple[Replicas, Netgang, Relay]]:
+    """Two replicas, `netgang-a` leading, kube-scheduler's address as a Netgang, and A's cable to the API server."""
+    server = int(stage.cluster.server.rpartition(":")[2])
+    async with AsyncExitStack() as stack:
+        wire = await stack.enter_async_context(relay(lambda: server))
+        group, address = await stack.enter_async_context(replicas(stage.cluster, SETTINGS))
+        mine = kubeconfig_by_way_of(stage.cluster, NETGANG, wire.port) if cable else None
+        first = await group.start("netgang-a", kubeconfig=mine)
+        await until_selected(group, "netgang-a")
+        await group.start("netgang-b")
+        service = Netgang(part=first.part, url=f"http://127.0.0.1:{address.port}", debug_url=first.debug_url)
+        await stage.start_second_scheduler(service, version=stage.version)
+        yield group, service, wire
+        replayed = Replayed()
+        for one in group.running.values():
+            await replayed.check(one)
+        say(str(replayed))
+
+
+async def until_selected(group: Replicas, name: str, *, limit_s: float = 30.0) -> None:
+    """Wait until the Service selects this pod and no other."""
+    async with asyncio.timeout(limit_s):
+        while group.selected != (name,):
+            group.changed.clear()
+            await group.changed.wait()
+
+
+def other(name: str) -> str:
+    """The other replica."""
+    return {"netgang-a": "netgang-b", "netgang-b": "netgang-a"}[name]
+
+
+async def lease(stage: Stage) -> Object:
+    """The Lease's spec."""
+    found = await stage.api.get("Lease", "netgang-leader", namespace=INSTALLED_IN)
+    return dict(found["spec"])
+
+
+@pytest.mark.timeout(120 + 30 * KILLS)
+async def test_leaders_are_killed_during_a_stream_of_gangs(stage: Stage) -> None:
+    """Kill -9 at random moments: no gang stays in part, is lost or is bound twice, and the other one takes over."""
+    await stage.add_nodes(*zone_nodes({"a": 4, "b": 4}, cpu="16"))
+    chance = random.Random(SEED)
+    say(f"seed {SEED}: CHAOS_SEED={SEED} kills at the same moments of the stream again")
+    took_s: list[float] = []
+    ready_s: list[float] = []
+    async with both(stage) as (group, service, _):
+        before = await binding_posts(stage)
+        async with (
+            invariants_hold(stage.api, service, stage.namespace, commit_s=REPAIR_S, grace_s=REPAIR_S),
+            stream(stage) as gangs,
+        ):
+            victim = "netgang-a"
+            for _ in range(KILLS):
+                await asyncio.sleep(chance.uniform(0.5, 2.5))
+                part = stage.cluster.parts[victim]
+                await part.kill()
+                began_s = monotonic()
+                part.start()  # as a kubelet does
+                await until_selected(group, other(victim))
+                took_s.append(monotonic() - began_s)
+                await stage.cluster.until_ready(victim)
+                ready_s.append(monotonic() - began_s)
+                if len(took_s) % 10 == 0:
+                    say(f"{len(took_s)} of {KILLS} kills, {gangs.made} gangs, longest take-over {max(took_s):.2f} s")
+                victim = other(victim)
+        await until_nothing_is_promised(stage.api, service)
+        posts = await binding_posts(stage) - before
+        transitions = (await lease(stage))["leaseTransitions"]
+    figures = {"take-over": took_s, "both ready again": ready_s, "start of a gang": gangs.took_s}
+    say(table(figures))
+    told = {name.replace(" ", "_").replace("-", "_") + "_s": cuts(found) for name, found in figures.items()}
+    counts = {"kills": KILLS, "seed": SEED, "gangs": gangs.made, "bindings_by_status": dict(posts)}
+    say(json.dumps({"chaos": "leader killed", **counts, **told}))
+    assert transitions >= KILLS
+    assert posts["201"] <= SIZE * gangs.made, "no pod is bound twice"
+    # Whoever is killed while it posts leaves a request that takes effect, and that the API server counts as timed out.
+    unheard = sum(count for code, count in posts.items() if code >= "500")
+    assert SIZE * gangs.made - posts["201"] <= unheard, "each pod was bound by a Binding of ours"
+    assert cuts(took_s)["p50"] <= 5.0
+    assert max(took_s) <= 10.0, "a loaded machine is slower, but not by that much"
+
+
+def cuts(found: list[float]) -> dict[str, float]:
+    """Percentiles, each a value that was measured.
+
+    >>> cuts([3.0, 1.0, 2.0])
+    {'p50': 2.0, 'p90': 2.0, 'p95': 2.0, 'p99': 2.0, 'max': 3.0}
+    """
+    ordered, last = sorted(found), len(found) - 1
+    return {f"p{p}": round(ordered[last * p // 100], 3) for p in (50, 90, 95, 99)} | {"max": round(ordered[-1], 3)}
+
+
+def table(figures: dict[str, list[float]]) -> str:
+    """Percentiles in seconds, a line for each figure."""
+    lines = [f"{'seconds':<20}" + "".join(f"{head:>8}" for head in ("p50", "p90", "p95", "p99", "max"))]
+    lines += [f"{name:<20}" + "".join(f"{cut:8.2f}" for cut in cuts(found).values()) for name, found in figures.items()]
+    return "\n  ".join(lines)
+
+
+async def two_of_three_held(stage: Stage, service: Netgang) -> None:
+    """A gang of three, one of whose members may only follow an anchor that is not there."""
+    members = gang_pods("g", 3, min_available=3, namespace=stage.namespace, scheduler=OURS)
+    term = {"labelSelector": {"matchLabels": {"anchor": "yes"}}, "topologyKey": "topology.kubernetes.io/zone"}
+    members[2]["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    await stage.api.create_all(members)
+    await until_held(stage, service, 2)
+
+
+async def until_held(stage: Stage, service: Netgang, count: int) -> None:
+    """Wait until the leader holds so many binds."""
+
+    async def held() -> int:
+        try:
+            return int((await document(service, "/v1/plan"))["held_binds"])
+        except httpx.HTTPError:
+            return -1
+
+    await stage.api.until(held, lambda found: found == count, what=f"{count} binds held by the leader")
+
+
+async def let_it_complete(stage: Stage) -> None:
+    """The anchor comes, and the gang of three starts."""
+    anchor = pod("anchor", namespace=stage.namespace, labels={"anchor": "yes"}, cpu="100m")
+    anchor["spec"]["nodeName"] = "node1"
+    await stage.api.create(anchor)
+    await stage.until_bound("g", 3)
+
+
+async def refused(netgang: Netgang, verb: str) -> str:
+    """What a replica says to a call of kube-scheduler's."""
+    bodies = {
+        "filter": {"Pod": pod("p"), "Nodes": None, "NodeNames": ["node1"]},
+        "bind": {"PodName": "p", "PodNamespace": "default", "PodUID": "u", "Node": "node1"},
+    }
+    async with httpx.AsyncClient(base_url=netgang.url, headers={"User-Agent": "Go-http-client/1.1"}) as client:
+        return str((await client.post(f"/{verb}", json=bodies[verb])).json()["Error"])
+
+
+async def leads(netgang: Netgang) -> bool:
+    """What a replica thinks of itself."""
+    ready = await document(netgang, "/readyz")
+    return bool(ready["detail"]["leadership"]["leading"])
+
+
+@core
+@pytest.mark.timeout(120)
+async def test_a_leader_that_is_told_to_end_hands_over_at_once(stage: Stage) -> None:
+    """SIGTERM: held binds are answered, the other leads within two seconds, and the gang starts there."""
+    await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
+    async with both(stage) as (group, service, _):
+        standby = group.running["netgang-b"]
+        assert not await leads(standby)
+        for verb in ("filter", "bind"):
+            assert await refused(standby, verb) == "netgang: this replica is not the leader"
+        await two_of_three_held(stage, service)
+        began_s = monotonic()
+        stopping = asyncio.create_task(stage.cluster.parts["netgang-a"].stop(grace_s=20.0))
+        await until_selected(group, "netgang-b")
+        took_s = monotonic() - began_s
+        await stopping
+        say(f"take-over after SIGTERM: {took_s:.2f} s; the process was gone after {monotonic() - began_s:.2f} s")
+        assert took_s < 2.0
+        assert (await lease(stage))["holderIdentity"].startswith("netgang-b_")
+        await until_held(stage, service, 2)
+        assert await stage.bound("g") == {}
+        await let_it_complete(stage)
+        assert await metric(standby, "netgang_leader") == 1.0
+        assert await metric(standby, "netgang_bindings_total", outcome="bound") == 3.0
+
+
+@dataclass(slots=True)
+class Watched:
+    """Who thought that it leads, looked at many times a second."""
+
+    looks: int = 0
+    both: int = 0
+
+
+async def watch(group: Replicas, seen: Watched) -> None:
+    """Ask both all the time."""
+    while True:
+        answers = await asyncio.gather(*(says_it_leads(one) for one in group.running.values()))
+        seen.looks += 1
+        seen.both += answers == [True, True]
+        await asyncio.sleep(0.02)
+
+
+async def says_it_leads(netgang: Netgang) -> bool:
+    """As `leads`; one that does not answer says nothing."""
+    try:
+        async with asyncio.timeout(0.5):
+            return await leads(netgang)
+    except (TimeoutError, httpx.HTTPError):
+        return False
+
+
+@core
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("how", ["cut off from the API server", "frozen"])
+async def test_a_split_leaves_one_that_binds(stage: Stage, how: str) -> None:
+    """For longer than the lease: the other takes over, the first binds nothing more, and every pod is bound once."""
+    await stage.add_nodes(*zone_nodes({"a": 4, "b": 4}, cpu="16"))
+    async with both(stage, cable=True) as (group, service, wire):
+        first, second = group.running["netgang-a"], group.running["netgang-b"]
+        before = await binding_posts(stage)
+        await two_of_three_held(stage, service)
+        seen = Watched()
+        watching = asyncio.create_task(watch(group, seen))
+        async with (
+            invariants_hold(stage.api, service, stage.namespace, commit_s=REPAIR_S, grace_s=REPAIR_S),
+            stream(stage) as gangs,
+        ):
+            await asyncio.sleep(2.0)
+            part = stage.cluster.parts["netgang-a"]
+            began_s = monotonic()
+            part.freeze() if how == "frozen" else wire.block()
+            await until_selected(group, "netgang-b")
+            say(f"take-over from a leader that is {how}: {monotonic() - began_s:.2f} s")
+            if how != "frozen":
+                for verb in ("filter", "bind"):
+                    assert await refused(first, verb) == "netgang: this replica is not the leader"
+                posted = await outcomes(first)
+            await asyncio.sleep(3.0)
+            part.unfreeze() if how == "frozen" else wire.unblock()
+            await let_it_complete(stage)
+            await asyncio.sleep(2.0)
+            if how != "frozen":
+                assert await outcomes(first) == posted
+            assert (await leads(first), await leads(second)) == (False, True)
+            assert await metric(first, "netgang_leader") == 0.0
+        watching.cancel()
+        posts = await binding_posts(stage) - before
+        assert posts["201"] == SIZE * gangs.made + 3
+        assert (seen.both, seen.looks > 20) == (0, True)
+        assert group.selected == ("netgang-b",)
+        say(f"{gangs.made} gangs of {SIZE}, slowest start {max(gangs.took_s):.1f} s; {seen.looks} looks at both")
+
+
+async def outcomes(netgang: Netgang) -> dict[str, float]:
+    """Outcome → Bindings that this replica has posted."""
+    names: tuple[Any, ...] = ("bound", "conflict", "error")
+    return {name: await metric(netgang, "netgang_bindings_total", outcome=name) for name in names}

@@ -1,0 +1,117 @@
+"""The simulator beside the real thing: the same stories, told on etcd, API server, kube-scheduler and kwok."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pytest
+
+from simulator.pods.agreement import STORIES
+from simulator.pods.stage import PLAIN, Look, NodeSpec, PodSpec
+from simulator.pods.staged import tell
+from testbed import objects
+from testbed.api import Api, Object
+from testbed.parts.service import Netgang
+from testbed.parts.stages import HOLD
+from tests.e2e.conftest import sweep
+from tests.e2e.stage import Stage, filter_calls, gates
+
+URGENT = "agreement-urgent"
+
+
+@dataclass(frozen=True, slots=True)
+class RealStage:
+    """`simulator.pods.agreement.Stage` over a control plane, in a namespace of its own."""
+
+    api: Api
+    stage: Stage
+    netgang: Netgang
+    namespace: str
+
+    async def add_nodes(self, *nodes: NodeSpec) -> None:
+        """See Stage; heartbeats are held, so that quiet means quiet."""
+        made = [objects.node(one.name, cpu=one.cpu, gpu=one.gpu, zone=one.zone, labels=one.labels) for one in nodes]
+        for one in made:
+            one["metadata"]["annotations"] = {HOLD: "node-heartbeat"}
+        await self.stage.add_nodes(*made)
+
+    async def create(self, *pods: PodSpec) -> None:
+        """See Stage."""
+        for one in pods:
+            await self.api.create(self._pod(one))
+
+    async def delete(self, *names: str) -> None:
+        """See Stage."""
+        for name in names:
+            await self.api.delete("Pod", name, namespace=self.namespace, grace_s=0)
+        await self.api.until(
+            self._pods, lambda found: not {_name(one) for one in found} & set(names), what=f"{len(names)} pods gone"
+        )
+
+    async def look(self) -> Look:
+        """See Stage."""
+        pods = await self._pods()
+        return Look(
+            bound={_name(one): one["spec"]["nodeName"] for one in pods if "nodeName" in one["spec"]},
+            refused=frozenset(_name(one) for one in pods if _fits_nowhere(one)),
+            gated=frozenset(_name(one) for one in pods if gates(one)),
+        )
+
+    async def asked(self) -> int:
+        """See Stage."""
+        return int(await filter_calls(self.netgang))
+
+    async def sleep(self, seconds: float) -> None:
+        """See Stage."""
+        await asyncio.sleep(seconds)
+
+    async def _pods(self) -> list[Object]:
+        return await self.api.list_all("Pod", namespace=self.namespace)
+
+    def _pod(self, spec: PodSpec) -> Object:
+        return objects.pod(
+            spec.name,
+            namespace=self.namespace,
+            cpu=spec.cpu,
+            gpu=spec.gpu,
+            labels=objects.gang_labels(spec.gang, spec.minimum) if spec.gang else None,
+            annotations={"netgang.io/zones": spec.zones} if spec.zones else None,
+            scheduler=spec.scheduler,
+            node_selector=spec.selector,
+            priority_class=URGENT if spec.urgent else "",
+            gates=["netgang.io/gang"] if spec.gated else (),
+        )
+
+
+@pytest.mark.timeout(240)
+async def test_the_simulator_agrees_with_kube_scheduler(stage: Stage, api: Api) -> None:
+    """Every story ends with the same facts in virtual time and on the real programs, one cluster for all of them."""
+    netgang = await stage.netgang()
+    await stage.start_scheduler(name=PLAIN, version=stage.version)
+    await api.create(objects.priority_class(URGENT, 1000))
+    differ = {}
+    try:
+        for story in STORIES:
+            namespace = f"agreement-{uuid4().hex[:6]}"
+            await api.create(objects.namespace(namespace))
+            real, simulated = await asyncio.gather(
+                story(RealStage(api, stage, netgang, namespace)), asyncio.to_thread(tell, story)
+            )
+            await sweep(api)
+            await api.delete("Namespace", namespace)
+            if real != simulated:
+                differ[story.__name__] = {"real": real, "simulated": simulated}
+    finally:
+        await api.delete("PriorityClass", URGENT)
+    assert differ == {}
+
+
+def _name(pod: Object) -> str:
+    return str(pod["metadata"]["name"])
+
+
+def _fits_nowhere(pod: Object) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any(one["type"] == "PodScheduled" and one.get("reason") == "Unschedulable" for one in conditions)

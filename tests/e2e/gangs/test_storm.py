@@ -1,0 +1,148 @@
+"""Many waiting pods beside a busy cluster: the guard against refusal storms, in each shipped configuration (ADR 4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from time import monotonic
+from typing import Any
+
+import pytest
+import yaml
+
+from testbed.api import Object
+from testbed.objects import gang_pods, node, pod
+from testbed.parts.service import ROOT, SCHEDULER_CONFIG, Netgang
+from testbed.parts.stages import HOLD
+from tests.e2e.stage import Stage, filter_calls
+
+POOL = {"pool": "train"}
+BIG = {"kubernetes.io/hostname": "big"}
+MAX_BACKOFF_S = 10.0
+"""podMaxBackoffSeconds of the shipped configurations."""
+
+
+@dataclass(slots=True)
+class Churn:
+    """Plain pods created and not bound yet, and how long the others took."""
+
+    open: dict[str, float] = field(default_factory=dict)
+    took_s: dict[str, list[float]] = field(default_factory=dict)
+    """phase in which they were created → seconds"""
+    phase: str = "before"
+    number: int = 0
+    ended: bool = False
+    """No further pods; the one that is being created is still waited for"""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("configuration", ["second-scheduler", "default-scheduler", "managed-resource"])
+async def test_three_hundred_refused_pods_beside_five_new_ones_a_second(stage: Stage, configuration: str) -> None:
+    """At most 60 filter calls a second once the guard holds, others are not delayed, and room is used soon after.
+
+    Under churn within podMaxBackoffSeconds + 3 s. 30 s after the last foreign event the guard lets go: pods are parked
+    again, nobody asks, and room is used within seconds, not backoffs (3 s for one gang alone: test_faults).
+    """
+    nodes = [node(f"t{i}", cpu="1100m", zone="a", labels=POOL) for i in range(11)]
+    nodes.append(node("big", cpu="1000", zone="b", pods=1000))
+    for one in nodes:  # a heartbeat is an event: quiet means none
+        one["metadata"]["annotations"] = {HOLD: "node-heartbeat"}
+    await stage.add_nodes(*nodes)
+    netgang = await _configured(stage, configuration)
+    for number in range(10):  # one node of eleven stays free, so that kube-scheduler has something to ask about
+        taken = pod(f"x{number}", namespace=stage.namespace, cpu="1", scheduler="somebody")
+        taken["spec"]["nodeName"] = f"t{number}"
+        await stage.api.create(taken)
+    async with _five_pods_a_second(stage) as churn:
+        await asyncio.sleep(10.0)
+        churn.phase = "begin"
+        gangs = [_waiting(stage, f"wait{number}", configuration) for number in range(30)]
+        await stage.api.create_all([one for pods in gangs for one in pods])
+        await asyncio.sleep(20.0)  # the guard needs a few refusals of each pod
+        churn.phase = "guarded"
+        before, began_s = await filter_calls(netgang), monotonic()
+        await asyncio.sleep(20.0)
+        per_s = (await filter_calls(netgang) - before) / (monotonic() - began_s)
+        assert per_s <= 60.0
+        await stage.end(*(f"x{number}" for number in range(9)))
+        bound = await stage.until_bound("wait", 10, limit_s=MAX_BACKOFF_S + 3.0)
+        assert len({name.partition("-")[0] for name in bound}) == 1
+    middle = {phase: median(took_s) for phase, took_s in churn.took_s.items()}
+    assert len(churn.took_s["guarded"]) >= 40
+    assert middle["guarded"] <= middle["before"] + 1.0, "pods of others were delayed"
+    await asyncio.sleep(30.0 + MAX_BACKOFF_S + 2.0)
+    quiet = await filter_calls(netgang)
+    await asyncio.sleep(5.0)
+    assert await filter_calls(netgang) == quiet
+    await stage.end(*bound)
+    await stage.until_bound("wait", 10, limit_s=8.0)  # kube-scheduler goes through all 290 that wait, 6 ms each
+
+
+async def _configured(stage: Stage, configuration: str) -> Netgang:
+    """Netgang and kube-scheduler as the files of this configuration have them; plain pods have a scheduler too."""
+    if configuration == "second-scheduler":
+        netgang = await stage.netgang()
+        await stage.start_scheduler(name="plain", version=stage.version)
+        return netgang
+    installed: dict[str, Any] = yaml.safe_load(
+        (ROOT / "manifests" / "overlays" / configuration / "settings.yaml").read_text()
+    )
+    netgang = await stage.start_netgang({k: v for k, v in installed.items() if "port" not in k})
+    config: Path = SCHEDULER_CONFIG / f"{configuration}.yaml"
+    await stage.start_scheduler(config, extender=netgang.url, version=stage.version, name="the-clusters-own")
+    return netgang
+
+
+def _waiting(stage: Stage, stem: str, configuration: str) -> list[Object]:
+    scheduler = "netgang" if configuration == "second-scheduler" else "default-scheduler"
+    pods = gang_pods(stem, 10, min_available=10, namespace=stage.namespace, scheduler=scheduler, memory="1Mi")
+    for one in pods:
+        one["spec"]["nodeSelector"] = POOL
+        if configuration == "managed-resource":
+            for what in ("requests", "limits"):
+                one["spec"]["containers"][0]["resources"].setdefault(what, {})["netgang.io/gang"] = "1"
+    return pods
+
+
+@asynccontextmanager
+async def _five_pods_a_second(stage: Stage) -> AsyncIterator[Churn]:
+    """Plain pods on a node that no gang may use, and a look twice a second at which are bound."""
+    churn = Churn()
+    tasks = [asyncio.create_task(_create(stage, churn)), asyncio.create_task(_look(stage, churn))]
+    try:
+        yield churn
+    finally:
+        churn.ended = True
+        await tasks[0]
+        await stage.api.until(_counted(churn), lambda left: left == 0, what="all plain pods bound")
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _create(stage: Stage, churn: Churn) -> None:
+    while not churn.ended:
+        name = f"{churn.phase}-{churn.number}"
+        churn.open[name] = monotonic()
+        churn.number += 1
+        await stage.api.create(pod(name, namespace=stage.namespace, cpu="10m", node_selector=BIG))
+        await asyncio.sleep(0.2)
+
+
+async def _look(stage: Stage, churn: Churn) -> None:
+    while True:
+        bound = await stage.bound()
+        for name in bound.keys() & churn.open.keys():
+            phase = name.partition("-")[0]
+            churn.took_s.setdefault(phase, []).append(monotonic() - churn.open.pop(name))
+        await asyncio.sleep(0.5)
+
+
+def _counted(churn: Churn) -> Any:
+    async def left() -> int:
+        return len(churn.open)
+
+    return left

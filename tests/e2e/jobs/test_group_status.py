@@ -1,0 +1,202 @@
+"""PodGroups' statuses on a real API server: every phase of a gang's life, one write per change, silence at rest."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from testbed.api import Api, Object
+from testbed.errors import ApiRefused
+from testbed.objects import GangDialect, gang_pods, pod_group, zone_nodes
+from testbed.parts.stages import HOLD
+from tests.e2e.stage import Stage, say
+
+core = pytest.mark.e2e_core
+OURS = "netgang"
+REST_S = 10.0
+
+
+class Writes:
+    """Every version of one PodGroup's status, as the API server's watch shows them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.statuses: list[Object] = []
+        """One for each write, the empty one of the creation first"""
+        self.writers: set[str] = set()
+        self._changed = asyncio.Event()
+
+    @property
+    def phases(self) -> list[str]:
+        """The phase after each write."""
+        return [one.get("phase", "") for one in self.statuses]
+
+    async def follow(self, api: Api, namespace: str) -> None:
+        """Note all versions until cancelled."""
+        async for kind, group in api.watch("PodGroup", namespace=namespace):
+            if group["metadata"]["name"] == self.name and kind != "DELETED":
+                self.statuses.append(group.get("status", {}))
+                self.writers |= {
+                    one["manager"]
+                    for one in group["metadata"].get("managedFields", [])
+                    if one.get("subresource") == "status"
+                }
+                self._changed.set()
+
+    async def until(self, phase: str, accept: Callable[[Object], bool] = lambda _: True) -> Object:
+        """Wait until the newest status has this phase and is accepted."""
+        async with asyncio.timeout(30.0):
+            while not self.statuses or self.phases[-1] != phase or not accept(self.statuses[-1]):
+                self._changed.clear()
+                await self._changed.wait()
+        return self.statuses[-1]
+
+
+@asynccontextmanager
+async def written(stage: Stage, name: str) -> AsyncIterator[Writes]:
+    """The PodGroup's versions during the block."""
+    writes = Writes(name)
+    task = asyncio.create_task(writes.follow(stage.api, stage.namespace))
+    try:
+        yield writes
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def members(stage: Stage, size: int, *, first: int = 0, **fields: Any) -> list[Object]:
+    """Pods of PodGroup `g`."""
+    return gang_pods(
+        "g",
+        size,
+        min_available=size,
+        namespace=stage.namespace,
+        scheduler=OURS,
+        dialect=GangDialect.POD_GROUP,
+        first=first,
+        **fields,
+    )
+
+
+TOLD = [
+    ("GangStarted", "3 pods have nodes in zone a after"),
+    (
+        "GangWaiting",
+        "The gang needs room for 3 pods at once in one zone (cpu 1, memory 64Mi each); "
+        "zone a has room for 2, 1 too few (short of 500m cpu).",
+    ),
+]
+
+
+async def told(stage: Stage) -> list[tuple[str, str]]:
+    """Reason and note of the Events on PodGroups, sorted; times are left out, and so is the wait for the third pod."""
+    found = await stage.api.list_all("Event", namespace=stage.namespace, api_version="events.k8s.io/v1")
+    ours = [one for one in found if one["regarding"]["kind"] == "PodGroup" and "pods exist" not in one["note"]]
+    assert {one["reportingController"] for one in ours} <= {"netgang.io/extender"}
+    return sorted((one["reason"], re.sub(r" [\d]+ s of waiting\.$", "", one["note"])) for one in ours)
+
+
+async def set_phase(stage: Stage, name: str, phase: str) -> None:
+    """What a kubelet says at the end of a pod."""
+    await stage.api.patch("Pod", name, {"status": {"phase": phase}}, namespace=stage.namespace, subresource="status")
+
+
+@core
+@pytest.mark.timeout(120)
+async def test_a_life_from_waiting_to_finished(stage: Stage) -> None:
+    """Pending, PreScheduling, Scheduled, Running, Finished: one write for each, and none while nothing changes.
+
+    Events say meanwhile why it waits and that it has started, each once.
+    """
+    held = {HOLD: "pod-ready"}
+    await stage.add_nodes(*zone_nodes({"a": 3}, cpu="1500m"))
+    await stage.netgang()
+    await stage.api.create_all(gang_pods("x", 1, min_available=1, namespace=stage.namespace, scheduler=OURS))
+    await stage.until_bound("x", 1)
+    async with written(stage, "g") as writes:
+        await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
+        await stage.api.create_all(members(stage, 2, annotations=held))
+        pending = await writes.until("Pending")
+        assert "scheduleStartTime" not in pending
+        await stage.api.create_all(members(stage, 1, first=2, annotations=held))
+        waiting = await writes.until("PreScheduling")
+        assert waiting["occupiedBy"] == f"{stage.namespace}/g"
+        assert waiting["scheduleStartTime"]
+
+        before = len(writes.statuses)
+        await asyncio.sleep(REST_S)
+        assert len(writes.statuses) == before, "written at rest"
+
+        await stage.end("x-worker-0")
+        await stage.until_bound("g", 3)
+        await writes.until("Scheduled")
+        for one in await stage.pods():
+            name = one["metadata"]["name"]
+            await stage.api.patch("Pod", name, {"metadata": {"annotations": {HOLD: None}}}, namespace=stage.namespace)
+        await writes.until("Running", lambda status: status["running"] == 3)
+        for one in await stage.pods():
+            await set_phase(stage, one["metadata"]["name"], "Succeeded")
+        for reason, note in await told(stage):
+            say(f"{reason}: {note}")
+        assert await told(stage) == TOLD
+        finished = await writes.until("Finished", lambda status: status["succeeded"] == 3)
+        assert finished["scheduleStartTime"] == waiting["scheduleStartTime"]
+        await stage.end(*[one["metadata"]["name"] for one in await stage.pods()])
+
+        await asyncio.sleep(3.0)
+        assert writes.phases[-1] == "Finished", "the end is forgotten with its pods"
+        assert writes.writers == {"netgang"}
+        # A look may fall between two pods of the same change: then it takes two writes, never more than pods.
+        say(f"phases written: {writes.phases}")
+        assert len(writes.statuses) <= 5 + 1 + 4
+        assert list(dict.fromkeys(writes.phases)) in (
+            ["", "Pending", "PreScheduling", "Scheduled", "Running", "Finished"],
+            ["", "Pending", "PreScheduling", "Scheduling", "Scheduled", "Running", "Finished"],
+        )
+        assert all(one != other for one, other in zip(writes.statuses, writes.statuses[1:], strict=False))
+
+
+@core
+async def test_another_controller_silences_us(stage: Stage) -> None:
+    """`auto`: where scheduler-plugins' controller writes, we do not, on no PodGroup."""
+    await stage.add_nodes(*zone_nodes({"a": 3}, cpu="1500m"))
+    await stage.netgang()
+    await stage.api.create(pod_group("theirs", 3, namespace=stage.namespace))
+    await stage.api.patch(
+        "PodGroup", "theirs", {"status": {"phase": "Pending"}}, namespace=stage.namespace, subresource="status"
+    )
+    async with written(stage, "g") as writes:
+        await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
+        await stage.api.create_all(members(stage, 3))
+        await stage.until_bound("g", 3)
+        await asyncio.sleep(5.0)
+        assert writes.statuses == [{}]
+
+
+@core
+async def test_on_writes_beside_another_controller(stage: Stage) -> None:
+    """`on`: the operator has decided; a spec that changes meanwhile is not undone, and the start is not lost."""
+    await stage.add_nodes(*zone_nodes({"a": 3}, cpu="1500m"))
+    await stage.netgang({"pod_group_status": "on"})
+    await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
+    old = await stage.api.get("PodGroup", "g", namespace=stage.namespace)
+    theirs: Object = {"status": {"phase": "Pending"}}
+    await stage.api.patch("PodGroup", "g", theirs, namespace=stage.namespace, subresource="status")
+    version = {"resourceVersion": old["metadata"]["resourceVersion"]}
+    outdated: Object = {"metadata": version, "status": {"phase": "Running"}}
+    with pytest.raises(ApiRefused, match="409"):  # what our own patches rely on
+        await stage.api.patch("PodGroup", "g", outdated, namespace=stage.namespace, subresource="status")
+    async with written(stage, "g") as writes:
+        await stage.api.create_all(members(stage, 3))
+        await writes.until("Running", lambda status: status["running"] == 3)
+        await stage.api.patch("PodGroup", "g", {"spec": {"minMember": 2}}, namespace=stage.namespace)
+        for number in range(3):
+            await set_phase(stage, f"g-worker-{number}", "Failed")
+        await writes.until("Failed", lambda status: status["failed"] == 3)
+        found = await stage.api.get("PodGroup", "g", namespace=stage.namespace)
+        assert found["spec"]["minMember"] == 2

@@ -1,0 +1,110 @@
+"""A framework's kind under its real controller: netgang sees what examples/kinds says that it sees."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from testbed.api import Api, Object
+from testbed.cluster import Cluster
+from testbed.objects import zone_nodes
+from testbed.parts.jobset import end_jobset, start_jobset
+from testbed.parts.service import ROOT
+from tests.authority import Authority
+from tests.contract.job_pods import made
+from tests.e2e.site import Site, controlled_site
+from tests.e2e.stage import document
+
+EXAMPLES = ROOT / "examples/kinds"
+SETTINGS = {"elastic": {"enabled": True, "cool_down_s": 2, "increment": None}}
+
+
+@pytest.fixture
+async def site(controlled_cluster: Cluster, controlled_api: Api, tmp_path: Path) -> AsyncIterator[Site]:
+    """Four nodes with room for one pod each, netgang, and JobSet's controller; all of it is gone afterwards."""
+    authority = Authority.made(tmp_path, "ours")
+    authority.server("jobset").into(tmp_path)
+    await controlled_api.apply(ROOT / "manifests/components/elastic/rbac.yaml")
+    nodes = zone_nodes({"a": 4}, cpu="5", prefix="n")
+    gates = {"ElasticJobSet": True}
+    try:  # before netgang: it changes nothing for half a minute after it has found a kind
+        await start_jobset(controlled_cluster, certificates=tmp_path, authority=authority.cert, gates=gates)
+        async with controlled_site(
+            controlled_cluster, controlled_api, "jobset", nodes=nodes, settings=SETTINGS
+        ) as there:
+            yield there
+            await controlled_api.delete_all("JobSet", namespace=there.namespace)
+    finally:
+        await end_jobset(controlled_cluster)
+
+
+def example(name: str, site: Site) -> Object:
+    """The one object of an example, in the site's namespace."""
+    (shown,) = yaml.safe_load_all((EXAMPLES / f"{name}.yaml").read_text())
+    return {**shown, "metadata": {**shown["metadata"], "namespace": site.namespace}}
+
+
+def expected(job: Object) -> dict[str, Object]:
+    """Pod, without the random end of its name → metadata, as the tests of the examples make it."""
+    return {one["metadata"]["name"].rpartition("-")[0]: one["metadata"] for one in made([job])}
+
+
+def lacking(pods: list[Object], wanted: Mapping[str, Object]) -> list[str]:
+    """What the controller did otherwise than was expected; nothing: all pods are there, as they should be.
+
+    A uid must be there and is not known before.
+    """
+    found = {one["metadata"]["name"].rpartition("-")[0]: one["metadata"] for one in pods}
+    said = [f"{name}: not expected" for name in found.keys() - wanted.keys()]
+    for name, metadata in wanted.items():
+        for field in ("labels", "annotations"):
+            there = found.get(name, {}).get(field, {})
+            said += [
+                f"{name}: {key}={value}"
+                for key, value in metadata[field].items()
+                if there.get(key) != value and not (key.endswith("-uid") and there.get(key))
+            ]
+    return said
+
+
+async def until_made(site: Site, job: Object) -> None:
+    """Wait until the job's pods are there, with all that is expected of them."""
+
+    async def seen() -> list[str]:
+        return lacking(await site.pods(job["metadata"]["name"]), expected(job))
+
+    await site.api.until(seen, lambda found: not found, what="pods as expected")
+
+
+async def test_jobsets_start_whole_and_grow(site: Site) -> None:
+    """With room for four none of the five pods is bound, then all; an elastic one takes the room that is left over.
+
+    Pods carry the labels with which the examples are tested, and JobSet passes a change of size on to its Job.
+    """
+    job = example("jobset", site)
+    await site.api.create(job)
+    await until_made(site, job)
+
+    async def waits() -> list[tuple[str, str]]:
+        return [(one["gang"], one["state"]) for one in (await document(site.netgang, "/v1/queue"))["gangs"]]
+
+    gang = f"{site.namespace}/rlhf"
+    await site.api.until(waits, lambda found: found == [(gang, "WAITING")], what="the gang waits whole")
+    assert await site.api.bound(site.namespace) == {}
+    await site.cluster.add_nodes(zone_nodes({"a": 1}, cpu="5", prefix="more"))
+    await site.until_running("rlhf", 5)
+    elastic = example("jobset-elastic", site)
+    await site.api.create(elastic)
+    await until_made(site, elastic)
+    await site.cluster.add_nodes(zone_nodes({"b": 6}, cpu="5", gpu=1, prefix="gpu"))
+    assert len(await site.until_running("mixtral", 6)) == 6
+    (grown,) = [one for one in await site.api.list_all("JobSet", namespace=site.namespace) if _workers(one) == 6]
+    assert grown["metadata"]["name"] == "mixtral"
+
+
+def _workers(job: Object) -> int:
+    (part, *_) = job["spec"]["replicatedJobs"]
+    return int(part["template"]["spec"]["parallelism"])

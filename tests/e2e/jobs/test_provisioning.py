@@ -1,0 +1,165 @@
+"""Nodes that are asked for, on a real API server: what netgang makes is accepted there, and its rights suffice.
+
+The autoscaler is the test itself; of the definition of the kind only what decides is here.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import yaml
+
+from testbed.api import Object
+from testbed.errors import ApiRefused
+from testbed.objects import GangDialect, gang_pods, pod_group, zone_nodes
+from testbed.parts.service import ROOT, Netgang
+from tests.e2e.stage import Stage, document
+
+GATE = "netgang.io/gang"
+GROUP, PLURAL = "autoscaling.x-k8s.io", "provisioningrequests"
+DEFINITION = f"""
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: {PLURAL}.{GROUP}}}
+spec:
+  group: {GROUP}
+  scope: Namespaced
+  names: {{kind: ProvisioningRequest, listKind: ProvisioningRequestList, plural: {PLURAL}}}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {{status: {{}}}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        required: [spec]
+        properties:
+          spec:
+            type: object
+            required: [podSets, provisioningClassName]
+            properties:
+              provisioningClassName: {{type: string, maxLength: 253, pattern: '^[a-z0-9.-]+$'}}
+              podSets:
+                type: array
+                minItems: 1
+                maxItems: 32
+                items:
+                  type: object
+                  required: [count, podTemplateRef]
+                  properties:
+                    count: {{type: integer, minimum: 1}}
+                    podTemplateRef:
+                      type: object
+                      required: [name]
+                      properties: {{name: {{type: string, maxLength: 253, pattern: '^[a-z0-9.-]+$'}}}}
+          status:
+            type: object
+            properties:
+              conditions:
+                type: array
+                x-kubernetes-list-type: map
+                x-kubernetes-list-map-keys: [type]
+                items:
+                  type: object
+                  required: [type, status, lastTransitionTime, reason, message]
+                  properties:
+                    type: {{type: string}}
+                    status: {{type: string}}
+                    reason: {{type: string}}
+                    message: {{type: string}}
+                    lastTransitionTime: {{type: string, format: date-time}}
+"""
+DRESSED: Object = {
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Exists"}]}]
+            }
+        }
+    },
+    "tolerations": [{"operator": "Exists"}],
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 9,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"app": "x"}},
+        }
+    ],
+    "initContainers": [{"name": "side", "image": "i", "restartPolicy": "Always"}],
+}
+
+
+def condition(kind: str, message: str) -> Object:
+    """What an autoscaler writes into a request's status."""
+    one = {"type": kind, "status": "True", "reason": kind, "message": message}
+    return {"status": {"conditions": [one | {"lastTransitionTime": "2026-01-01T00:00:00Z"}]}}
+
+
+async def asked(stage: Stage) -> list[Object] | None:
+    """The requests of the namespace; `None`: the API server is not ready for a kind that is new to it."""
+    try:
+        return await stage.api.list_all("ProvisioningRequest", namespace=stage.namespace)
+    except ApiRefused as refused:
+        if refused.status not in (404, 429):
+            raise
+        return None
+
+
+async def said(stage: Stage, netgang: Netgang) -> str:
+    """What the explanation says of nodes."""
+    explained = await document(netgang, f"/v1/explain/{stage.namespace}/g")
+    return "; ".join(note["text"] for note in explained["notes"] if note["about"] == "autoscaler")
+
+
+async def test_nodes_are_asked_for_and_the_gang_starts_when_they_come(stage: Stage) -> None:
+    """With the component's rights: one request for four gated pods, one template that the API server takes as it is.
+
+    The answer is explained; with the gang's start both are gone.
+    """
+    await stage.api.apply(ROOT / "manifests/components/provisioning/rbac.yaml")
+    await stage.api.apply(yaml.safe_load(DEFINITION))
+    requests = partial(asked, stage)
+    await stage.api.until(requests, lambda found: found is not None, what="the kind served")
+    await stage.add_nodes(*zone_nodes({"a": 1}, cpu="2"))
+    mode = {"mode": "provisioning-request", "after_s": 0.0}
+    netgang = await stage.netgang({"autoscaling": mode})
+    group = await stage.api.create(pod_group("g", 4, namespace=stage.namespace))
+    pods = gang_pods(
+        "g",
+        4,
+        min_available=4,
+        dialect=GangDialect.POD_GROUP,
+        namespace=stage.namespace,
+        scheduler="netgang",
+        gates=[GATE],
+    )
+    for one in pods:
+        one["spec"] |= DRESSED
+    await stage.api.create_all(pods)
+
+    found = await stage.api.until(requests, bool, what="nodes asked for")
+    assert found is not None
+    (request,) = found
+    (template,) = await stage.api.list_all("PodTemplate", namespace=stage.namespace)
+    assert request["spec"]["podSets"] == [{"count": 4, "podTemplateRef": {"name": template["metadata"]["name"]}}]
+    for one in (request, template):
+        assert [owner["uid"] for owner in one["metadata"]["ownerReferences"]] == [group["metadata"]["uid"]]
+    stored = template["template"]["spec"]
+    assert stored["topologySpreadConstraints"] == DRESSED["topologySpreadConstraints"]
+    assert [one["name"] for one in (*stored["initContainers"], *stored["containers"])] == ["side", "main"]
+    terms = stored["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert [[line["key"] for line in term["matchExpressions"]] for term in terms] == [
+        ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+    ]
+
+    name = request["metadata"]["name"]
+    answer = condition("Provisioned", "3 machines")
+    await stage.api.patch("ProvisioningRequest", name, answer, namespace=stage.namespace, subresource="status")
+    told = partial(said, stage, netgang)
+    await stage.api.until(told, lambda words: words.endswith("on its way: 3 machines"), what="the answer explained")
+    await stage.add_nodes(*zone_nodes({"a": 3}, cpu="2", prefix="more"))
+    await stage.until_bound("g", 4)
+    await stage.api.until(requests, lambda found: found == [], what="the request taken back")
+    assert await stage.api.list_all("PodTemplate", namespace=stage.namespace) == []

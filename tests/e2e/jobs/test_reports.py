@@ -1,0 +1,106 @@
+"""Reports with real tokens: TokenReview of a real API server says which namespace a pod's service account is of.
+
+Rights are those of manifests/components/elastic and reports; nothing is resized here, which takes half a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from testbed.objects import namespace as namespace_object
+from testbed.parts.network import LOOPBACK, free_ports
+from testbed.parts.service import ROOT
+from tests.e2e.stage import Stage, document, metric
+
+PROGRAM = "import netgang\nfor step in range(30):\n    netgang.report(step=step, loss=1.0)\nnetgang.flush()\n"
+
+
+@pytest.fixture
+async def rights(stage: Stage) -> AsyncIterator[None]:
+    """Those of the two components, for one test."""
+    files = [ROOT / f"manifests/components/{name}/rbac.yaml" for name in ("elastic", "reports")]
+    found = [one for file in files for one in await stage.api.apply(file)]
+    yield
+    for one in found:
+        await stage.api.delete(one["kind"], one["metadata"]["name"])
+
+
+async def _token(stage: Stage, namespace: str, account: str, *audiences: str) -> str:
+    """A token as the kubelet asks for it (TokenRequest), of a new service account; by default for the API server."""
+    made = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}}
+    await stage.api.create(made)
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+    spec = {"audiences": audiences} if audiences else {}
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    return str((await stage.api.request("POST", path, body=asked))["status"]["token"])
+
+
+FOR_WHOM = {  # case: (setting reports.audiences, answer to a token that is for netgang alone)
+    "for the API server": ((), 401),
+    "for netgang or the API server": (("netgang", "https://kubernetes.default.svc"), 200),
+}
+
+
+@pytest.mark.parametrize(("audiences", "for_us"), FOR_WHOM.values(), ids=FOR_WHOM)
+async def test_a_pod_s_own_token_reports_for_its_namespace(
+    stage: Stage, tmp_path: Path, rights: None, audiences: tuple[str, ...], for_us: int
+) -> None:
+    """The real client with the token of a service account is heard; another namespace's and a person's are not.
+
+    Nor is a token that was made for somebody else; one for netgang alone is, where the settings name it.
+    """
+    [port] = free_ports(1)
+    reports = {"port": port, "audiences": list(audiences)}
+    netgang = await stage.start_netgang({"elastic": {"enabled": True}, "reports": reports})
+    other = f"{stage.namespace}-b"
+    await stage.api.create(namespace_object(other))
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}
+    counts = {"parallelism": 2, "completions": 2, "completionMode": "Indexed"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "resnet", "namespace": stage.namespace}}
+    await stage.api.create({**job, "spec": {**counts, "template": template}})
+    tokens = {
+        "mine": await _token(stage, stage.namespace, "trainer"),
+        "other": await _token(stage, other, "trainer"),
+        "for us": await _token(stage, stage.namespace, "trainer-2", "netgang"),
+        "for others": await _token(stage, stage.namespace, "trainer-3", "vault"),
+        "admin": re.findall(r"token: (\S+)", stage.cluster.kubeconfig("admin").read_text())[0],
+        "wrong": "no token of this cluster",
+    }
+    path = f"/v1/jobs/{stage.namespace}/resnet"
+    await stage.api.until(
+        lambda: document(netgang, path), lambda found: found.get("state") == "WAITING", what="the job is known"
+    )
+    url = f"http://{LOOPBACK}:{port}{path}/metrics"
+    (tmp_path / "token").write_text(tokens["mine"])
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("NETGANG_")},
+        "NETGANG_REPORT_URL": url,
+        "NETGANG_TOKEN_FILE": str(tmp_path / "token"),
+    }
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, cwd=ROOT, env=environment)
+    assert await process.wait() == 0
+    told = await document(netgang, path)
+    assert (told["points"]["kept"], told["reported"]["step"], told["reported"]["workers"]) == (30, 29, 2)
+    async with httpx.AsyncClient() as client:
+        statuses = {
+            name: (
+                await client.post(url, json={"step": step, "loss": 1.0}, headers={"Authorization": f"Bearer {token}"})
+            ).status_code
+            for step, (name, token) in enumerate(tokens.items(), start=99)
+        }
+        verb = await client.post(f"http://{LOOPBACK}:{port}/bind", json={})
+    assert statuses == {
+        "mine": 200, "other": 403, "for us": for_us, "for others": 401, "admin": 403, "wrong": 401,
+    }  # fmt: skip
+    assert verb.status_code == 401
+    assert await metric(netgang, "netgang_reports_total", outcome="other namespace") == 2
+    await stage.api.delete("Job", "resnet", namespace=stage.namespace)
+    await stage.api.delete("Namespace", other)

@@ -1,0 +1,58 @@
+"""People ask netgang through a real API server and a kubelet's port-forward, by `netgang` and by `kubectl netgang`.
+
+The kubelet's part is kwok's (testbed/parts/forward.py).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from testbed.cluster import INSTALLED_IN
+from testbed.objects import gang_pods, zone_nodes
+from testbed.parts.forward import pod_of
+from testbed.parts.service import ROOT, Netgang
+from tests.e2e.person import RIGHTS, person
+from tests.e2e.stage import Stage, document
+
+COMPONENTS = ROOT / "manifests/components"
+
+
+async def test_people_ask_through_the_api_server(stage: Stage, tmp_path: Path) -> None:
+    """With the installed rights, without and with tokens: nothing but port-forward, and a token reaches netgang."""
+    await stage.add_nodes(*zone_nodes({"a": 1}, cpu="4"))
+    running = await stage.netgang()
+    await stage.api.apply(RIGHTS)
+    await stage.api.create_all(
+        gang_pods("g", 2, min_available=2, namespace=stage.namespace, cpu="3", scheduler="netgang")
+    )
+    ann = await person(stage.cluster, tmp_path, namespace=stage.namespace)
+    await stage.api.until(lambda: _states(running), lambda found: found == ["WAITING"], what="the gang is in the queue")
+    async with pod_of(stage.cluster, stage.api, running):
+        said = await ann.netgang("queue", "--context", "site", code=1)
+        assert f'cannot list resource "pods" in API group "" in the namespace "{INSTALLED_IN}"' in said
+        await ann.granted("netgang-port-forward")
+        found = json.loads(await ann.netgang("queue", "--context", "site", "--json", "-n", stage.namespace))
+        assert [one["gang"] for one in found["gangs"]] == [f"{stage.namespace}/g"]
+        assert "would not fit into the empty cluster" in await ann.plugin("explain", "g")
+        assert "would be let in" in await ann.plugin("what-if", "--suggestion", f"{stage.namespace}/g")
+        completed = await ann.says(ann.kubectl, "__complete", "netgang", "expl")
+        assert completed.startswith("explain\tSay why a gang is where it is")
+        await ann.granted("netgang-service-proxy")
+        refused = await ann.netgang("queue", "--through", "service-proxy", code=1)
+        assert 'services "netgang" not found' in refused
+    await stage.cluster.remove("netgang")
+    await stage.api.apply(COMPONENTS / "debug-auth/rbac.yaml")
+    guarded = await stage.start_netgang({"debug_auth": "token"}, name="netgang-guarded")
+    async with pod_of(stage.cluster, stage.api, guarded):
+        assert "status 401: show a token" in await ann.plugin("queue", code=1)
+        await stage.cluster.kubectl(
+            *("create", "clusterrolebinding", "ann-reads", "--clusterrole=netgang-viewer"),
+            f"--serviceaccount={stage.namespace}:ann",
+        )
+        assert "order: weight" in await ann.plugin("queue", token=await ann.token())
+
+
+async def _states(netgang: Netgang) -> list[str]:
+    """What the gangs do, asked on this machine."""
+    return [one["state"] for one in (await document(netgang, "/v1/queue"))["gangs"]]

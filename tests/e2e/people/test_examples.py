@@ -1,0 +1,148 @@
+"""What the examples and how-tos print goes through a real API server, with the frameworks' own definitions.
+
+Only tried out (`--dry-run=server`): unknown and misspelt fields, wrong types and broken rules are refused, and nothing
+is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+
+from testbed.api import Api, Object
+from testbed.cluster import Cluster
+from testbed.parts.operator import CRDS
+from testbed.programs.build import ensure_asset, ensure_program
+from testbed.programs.definitions import DEFINITIONS
+
+ROOT = Path(__file__).parents[3]
+FILES = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "examples/kinds").glob("*.yaml")])
+_PAGES = ("from-coscheduling", "gates", "maddash", "opensearch", "pytorch-elastic", "tfjob", "which-scheduler")
+PAGES = [ROOT / f"docs/how-to/{name}.md" for name in _PAGES]
+PLAIN = frozenset({"v1", "batch/v1", "apps/v1", "scheduling.k8s.io/v1", "scheduling.x-k8s.io/v1alpha1"})
+FRAMEWORKS = frozenset(
+    {
+        "kubeflow.org/v1",
+        "kubeflow.org/v2beta1",
+        "jobset.x-k8s.io/v1alpha2",
+        "leaderworkerset.x-k8s.io/v1",
+        "ray.io/v1",
+        "trainer.kubeflow.org/v1alpha1",
+    }
+)
+SERVED = PLAIN | FRAMEWORKS
+GATED = "scheduling.k8s.io/v1alpha2"  # Kubernetes' own gangs, behind gates that this API server has not
+OURS_ALONE = {  # names of definitions, as their files have them
+    f"{plural}.{group}"
+    for asset in DEFINITIONS.values()
+    for group, _, plural in (name.removesuffix(".yaml").partition("_") for name in asset.files.values())
+}
+CLUSTER_WIDE = frozenset({"Namespace", "PriorityClass", "ClusterTrainingRuntime"})
+
+
+def printed(page: Path) -> list[str]:
+    """The YAML blocks of a page."""
+    return re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def rendered(kubectl: str, beside: Path) -> str:
+    """What kustomize makes of the one kustomization that the pages print, beside a clone of the project."""
+    (text,) = [text for page in PAGES for text in printed(page) if "kind: Kustomization" in text]
+    (beside / "kustomization.yaml").write_text(text)
+    (beside / "netgang").symlink_to(ROOT)
+    done = subprocess.run([kubectl, "kustomize", str(beside)], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def documents(*texts: str) -> list[Object]:
+    """The documents of YAML texts."""
+    return [one for text in texts for one in yaml.safe_load_all(text)]
+
+
+def objects() -> list[Object]:
+    """Everything printed whose kind this API server has, moved to the namespace that every cluster has."""
+    examples = documents(*(path.read_text() for path in FILES))
+    assert {one["apiVersion"] for one in examples if "apiVersion" in one} == SERVED | {GATED}
+    found: list[Object] = []
+    for one in [*examples, *documents(*(text for page in PAGES for text in printed(page)))]:
+        if one.get("apiVersion") not in SERVED:
+            continue
+        metadata = dict(one["metadata"])
+        if one["kind"] not in CLUSTER_WIDE:
+            metadata["namespace"] = "default"
+        found.append({**one, "metadata": metadata})
+    return found
+
+
+def misspelt(shown: list[Object]) -> list[Object]:
+    """One object of each of the frameworks' kinds, with a field that it does not have."""
+    first = {one["kind"]: one for one in reversed(shown) if one["apiVersion"] in FRAMEWORKS}
+    return [{**one, "spec": {**one["spec"], "misspelt": True}} for one in first.values()]
+
+
+def written(shown: list[Object], file: Path) -> Path:
+    """A file with these objects."""
+    file.write_text(yaml.safe_dump_all(shown))
+    return file
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """kubectl as the administrator."""
+
+    program: Path
+    kubeconfig: Path
+
+    async def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
+        """How it ends."""
+        command = [str(self.program), f"--kubeconfig={self.kubeconfig}", *map(str, words)]
+        return await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+
+    async def good(self, *words: str | Path) -> None:
+        """Run it, and it must end well."""
+        done = await self.run(*words)
+        assert done.returncode == 0, done.stderr
+
+    async def tried(self, file: Path) -> subprocess.CompletedProcess[str]:
+        """Create the file's objects strictly, without keeping them."""
+        return await self.run("create", "--dry-run=server", "--validate=strict", "-o", "name", "-f", file)
+
+
+@pytest.fixture
+async def kubectl(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[Kubectl]:
+    """With the definitions of all frameworks; those that no other test wants are gone afterwards.
+
+    Not by Cluster.install: in Python megabytes of YAML take longer than everything else here.
+    """
+    found = Kubectl(ensure_program("kubectl"), controlled_cluster.kubeconfig())
+    own = [f"--filename={ensure_asset(name)}" for name in DEFINITIONS]
+    await found.good("apply", "--server-side", "--force-conflicts", f"--filename={ensure_asset(CRDS)}", *own)
+    waited = partial(found.run, "wait", "--for=condition=established", "--timeout=30s", "crd", "--all")
+    # It gives up at once where a new definition has no condition yet.
+    await controlled_api.until(waited, lambda done: done.returncode == 0, what="all kinds are served")
+    yield found
+    await found.good("delete", "crd", "--wait=false", *sorted(OURS_ALONE))
+
+
+@pytest.mark.timeout(120, func_only=True)  # the fixture may have to fetch definitions
+async def test_what_is_printed_is_accepted(kubectl: Kubectl, tmp_path: Path) -> None:
+    """Every example and every manifest of a how-to is accepted strictly, field by field; a misspelt field is not."""
+    shown = objects()
+    done = await kubectl.tried(written(shown, tmp_path / "shown.yaml"))
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert len(done.stdout.splitlines()) == len(shown)
+    assert "secretName: netgang-archive" in await asyncio.to_thread(rendered, str(kubectl.program), tmp_path)
+    wrong = misspelt(shown)
+    refused = await kubectl.tried(written(wrong, tmp_path / "wrong.yaml"))
+    assert refused.returncode == 1
+    assert (refused.stdout, refused.stderr.count('unknown field "spec.misspelt"')) == ("", len(wrong)), refused.stderr
+    defined = {"TFJob", "PyTorchJob", "PaddleJob", "XGBoostJob", "JAXJob", "MPIJob", "JobSet", "LeaderWorkerSet"}
+    assert {one["kind"] for one in wrong} == defined | {"RayCluster", "TrainJob", "ClusterTrainingRuntime"}

@@ -1,0 +1,110 @@
+"""The Dockerfile's steps in a clean directory: what it copies is enough, and what it installs runs.
+
+There is no container engine here: the steps of its first stage are done in a temporary directory, and its second
+stage, which only copies, is checked by running what was installed without the checkout.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.parts.service import ROOT
+
+UV = Path(sys.executable).with_name("uv")
+
+
+def steps() -> list[list[tuple[str, str]]]:
+    """The stages of the Dockerfile: (instruction, rest) of each line, continued lines joined."""
+    text = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text())
+    lines = [line.partition(" ") for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    stages: list[list[tuple[str, str]]] = []
+    for instruction, _, rest in lines:
+        if instruction == "FROM":
+            stages.append([])
+        stages[-1].append((instruction, rest))
+    return stages
+
+
+def copy(rest: str, target: Path) -> None:
+    """COPY SOURCE... TARGET from the checkout, without what is not of the sources."""
+    *sources, place = shlex.split(rest)
+    for source in sources:
+        one = ROOT / source
+        if one.is_dir():
+            shutil.copytree(one, target / place, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+        else:
+            shutil.copy(one, target / place)
+
+
+@pytest.mark.timeout(300)
+def test_the_image_s_steps_give_a_netgang_that_runs(tmp_path: Path) -> None:
+    """Without development's packages and without the checkout: version, settings, and a plan of an example."""
+    build, final = steps()
+    work, installed = tmp_path / "src", tmp_path / "opt"
+    work.mkdir()
+    dropped = ("NETGANG_", "PYTHON", "VIRTUAL_ENV", "PYTEST")  # the machine's own way to packages stays
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    for instruction, rest in build:
+        match instruction:
+            case "ENV":
+                environment |= dict(pair.split("=", 1) for pair in shlex.split(rest))
+                environment["UV_PROJECT_ENVIRONMENT"] = str(installed)
+                environment["UV_COMPILE_BYTECODE"] = "0"  # only saves the image's first start
+            case "COPY":
+                copy(rest, work)
+            case "RUN" if rest.startswith("uv "):
+                command = [str(UV), *shlex.split(rest)[1:], "--python", sys.executable]
+                done = subprocess.run(
+                    command, cwd=work, env=environment, capture_output=True, text=True, timeout=280, check=False
+                )
+                assert done.returncode == 0, done.stderr
+            case "RUN":
+                wanted = re.search(r"uv==(\S+)", rest)
+                assert wanted is not None, rest
+                assert f"UV_VERSION := {wanted[1]}" in (ROOT / "Makefile").read_text()
+            case _:
+                assert instruction in ("FROM", "WORKDIR")
+    shutil.rmtree(work)
+
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    alone = {"PATH": str(installed / "bin")}
+    entry = str(installed / "bin" / "netgang")
+    example = ROOT / "examples/snapshot/paper-testbed.json"
+    for arguments, said in {
+        ("--version",): f"netgang {version()}",
+        ("check-config", str(ROOT / "manifests/base/settings.yaml"), "--json"): '"leader_election"',
+        ("plan", str(example), "--json"): '"admitted"',
+        (
+            "doctor",
+            "--no-cluster",
+            "--scheduler-config",
+            str(ROOT / "scheduler-config/second-scheduler.yaml"),
+        ): "nothing",
+        ("uninstall", "--help"): "--leave-gates",
+    }.items():
+        done = subprocess.run(
+            [entry, *arguments], cwd=place, env=alone, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, said in done.stdout) == (0, True), done.stdout + done.stderr
+    listed = subprocess.run(
+        [entry, "serve", "--help"], env=alone, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "--config" in listed.stdout
+    assert not list(installed.glob("lib/python3*/site-packages/pytest*"))
+    assert dict(final)["ENTRYPOINT"] == '["netgang"]'
+
+
+def version() -> str:
+    """The project's version."""
+    found = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert found is not None
+    return found[1]

@@ -1,0 +1,234 @@
+"""Install, upgrade and uninstall with the chart on a real API server; the doctor finds what is put wrong.
+
+There is no kubelet: the pods' commands are run by hand, with the settings, configuration, rights and arguments of the
+installed objects. The cluster is the test's own, because uninstalling takes rights away that other tests use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from testbed.api import Api, Object
+from testbed.cluster import INSTALLED_IN, NETGANG_SCHEDULER, Cluster
+from testbed.errors import ApiRefused
+from testbed.objects import gang_pods, namespace, pod_group, zone_nodes
+from testbed.parts.credentials import service_account
+from testbed.parts.hooks import jobs_by_hand
+from testbed.parts.replicas import replica
+from testbed.parts.service import Netgang, start_netgang
+from testbed.programs.build import ensure_program
+from testbed.programs.helm import CHART, Helm, find_helm, hooks
+from tests.e2e.stage import gates, say
+
+GATE = "netgang.io/gang"
+UNINSTALL = "netgang-uninstall"
+VALUES: Mapping[str, Any] = {one: {"enabled": True} for one in ("gates", "namespaces", "restart", "flowSchema")}
+TEAM = "team"
+
+
+@pytest.fixture
+def helm() -> Path:
+    """Helm, built if need be."""
+    return find_helm() or ensure_program("helm")
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[Cluster]:
+    """An empty cluster, with the account of the uninstall's hooks."""
+    with Cluster(users=[service_account(INSTALLED_IN, UNINSTALL)]) as running:
+        yield running
+
+
+@pytest.fixture
+async def admin(own_cluster: Cluster) -> AsyncIterator[Api]:
+    """The administrator's client, with PodGroups installed and a namespace for gangs."""
+    await own_cluster.install("podgroup-crd")
+    async with own_cluster.api() as client:
+        await client.create(namespace(TEAM))
+        yield client
+    own_cluster.check_alive()
+
+
+@pytest.mark.timeout(240, func_only=True)  # fixtures have their own time: helm may have to be built
+async def test_from_install_to_uninstall(own_cluster: Cluster, admin: Api, helm: Path, tmp_path: Path) -> None:
+    """A gang starts, an upgrade changes what it should, the doctor finds what is put wrong, and all is gone after."""
+    tool = Helm(helm, tmp_path, own_cluster.kubeconfig())
+    values = tmp_path / "values.yaml"
+    (tmp_path / "mesh.json").write_text(json.dumps([]))
+    settings = {"network": {"sources": [{"kind": "file", "path": str(tmp_path / "mesh.json")}]}}
+    values.write_text(yaml.safe_dump({**VALUES, "settings": settings}))
+    release = ("netgang", str(CHART), "--namespace", INSTALLED_IN, "--values", str(values))
+    await asyncio.to_thread(tool.good, "install", *release, "--create-namespace")
+    running = await _by_hand(own_cluster, admin)
+    await own_cluster.add_nodes(zone_nodes({"a": 3}, cpu="4"))
+    await _until_gated(admin)
+    await admin.create(pod_group("first", 3, namespace=TEAM))
+    await admin.create_all(_gang("first", cpu="1"))
+    await admin.until_bound(TEAM, 3)
+
+    await asyncio.to_thread(tool.good, "upgrade", *release, "--set", "settings.spares=7")
+    assert yaml.safe_load(await _text(admin, "netgang", "netgang.yaml"))["spares"] == 7
+    await admin.create_all(_gang("second", cpu="3"))
+    clean = await _doctor(own_cluster)
+    assert (clean, clean and clean[0]) == ([], []), "a system as it should be"
+
+    await running.part.stop()
+    await _break(admin)
+    found = {one["id"]: one["fix"] for one in await _doctor(own_cluster)}
+    assert {name: words for name, words in SEEDED.items() if words not in found.get(name, "")} == {}, found
+    assert set(found) == set(SEEDED)
+    say(f"seeded misconfigurations that the doctor found: {len(SEEDED)}")
+
+    objects = [one for one in yaml.safe_load_all(tool.good("get", "manifest", "netgang", "-n", INSTALLED_IN)) if one]
+    async with jobs_by_hand(own_cluster, INSTALLED_IN) as ran:
+        await asyncio.to_thread(tool.good, "uninstall", "netgang", "--namespace", INSTALLED_IN)
+    assert ran.codes == {f"{UNINSTALL}-pre-delete": 0, f"{UNINSTALL}-post-delete": 0}, ran.said
+    waiting = [one for one in await admin.list_all("Pod", namespace=TEAM) if not one["spec"].get("nodeName")]
+    assert len(waiting) >= 3
+    assert [gates(one) for one in waiting] == [[]] * len(waiting)
+    assert len(objects) > 20
+    assert await _left(admin, objects) == []
+    assert hooks(objects) == []
+
+
+SEEDED = {  # what is put wrong → words of its fix; each comes out as one finding at least
+    "bind-timeout": "httpTimeout: 60s",
+    "extender-ignorable": "ignorable: false",
+    "node-objects": "nodeCacheCapable: true",
+    "nodes-sampled": "percentageOfNodesToScore: 100",
+    "preemption-on": "DefaultPreemption",
+    "scheduler-lease": "resourceName: netgang-scheduler",
+    "extender-verbs": "prioritizeVerb: prioritize",
+    "gate-binding-missing": "manifests/components/gate-policy",
+    "gate-policy-closed": "failurePolicy: Ignore",
+    "rights-missing": "manifests/base/rbac.yaml",
+    "scheduler-version": "v1.36",
+    "zone-labels": "kubectl label node",
+    "budget-missing": "manifests/base/disruption.yaml",
+    "budget-blocks-repair": "maxUnavailable",
+    "gang-mixed": "spec.schedulerName",
+    "gang-invalid": "labels or annotations",
+    "gate-foreign": "remove the gate",
+    "podgroup-missing": "create the PodGroup",
+    "leader-missing": "Lease netgang-leader",
+    "leader-label": "POD_NAME",
+    "gates-stranded": "netgang uninstall",
+}
+
+
+async def _break(admin: Api) -> None:
+    """Put wrong what can be put wrong in an installed system."""
+    config = yaml.safe_load(await _text(admin, "netgang-scheduler-config", "scheduler.yaml"))
+    first, second = config["extenders"]
+    del first["prioritizeVerb"], first["nodeCacheCapable"]
+    second |= {"httpTimeout": "10s", "ignorable": True}
+    config |= {"percentageOfNodesToScore": 50, "leaderElection": {"leaderElect": True}}
+    del config["profiles"][0]["plugins"]
+    await _patch(admin, "ConfigMap", "netgang-scheduler-config", {"data": {"scheduler.yaml": yaml.safe_dump(config)}})
+    image = {"name": "kube-scheduler", "image": "registry.k8s.io/kube-scheduler:v1.35.4"}
+    await _patch(admin, "Deployment", NETGANG_SCHEDULER, {"spec": {"template": {"spec": {"containers": [image]}}}})
+    await admin.delete("MutatingAdmissionPolicyBinding", "netgang-gate")
+    await admin.patch("MutatingAdmissionPolicy", "netgang-gate", {"spec": {"failurePolicy": "Fail"}})
+    role = await admin.get("ClusterRole", "netgang")
+    rules = [rule for rule in role["rules"] if rule["resources"] != ["pods/binding"]]
+    await admin.patch("ClusterRole", "netgang", [{"op": "replace", "path": "/rules", "value": rules}])
+    await admin.patch("Node", "node1", {"metadata": {"labels": {"topology.kubernetes.io/zone": None}}})
+    await admin.delete("PodDisruptionBudget", "netgang", namespace=INSTALLED_IN)
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": TEAM}}
+    await admin.create({**budget, "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "x"}}}})
+    await admin.patch("PodDisruptionBudget", "b", _BLOCKED, namespace=TEAM, subresource="status")
+    mixed = [*_gang("mixed", cpu="3"), *_gang("mixed", cpu="3", scheduler="default-scheduler", first=3)]
+    await admin.create_all(mixed)
+    wrong = gang_pods("wrong", 1, min_available=0, namespace=TEAM, scheduler="netgang")
+    lost = gang_pods("lost", 1, min_available=1, namespace=TEAM, scheduler="elsewhere", gates=[GATE])
+    group = gang_pods("late", 1, min_available=1, namespace=TEAM, scheduler="netgang")
+    group[0]["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "late"}
+    await admin.create_all([*wrong, *lost, *group])
+
+
+_BLOCKED = {"status": {"currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1, "disruptionsAllowed": 0}}
+
+
+def _gang(name: str, *, cpu: str, scheduler: str = "netgang", first: int = 0) -> list[Object]:
+    return gang_pods(name, 3, min_available=3, namespace=TEAM, scheduler=scheduler, cpu=cpu, first=first)
+
+
+async def _by_hand(cluster: Cluster, admin: Api) -> Netgang:
+    """The commands of both Deployments, with what is mounted into them."""
+    settings = yaml.safe_load(await _text(admin, "netgang", "netgang.yaml"))
+    name = "netgang-0"
+    await admin.create(replica(name))
+    own = {"POD_NAME": name, "POD_NAMESPACE": INSTALLED_IN}
+    running = await start_netgang(cluster, settings, env=own)
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    await admin.patch("Pod", name, ready, namespace=INSTALLED_IN, subresource="status")
+    config = yaml.safe_load(await _text(admin, "netgang-scheduler-config", "scheduler.yaml"))
+    await cluster.start_scheduler(config, name=NETGANG_SCHEDULER, extender=running.url, account=NETGANG_SCHEDULER)
+    return running
+
+
+async def _until_gated(admin: Api) -> None:
+    """Wait until the policy is in force."""
+
+    async def read() -> list[str]:
+        probe = _gang("probe", cpu="1")[0]
+        path = f"/api/v1/namespaces/{TEAM}/pods"
+        return gates(await admin.request("POST", path, body=probe, params={"dryRun": "All"}))
+
+    await admin.until(read, lambda found: found == [GATE], what="pods gated")
+
+
+async def _doctor(cluster: Cluster) -> list[dict[str, str]]:
+    """What `netgang doctor` finds."""
+    argv = ("-m", "cli.main", "doctor", "--json", f"--kubeconfig={cluster.kubeconfig()}")
+    pipe = asyncio.subprocess.PIPE
+    done = await asyncio.create_subprocess_exec(sys.executable, *argv, stdout=pipe, stderr=pipe, env=dict(os.environ))
+    out, err = await done.communicate()
+    assert done.returncode in (0, 1), err.decode()
+    document: dict[str, Any] = json.loads(out)
+    assert document["ok"] is (done.returncode == 0)
+    found: list[dict[str, str]] = document["findings"]
+    return found
+
+
+async def _left(admin: Api, objects: list[Object]) -> list[str]:
+    """What is still there of what was installed, and of what was made while it ran."""
+    left = []
+    more = [("Lease", one) for one in ("netgang-leader", "netgang-scheduler")]
+    more += [("ServiceAccount", UNINSTALL), ("Secret", "sh.helm.release.v1.netgang.v2")]
+    listed = [(one["kind"], one["metadata"]["name"], one["metadata"].get("namespace", INSTALLED_IN)) for one in objects]
+    for kind, name, place in [*listed, *((kind, name, INSTALLED_IN) for kind, name in more)]:
+        if await _is_there(admin, kind, name, place):
+            left.append(f"{kind}/{name}")
+    left += [
+        one["metadata"]["name"] for one in await admin.list_all("ClusterRole") if UNINSTALL in str(one["metadata"])
+    ]
+    return left
+
+
+async def _is_there(admin: Api, kind: str, name: str, place: str) -> bool:
+    try:
+        await admin.get(kind, name, namespace=place)
+    except ApiRefused as refused:
+        if refused.status == 404:
+            return False
+        raise
+    return True
+
+
+async def _text(admin: Api, name: str, key: str) -> str:
+    found = await admin.get("ConfigMap", name, namespace=INSTALLED_IN)
+    return str(found["data"][key])
+
+
+async def _patch(admin: Api, kind: str, name: str, change: Mapping[str, Any]) -> None:
+    await admin.patch(kind, name, change, namespace=INSTALLED_IN)

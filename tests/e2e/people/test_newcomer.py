@@ -1,0 +1,46 @@
+"""Somebody who knows only README and docs/start/tutorial.md types all of both, and gets what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from testbed.programs.build import ensure_all
+from testbed.programs.catalogue import CORE
+from testbed.programs.progress import ShownProgress
+from tests.newcomer.document import Walk, commands
+from tests.newcomer.walk import DOCUMENTS, ROOT, Newcomer, check_port
+
+LEFT_BY_THE_CLUSTER = ROOT / "build" / "cluster.env"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    """All programs of `make cluster` are in the cache: the walk is about its commands, not about the Go compiler."""
+    with ShownProgress(Console()) as progress:
+        ensure_all((*CORE, "kube-controller-manager"), reporter=progress)
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
+    """Two terminals, for which this environment is up to date: a test must not reinstall what it runs in.
+
+    Fails with the way out if the documents' port is taken: what they print can only be typed as it is.
+    """
+    check_port()
+    place = {"MAKEFLAGS": "--old-file=.venv/.synced", "TMPDIR": str(tmp_path)}
+    with Newcomer(environment=place) as one:
+        yield one
+    check_port()
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []  # uv leaves a lock file
+    assert not LEFT_BY_THE_CLUSTER.exists()
+
+
+@pytest.mark.timeout(240, func_only=True)
+@pytest.mark.parametrize("walk", DOCUMENTS, ids=[walk.path.name for walk in DOCUMENTS])
+def test_the_document_is_as_printed(newcomer: Newcomer, walk: Walk) -> None:
+    """Every command of the document succeeds and prints what is shown; afterwards nothing of it is left."""
+    assert newcomer.walk(walk) == commands(walk.steps())

@@ -1,0 +1,159 @@
+"""People ask netgang through the API server's proxy to its Service (docs/adr/0005-asking-through-the-api-server.md).
+
+The API server leads to no address of the loopback, and only to one that Kubernetes' endpoints controller found for a
+pod. So everything runs in a network of the test's own, without a way out, in which the loopback has an address more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bench.testbed.commands import run
+from testbed.api import Api
+from testbed.cluster import INSTALLED_IN, NETGANG, Cluster
+from testbed.objects import gang_pods, namespace, zone_nodes
+from testbed.parts.network import LOOPBACK, free_ports
+from testbed.parts.process import Child
+from testbed.parts.replicas import replica
+from testbed.parts.service import ROOT, install_rights, start_netgang
+from tests.authority import Authority
+from tests.e2e.person import RIGHTS, person
+from tests.e2e.stage import document
+
+ADDRESS = "198.51.100.7"  # of a range that is for examples and belongs to nobody
+BASE = ROOT / "manifests/base"
+NEW_NETWORK = 0x40000000  # CLONE_NEWNET
+POD = "netgang-0"
+WHO = {"POD_NAME": POD, "POD_NAMESPACE": INSTALLED_IN}
+OPENED = {"debug_host": ADDRESS, "debug_open": True}
+TEAM = "team"
+THROUGH = ("--through", "service-proxy")
+
+
+@contextmanager
+def own_network() -> Iterator[None]:
+    """This thread, and what it starts, has a network of its own: a loopback that has ADDRESS too, and nothing else.
+
+    The default route makes the API server find the address that it must have beside the loopback's.
+    """
+    if os.geteuid() != 0:
+        pytest.skip("a network of the test's own needs root: the proxy to the Service is NOT tested")
+    kernel = ctypes.CDLL(None, use_errno=True)
+    with Path("/proc/thread-self/ns/net").open() as before:
+        if kernel.unshare(NEW_NETWORK) != 0:
+            pytest.skip(f"no network namespaces here ({os.strerror(ctypes.get_errno())}): the proxy is NOT tested")
+        try:
+            for words in ("link set lo up", f"address add {ADDRESS}/32 dev lo", "route add default dev lo"):
+                run("ip", *words.split())
+            yield
+        finally:
+            if kernel.setns(before.fileno(), NEW_NETWORK) != 0:
+                raise OSError(ctypes.get_errno(), "no way back into the machine's network")
+
+
+@pytest.fixture
+def proxied_cluster() -> Iterator[Cluster]:
+    """A cluster in that network, whose endpoints are found as everywhere."""
+    with own_network(), Cluster(controllers=["endpoints-controller"]) as cluster:
+        yield cluster
+
+
+async def test_people_ask_through_the_service(proxied_cluster: Cluster, tmp_path: Path) -> None:
+    """With the smaller right and an opened port what is asked and told goes through, over TLS too; without it nothing.
+
+    Netgang is as it is installed, but with its port for people in the Service and open to the API server.
+    """
+    cluster = proxied_cluster
+    await install_rights(cluster)
+    async with cluster.api() as api:
+        await api.apply(RIGHTS)
+        await api.create(namespace(TEAM))
+        await cluster.add_nodes(zone_nodes({"a": 1}, cpu="4"))
+        await api.create_all(gang_pods("g", 2, min_available=2, namespace=TEAM, cpu="3", scheduler="netgang"))
+        await _add_pod(api)
+        running = await start_netgang(cluster, _read("settings") | OPENED, env=WHO)
+        await _serve(api, int(running.debug_url.rpartition(":")[2]))
+        queue = partial(document, running, "/v1/queue")
+        await api.until(queue, lambda found: _states(found) == ["WAITING"], what="the gang is in the queue")
+        ann = await person(cluster, tmp_path, namespace=TEAM)
+        said = await ann.netgang("queue", *THROUGH, code=1)
+        assert f'cannot get resource "services/proxy" in API group "" in the namespace "{INSTALLED_IN}"' in said
+        await ann.granted("netgang-service-proxy")
+        found = json.loads(await ann.netgang("queue", *THROUGH, "--json"))
+        assert (_states(found), found["gangs"][0]["gang"]) == (["WAITING"], f"{TEAM}/g")
+        assert "would not fit into the empty cluster" in await ann.plugin("explain", "g", *THROUGH)
+        assert "would be let in" in await ann.plugin("what-if", "--suggestion", f"{TEAM}/g", *THROUGH)
+        assert "nobody" in await ann.netgang("explain", f"{TEAM}/nobody", *THROUGH, code=2)
+        await cluster.remove("netgang")
+        guarded = await _start_with_tls(cluster, api, tmp_path)
+        over_tls = (*THROUGH, "--service", f"{INSTALLED_IN}/https:netgang:8889")
+        assert "order: weight" in await ann.netgang("queue", *over_tls)
+        await guarded.kill()  # one that ends well takes its label away first
+        assert "error trying to reach service" in await ann.netgang("queue", *over_tls, code=1)
+
+
+def _states(queue: Mapping[str, Any]) -> list[str]:
+    return [one["state"] for one in queue["gangs"]]
+
+
+async def _add_pod(api: Api) -> None:
+    """A pod that nobody runs, and has the address; the leader's label on it is netgang's own doing."""
+    made = replica(POD)
+    await api.create({**made, "spec": {**made["spec"], "nodeName": "nowhere"}})
+    conditions = [{"type": "Ready", "status": "True"}]
+    status = {"phase": "Running", "podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}], "conditions": conditions}
+    await api.patch("Pod", POD, {"status": status}, namespace=INSTALLED_IN, subresource="status")
+
+
+async def _serve(api: Api, target: int) -> None:
+    """The installed Service, which leads to this port of the pod too; returns when Kubernetes has found the pod."""
+    service = _read("service")
+    service["spec"]["ports"].append({"name": "people", "port": 8889, "targetPort": target})
+    await api.apply(service)
+
+    async def reached() -> list[str]:
+        subsets = [
+            subset
+            for one in await api.list_all("Endpoints", namespace=INSTALLED_IN)
+            for subset in one.get("subsets", [])
+            if target in [port["port"] for port in subset["ports"]]
+        ]
+        return [address["ip"] for subset in subsets for address in subset.get("addresses", [])]
+
+    await api.until(reached, lambda found: found == [ADDRESS], what="the Service has netgang's address")
+
+
+async def _start_with_tls(cluster: Cluster, api: Api, directory: Path) -> Child:
+    """Netgang with a certificate that the API server cannot check, in the place of the one before."""
+    pair = Authority.made(directory, "ours").server()
+    port, debug_port, health_port = free_ports(3)
+    ports = {"port": port, "debug_port": debug_port, "health_port": health_port}
+    tls = {"cert_file": str(pair.cert), "key_file": str(pair.key)}
+    file = _written(directory / "settings.yaml", _read("settings") | OPENED | ports | {"tls": tls})
+    argv = [sys.executable, "-m", "cli.main", "serve", f"--config={file}"]
+    argv.append(f"--kubeconfig={cluster.kubeconfig(NETGANG)}")
+    ready = f"http://{LOOPBACK}:{health_port}/readyz"
+    part = await cluster.start_part("netgang", argv, ready_url=ready, env=WHO)
+    await _serve(api, debug_port)
+    return part
+
+
+def _read(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((BASE / f"{name}.yaml").read_text())
+    return found
+
+
+def _written(file: Path, settings: Mapping[str, Any]) -> Path:
+    file.write_text(yaml.safe_dump(dict(settings)))
+    return file

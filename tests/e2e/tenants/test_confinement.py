@@ -1,0 +1,433 @@
+"""What netgang's own account may write on a real API server, and what it may not, whatever a stolen token asks for.
+
+Why here: RBAC and CEL exist nowhere else. Rule: every request is made with the account's own token and in dry-run, so
+that each is judged as if it were meant and none changes what the next one finds. What netgang sends is made by
+netgang's own functions; the other end-to-end tests run under the same policies with the writes themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+
+from extender.controllers.elastic.intent import LAST_CHANGE
+from extender.controllers.elastic.kinds import KINDS, read
+from extender.controllers.restart.suspensions import HISTORY, MARK, NOTE
+from extender.convert import pod_from_json
+from extender.convert.pod.admission_patch import admission_patch, narrowed_terms
+from extender.convert.provisioning import MANAGED_BY
+from extender.kube.leases import ROLE_LABEL
+from scoring.ids import NodeName
+from scoring.model import GATE
+from scoring.verbs.ungate import Listing
+from testbed.api import Api, Object
+from testbed.cluster import INSTALLED_IN, NETGANG, Cluster
+from testbed.errors import ApiRefused
+from testbed.objects import node, pod, pod_group
+from testbed.parts.service import ROOT
+from tests.e2e.conftest import AddNodes
+from tests.fakes.key_store import notes_of_a_former_process
+
+core = pytest.mark.e2e_core
+COMPONENTS = ROOT / "manifests" / "components"
+FOREIGN = "example.org/quota"
+LABEL = MARK.partition("=")[0]
+MERGE, STRATEGIC, JSON = (
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/json",
+)
+SSD = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "ssd", "operator": "Exists"}]}]}
+PREFERS = [{"weight": 1, "preference": {"matchExpressions": [{"key": "ssd", "operator": "Exists"}]}}]
+OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "00000000-0000-0000-0000-000000000000"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request."""
+
+    method: str
+    path: str
+    body: Any = None
+    content_type: str = JSON
+
+
+def definition(group: str, version: str, kind: str) -> Object:
+    """A kind that takes anything, with status."""
+    plural = f"{kind.lower()}s"
+    anything = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    served = {"name": version, "served": True, "storage": True, "schema": anything, "subresources": {"status": {}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
+            "versions": [served],
+        },
+    }
+
+
+TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "main", "image": "one:1"}]}}
+POD_TEMPLATE = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
+JOB_SPEC = {
+    "suspend": True, "completionMode": "Indexed", "parallelism": 4, "completions": 4, "template": POD_TEMPLATE,
+}  # fmt: skip
+OBJECTS: Mapping[str, Object] = {
+    "job": {"apiVersion": "batch/v1", "kind": "Job", "spec": JOB_SPEC},
+    "training": {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "XGBoostJob",
+        "spec": {
+            "runPolicy": {"cleanPodPolicy": "None"},
+            "xgbReplicaSpecs": {
+                "Master": {"replicas": 1, "template": TEMPLATE},
+                "Worker": {"replicas": 4, "restartPolicy": "OnFailure", "template": TEMPLATE},
+            },
+        },
+    },
+    "set": {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "spec": {"replicatedJobs": [{"name": "workers", "replicas": 1, "template": {"spec": JOB_SPEC}}]},
+    },
+    "named": {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE, "serviceName": "x"},
+    },
+    "config": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}},
+}
+EXTRA: Object = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "test-too-much"},
+    "rules": [
+        {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["patch"]},
+        {"apiGroups": [""], "resources": ["configmaps", "nodes"], "verbs": ["patch", "delete"]},
+        {"apiGroups": [""], "resources": ["podtemplates"], "verbs": ["delete"]},
+    ],
+}
+"""What an operator gives for `elastic.scale_kinds`, and what nothing ever should."""
+BOUND: Object = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRoleBinding",
+    "metadata": {"name": "test-too-much"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "test-too-much"},
+    "subjects": [{"kind": "ServiceAccount", "name": NETGANG, "namespace": INSTALLED_IN}],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Objects of a tenant, as stored, and netgang's account."""
+
+    namespace: str
+    netgang: Api
+    stored: Mapping[str, Object]
+
+    def path(self, name: str, subresource: str = "") -> str:
+        """URL path of one of them."""
+        found = self.stored[name]
+        group, plural = found["apiVersion"], found["kind"].lower() + "s"
+        root = f"/apis/{group}" if "/" in group else f"/api/{group}"
+        tail = f"/{subresource}" if subresource else ""
+        return f"{root}/namespaces/{found['metadata']['namespace']}/{plural}/{name}{tail}"
+
+    def change(self, name: str, change: Object, *, content_type: str = MERGE) -> Ask:
+        """A patch of one of them."""
+        return Ask("PATCH", self.path(name), change, content_type)
+
+    async def verdict(self, ask: Ask) -> str:
+        """`done`, or what refused the request."""
+        try:
+            await self.netgang.request(
+                ask.method, ask.path, body=ask.body, params={"dryRun": "All"}, content_type=ask.content_type
+            )
+        except ApiRefused as refused:
+            if "ValidatingAdmissionPolicy" in refused.message:
+                return "policy"
+            return "rbac" if refused.status == 403 else f"{refused.status}: {refused.message}"
+        return "done"
+
+
+@pytest.fixture
+async def ground(cluster: Cluster, api: Api, namespace: str, add_nodes: AddNodes) -> AsyncIterator[Ground]:
+    """A node; pods that wait at the gate, are placed, or are netgang's; jobs of each family; all gone afterwards."""
+    await add_nodes(node("n1", zone="a"))
+    for one in ("restart", "elastic", "provisioning"):
+        await api.apply(COMPONENTS / one / "rbac.yaml")
+    definitions = [definition("kubeflow.org", "v1", "XGBoostJob"), definition("jobset.x-k8s.io", "v1alpha2", "JobSet")]
+    await api.apply([*definitions, EXTRA, BOUND])
+    pods = {
+        "free": pod("free", namespace=namespace, scheduler="netgang"),
+        "gated": pod("gated", namespace=namespace, scheduler="netgang", gates=[GATE, FOREIGN]),
+        "picky": pod("picky", namespace=namespace, scheduler="netgang", gates=[GATE]),
+        "foreign": pod("foreign", namespace=namespace, scheduler="netgang", gates=[FOREIGN]),
+        "netgang-0": at_home(pod("netgang-0", namespace=INSTALLED_IN, gates=["example.org/never"])),
+    }
+    pods["picky"]["spec"]["affinity"] = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": SSD,
+            "preferredDuringSchedulingIgnoredDuringExecution": PREFERS,
+        }
+    }
+    group = pod_group("group", 2, namespace=namespace)
+    stored = {name: await api.create(one) for name, one in {**pods, "group": group}.items()}
+    made = {"apiVersion": "v1", "kind": "PodTemplate", "template": POD_TEMPLATE}
+    for name, one in {**OBJECTS, "made": made}.items():
+        wanted = {
+            **one,
+            "metadata": {"name": name, "namespace": namespace, "labels": dict([MANAGED_BY] if name == "made" else [])},
+        }
+
+        async def created(wanted: Object = wanted) -> Object | None:
+            try:
+                return await api.create(wanted)
+            except ApiRefused as refused:
+                if refused.status == 404:
+                    return None  # a kind that was just defined
+                raise
+
+        stored[name] = await api.until(created, lambda found: found is not None, what=f"{name} can be created")
+    async with cluster.api(NETGANG) as account:
+        there = Ground(namespace, account, stored)
+        probe = there.change("free", {"metadata": {"labels": {"a": "b"}}})
+        await api.until(lambda: there.verdict(probe), lambda found: found == "policy", what="the policies are in force")
+        yield there
+    await api.delete("Pod", "netgang-0", namespace=INSTALLED_IN, grace_s=0)
+    for one in (*definitions, BOUND, EXTRA):
+        await api.delete(one["kind"], one["metadata"]["name"])
+
+
+def at_home(made: Object) -> Object:
+    """The pod as netgang's own namespace accepts it."""
+    closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    made["spec"]["containers"][0]["securityContext"] = closed
+    made["spec"]["securityContext"] = {
+        "runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"},
+    }  # fmt: skip
+    return made
+
+
+def raw(stored: Object) -> bytes:
+    """As netgang reads it."""
+    return msgspec.json.encode(stored)
+
+
+def admits(stored: Object, listing: Listing) -> Object:
+    """Netgang's own patch that admits the pod to node n1."""
+    found = pod_from_json(raw(stored))
+    terms = narrowed_terms(found.member_class.constraints.affinity, listing, zone_label="topology.kubernetes.io/zone")
+    patch: Object = msgspec.json.decode(
+        admission_patch(found, NodeName("n1"), terms, notes=notes_of_a_former_process())
+    )
+    return patch
+
+
+def resizes(stored: Object, kind: str) -> Object:
+    """Netgang's own patch that leaves a job two workers, with its note."""
+    seen = read(KINDS[kind], raw(stored))
+    metadata = {"resourceVersion": seen.resource_version, "annotations": {LAST_CHANGE: "{}"}}
+    return {"metadata": metadata, **KINDS[kind].resized(stored, seen, 2)}
+
+
+def suspends(*inside: str, suspend: bool) -> Object:
+    """Suspend an owner with notes, or resume it and take the notes off."""
+    spec: Any = suspend
+    for part in reversed(inside):
+        spec = {part: spec}
+    note, mark = ("{}", "suspended") if suspend else (None, None)
+    annotations = {NOTE: note, HISTORY: "5"}
+    return {"metadata": {"labels": {LABEL: mark}, "annotations": annotations}, "spec": spec}
+
+
+def written(ground: Ground) -> Mapping[str, Ask]:
+    """Every write of docs/reference/rights.md on what exists already, and each kind of creation."""
+    stored, namespace = ground.stored, ground.namespace
+    core, home = f"/api/v1/namespaces/{namespace}", f"/apis/coordination.k8s.io/v1/namespaces/{INSTALLED_IN}/leases"
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "netgang-leader"}}
+    binding = {"metadata": {"name": "free", "uid": stored["free"]["metadata"]["uid"]}}
+    event = {
+        "metadata": {"name": "e"}, "eventTime": "2026-01-01T00:00:00.000000Z", "reason": "Why", "action": "Wait",
+        "type": "Normal", "reportingController": "netgang", "reportingInstance": "netgang-0",
+        "regarding": {"kind": "Pod", "name": "free", "namespace": namespace},
+    }  # fmt: skip
+    return {
+        "nudge": ground.change("free", {"metadata": {"annotations": {"netgang.io/nudge": "1.0"}}}),
+        "admit to nodes": ground.change(
+            "gated", admits(stored["gated"], Listing(("a",), ("n1", "n2"))), content_type=STRATEGIC
+        ),
+        "admit to a zone": ground.change("gated", admits(stored["gated"], Listing(("a",))), content_type=STRATEGIC),
+        "admit anywhere": ground.change("gated", admits(stored["gated"], Listing(())), content_type=STRATEGIC),
+        "admit within the pod's own terms": ground.change(
+            "picky", admits(stored["picky"], Listing(("a",), ("n1",), ("n1",))), content_type=STRATEGIC
+        ),
+        "bind": Ask("POST", ground.path("free", "binding"), {**binding, "target": {"kind": "Node", "name": "n1"}}),
+        "evict": Ask(
+            "POST",
+            ground.path("free", "eviction"),
+            {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "free", "namespace": namespace}},
+        ),
+        "lead": ground.change("netgang-0", {"metadata": {"labels": {ROLE_LABEL: "leader"}}}),
+        "status of a PodGroup": Ask("PATCH", ground.path("group", "status"), {"status": {"phase": "Pending"}}, MERGE),
+        "Event": Ask("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event),
+        "Lease": Ask("POST", home, {**lease, "metadata": {"name": "netgang-other"}}),
+        "pod template": Ask("POST", f"{core}/podtemplates", {"metadata": {"name": "t"}, "template": POD_TEMPLATE}),
+        "suspend a Job": ground.change("job", suspends("suspend", suspend=True)),
+        "resume a Job": ground.change("job", suspends("suspend", suspend=False)),
+        "resize a Job": ground.change("job", resizes(stored["job"], "Job.batch")),
+        "suspend a training job": ground.change("training", suspends("runPolicy", "suspend", suspend=True)),
+        "resume a training job": ground.change("training", suspends("runPolicy", "suspend", suspend=False)),
+        "resize a training job": ground.change("training", resizes(stored["training"], "XGBoostJob.kubeflow.org")),
+        "resize a JobSet": ground.change("set", resizes(stored["set"], "JobSet.jobset.x-k8s.io")),
+        "resize a kind that an operator named": ground.change(
+            "named", {"metadata": {"annotations": {LAST_CHANGE: "{}"}}, "spec": {"replicas": 1}}
+        ),
+        "take back what it made": Ask("DELETE", ground.path("made")),
+    }
+
+
+@core
+async def test_what_netgang_does_is_allowed(ground: Ground) -> None:
+    """Under the installed policies and with its own rights every write of netgang's passes."""
+    found = {what: await ground.verdict(ask) for what, ask in written(ground).items()}
+    assert found == dict.fromkeys(found, "done")
+
+
+def opening(stored: Object, **more: Object) -> Object:
+    """The patch that admits a gated pod, and does something else besides in its spec."""
+    patch = admits(stored, Listing(("a",), ("n1",)))
+    return {**patch, "spec": {**patch["spec"], **more}}
+
+
+def against_the_policy(ground: Ground) -> Mapping[str, Ask]:
+    """What RBAC allows, as it knows no fields, and what would turn a stolen token into a way to run anything."""
+    stored = ground.stored
+    image = {"containers": [{"name": "main", "image": "evil"}]}
+    tolerations = [{"operator": "Exists"}, {"key": "x", "operator": "Exists", "effect": "NoSchedule"}]
+    workers = stored["training"]["spec"]["xgbReplicaSpecs"]["Worker"]
+    jobs = stored["set"]["spec"]["replicatedJobs"]
+    evil_job = {**jobs[0], "template": {"spec": {**JOB_SPEC, "backoffLimit": 99}}}
+    template = {"spec": {**TEMPLATE["spec"], **image}}
+    gate = {"schedulingGates": [{"$patch": "delete", "name": FOREIGN}]}
+
+    def strategic(name: str, spec: Object) -> Ask:
+        return ground.change(name, {"spec": spec}, content_type=STRATEGIC)
+
+    return {
+        "a pod's image": strategic("free", image),
+        "a pod's image while it is admitted": ground.change(
+            "gated", opening(stored["gated"], **image), content_type=STRATEGIC
+        ),
+        "a pod's tolerations": ground.change("free", {"spec": {"tolerations": tolerations}}),
+        "a pod's deadline": ground.change("free", {"spec": {"activeDeadlineSeconds": 1}}),
+        "a pod's nodeSelector while it is admitted": ground.change(
+            "gated", opening(stored["gated"], nodeSelector={"a": "b"}), content_type=STRATEGIC
+        ),
+        "another controller's gate": strategic("foreign", gate),
+        "another controller's gate beside ours": strategic(
+            "gated", {"schedulingGates": [{"$patch": "delete", "name": one} for one in (GATE, FOREIGN)]}
+        ),
+        "the affinity of a pod that stays gated": ground.change(
+            "foreign",
+            {"spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": SSD}}}},
+        ),
+        "what a pod prefers": ground.change(
+            "gated",
+            opening(
+                stored["gated"],
+                affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": PREFERS}},
+            ),
+            content_type=STRATEGIC,
+        ),
+        "a pod's label": ground.change("free", {"metadata": {"labels": {"app": "other"}}}),
+        "the leader's label on a tenant's pod": ground.change("free", {"metadata": {"labels": {ROLE_LABEL: "leader"}}}),
+        "another label of netgang's pod": ground.change("netgang-0", {"metadata": {"labels": {"app": "x"}}}),
+        "a pod's annotation": ground.change("free", {"metadata": {"annotations": {"example.org/a": "b"}}}),
+        "a pod's owner": ground.change("free", {"metadata": {"ownerReferences": [OWNER]}}),
+        "a pod's finalizer": ground.change("free", {"metadata": {"finalizers": ["example.org/stay"]}}),
+        "a Job's backoffLimit": ground.change("job", {"spec": {"backoffLimit": 99}}),
+        "a Job's template": ground.change("job", {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}}),
+        "a Job's label": ground.change("job", {"metadata": {"labels": {"app": "other"}}}),
+        "a Job's annotation": ground.change("job", {"metadata": {"annotations": {"example.org/a": "b"}}}),
+        "a Job's owner": ground.change("job", {"metadata": {"ownerReferences": [OWNER]}}),
+        "a Job's finalizer": ground.change("job", {"metadata": {"finalizers": ["example.org/stay"]}}),
+        "a training job's image": ground.change(
+            "training", {"spec": {"xgbReplicaSpecs": {"Worker": {"template": template}}}}
+        ),
+        "a training job's master": ground.change(
+            "training", {"spec": {"xgbReplicaSpecs": {"Master": {"replicas": 2}}}}
+        ),
+        "a training job's further role": ground.change("training", {"spec": {"xgbReplicaSpecs": {"worker": workers}}}),
+        "a training job's clean-up": ground.change("training", {"spec": {"runPolicy": {"cleanPodPolicy": "All"}}}),
+        "a training job's scheduling queue": ground.change(
+            "training", {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "x"}}}}
+        ),
+        "another field of a training job": ground.change("training", {"spec": {"elasticPolicy": {"maxRestarts": 9}}}),
+        "a JobSet's Job": ground.change("set", {"spec": {"replicatedJobs": [evil_job]}}),
+        "a JobSet's further Job": ground.change("set", {"spec": {"replicatedJobs": [*jobs, {**jobs[0], "name": "x"}]}}),
+        "another field of a JobSet": ground.change("set", {"spec": {"suspend": True}}),
+        "the template of a kind that an operator named": ground.change("named", {"spec": {"template": template}}),
+        "data of an object of another kind": ground.change("config", {"data": {"a": "c"}}),
+        "a node's taints": Ask("PATCH", "/api/v1/nodes/n1", {"spec": {"taints": None, "unschedulable": True}}, MERGE),
+        "the deletion of what it did not make": Ask("DELETE", ground.path("config")),
+    }
+
+
+def against_rbac(ground: Ground) -> Mapping[str, Ask]:
+    """What no role of netgang's gives, with all components."""
+    namespace = ground.namespace
+    core = f"/api/v1/namespaces/{namespace}"
+    policy = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/netgang-pods"
+    root = {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}}
+    return {
+        "a new pod": Ask("POST", f"{core}/pods", pod("evil", namespace=namespace)),
+        "the deletion of a pod": Ask("DELETE", ground.path("free")),
+        "the deletion of all pods": Ask("DELETE", f"{core}/pods"),
+        "the deletion of a Job": Ask("DELETE", ground.path("job")),
+        "a new Job": Ask("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", {"metadata": {"name": "evil"}}),
+        "a whole pod": Ask("PUT", ground.path("free"), ground.stored["free"]),
+        "a pod's status": Ask("PATCH", ground.path("free", "status"), {"status": {"phase": "Failed"}}, MERGE),
+        "a container added to a pod": Ask("PATCH", ground.path("free", "ephemeralcontainers"), {}, MERGE),
+        "a pod's size": Ask("PATCH", ground.path("free", "resize"), {}, MERGE),
+        "a command in a pod": Ask("POST", ground.path("free", "exec")),
+        "a PodGroup's minimum": ground.change("group", {"spec": {"minMember": 1}}),
+        "a Job's status": Ask("PATCH", ground.path("job", "status"), {"status": {}}, MERGE),
+        "secrets of a tenant": Ask("GET", f"{core}/secrets"),
+        "a new secret of a tenant": Ask("POST", f"{core}/secrets", {"metadata": {"name": "evil"}}),
+        "a token of an account": Ask("POST", f"{core}/serviceaccounts/default/token", {}),
+        "another Lease": Ask("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"),
+        "a role binding": Ask(
+            "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {"metadata": {"name": "evil"}, **root}
+        ),
+        "its own confinement": Ask("PATCH", policy, {"spec": {"failurePolicy": "Ignore"}}, MERGE),
+        "the end of its confinement": Ask("DELETE", policy),
+        "a node's end": Ask("POST", "/api/v1/nodes", node("evil", zone="a")),
+    }
+
+
+@core
+async def test_what_a_stolen_token_may_not(ground: Ground) -> None:
+    """Fields that are not netgang's are refused by the policies, kinds and verbs by RBAC; nothing gets through."""
+    by_policy, by_rbac = against_the_policy(ground), against_rbac(ground)
+    assert len(by_policy) >= 20
+    assert len(by_rbac) >= 20
+    found = {what: await ground.verdict(ask) for what, ask in (by_policy | by_rbac).items()}
+    assert found == dict.fromkeys(by_policy, "policy") | dict.fromkeys(by_rbac, "rbac")
+
+
+@core
+async def test_the_policies_are_for_netgang_alone(ground: Ground, api: Api) -> None:
+    """Everybody else changes what RBAC lets them."""
+    for ask in against_the_policy(ground).values():
+        if ask.method == "PATCH" and ask.path.endswith("/free"):
+            await api.request(
+                ask.method, ask.path, body=ask.body, params={"dryRun": "All"}, content_type=ask.content_type
+            )

@@ -1,0 +1,84 @@
+"""No tenant's object stops netgang: not one that starts beside it, and not one that runs (docs/safety.md S21)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from testbed.api import Api, Object
+from testbed.objects import gang_pods, zone_nodes
+from testbed.parts.service import Netgang
+from tests.e2e.gangs.test_gates import OURS
+from tests.e2e.stage import Stage, document, metric
+
+DIGITS = "1" * 1_000_000
+HOSTILE: dict[str, dict[str, Any]] = {
+    # name of the PodGroup → its minResources
+    "digits": {"cpu": DIGITS},
+    "digits-of-a-unit": {"memory": DIGITS + "Ki"},
+    "fraction": {"cpu": "0." + DIGITS},
+    "exponent": {"cpu": "1e" + "9" * 1000},
+    "resources": {f"example.com/r{number}": 1 for number in range(20_000)},
+}
+SIZE = 3
+
+
+def group(namespace: str, name: str, least: dict[str, Any]) -> Object:
+    """A PodGroup of one member that asks for `least`."""
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"minMember": 1, "minResources": least},
+    }
+
+
+async def starts(stage: Stage, name: str) -> None:
+    """A gang that takes all the room is bound soon, and gone again."""
+    await stage.api.create_all(gang_pods(name, SIZE, min_available=SIZE, namespace=stage.namespace, scheduler=OURS))
+    bound = await stage.until_bound(name, SIZE, limit_s=20.0)
+    await stage.end(*bound)
+
+
+async def unreadable_ones(api: Api, namespace: str) -> set[str]:
+    """PodGroups with the Event that they cannot be read."""
+    events = await api.list_all("Event", namespace=namespace, fields="reason=Unreadable")
+    return {one["involvedObject"]["name"] for one in events}
+
+
+async def podgroups_in(netgang: Netgang) -> Object:
+    """How the reflector of PodGroups does."""
+    ready = await document(netgang, "/readyz")
+    assert ready["ready"], ready["reasons"]
+    return dict(ready["detail"]["sync"]["podgroups"])
+
+
+@pytest.mark.e2e_core
+async def test_pod_groups_that_cannot_be_read_stop_nobody(stage: Stage) -> None:
+    """A fresh netgang gets ready, a running one goes on admitting gangs, and the PodGroups are named unreadable."""
+    await stage.add_nodes(*zone_nodes({"a": SIZE}, cpu="1500m"))
+    first, *later = HOSTILE
+    await stage.api.create(group(stage.namespace, first, HOSTILE[first]))
+    netgang = await stage.netgang()
+    await starts(stage, "fresh")
+    for name in later:
+        await stage.api.create(group(stage.namespace, name, HOSTILE[name]))
+    [waits] = gang_pods("waits", 1, min_available=1, namespace=stage.namespace, scheduler=OURS)
+    waits["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": first}
+    await stage.api.create(waits)
+    await starts(stage, "running")
+
+    async def told() -> set[str]:
+        return await unreadable_ones(stage.api, stage.namespace)
+
+    await stage.api.until(told, lambda found: found == set(HOSTILE), what="an Event on each", limit_s=30.0)
+    explained = await document(netgang, f"/v1/explain/{stage.namespace}/{first}")
+    notes = [one["text"] for one in explained["notes"] if one["about"] == "unreadable"]
+    assert notes[0].startswith(f"PodGroup {stage.namespace}/{first} cannot be read and is left out: ")
+    sync = await podgroups_in(netgang)
+    assert (sync["relists"], sync["errors"], sync["unreadable_now"]) == (1, 0, len(HOSTILE))
+    assert await metric(netgang, "netgang_unreadable_objects", kind="podgroups") == len(HOSTILE)
+    await stage.api.delete("PodGroup", first, namespace=stage.namespace)
+    await stage.api.create(group(stage.namespace, first, {"cpu": "1"}))
+    await stage.until_bound(waits["metadata"]["name"], 1, limit_s=20.0)

@@ -1,0 +1,251 @@
+"""The admission policies of manifests/ on a real API server: which pods get netgang's gate, and which do not.
+
+Why here: CEL, defaulting and the order of admission plugins exist nowhere else.
+Rule: policies are cluster-wide, so each test binds them to its own namespaces only and deletes them at its end. Who
+gets what is asked by creating pods in dry-run, so nothing is left and nothing is scheduled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+import yaml
+
+from extender.convert.pod.gang_labels import MIN_AVAILABLE_LABEL, NAME_ANNOTATIONS, NAME_LABEL, POD_GROUP_LABEL
+from scoring.model import GATE
+from testbed.api import Api, Object
+from testbed.cluster import NETGANG, SCHEDULER, Cluster
+from testbed.objects import GangDialect, gang_labels, pod
+from testbed.objects import namespace as namespace_object
+
+core = pytest.mark.e2e_core
+COMPONENTS = Path(__file__).parents[3] / "manifests" / "components"
+LABELS = gang_labels("job", 2)
+Install: TypeAlias = Callable[[Sequence[Object], Sequence[str]], Awaitable[None]]
+
+
+@pytest.fixture
+async def install(api: Api) -> AsyncIterator[Install]:
+    """Call it with the objects of components and the namespaces that their bindings may reach; gone afterwards."""
+    created: list[Object] = []
+
+    async def apply(items: Sequence[Object], namespaces: Sequence[str]) -> None:
+        for item in items:
+            if item["kind"] == "MutatingAdmissionPolicyBinding":
+                only = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces)}
+                item["spec"]["matchResources"] = {"namespaceSelector": {"matchExpressions": [only]}}
+            created.append(item)
+            await api.apply(item)
+
+    yield apply
+    for item in reversed(created):
+        await api.delete(item["kind"], item["metadata"]["name"])
+
+
+def component(name: str) -> list[Object]:
+    """The objects of a component that needs no kustomize."""
+    (file,) = (path for path in (COMPONENTS / name).iterdir() if path.name != "kustomization.yaml")
+    return [one for one in yaml.safe_load_all(file.read_text()) if one]
+
+
+def member(namespace: str, *, scheduler: str = "netgang", spec: Mapping[str, Any] | None = None, **how: Any) -> Object:
+    """A gang pod of netgang's; `spec` comes on top."""
+    made = pod("p", namespace=namespace, scheduler=scheduler, **{"labels": LABELS, **how})
+    return {**made, "spec": {**made["spec"], **(spec or {})}}
+
+
+def restricted(made: Object) -> Object:
+    """The pod as netgang's own namespace accepts it."""
+    closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    containers = [{**one, "securityContext": closed} for one in made["spec"]["containers"]]
+    user = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
+    return {**made, "spec": {**made["spec"], "containers": containers, "securityContext": user}}
+
+
+def gates(admitted: Object) -> list[str]:
+    """Names of a pod's gates, sorted."""
+    return sorted(gate["name"] for gate in admitted["spec"].get("schedulingGates", []))
+
+
+async def admitted(api: Api, wanted: Object) -> Object:
+    """The pod as the API server would store it."""
+    path = f"/api/v1/namespaces/{wanted['metadata']['namespace']}/pods"
+    found: Object = await api.request("POST", path, body=wanted, params={"dryRun": "All"})
+    return found
+
+
+async def until_gated(api: Api, probe: Object, expected: Sequence[str] = (GATE,)) -> None:
+    """Wait until a policy that was just created is in force: about 3 s."""
+
+    async def read() -> list[str]:
+        return gates(await admitted(api, probe))
+
+    await api.until(read, lambda found: found == list(expected), what=f"gates {expected} added")
+
+
+@core
+async def test_our_gang_pods_get_the_gate_and_no_others(api: Api, namespace: str, install: Install) -> None:
+    """Each dialect is gated exactly once, also beside other gates; pods that are not ours or not waiting never are."""
+    await install(component("gate-policy"), [namespace, "kube-system", "netgang-system"])
+    await until_gated(api, member(namespace))
+    annotations = {
+        f"annotation {key}": member(namespace, labels={}, annotations={key: "job"}) for key in NAME_ANNOTATIONS
+    }
+    gated = {
+        "two labels": member(namespace),
+        "PodGroup": member(namespace, labels=gang_labels("job", 2, dialect=GangDialect.POD_GROUP)),
+        "name without minimum, which /filter explains": member(namespace, labels={NAME_LABEL: "job"}),
+        "minimum without name": member(namespace, labels={MIN_AVAILABLE_LABEL: "2"}),
+        "empty PodGroup": member(namespace, labels={POD_GROUP_LABEL: ""}),
+        "gate in the template": member(namespace, gates=[GATE]),
+        "among other labels": member(namespace, labels={**LABELS, "app": "x"}, annotations={"note": "y"}),
+        **annotations,
+    }
+    free = {
+        "no mark": member(namespace, labels={"app": "x"}, annotations={"note": "y"}),
+        "nothing at all": member(namespace, labels={}),
+        "a label that only begins alike": member(namespace, labels={f"{POD_GROUP_LABEL}-x": "job"}),
+        "a mark in the wrong place": member(namespace, labels={NAME_ANNOTATIONS[0]: "job"}),
+        "default scheduler": member(namespace, scheduler="default-scheduler"),
+        "another scheduler": member(namespace, scheduler="netgang-scheduler"),
+        "placed already": member(namespace, spec={"nodeName": "n1"}),
+        "native group": member(namespace, spec={"schedulingGroup": {"podGroupName": "job"}}),
+        "kube-system": member("kube-system"),
+        "netgang's own namespace": restricted(member("netgang-system")),
+    }
+    found = {case: gates(await admitted(api, one)) for case, one in (gated | free).items()}
+    assert found == {case: [GATE] for case in gated} | {case: [] for case in free}
+
+    beside = member(namespace, gates=["example.org/quota", "example.org/image"])
+    assert gates(await admitted(api, beside)) == ["example.org/image", "example.org/quota", GATE]
+
+
+@core
+async def test_a_gate_that_was_removed_stays_removed(api: Api, namespace: str, install: Install) -> None:
+    """The stored pod carries the gate; after its removal later updates, also of the labels, bring none back."""
+    await install(component("gate-policy"), [namespace])
+    await until_gated(api, member(namespace))
+    await api.create(member(namespace, annotations={"note": "y"}))
+    stored = await api.get("Pod", "p", namespace=namespace)
+    assert stored["spec"]["schedulingGates"] == [{"name": GATE}]
+
+    await api.patch("Pod", "p", [{"op": "remove", "path": "/spec/schedulingGates"}], namespace=namespace)
+    change = {"metadata": {"labels": {POD_GROUP_LABEL: "other"}, "annotations": {"netgang.io/nudge": "1"}}}
+    assert gates(await api.patch("Pod", "p", change, namespace=namespace)) == []
+
+
+@core
+async def test_the_name_policy_brings_gate_and_scheduler_in_any_order(
+    api: Api, namespace: str, install: Install
+) -> None:
+    """In an opted-in namespace gang pods of nobody's scheduler get ours and the gate, whichever policy runs first.
+
+    The API server orders policies at random: of eight with a gate each, some run before the one that sets the name.
+    """
+    other = f"{namespace}-out"
+    await api.create(namespace_object(other))
+    await api.patch("Namespace", namespace, {"metadata": {"labels": {"netgang.io/schedule": "true"}}})
+    wanted = [f"{GATE}-{number}" for number in range(8)]
+    text = yaml.safe_dump_all(component("gate-policy"))
+    for name in wanted:
+        copy = text.replace(GATE, name).replace("netgang-gate", name.replace("netgang.io/", "netgang-"))
+        await install(list(yaml.safe_load_all(copy)), [namespace, other])
+    await install(component("scheduler-name-policy"), [namespace, other])
+    await until_gated(api, member(namespace), wanted)
+
+    async def name_given() -> str:
+        return str((await admitted(api, member(namespace, scheduler="default-scheduler")))["spec"]["schedulerName"])
+
+    await api.until(name_given, lambda found: found == "netgang", what="the scheduler's name set")
+
+    default = "default-scheduler"
+    native = {"schedulingGroup": {"podGroupName": "job"}}
+    cases = {  # case → (pod, scheduler and gates that are right)
+        "opted in": (member(namespace, scheduler=default), ("netgang", wanted)),
+        "opted in, by annotation": (
+            member(namespace, scheduler=default, labels={}, annotations={NAME_ANNOTATIONS[1]: "job"}),
+            ("netgang", wanted),
+        ),
+        "ours already": (member(namespace), ("netgang", wanted)),
+        "a foreign gate": (member(namespace, scheduler=default, gates=["a/b"]), ("netgang", ["a/b", *wanted])),
+        "no mark": (member(namespace, scheduler=default, labels={}), (default, [])),
+        "another scheduler": (member(namespace, scheduler="volcano"), ("volcano", [])),
+        "placed already": (member(namespace, scheduler=default, spec={"nodeName": "n1"}), (default, [])),
+        "native group": (member(namespace, scheduler=default, spec=native), (default, [])),
+        "not opted in": (member(other, scheduler=default), (default, [])),
+    }
+    found: dict[str, tuple[str, list[str]]] = {}
+    for case, (one, _) in cases.items():
+        stored = await admitted(api, one)
+        found[case] = (stored["spec"]["schedulerName"], gates(stored))
+    assert found == {case: right for case, (_, right) in cases.items()}
+
+
+def asks_for(resource: str, amount: str, *, at: str = "containers") -> Mapping[str, Any]:
+    """Part of a pod's spec: one container that requests and limits `amount` of a resource, beside one that does not."""
+    plain = {"name": "main", "image": "registry.invalid/trainer:1"}
+    asking = {**plain, "name": "asking", "resources": {"limits": {resource: amount}}}
+    return {"containers": [plain], at: [plain, asking] if at == "containers" else [asking]}
+
+
+async def test_the_default_scheduler_variant_gates_its_pods(
+    cluster: Cluster, api: Api, namespace: str, install: Install
+) -> None:
+    """With netgang behind the cluster's own scheduler the gang pods of that one are gated, and no others."""
+    rendered = await cluster.kubectl("kustomize", str(COMPONENTS / "gate-policy-default-scheduler"))
+    await install(list(yaml.safe_load_all(rendered)), [namespace])
+    await until_gated(api, member(namespace, scheduler="default-scheduler"))
+    assert gates(await admitted(api, member(namespace))) == []
+    assert gates(await admitted(api, member(namespace, scheduler="default-scheduler", labels={}))) == []
+
+
+async def test_the_managed_resource_variant_gates_who_requests_it(
+    cluster: Cluster, api: Api, namespace: str, install: Install
+) -> None:
+    """Gang pods are gated if one of their containers requests the resource, and not for a request of none."""
+    rendered = await cluster.kubectl("kustomize", str(COMPONENTS / "gate-policy-managed-resource"))
+    await install(list(yaml.safe_load_all(rendered)), [namespace])
+    await until_gated(api, member(namespace, scheduler="default-scheduler", spec=asks_for(GATE, "1")))
+    cases = {
+        "in a container": (asks_for(GATE, "1"), [GATE]),
+        "in an init container": (asks_for(GATE, "2", at="initContainers"), [GATE]),
+        "none": (asks_for(GATE, "0"), []),
+        "another resource": (asks_for("nvidia.com/gpu", "1"), []),
+        "no resources": ({}, []),
+    }
+    found = {
+        case: gates(await admitted(api, member(namespace, scheduler="default-scheduler", spec=spec)))
+        for case, (spec, _) in cases.items()
+    }
+    assert found == {case: right for case, (_, right) in cases.items()}
+    assert gates(await admitted(api, member(namespace, spec=asks_for(GATE, "1")))) == []
+
+
+async def test_netgangs_requests_have_a_place_of_their_own(
+    cluster: Cluster, api: Api, namespace: str, install: Install
+) -> None:
+    """With the flow schema netgang's account is served from netgang's level, and kube-scheduler as before."""
+    await install(component("flow-schema"), [])
+
+    async def served(account: str = NETGANG) -> dict[str, float]:
+        async with cluster.api(account) as client:
+            await client.list_all("Pod", namespace=namespace)
+        return await dispatched(api)
+
+    before = await api.until(served, lambda found: found.get("netgang", 0) > 0, what="a request of netgang's level")
+    after = await served(SCHEDULER)
+    assert after["netgang"] == before["netgang"]
+    assert after["kube-scheduler"] > before.get("kube-scheduler", 0)
+    schema = await api.get("FlowSchema", "netgang")
+    assert [(one["type"], one["status"]) for one in schema["status"]["conditions"]] == [("Dangling", "False")]
+
+
+async def dispatched(api: Api) -> dict[str, float]:
+    """Flow schema → requests served so far."""
+    text = await api.request("GET", "/metrics")
+    pattern = r"^apiserver_flowcontrol_dispatched_requests_total\{flow_schema=\"([^\"]*)\",[^}]*\} (\S+)$"
+    return {name: float(count) for name, count in re.findall(pattern, text, re.MULTILINE)}

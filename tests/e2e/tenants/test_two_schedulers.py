@@ -1,0 +1,151 @@
+"""Two schedulers that share nodes: what they over-commit is counted and told, and what a kubelet rejects is replaced.
+
+Why it cannot be kept from happening there: each scheduler counts by its own cache, and the API server checks no
+Binding against the node. docs/how-to/which-scheduler.md has its figures from here:
+
+    python -m pytest tests/e2e/tenants/test_two_schedulers.py --e2e=all -n 0 -rP -k race
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncIterator
+from time import monotonic
+
+import pytest
+
+from testbed.api import Api, Object
+from testbed.cluster import Cluster
+from testbed.objects import gang_pods, pod, zone_nodes
+from testbed.parts.service import SCHEDULER_CONFIG, Netgang
+from testbed.parts.stages import REJECT
+from tests.e2e.objects import indexed_job
+from tests.e2e.site import Site, controlled_site
+from tests.e2e.stage import Stage, metric, say
+
+RACE_S = float(os.environ.get("RACE_S", "15"))
+NODES, ROUND_S, KEPT = 12, 0.4, 3
+"""Nodes of four CPUs; a gang of four and four plain pods of two CPUs come each round, and stay for three rounds."""
+
+
+@pytest.fixture
+async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[Site]:
+    """No nodes yet: what is created waits."""
+    async with controlled_site(controlled_cluster, controlled_api, "two", nodes=[], settings={}) as made:
+        yield made
+
+
+@pytest.mark.e2e_core
+@pytest.mark.timeout(120)
+async def test_a_member_that_its_kubelet_rejects_is_replaced(site: Site) -> None:
+    """A stage of kwok fails one of four members with OutOfcpu in the moment in which it is bound; the others stay."""
+    await site.api.create(indexed_job("train", site.namespace, 4, cpu="2"))
+    waiting = await site.api.until(lambda: site.pods("train"), lambda found: len(found) == 4, what="four pods wait")
+    victim = waiting[1]["metadata"]
+    await site.api.patch(
+        "Pod", victim["name"], {"metadata": {"annotations": {REJECT: "OutOfcpu"}}}, namespace=site.namespace
+    )
+    await site.cluster.add_nodes(zone_nodes({"a": 6}, cpu="3"))
+
+    first = await site.until_running("train", 4, without=frozenset({victim["uid"]}))
+    assert {one["metadata"]["uid"] for one in waiting} - {victim["uid"]} < first.keys(), "the others were not touched"
+    failed = [one for one in await site.pods("train") if one["status"].get("phase") == "Failed"]
+    assert [(one["metadata"]["uid"], one["status"]["reason"]) for one in failed] == [(victim["uid"], "OutOfcpu")]
+    assert await metric(site.netgang, "netgang_evictions_total") == 0
+
+    node = next(iter(first.values()))
+    await site.api.create(_elsewhere("stranger", site.namespace, node, cpu="2"))
+    notes = await site.api.until(
+        lambda: _told(site.api), lambda found: node in found, what="the over-committed node told"
+    )
+    assert "request 4 cpu of 3. Of netgang: " in notes[node]
+    assert f"of other schedulers: {site.namespace}/stranger." in notes[node]
+    await _until_counted(site.api, site.netgang, 1)
+
+
+@pytest.mark.parametrize("schedulers", ["two", "one"])
+@pytest.mark.timeout(180)
+async def test_a_race_for_the_same_nodes(stage: Stage, schedulers: str) -> None:
+    """Gangs and plain pods at the same time on a full cluster: every over-committed node is counted.
+
+    With one scheduler for all (the default-scheduler configuration) there is none.
+    """
+    await stage.add_nodes(*zone_nodes({"a": NODES}, cpu="4"))
+    if schedulers == "two":
+        netgang = await stage.netgang()
+        await stage.start_scheduler(name="default")
+        ours = "netgang"
+    else:
+        netgang = await stage.start_netgang({"scheduler_names": ["default-scheduler"]})
+        await stage.start_scheduler(
+            SCHEDULER_CONFIG / "default-scheduler.yaml", extender=netgang.url, version=stage.version, name="default"
+        )
+        ours = "default-scheduler"
+    seen: set[tuple[str, frozenset[str]]] = set()
+    began_s, rounds = monotonic(), 0
+    while monotonic() - began_s < RACE_S:
+        await asyncio.gather(
+            stage.api.create_all(
+                gang_pods(f"g{rounds}", 4, min_available=4, namespace=stage.namespace, cpu="2", scheduler=ours)
+            ),
+            stage.api.create_all([pod(f"p{rounds}-{i}", namespace=stage.namespace, cpu="2") for i in range(4)]),
+        )
+        await asyncio.sleep(ROUND_S)  # not for anything to happen: the pace of the load
+        seen |= await _over(stage)
+        if rounds >= KEPT:
+            await _end_round(stage, rounds - KEPT)
+        rounds += 1
+    took_s = monotonic() - began_s
+    bound = await metric(netgang, "netgang_bindings_total", outcome="bound")
+    counted = await metric(netgang, "netgang_overcommits_total")
+    say(
+        f"{schedulers} scheduler(s): {counted:g} nodes over-committed in {took_s:.0f} s, {rounds} rounds, {bound:g} "
+        f"Bindings of netgang's; {len({node for node, _ in seen})} of {NODES} nodes, as the API server showed them"
+    )
+    assert bound > 0
+    if schedulers == "one":
+        assert (counted, seen) == (0, set())
+    assert not seen or counted > 0
+    await asyncio.gather(*(_end_round(stage, number) for number in range(max(rounds - KEPT, 0), rounds)))
+    await _until_counted(stage.api, netgang, 0)
+
+
+async def _until_counted(api: Api, netgang: Netgang, count: int) -> None:
+    """Wait until so many nodes count as over-committed; the text of /metrics may be a second old."""
+    await api.until(
+        lambda: metric(netgang, "netgang_overcommitted_nodes"), lambda found: found == count, what=f"{count} nodes over"
+    )
+
+
+async def _end_round(stage: Stage, number: int) -> None:
+    """The pods of one round end, bound or not."""
+    names = [*(f"g{number}-worker-{i}" for i in range(4)), *(f"p{number}-{i}" for i in range(4))]
+    await asyncio.gather(*(stage.api.delete("Pod", one, namespace=stage.namespace, grace_s=0) for one in names))
+
+
+async def _over(stage: Stage) -> set[tuple[str, frozenset[str]]]:
+    """Nodes with three pods of two CPUs or more, and which pods; one list is one moment. Only where one is a gang's."""
+    on: dict[str, set[str]] = {}
+    for one in await stage.pods():
+        if one["spec"].get("nodeName") and "deletionTimestamp" not in one["metadata"]:
+            on.setdefault(one["spec"]["nodeName"], set()).add(one["metadata"]["name"])
+    sizes = Counter({node: len(names) for node, names in on.items()})
+    return {
+        (node, frozenset(on[node]))
+        for node, size in sizes.items()
+        if size > 2 and any(name.startswith("g") for name in on[node])
+    }
+
+
+async def _told(api: Api) -> dict[str, str]:
+    found = await api.list_all("Event", namespace="default", fields="reason=NodeOvercommitted")
+    return {one["involvedObject"]["name"]: one["message"] for one in found}
+
+
+def _elsewhere(name: str, namespace: str, node: str, *, cpu: str) -> Object:
+    """A pod that another scheduler has bound."""
+    made = pod(name, namespace=namespace, cpu=cpu)
+    made["spec"]["nodeName"] = node
+    return made
