@@ -70,18 +70,27 @@ class Evictions:
         task.add_done_callback(self._ended)
 
     async def _evict(self, gang: GangKey, uids: tuple[PodUid, ...]) -> None:
-        """Evict one after the other; what is not evicted, for whatever reason, is reported as refused."""
+        """Evict one after the other; those that stay, for whatever reason, are reported as refused.
+
+        Not when the task is cancelled: then the process ends, and nothing may begin because of it.
+        """
         stayed = dict.fromkeys(uids)
         try:
-            found = await self._as_the_cache_says(gang, uids) if self._quiet.over else None
-            if found is None:
-                return
-            for uid in uids:
-                if uid not in found or await self._evict_one(gang, found[uid], tuple(found.values())):
-                    del stayed[uid]
-        finally:
-            if stayed:
-                self._refused(gang, tuple(stayed))
+            await self._evict_each(gang, stayed)
+        except Exception:
+            self._refused(gang, tuple(stayed))
+            raise
+        if stayed:
+            self._refused(gang, tuple(stayed))
+
+    async def _evict_each(self, gang: GangKey, stayed: dict[PodUid, None]) -> None:
+        """Evict these members; those that are gone leave `stayed`."""
+        found = await self._as_the_cache_says(gang, tuple(stayed)) if self._quiet.over else None
+        if found is None:
+            return
+        for uid in tuple(stayed):
+            if uid not in found or await self._evict_one(gang, found[uid], tuple(found.values())):
+                del stayed[uid]
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

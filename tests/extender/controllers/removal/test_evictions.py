@@ -1,10 +1,12 @@
 """Gangs that stay half bound: who is evicted, when, and who never is (docs/safety.md S8, S10, S11)."""
 
+import asyncio
+
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, World, node_json, running
+from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, World, node_json, running, unfinished
 
 pytestmark = pytest.mark.looptime
 
@@ -217,3 +219,17 @@ async def test_a_gang_that_is_gone_needs_no_eviction() -> None:
         await world.settle(PARTIAL_S)
         assert world.state("g") is None
         assert world.api.calls["evict"] == 0
+
+
+async def test_an_eviction_that_ends_with_the_process_begins_nothing() -> None:
+    """It is cancelled in the middle: nothing is reported, so that no other work follows from it."""
+    async with unfinished(N1, N2) as world:
+        await half_bound(world)
+        world.api.hold("evict")
+        await world.settle(PARTIAL_S + 2.0)
+        [task] = [one for one in asyncio.all_tasks() if one.get_name().startswith("evict ")]
+        task.cancel()
+        await world.settle()
+        state = world.state("g")
+        assert state is not None
+        assert state.evicting
