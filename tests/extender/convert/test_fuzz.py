@@ -71,7 +71,7 @@ async def test_a_service_among_hostile_objects(caplog: pytest.LogCaptureFixture)
     """Planner, controllers, documents: no task fails, everything can be explained, and a good gang gets its nodes."""
     caplog.set_level(logging.ERROR)
     rng, kinds = random.Random(SEED), recorded()
-    async with unfinished(*(node_json(f"n{i}", zone="a") for i in range(4)), stale_s=1e6) as world:
+    async with unfinished(*(node_json(f"n{i}", zone="a") for i in range(4))) as world:
         names: set[tuple[str, str]] = set()
         for _ in range(400):
             kind = rng.choice(sorted(SERVED))
