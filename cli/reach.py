@@ -5,14 +5,15 @@ then shows and reads. Rule: options come before the environment (NETGANG_URL, NE
 way is through the API server unless an address is given.
 """
 
+import asyncio
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 from rich.console import Console
@@ -20,10 +21,9 @@ from rich.console import Console
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
-    import httpx
-
     from client.connect import Door, Said
 
+_T = TypeVar("_T")
 KUBECTL: Final = "kubectl netgang"
 """The program's name when kubectl runs it"""
 _PANEL: Final = "Where netgang is"
@@ -90,11 +90,6 @@ class Reach:
 
         return door(self._said(), prefers_cluster=self.by_kubectl)
 
-    def way(self) -> "tuple[str, httpx.AsyncBaseTransport]":
-        """Address and transport for one client; blocks. Errors: ConfigError."""
-        found = self.door()
-        return found.url, found.way()
-
     def named(self, name: str, namespace: str | None) -> str:
         """NAMESPACE/NAME of what is asked about; `namespace` is -n, and kubectl's context has one too.
 
@@ -148,6 +143,12 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
+
+
+def run(asking: Coroutine[Any, Any, _T]) -> _T:
+    """Run on an event loop of its own; whatever embeds the command line keeps its loop."""
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        return runner.run(asking)
 
 
 def busy(errors: Console, text: str) -> AbstractContextManager[object]:

@@ -5,21 +5,25 @@ was shown, 1 when nobody answered, 2 for wrong use, such as a gang that is not k
 documents come from a running netgang and from a saved cluster (--cluster).
 """
 
-import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 
-from cli.commands.network import run
 from cli.errors import clear_errors
-from cli.reach import Reach, busy, reaching
+from cli.output import print_body
+from cli.reach import Reach, busy, reaching, run
 from extender.errors import ConfigError
 
+if TYPE_CHECKING:
+    from client.ask import Answer
+    from extender.api.schemas.explain import Explained, ExplainedPod
+    from extender.api.schemas.what_if import Supposed
+
 Document = dict[str, Any]
+_T = TypeVar("_T")
 Cluster = Annotated[
     Path | None,
     typer.Option(
@@ -57,30 +61,32 @@ class Place:
         if self.cluster is None and given:
             raise ConfigError(f"{given[0]} is for --cluster")
 
-    def explanation(self, name: str) -> Document:
-        """The document of a gang. Errors: ConfigError, NetworkSourceError."""
+    def explanation(self, name: str) -> "Answer[Explained | ExplainedPod]":
+        """The document of a gang or pod. Errors: ConfigError, NetworkSourceError."""
         if self.cluster is not None:
             from cli.offline.explain import explain_file
             from extender.settings.settings import Settings
 
-            return explain_file(self.cluster, self.mesh, Settings.load(self.config), name, now_s=self._now_s())
-        from client.explain import ask_explanation
+            return _written(
+                explain_file(self.cluster, self.mesh, Settings.load(self.config), name, now_s=self._now_s())
+            )
+        from client import documents
 
-        url, way = self.reach.way()
-        return run(ask_explanation(url, name, transport=way))[0]
+        return run(documents.explanation(self.reach.door(), name))
 
-    def supposed(self, changes: list[Document]) -> Document:
+    def supposed(self, changes: list[Document]) -> "Answer[Supposed]":
         """What the changes would make of the plan. Errors: ConfigError, NetworkSourceError."""
         body = {"changes": changes}
         if self.cluster is not None:
             from cli.offline.explain import what_if_file
             from extender.settings.settings import Settings
 
-            return what_if_file(self.cluster, self.mesh, Settings.load(self.config), body, now_s=self._now_s())
-        from client.explain import ask_what_if
+            return _written(
+                what_if_file(self.cluster, self.mesh, Settings.load(self.config), body, now_s=self._now_s())
+            )
+        from client import documents
 
-        url, way = self.reach.way()
-        return run(ask_what_if(url, body, transport=way))[0]
+        return run(documents.supposed(self.reach.door(), body))
 
     def _now_s(self) -> float:
         from cli.moment import moment_s
@@ -115,13 +121,13 @@ def explain(
         place.check()
         whole = reach.named(name, namespace)
         with busy(errors, "asking the planner"):
-            document = place.explanation(whole)
-        if not as_json:
-            from cli.rendering.explained import print_explanation
+            document, body = place.explanation(whole)
+    if as_json:
+        print_body(body)
+        return
+    from cli.rendering.explained import print_explanation
 
-            print_explanation(Console(), document)
-            return
-    _print_json(document)
+    print_explanation(Console(), document)
 
 
 @reaching
@@ -194,27 +200,34 @@ def what_if(
         if not listed:
             raise ConfigError("say what would be different: --add-nodes, --end-job, --changes FILE; see --help")
         with busy(errors, "asking the planner"):
-            document = place.supposed(listed)
-        if not as_json:
-            from cli.rendering.explained import print_supposed
+            document, body = place.supposed(listed)
+    if as_json:
+        print_body(body)
+        return
+    from cli.rendering.explained import print_supposed
 
-            print_supposed(Console(), document)
-            return
-    _print_json(document)
+    print_supposed(Console(), document)
 
 
 def _suggested(place: Place, name: str) -> list[Document]:
     """The changes that explain offers first. Errors: ConfigError when it offers none."""
-    from client.explain import Explained, read_as
+    from extender.api.schemas.explain import Explained
 
-    found = read_as(place.explanation(name), Explained).would_help
+    document = place.explanation(name).document
+    if not isinstance(document, Explained):
+        raise ConfigError(f"{name}: a pod of no gang")
+    found = document.would_help
     if found is None:
-        raise ConfigError(f"{name}: nobody had the time to find a way in; ask again")
+        raise ConfigError(f"{name}: the what-if worker is busy; ask again")
     if not found.suggestions:
         raise ConfigError(f"{name}: {found.text or 'it does not wait'}")
-    return found.suggestions[0].changes
+    return list(found.suggestions[0].changes)
 
 
-def _print_json(document: Document) -> None:
-    json.dump(document, sys.stdout, indent=2)
-    sys.stdout.write("\n")
+def _written(document: _T) -> "Answer[_T]":
+    """The answer of a file, as a running netgang would give it."""
+    import msgspec
+
+    from client.ask import Answer
+
+    return Answer(document, msgspec.json.encode(document))

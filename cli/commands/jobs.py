@@ -5,18 +5,19 @@ shown, 1 when nobody answered, 2 for wrong use, such as a job that is not known;
 """
 
 import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from cli.commands.network import run
 from cli.errors import clear_errors, safe
-from cli.reach import Reach, busy, reaching
+from cli.reach import Reach, busy, reaching, run
 
 if TYPE_CHECKING:
-    from client.jobs import Change, RunningJob
+    from extender.api.schemas.jobs import Job, JobInFull, Jobs, WorkerChange
 
 _COLOURS = {"RUNNING": "green", "WAITING": "yellow", "STARVING": "hot_pink"}
 
@@ -43,34 +44,41 @@ def jobs(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a job that is not known.
     """
-    from client.jobs import ask_job, ask_jobs
+    from client import documents
 
     console = Console()
     errors = Console(stderr=True)
     with clear_errors(errors):
         name = None if job is None else reach.named(job, namespace)
-        url, way = reach.way()
+        door = reach.door()
         with busy(errors, "asking netgang"):
             if name is not None:
-                one, document = run(ask_job(url, name, kind=kind, transport=way))
-                listed, of = [one], 1
+                one, body = run(documents.job(door, name, kind=kind))
+                show = partial(_show_job, console, one)
             else:
-                found, document = run(ask_jobs(url, namespace=namespace, limit=limit, transport=way))
-                listed, of = found.jobs, found.of
+                found, body = run(documents.jobs(door, namespace=namespace, limit=limit))
+                show = partial(_show_jobs, console, found)
     if as_json:
-        sys.stdout.write(document.decode() + "\n")
-        return
-    if not listed:
+        sys.stdout.write(body.decode() + "\n")
+    else:
+        show()
+
+
+def _show_job(console: Console, job: "JobInFull") -> None:
+    _print_jobs(console, [job])
+    _print_changes(console, job.changes)
+
+
+def _show_jobs(console: Console, found: "Jobs") -> None:
+    if not found.jobs:
         console.print("no jobs of kinds that netgang resizes")
         return
-    _print_jobs(console, listed)
-    if len(listed) < of:
-        console.print(f"{len(listed)} of {of} jobs; see --namespace and --limit")
-    if job is not None:
-        _print_changes(console, listed[0].changes)
+    _print_jobs(console, found.jobs)
+    if len(found.jobs) < found.of:
+        console.print(f"{len(found.jobs)} of {found.of} jobs; see --namespace and --limit")
 
 
-def _print_jobs(console: Console, listed: "list[RunningJob]") -> None:
+def _print_jobs(console: Console, listed: "Iterable[Job]") -> None:
     table = Table("job", "state", "ω", "workers", "nodes", "network", "report", "wish")
     for one in listed:
         workers = f"{one.workers.min} ≤ {one.workers.now} ≤ {one.workers.max}"
@@ -91,7 +99,7 @@ def _print_jobs(console: Console, listed: "list[RunningJob]") -> None:
     console.print(table)
 
 
-def _report(one: "RunningJob") -> str:
+def _report(one: "Job") -> str:
     from cli.rendering.heatmap import duration
 
     last = one.reported
@@ -101,20 +109,20 @@ def _report(one: "RunningJob") -> str:
     return f"step {last.step}, loss {last.loss:.4g}{speed}\n{duration(last.age_s)} ago"
 
 
-def _wish(one: "RunningJob") -> str:
+def _wish(one: "Job") -> str:
     """Why it is left alone, else what its metrics and the queue say; an empty text has nothing to add."""
     if one.refusal is not None:
         return f"left alone: {one.refusal}"
     said = []
     if one.metrics is not None and one.metrics.reason:
-        wished = "" if one.metrics.workers is None else f"{one.metrics.workers} by {one.metrics.policy}: "
+        wished = f"{one.metrics.workers} by {one.metrics.policy}: " if isinstance(one.metrics.workers, int) else ""
         said.append(f"{wished}{one.metrics.reason}")
     if one.wish:
         said.append(one.wish)
     return "\n".join(said)
 
 
-def _print_changes(console: Console, changes: "list[Change]") -> None:
+def _print_changes(console: Console, changes: "Sequence[WorkerChange]") -> None:
     from datetime import UTC, datetime
 
     if not changes:

@@ -4,12 +4,10 @@ Rule: results on standard output, everything else on standard error; exit code 0
 asked did not answer or measures nothing, 2 for wrong use; never a traceback.
 """
 
-import asyncio
 import json
 import sys
-from collections.abc import Coroutine
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -17,15 +15,13 @@ from rich.progress import Progress
 from rich.table import Column, Table
 
 from cli.errors import clear_errors, fail, safe, say
-from cli.reach import Reach, busy, reaching
+from cli.reach import Reach, busy, reaching, run
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
-    from client.link import RunningLink, Value
+    from extender.api.schemas.link import Link, Measured
 
 app = typer.Typer(no_args_is_help=True, help="Look at the measured links.")
-
-_T = TypeVar("_T")
 
 
 @app.callback()
@@ -79,9 +75,9 @@ def show(
     with clear_errors(errors):
         _refuse_mixtures(reach, maddash=maddash, others={"--zone": zone, "--limit": limit})
         if maddash is None:
-            url, way = reach.way()
+            door = reach.door()
             with busy(errors, "asking netgang"):
-                survey = run(survey_running(url, zone=zone, limit=limit or 40, transport=way))
+                survey = run(survey_running(door, zone=zone, limit=limit or 40))
         else:
             server = MaddashServer(maddash, ca_file=reach.ca_file, insecure=insecure, timeout_s=timeout_s)
             with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
@@ -118,20 +114,20 @@ def scores(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a node that does not exist.
     """
-    from client.link import ask_link
+    from client.documents import link
 
     errors = Console(stderr=True)
     with clear_errors(errors):
-        url, way = reach.way()
+        door = reach.door()
         with busy(errors, "asking netgang"):
-            link, document = run(ask_link(url, source, target, transport=way))
+            found, body = run(link(door, source, target))
     if as_json:
-        sys.stdout.write(document.decode() + "\n")
+        sys.stdout.write(body.decode() + "\n")
     else:
-        _print_link(Console(), link)
+        _print_link(Console(), found)
 
 
-def _print_link(console: Console, link: "RunningLink") -> None:
+def _print_link(console: Console, link: "Link") -> None:
     heads = (f"{link.source} → {link.target}", f"{link.target} → {link.source}")
     table = Table("", *(Column(safe(console, head)) for head in heads), "counts", "from", "points")
     for name, part in link.metrics.items():
@@ -155,7 +151,7 @@ def _print_link(console: Console, link: "RunningLink") -> None:
         console.print("some value is old: its points fade; too old, it only says what the link is worth at best")
 
 
-def _direction(value: "Value | None", unit: str) -> str:
+def _direction(value: "Measured | None", unit: str) -> str:
     if value is None:
         return "–"
     from cli.rendering.heatmap import duration
@@ -180,9 +176,3 @@ def _refuse_mixtures(reach: Reach, *, maddash: str | None, others: dict[str, obj
     given += [name for name, value in others.items() if value is not None]
     if maddash is not None and given:
         raise ConfigError(f"{given[0]} is for a running netgang and goes not together with --maddash")
-
-
-def run(asking: Coroutine[Any, Any, _T]) -> _T:
-    """Run on an event loop of its own; whoever embeds the command line keeps theirs."""
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        return runner.run(asking)

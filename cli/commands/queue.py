@@ -17,10 +17,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from cli.errors import clear_errors, safe
-from cli.reach import Reach, busy, reaching
+from cli.output import print_json
+from cli.reach import Reach, busy, reaching, run
 
 if TYPE_CHECKING:
-    from client.queue import Queued, RunningQueue
+    from extender.api.schemas.queue import Queue, QueuedGang
 
 _AGAIN_S: Final = 2.0
 _COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green", "COMPLETED": "bright_black"}
@@ -63,14 +64,12 @@ def queue(
     with clear_errors(errors):
         seen = _Looks(reach, namespace, frozenset(one.value.upper() for one in state or ()), limit)
         if watch:
-            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-                runner.run(seen.again_and_again(Console(), as_json=as_json))
+            run(seen.again_and_again(Console(), as_json=as_json))
             return
-        with busy(errors, "asking netgang"), asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-            found, document = runner.run(seen.once())
+        with busy(errors, "asking netgang"):
+            found, document = run(seen.once())
     if as_json:
-        json.dump(document, sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print_json(document)
         return
     console = Console()
     console.print(shown(console, found, seen.wanted(found.gangs), limit=limit))
@@ -85,15 +84,15 @@ class _Looks:
         self._states = states
         self._limit = limit
 
-    async def once(self) -> "tuple[RunningQueue, dict[str, Any]]":
+    async def once(self) -> "tuple[Queue, dict[str, Any]]":
         """The queue, and its document with only the gangs that were asked for."""
-        from client.queue import ask_queue
+        from client import documents
 
-        found, document = await ask_queue(self._door.url, transport=self._door.way())
-        gangs = {one.gang for one in self.wanted(found.gangs)}
+        found, body = await documents.queue(self._door)
+        gangs, document = {one.gang for one in self.wanted(found.gangs)}, json.loads(body)
         return found, {**document, "gangs": [one for one in document["gangs"] if one["gang"] in gangs]}
 
-    def wanted(self, gangs: "Sequence[Queued]") -> "list[Queued]":
+    def wanted(self, gangs: "Sequence[QueuedGang]") -> "list[QueuedGang]":
         """Those of the namespace and states that were asked for."""
         return [
             one
@@ -127,7 +126,7 @@ class _Looks:
                 live.stop()
 
 
-def shown(console: Console, found: "RunningQueue", wanted: "Sequence[Queued]", *, limit: int) -> RenderableType:
+def shown(console: Console, found: "Queue", wanted: "Sequence[QueuedGang]", *, limit: int) -> RenderableType:
     """The queue as a table, with a line of totals."""
     parts: list[RenderableType] = []
     if wanted:
@@ -162,7 +161,7 @@ def shown(console: Console, found: "RunningQueue", wanted: "Sequence[Queued]", *
     return Group(*parts)
 
 
-def behind(gangs: "Sequence[Queued]") -> dict[str, str]:
+def behind(gangs: "Sequence[QueuedGang]") -> dict[str, str]:
     """Gang that waits without a place → who is before it and waits too: the nearest, and how many more."""
     waiting = sorted((one for one in gangs if _waits(one)), key=lambda one: one.rank or 0)
     said: dict[str, str] = {}
@@ -172,11 +171,11 @@ def behind(gangs: "Sequence[Queued]") -> dict[str, str]:
     return said
 
 
-def _waits(one: "Queued") -> bool:
+def _waits(one: "QueuedGang") -> bool:
     return one.queue == "WQ" and not one.admitted and one.rank is not None
 
 
-def _members(one: "Queued") -> str:
+def _members(one: "QueuedGang") -> str:
     """How many run of those needed, and how many more there are: at a gate, at bind, or without a node."""
     many = one.members
     ended = many.succeeded + many.failed
@@ -185,13 +184,13 @@ def _members(one: "Queued") -> str:
     return "\n".join(filter(None, parts))
 
 
-def _starves(one: "Queued") -> str:
+def _starves(one: "QueuedGang") -> str:
     if one.starves_in_s is None:
         return "–"
     return _time(one.starves_in_s) if one.starves_in_s else "now"
 
 
-def _holds(one: "Queued", before: str | None) -> str:
+def _holds(one: "QueuedGang", before: str | None) -> str:
     """Its place, or the reason why it has none and behind whom it waits; what is kept for it, and who leaves."""
     lines = []
     if one.queue == "WQ" and one.admitted:

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 
 from cli.errors import clear_errors
-from cli.reach import Reach, reaching
+from cli.reach import Reach, reaching, run
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,15 +39,13 @@ def record(
 
     Exit code: 0 written; 1 no answer, or nothing is kept there; 2 wrong use.
     """
-    import asyncio
-
     from client.record import fetch_record
 
     errors = Console(stderr=True)
     with clear_errors():
-        url, way = reach.way()
-        with _reading(errors) as told, asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-            content = runner.run(fetch_record(url, told=told, transport=way))
+        door = reach.door()
+        with _reading(errors) as progress:
+            content = run(fetch_record(door, progress=progress))
         out.write_bytes(content)
     if as_json:
         json.dump({"file": str(out), "bytes": len(content)}, sys.stdout)

@@ -3,12 +3,12 @@
 import asyncio
 import re
 from collections.abc import Sequence
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from cli.doctor.facts import Answered, Endpoints, SourceSeen
-from client.network import ask
+from client.ask import decoded, fetch
+from client.connect import Said, door
+from extender.api.schemas.readiness import NetworkSources, Readiness
 from extender.bootstrap.network import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.network.coverage import node_counts
@@ -70,30 +70,26 @@ async def ask_running(
     url: str, settings: Settings, clock: Clock
 ) -> tuple[Answered, tuple[SourceSeen, ...] | None, Endpoints | None]:
     """Readiness, sources, mapping and errors of a running netgang. Errors: ConfigError for an address that is none."""
-    base = url.rstrip("/")
+    way = door(Said(url=url))
     try:
-        ready = await ask(f"{base}/readyz", {}, url=url, transport=None)
-        metrics = await ask(f"{base}/metrics", {}, url=url, transport=None)
-        document: dict[str, Any] = msgspec.json.decode(ready.content, type=dict[str, Any])
-        reasons, detail = tuple(map(str, document["reasons"])), dict(document["detail"])
+        ready = await fetch(way, "/readyz")
+        metrics = await fetch(way, "/metrics")
+        document = decoded(ready.content, Readiness, where=url)
     except NetworkSourceError as error:
         return Answered(url, str(error)), None, None
-    except (msgspec.MsgspecError, KeyError, TypeError, ValueError):
-        return Answered(url, f"{url}: what answers there is not netgang"), None, None
     caught = int(sum(float(value) for value in _ERRORS.findall(metrics.text)))
-    answered = Answered(url, None, ready=bool(document.get("ready")), reasons=reasons, internal_errors=caught)
-    network = detail.get("network") or {}
+    answered = Answered(url, None, ready=document.ready, reasons=document.reasons, internal_errors=caught)
+    network = document.detail.network or NetworkSources(sources=())
     sources = tuple(
         SourceSeen(
-            str(one["name"]),
-            one.get("error"),
-            None if one.get("last_success_s") is None else max(clock.now_s() - one["last_success_s"], 0.0),
+            one.name,
+            one.error,
+            None if one.last_success_s is None else max(clock.now_s() - one.last_success_s, 0.0),
             _soft_ttl_s(settings),
         )
-        for one in network.get("sources", ())
+        for one in network.sources
     )
-    mapping = network.get("mapping")
-    return answered, sources, Endpoints(mapping["nodes"]) if mapping else None
+    return answered, sources, Endpoints(network.mapping.nodes) if network.mapping else None
 
 
 def _soft_ttl_s(settings: Settings) -> float:

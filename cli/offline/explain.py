@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from pydantic import ValidationError
 
 from cli.offline.plan import filled_cache
 from extender.api.documents.changes import supposed_document
-from extender.api.documents.explain import explain_document, unblocking_document
-from extender.api.documents.plan import Document, preemption_document
+from extender.api.documents.explain import explain_document, preemption_document, unblocking_document
+from extender.api.schemas.explain import Explained
+from extender.api.schemas.what_if import Supposed
 from extender.api.what_if.address import misfit_text
 from extender.api.what_if.body import WhatIfBody, typed_changes
 from extender.api.what_if.other_policy import policy_with
@@ -27,7 +29,7 @@ from scoring.plan import Memo, plan
 from scoring.what_if import Misfit, RemovePods, Situation, what_if
 
 
-def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str, *, now_s: float) -> Document:
+def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str, *, now_s: float) -> Explained:
     """Why the gang or pod `name` (NAMESPACE/NAME) is where it is, and what would let it in.
 
     Errors: ConfigError for a bad file, and for a name that is not there.
@@ -36,16 +38,15 @@ def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str
     gang = _gang(cache, name)
     snapshot, policy, memo = cache.snapshot(), settings.policy(), Memo()
     made = plan(snapshot, policy, now_s=now_s, memo=memo)
-    document = explain_document(explain(snapshot, made, gang, policy, now_s=now_s, memo=memo))
-    document["preemption"] = preemption_document(snapshot, gang.key, blocked=None)
+    preemption = preemption_document(snapshot, gang.key, blocked=None)
+    document = explain_document(explain(snapshot, made, gang, policy, now_s=now_s, memo=memo), preemption)
     found = unblock(Situation(snapshot, policy, now_s), made, gang, memo=memo)
-    document["would_help"] = unblocking_document(found)
-    return document
+    return msgspec.structs.replace(document, would_help=unblocking_document(found))
 
 
 def what_if_file(
     cluster: Path, mesh: Path | None, settings: Settings, body: Mapping[str, Any], *, now_s: float
-) -> Document:
+) -> Supposed:
     """What changes, written as for /v1/what-if, would make of the plan. Errors: ConfigError names the field."""
     _, cache = filled_cache(cluster, mesh, settings, now_s=now_s)
     try:

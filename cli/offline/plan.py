@@ -5,11 +5,14 @@ The same conversion, cache, mapping and planner as the service; only the sources
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from cli.offline.scaling import Method, kinds_to_keep, scaling_document
-from extender.api.documents.plan import Document, plan_document
+from extender.api.documents.plan import plan_document
 from extender.api.documents.queue import weight_document
+from extender.api.schemas import plan as schema
 from extender.bootstrap import empty_cache, fill
 from extender.cache import ClusterCache
 from extender.convert.clusterfile import ClusterFile, read_cluster
@@ -24,10 +27,12 @@ from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable, NetworkMatrix, Zones
 from scoring.plan import plan
 
+_Gang = TypeVar("_Gang", schema.AdmittedGang, schema.WaitingGang)
+
 
 def plan_files(
     cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float, scaling: Method | None = None
-) -> Document:
+) -> schema.PlanOfFiles:
     """The plan for a saved cluster and mesh at `now_s`; with `scaling` also what would become of its elastic jobs.
 
     Errors: ConfigError names file, entry and field.
@@ -37,10 +42,11 @@ def plan_files(
     snapshot, policy = cache.snapshot(), settings.policy()
     made = plan(snapshot, policy, now_s=now_s)
     document = _with_queue(plan_document(made, snapshot), report(snapshot, made, policy, now_s=now_s))
-    if scaling is not None:
-        name = str(cluster)
-        document["scaling"] = scaling_document(name, saved, cache, made, settings, method=scaling, now_s=now_s)
-    return document
+    if scaling is None:
+        return document
+    name = str(cluster)
+    found = scaling_document(name, saved, cache, made, settings, method=scaling, now_s=now_s)
+    return msgspec.structs.replace(document, scaling=found)
 
 
 def filled_cache(
@@ -65,17 +71,23 @@ def filled_cache(
     return saved, cache
 
 
-def _with_queue(document: Document, queue: QueueReport) -> Document:
-    """The plan's document, each gang with its state and weight; what waits for a STARVING gang under `held`."""
-    entries = {one.gang: one for one in queue.entries}
-    for gang in (*document["admitted"], *document["waiting"]):
-        one = entries.get(gang["gang"])
-        if one is not None:
-            gang["state"] = one.state.value
-            gang["weight"] = weight_document(one.weight)
-    document["order"] = queue.order.value
-    document["held"] = {one.gang: list(one.held_nodes) for one in queue.entries if one.held_nodes}
-    return document
+def _with_queue(made: schema.Plan, queue: QueueReport) -> schema.PlanOfFiles:
+    """The plan, each gang with its state and weight; nodes that are reserved for a STARVING gang under `held`."""
+    entries = {str(one.gang): one for one in queue.entries}
+
+    def ranked(gang: _Gang) -> _Gang:
+        one = entries.get(gang.gang)
+        if one is None:
+            return gang
+        return msgspec.structs.replace(gang, state=one.state.value, weight=weight_document(one.weight))
+
+    return schema.PlanOfFiles(
+        version=made.version,
+        admitted=tuple(map(ranked, made.admitted)),
+        waiting=tuple(map(ranked, made.waiting)),
+        order=queue.order.value,
+        held={one.gang: one.held_nodes for one in queue.entries if one.held_nodes},
+    )
 
 
 def map_files(cluster: Path, mesh: Path, settings: Settings, *, now_s: float) -> dict[str, Any]:

@@ -8,9 +8,8 @@ same functions; one pass, as if elastic jobs were switched on; what jobs report 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from extender.api.documents.plan import Document
 from extender.cache import ClusterCache
 from extender.controllers.elastic.jobs.objects import target_from_json
 from extender.controllers.elastic.jobs.views import Surroundings, gang_key_of, view_of
@@ -33,6 +32,7 @@ from scoring.scaling.reasons import No
 from scoring.scaling.shrink.scale_in import first_waiting, scale_in
 from scoring.scaling.shrink.trial import in_turn
 
+Document: TypeAlias = dict[str, Any]
 Method: TypeAlias = Literal["ours", "literal"]
 """`ours`: whole gang, fewest workers, highest index; `literal`: as published, node by node (PAPERS K4, K5)."""
 _AUTOSCALER: Final = "HorizontalPodAutoscaler"

@@ -1,29 +1,27 @@
 """Explanations and suppositions as tables and sentences for people."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
 from cli.errors import safe
-from client.explain import Explained, Fate, Short, Supposed, Turn, Turned, WouldHelp, Zone, read_as
+from extender.api.schemas.explain import Explained, ExplainedPod, Short, Turn, WouldHelp, Zone
+from extender.api.schemas.what_if import Fate, Supposed, Turned
 from scoring.explain.words import counted, duration_text, some
-
-Document = dict[str, Any]
 
 _MEMBERS: Final = 20
 _DECISIONS: Final = 5
 _COLOURS: Final = {"admitted": "green", "running": "green", "waiting": "yellow"}
 
 
-def print_explanation(console: Console, document: Document) -> None:
-    """A gang's document. Errors: NetworkSourceError when it has another form."""
-    if "gang" not in document and "pod" in document:
-        pod = document["pod"]
-        _say(console, f"{pod.get('name')} is a pod of no gang; node: {pod.get('node') or 'none yet'}")
+def print_explanation(console: Console, found: Explained | ExplainedPod) -> None:
+    """Why a gang or pod is where it is."""
+    if isinstance(found, ExplainedPod):
+        _say(console, f"{found.pod.name} is a pod of no gang; node: {found.pod.node or 'none yet'}")
         return
-    found = read_as(document, Explained)
     where = f" in zone {found.zone}" if found.zone else ""
     _say(console, f"{found.gang}: {found.state}{where}{_score(found.score)}", style=_COLOURS.get(found.state, ""))
     if found.reason:
@@ -47,9 +45,8 @@ def print_explanation(console: Console, document: Document) -> None:
     _help(console, found)
 
 
-def print_supposed(console: Console, document: Document) -> None:
-    """What would differ. Errors: NetworkSourceError when it has another form."""
-    found = read_as(document, Supposed)
+def print_supposed(console: Console, found: Supposed) -> None:
+    """What would differ."""
     _say(console, f"Supposed: {found.said}")
     lists = {
         "would be let in": found.admitted,
@@ -126,7 +123,7 @@ def _members(console: Console, found: Explained) -> None:
         _say(console, f"{len(found.members) - _MEMBERS} more members; see --json")
 
 
-def _zones(console: Console, zones: list[Zone]) -> None:
+def _zones(console: Console, zones: Sequence[Zone]) -> None:
     if not any(zone.wanted for zone in zones):
         return
     table = Table("zone", "nodes", "room", "when empty", "short of", "network", "distance")
@@ -156,7 +153,7 @@ def _lacking(short: Short) -> str:
     return f"{short.amount} {short.resource} on {some(short.nodes)}"
 
 
-def _difference(console: Console, title: str, turned: list[Turned]) -> Table:
+def _difference(console: Console, title: str, turned: Sequence[Turned]) -> Table:
     table = Table("gang", "now", "then", title=title, title_justify="left")
     for one in turned:
         table.add_row(*(safe(console, cell) for cell in (one.gang, _fate(one.before), _fate(one.after))))

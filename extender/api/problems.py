@@ -10,22 +10,19 @@ from http import HTTPStatus
 import msgspec
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from extender.api.schemas.problem import Problem
+from extender.api.schemas.record import Record
 from extender.errors import BadRequestError
 
 PROBLEM_TYPE = "application/problem+json"
 
 
-class Problem(BaseModel):
-    """What went wrong with a request; `status` repeats the HTTP status, `detail` is a sentence for people."""
-
-    type: str = "about:blank"
-    title: str
-    status: int
-    detail: str = ""
+def document_response(document: Record, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    """A document as a response."""
+    return Response(msgspec.json.encode(document), status_code=status, media_type="application/json")
 
 
 def problem_body(status: HTTPStatus, detail: str) -> bytes:
@@ -34,8 +31,7 @@ def problem_body(status: HTTPStatus, detail: str) -> bytes:
     >>> problem_body(HTTPStatus.NOT_FOUND, "no such gang")
     b'{"type":"about:blank","title":"Not Found","status":404,"detail":"no such gang"}'
     """
-    problem = Problem(title=status.phrase, status=status.value, detail=detail)
-    return msgspec.json.encode(problem.model_dump())
+    return msgspec.json.encode(Problem(title=status.phrase, status=status.value, detail=detail))
 
 
 def problem_response(status: HTTPStatus, detail: str, *, headers: Mapping[str, str] | None = None) -> Response:

@@ -3,18 +3,33 @@
 Rule: as for all documents, it is answered from memory, on the event loop, and changes nothing.
 """
 
-from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from extender.api.openapi import answers
+from extender.api.problems import document_response
+from extender.api.schemas.queue import Queue
+from extender.runtime.slices import in_slices
+from scoring.plan.steps import Steps
 
-def queue_router(queue: Callable[[], Awaitable[bytes]]) -> APIRouter:
-    """The route; `queue` gives the document of now as JSON, and lets others have their turns meanwhile."""
+
+class QueueSteps(Protocol):
+    """What is shown of the queue."""
+
+    def steps(self) -> Steps[Queue]:
+        """The whole queue, in steps."""
+
+
+def queue_router(queue: QueueSteps) -> APIRouter:
+    """The route."""
     router = APIRouter(prefix="/v1", tags=["documents"])
 
-    @router.get("/queue", summary="Whose turn it is: state, weight, clock and rank of every gang")
+    @router.get(
+        "/queue", summary="Whose turn it is: state, weight, clock and rank of every gang", responses=answers(Queue)
+    )
     async def whole_queue() -> Response:
-        return Response(await queue(), media_type="application/json")
+        return document_response(await in_slices(queue.steps()))
 
     return router

@@ -18,16 +18,17 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import msgspec
 from fastapi import FastAPI, Path, Query, Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from extender.api.auth import AuthLimits, TokenAuth
-from extender.api.problems import PROBLEM_TYPE, Problem, answer_with_problems, problem_response
+from extender.api.openapi import Responses, answers, problem, with_schemas
+from extender.api.problems import answer_with_problems, document_response, problem_response
+from extender.api.schemas.jobs import Accepted
 from extender.controllers.elastic.reports.reports import Outcome, Reports
 from extender.ports import Clock, Identity, Reviews
 
@@ -68,11 +69,7 @@ _WORDS: Final[Mapping[int, str]] = {
     429: "too many",
     503: "unavailable",
 }
-_REFUSED: Final[dict[int | str, dict[str, Any]]] = {
-    status: {"model": Problem, "description": text, "content": {PROBLEM_TYPE: {}}}
-    for status, text in _WORDS.items()
-    if status != HTTPStatus.OK
-}
+_REFUSED: Final[Responses] = {status: problem(text) for status, text in _WORDS.items() if status != HTTPStatus.OK}
 
 _log = logging.getLogger("netgang.reports")
 
@@ -146,10 +143,14 @@ def create_reports_app(
     reports: Reports, *, acting: Callable[[], bool], body_timeout_s: float = BODY_TIMEOUT_S
 ) -> FastAPI:
     """The app behind the door; it does not ask who calls. A standby (not `acting`) takes no report."""
-    app = FastAPI(title="netgang reports", openapi_url=None, responses=_REFUSED)
+    app = with_schemas(FastAPI(title="netgang reports", openapi_url=None, responses=_REFUSED))
     answer_with_problems(app)
 
-    @app.post("/v1/jobs/{namespace}/{name}/metrics", summary="Report step, loss, speed or workers of a running job")
+    @app.post(
+        "/v1/jobs/{namespace}/{name}/metrics",
+        summary="Report step, loss, speed or workers of a running job",
+        responses=answers(Accepted),
+    )
     async def report(
         request: Request,
         namespace: Annotated[str, _NAME],
@@ -165,8 +166,7 @@ def create_reports_app(
         answer = reports.take(namespace, name, body, kind=kind)
         status = _STATUS[answer.outcome]
         if status is HTTPStatus.OK:
-            document = {"accepted": answer.points, "step": answer.step}
-            return Response(msgspec.json.encode(document), media_type="application/json")
+            return document_response(Accepted(accepted=answer.points, step=answer.step))
         headers = {"retry-after": str(ceil(answer.retry_after_s))} if answer.retry_after_s else {}
         return problem_response(status, answer.detail, headers=headers)
 

@@ -1,30 +1,28 @@
 """The documents of netgang and their addresses.
 
-Rule: a view is asked at each request, on the event loop, and answers from memory with plain values; this module only
-writes them down. Documents are written by msgspec: a plan of 5,000 nodes must not stall the loop as a model would.
+Rule: a view is asked at each request, on the event loop, and answers from memory with a record of its schema, which is
+encoded once.
 /docs takes Swagger's page from a public CDN; /openapi.json needs no internet.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Protocol, TypeAlias
 
-import msgspec
 from fastapi import APIRouter, FastAPI, Path, Query
-from pydantic import BaseModel
 from starlette.responses import Response
 from starlette.types import StatelessLifespan
 
-from extender.api.documents.pairs import MOST_NODES, USUAL_NODES
-from extender.api.explain_models import Explained
-from extender.api.problems import PROBLEM_TYPE, Problem, answer_with_problems, problem_response
+from extender.api.documents.network import MOST_NODES, USUAL_NODES
+from extender.api.openapi import Responses, answers, problem, with_schemas
+from extender.api.problems import answer_with_problems, document_response, problem_response
+from extender.api.schemas.explain import Explained, ExplainedPod
+from extender.api.schemas.link import Link
+from extender.api.schemas.network import Network
+from extender.api.schemas.plan import PlanInForce
+from extender.api.schemas.readiness import Readiness
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
-
-Document: TypeAlias = Mapping[str, Any]
-"""A JSON object in plain values; mappings, frozen dataclasses, enums and tuples inside are fine, NaN becomes null."""
-Readiness: TypeAlias = tuple[bool, Sequence[str], Document]
-"""Ready or not, the reasons why not (sentences), and details for people."""
 
 _VERBS = """An extender for kube-scheduler: it starts distributed training jobs whole, in one zone, on the best network.
 
@@ -35,49 +33,35 @@ _METRICS_S = 1.0
 _NAME = Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
 _Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only nodes of this zone")]
 _Limit: TypeAlias = Annotated[int, Query(ge=1, le=MOST_NODES, description="Most nodes between which values are given")]
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": text, "content": {PROBLEM_TYPE: {}}}
-    for status, text in ((400, "The address is not one of ours"), (404, "Nothing of that name is known"))
-}
-_MISTAKES: dict[int | str, dict[str, Any]] = {
-    "default": {"model": Problem, "description": "A mistake in the request, or of ours", "content": {PROBLEM_TYPE: {}}}
-}
+_PROBLEMS = {400: "The address is not one of ours", 404: "Nothing of that name is known"}
 
 
 class Views(Protocol):
     """What the service shows. Each is cheap enough for the event loop, and changes nothing."""
 
-    def plan(self) -> Document:
+    def plan(self) -> PlanInForce:
         """The current plan: admitted gangs with their nodes, waiting ones with their reasons, in queue order."""
 
-    def explain(self, namespace: str, name: str) -> Document | None:
+    def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """Why the gang or pod `name` is where it is; None if nothing of that name is known."""
 
-    async def explain_in_turns(self, namespace: str, name: str) -> Document | None:
+    async def explain_in_turns(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """The same and what would let it in, while others have their turns."""
 
     def unreadable(self, namespace: str, name: str) -> str | None:
         """What is wrong with objects of that name that cannot be read; None if there are none."""
 
-    def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Document:
+    def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Network:
         """The network as the planner sees it: sources, endpoints, and values between the first nodes of a zone or all.
 
         The cost grows with the square of `limit`.
         """
 
-    def link(self, source: str, target: str) -> Document | None:
+    def link(self, source: str, target: str) -> Link | None:
         """Both directions of the link between two nodes: value, age and source; None if there is no such node."""
 
     def readiness(self) -> Readiness:
         """Whether this process can answer the verbs sensibly now."""
-
-
-class ReadinessDocument(BaseModel):
-    """Whether kube-scheduler should be sent here, why not, and the state of the parts."""
-
-    ready: bool
-    reasons: list[str]
-    detail: dict[str, Any]
 
 
 def create_documents_app(
@@ -89,7 +73,10 @@ def create_documents_app(
     lifespan: StatelessLifespan[Any] | None = None,
 ) -> FastAPI:
     """Build the app that answers everything but the verbs; `routers` are added to it, `lifespan` runs around it."""
-    app = FastAPI(title="netgang", description=_VERBS, lifespan=lifespan, redoc_url=None, responses=_MISTAKES)
+    mistakes: Responses = {"default": problem("A mistake in the request, or of ours")}
+    app = with_schemas(
+        FastAPI(title="netgang", description=_VERBS, lifespan=lifespan, redoc_url=None, responses=mistakes)
+    )
     answer_with_problems(app)
     app.include_router(_probes(telemetry, readiness))
     app.include_router(_documents(views))
@@ -106,11 +93,10 @@ def _probes(telemetry: Telemetry, readiness: Callable[[], Readiness]) -> APIRout
     async def healthz() -> Response:
         return Response("ok\n", media_type="text/plain")
 
-    @router.get("/readyz", summary="Ready to be asked by kube-scheduler", responses=_ready_responses())
+    @router.get("/readyz", summary="Ready to be asked by kube-scheduler", responses=_ready())
     async def readyz() -> Response:
-        ready, reasons, detail = readiness()
-        status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return _json({"ready": ready, "reasons": list(reasons), "detail": detail}, status)
+        found = readiness()
+        return document_response(found, HTTPStatus.OK if found.ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
     @router.get("/metrics", summary="Metrics in Prometheus' text format")
     async def metrics() -> Response:
@@ -138,47 +124,36 @@ class _Exposition:
 def _documents(views: Views) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["documents"])
 
-    @router.get("/plan", summary="Who runs where, who waits for what")
+    @router.get("/plan", summary="Who runs where, who waits for what", responses=answers(PlanInForce))
     async def plan() -> Response:
-        return _json(views.plan())
+        return document_response(views.plan())
 
     @router.get(
         "/explain/{namespace}/{name}",
         summary="Why a gang or pod is where it is, and what would let it in",
-        responses={200: {"model": Explained}, **_PROBLEMS},
+        responses=answers(Explained, _PROBLEMS),
     )
     async def explain(namespace: Annotated[str, _NAME], name: Annotated[str, _NAME]) -> Response:
         document = await views.explain_in_turns(namespace, name)
         if document is None:
             why = views.unreadable(namespace, name) or f"no gang or pod {namespace}/{name} is known"
             return problem_response(HTTPStatus.NOT_FOUND, why)
-        return _json(document)
+        return document_response(document)
 
-    @router.get("/network", summary="The network as the planner sees it")
+    @router.get("/network", summary="The network as the planner sees it", responses=answers(Network))
     async def network(zone: _Zone = None, limit: _Limit = USUAL_NODES) -> Response:
-        return _json(views.network(zone=zone, limit=limit))
+        return document_response(views.network(zone=zone, limit=limit))
 
-    @router.get("/network/{source}/{target}", summary="The link between two nodes", responses=_PROBLEMS)
+    @router.get("/network/{source}/{target}", summary="The link between two nodes", responses=answers(Link, _PROBLEMS))
     async def link(source: Annotated[str, _NAME], target: Annotated[str, _NAME]) -> Response:
         document = views.link(source, target)
         if document is None:
             return problem_response(HTTPStatus.NOT_FOUND, f"{source} or {target} is no node that is known")
-        return _json(document)
+        return document_response(document)
 
     return router
 
 
-def _ready_responses() -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": ReadinessDocument} for status in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE)}
-
-
-def _json(document: Document, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    body = msgspec.json.encode(document, enc_hook=_plain)
-    return Response(body, status_code=status, media_type="application/json")
-
-
-def _plain(value: object) -> object:
-    """Mappings that are not dicts (read-only views) are written as objects; anything else unknown is a bug."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"a document holds a {type(value).__name__}")
+def _ready() -> Responses:
+    ready = answers(Readiness)
+    return ready | {HTTPStatus.SERVICE_UNAVAILABLE.value: ready[200] | {"description": "Not ready"}}

@@ -149,7 +149,7 @@ def answering_of(
         common.telemetry,
         callers=callers,
         routers=(
-            queue_router(queue_view.body_in_turns),
+            queue_router(queue_view),
             jobs_router(reported.view if reported is not None else None),
             what_if_router(what_ifs, policy_of=partial(policy_with, settings), now_s=clock.now_s),
             page.router,

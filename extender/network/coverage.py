@@ -6,7 +6,7 @@ and shown as of then. Rule: only counts and a few names, whatever the size of th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from extender.network.mapping import NodeMapping
 from scoring.model import Node
@@ -44,27 +44,4 @@ def node_counts(mapping: NodeMapping) -> dict[Metric, dict[str, int]]:
             "ambiguous": sum(one.metric is metric for one in mapping.ambiguous),
         }
         for metric in METRICS
-    }
-
-
-def mapping_document(mapping: NodeMapping, *, most: int) -> dict[str, Any]:
-    """Counts of nodes, and of each list its first `most` entries; `left_out` says how many more there are.
-
-    Cost: O(ambiguous + most).
-    """
-    lists: dict[str, Sequence[Any]] = {
-        "ambiguous": mapping.ambiguous,
-        "unknown": mapping.unknown,
-        "unused": mapping.unused,
-    }
-    return {
-        "nodes": node_counts(mapping),
-        "unmapped": {metric: list(mapping.unmapped[metric][:most]) for metric in METRICS},
-        "ambiguous": [one._asdict() for one in mapping.ambiguous[:most]],
-        "unknown": list(mapping.unknown[:most]),
-        "unused": list(mapping.unused[:most]),
-        "left_out": {
-            "unmapped": {metric: max(len(mapping.unmapped[metric]) - most, 0) for metric in METRICS},
-            **{name: max(len(entries) - most, 0) for name, entries in lists.items()},
-        },
     }

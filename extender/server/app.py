@@ -16,11 +16,13 @@ from http import HTTPStatus
 from time import perf_counter
 from typing import Any, Final
 
+import msgspec
 from fastapi import APIRouter
 from starlette.types import ASGIApp, Receive, Scope, Send, StatelessLifespan
 
 from extender.api.problems import PROBLEM_TYPE, problem_body
-from extender.api.routes import Document, Readiness, Views, create_documents_app
+from extender.api.routes import Views, create_documents_app
+from extender.api.schemas.readiness import Readiness
 from extender.runtime.telemetry import Telemetry
 from extender.server.dispatch import (
     CURL,
@@ -42,8 +44,6 @@ __all__ = [
     "UNREADY_AFTER_ERROR_S",
     "App",
     "Callers",
-    "Document",
-    "Readiness",
     "Verbs",
     "Views",
     "create_app",
@@ -70,10 +70,11 @@ def create_app(
     supervisor = Supervisor(telemetry)
 
     def readiness() -> Readiness:
-        ready, reasons, detail = views.readiness()
+        found = views.readiness()
         if not supervisor.unready():
-            return ready, reasons, detail
-        return False, [*reasons, "an internal error happened a moment ago, the log says more"], detail
+            return found
+        reasons = (*found.reasons, "an internal error happened a moment ago, the log says more")
+        return msgspec.structs.replace(found, ready=False, reasons=reasons)
 
     documents = create_documents_app(views, telemetry, readiness=readiness, routers=routers, lifespan=lifespan)
     return App(Dispatch(verbs, telemetry, supervisor, Serving(max_body_bytes, body_timeout_s, callers)), documents)

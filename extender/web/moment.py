@@ -13,6 +13,9 @@ import msgspec
 import numpy as np
 
 from extender.api.documents.queue import QueueView
+from extender.api.schemas.jobs import Job, Jobs
+from extender.api.schemas.queue import Queue, QueuedGang
+from extender.api.schemas.readiness import Readiness
 from extender.cache import ClusterCache
 from extender.network.refresh import NetworkStatus
 from extender.runtime.recent_decisions import Made, RecentDecisions
@@ -46,8 +49,8 @@ class Watched:
     queue: QueueView
     recent: RecentDecisions
     network: Callable[[], NetworkStatus | None]
-    readiness: Callable[[], tuple[bool, Any, Any]]
-    jobs: Callable[[], Steps[Document]] | None = None
+    readiness: Callable[[], Readiness]
+    jobs: Callable[[], Steps[Jobs]] | None = None
     """/v1/jobs in short, in steps; `None`: no job is elastic here."""
     acting: Callable[[], bool] = lambda: True
 
@@ -68,7 +71,7 @@ def sections_in_steps(watched: Watched) -> Steps[Sections]:
         yield
     if watched.jobs is not None:
         jobs = yield from watched.jobs()
-        made["jobs"] = msgspec.json.encode({"rows": [_job(one) for one in jobs["jobs"][:MOST_JOBS]], "of": jobs["of"]})
+        made["jobs"] = msgspec.json.encode({"rows": [_job(one) for one in jobs.jobs[:MOST_JOBS]], "of": jobs.of})
     queue = yield from watched.queue.steps()
     made["queue"] = msgspec.json.encode(_queue(queue))
     return made
@@ -95,11 +98,11 @@ def _decision(made: Made) -> Document:
 
 
 def _status(watched: Watched, snapshot: Snapshot) -> Document:
-    ready, reasons, _ = watched.readiness()
+    readiness = watched.readiness()
     usable = sum(node.ready and not node.unschedulable and not node.leaving for node in snapshot.table.nodes)
     return {
-        "ready": ready,
-        "reasons": list(reasons),
+        "ready": readiness.ready,
+        "reasons": readiness.reasons,
         "leading": watched.acting(),
         "nodes": len(snapshot.table.names),
         "usable_nodes": usable,
@@ -197,28 +200,27 @@ def _network(watched: Watched) -> Document:
     }
 
 
-def _job(one: Document) -> Document:
+def _job(one: Job) -> Document:
     kept = ("job", "kind", "state", "workers", "network", "refusal", "wish", "last_change")
-    return {name: one[name] for name in kept}
+    return {name: getattr(one, name) for name in kept}
 
 
-def _queue(queue: Document) -> Document:
+def _queue(queue: Queue) -> Document:
     """The first of the queue, without what moves with the clock."""
     return {
-        "order": queue["order"],
-        "counts": queue["counts"],
-        "rows": [_turn(one) for one in queue["gangs"][:MOST_GANGS]],
-        "of": len(queue["gangs"]),
+        "order": queue.order,
+        "counts": queue.counts,
+        "rows": [_turn(one) for one in queue.gangs[:MOST_GANGS]],
+        "of": len(queue.gangs),
     }
 
 
-def _turn(one: Document) -> Document:
+def _turn(one: QueuedGang) -> Document:
     kept = ("gang", "state", "rank", "priority", "waiting_since_s", "running_since_s", "admitted", "zone", "reason")
-    weight = one["weight"]["omega_prime"]
-    members = one["members"]
-    return {name: one[name] for name in kept} | {
-        "detail": one["detail"][:300],
-        "weight": float(f"{weight:.4g}"),
-        "members": [members["min_available"], members["pending"], members["running"], members["succeeded"]],
-        "starves": one["starves_in_s"] is not None and one["state"] == "WAITING",
+    members = one.members
+    return {name: getattr(one, name) for name in kept} | {
+        "detail": one.detail[:300],
+        "weight": float(f"{one.weight.omega_prime:.4g}"),
+        "members": [members.min_available, members.pending, members.running, members.succeeded],
+        "starves": one.starves_in_s is not None and one.state == "WAITING",
     }

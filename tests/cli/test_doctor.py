@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from typer.testing import CliRunner, Result
@@ -16,8 +17,9 @@ from tests.contract.rendered_manifests import ROOT
 from tests.fakes.operator_api import FakeOperatorApi
 from tests.fakes.operator_server import OperatorServer
 from tests.fakes.raw_http import RawServer, ok
+from tests.fakes.verbs import FakeViews
 
-READY = {"ready": True, "reasons": [], "detail": {}}
+READY = msgspec.to_builtins(FakeViews().readiness())
 
 
 def run(*arguments: object) -> Result:
@@ -71,9 +73,14 @@ def test_findings_for_people_and_machines(server: OperatorServer, tmp_path: Path
 
 def test_a_running_netgang_is_asked(server: OperatorServer, tmp_path: Path) -> None:
     """Its own word on sources, mapping and bugs counts instead of ours."""
-    source = {"name": "maddash", "error": "connection refused", "last_success_s": None}
-    mapping = {"nodes": {"loss": {"mapped": 1, "unmapped": 3, "ambiguous": 0}}}
-    detail = {"network": {"sources": [source], "mapping": mapping}}
+    source = {
+        **{"name": "maddash", "error": "connection refused", "last_success_s": None, "failures": 1, "fetch_s": None},
+        **{"measurements": 0, "endpoints": 0, "problems": [], "rejected": {}},
+    }
+    counts = {"loss": {"mapped": 1, "unmapped": 3, "ambiguous": 0}}
+    more = {"unmapped": {}, "ambiguous": 0, "unknown": 0, "unused": 0}
+    mapping = {"nodes": counts, "unmapped": {}, "ambiguous": [], "unknown": [], "unused": [], "left_out": more}
+    detail = {**READY["detail"], "network": {"sources": [source], "mapping": mapping}}
     answers = {
         "/readyz": ok(
             json.dumps({**READY, "ready": False, "reasons": ["pods are not read yet"], "detail": detail}).encode()
@@ -95,7 +102,7 @@ def test_a_running_netgang_alone() -> None:
     assert result.exit_code == 1
     assert "service-unreachable" in result.stdout
     with RawServer({"/readyz": ok(b"<html>"), "/metrics": ok(b"")}) as other:
-        assert "what answers there is not netgang" in run("doctor", "--no-cluster", "--server", other.url).stdout
+        assert "not what netgang answers" in run("doctor", "--no-cluster", "--server", other.url).stdout
 
 
 @pytest.mark.parametrize("name", ["second-scheduler", "default-scheduler", "managed-resource"])

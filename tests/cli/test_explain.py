@@ -6,6 +6,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -13,6 +14,7 @@ from cli.commands.changes import READERS, from_options
 from cli.main import app
 from cli.offline.explain import explain_file
 from extender.api.problems import problem_body
+from extender.api.schemas.explain import ExplainedPod, PodPlace, PodScores
 from extender.errors import ConfigError
 from extender.settings.settings import Settings
 from tests.cli.test_main import CLUSTER, MESH, written
@@ -86,7 +88,7 @@ def test_the_document_is_the_services() -> None:
     assert document == told("explain", JOB, *SAVED)
     settings = Settings()
     again = explain_file(CLUSTER, MESH, settings, JOB, now_s=1_793_613_900.0)
-    assert again["would_help"] == document["would_help"]
+    assert json.loads(msgspec.json.encode(again)) == document
 
 
 def test_the_first_suggestion_lets_the_job_in() -> None:
@@ -223,7 +225,9 @@ def test_a_running_service_is_asked() -> None:
 
 def test_a_pod_of_no_gang() -> None:
     """Has no more to say than where it is."""
-    with RawServer({"/v1/explain/a/b": served({"pod": {"name": "a/b", "node": None}})}) as server:
+    scores = PodScores(nodes=(), of=0)
+    place = PodPlace(name="a/b", uid="u", own=True, node=None, planned=None, prioritize=scores)
+    with RawServer({"/v1/explain/a/b": ok(msgspec.json.encode(ExplainedPod(pod=place)))}) as server:
         assert shown("explain", "a/b", "--server", server.url) == ["a/b is a pod of no gang; node: none yet"]
 
 

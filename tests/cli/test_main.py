@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.commands.demo import demo_settings, what_to_try
+from cli.commands.serve import demo_settings, what_to_try
 from cli.main import app
 from extender.convert.clusterfile import read_cluster
 from tests.extender.scheduling.world import Object, node_json, pod_json
@@ -313,7 +313,7 @@ def test_the_demo_is_the_example() -> None:
 
 def test_the_demo_outside_a_checkout_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its example files are not in the installed package."""
-    monkeypatch.setattr("cli.commands.demo.EXAMPLES", tmp_path)
+    monkeypatch.setattr("cli.commands.serve.EXAMPLES", tmp_path)
     assert "run `netgang demo` from a checkout" in refused("demo", "--port", "1")
 
 

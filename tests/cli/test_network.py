@@ -260,8 +260,16 @@ PAIRS: dict[str, Any] = {
 
 def netgang(pairs: dict[str, Any] | None = None) -> bytes:
     """What a running netgang answers."""
-    status = {"sources": [{"name": "maddash", "error": "gone", "problems": ["no grid gives a value of delay"]}]}
-    return ok(json.dumps({"version": 1, "pairs": pairs or PAIRS, "zones": {"A": 2}, "status": status}).encode())
+    source = {
+        **{"name": "maddash", "error": "gone", "problems": ["no grid gives a value of delay"], "failures": 1},
+        **{"last_success_s": None, "fetch_s": None, "measurements": 0, "endpoints": 0, "rejected": {}},
+    }
+    status = {
+        **{"version": 1, "published_at_s": None, "sources": [source], "mapping": None, "crash": None},
+        **{"known_pairs": {}, "pairs": {}, "coverage": {}},
+    }
+    head = {"version": 1, "evaluated_at_s": 0.0, "endpoints": 2, "metrics": {}, "zones": {"A": 2}}
+    return ok(json.dumps({**head, "pairs": pairs or PAIRS, "status": status}).encode())
 
 
 def test_a_running_netgang() -> None:

@@ -16,7 +16,8 @@ from tests.fakes.api_proxy import TOKEN, ApiProxy
 from tests.fakes.raw_http import CERTIFICATE, RawServer, ok
 
 QUEUE = {"at_s": 10.0, "order": "weight", "counts": {"WAITING": 0}, "gangs": [], "shares": []}
-EXPLAINED = {"pod": {"name": "team-a/solo", "node": None}}
+PLACE = {"name": "team-a/solo", "uid": "u", "own": True, "node": None, "planned": None}
+EXPLAINED = {"pod": {**PLACE, "prioritize": {"nodes": [], "of": 0}}}
 ANSWERS = {
     "/v1/queue": ok(json.dumps(QUEUE).encode()),
     "/v1/explain/team-a/solo": ok(json.dumps(EXPLAINED).encode()),

@@ -1,6 +1,6 @@
 """Pages of the API: every address, what it takes and gives, from the service itself as it runs the demonstration.
 
-The addresses and models are those of its OpenAPI document; `reference_documents` has the documents without a model.
+The addresses and models are those of its OpenAPI document.
 """
 
 import json
@@ -13,7 +13,7 @@ from extender.api.reports import create_reports_app
 from extender.controllers.elastic.reports import body as report_body
 from extender.controllers.elastic.reports.reports import Reports
 from extender.settings.settings import Settings
-from tests.contract.reference_documents import documents_part, served
+from tests.contract.reference_documents import served
 from tests.contract.reference_text import code, first_paragraph, table
 from tests.contract.reference_verbs import verbs_part
 
@@ -50,7 +50,12 @@ One point, a list of {report_body.MOST_POINTS} at most, `{{"points": […], "res
 _ANSWERS = """
 ## Answers
 
+Each has one schema (`extender/api/schemas`), which the service, the command line and this page share. Documents of
+[the page](../how-to/page.md) change with it.
+
 """
+_FEW = 2
+"""Fields with a text that are said in one line"""
 _LIMITS = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
 _NAMED = re.compile("#/components/schemas/([A-Za-z]+)")
 
@@ -81,7 +86,7 @@ def api_page() -> str:
 
 def documents_page() -> str:
     """docs/reference/api-documents.md as it must be."""
-    return _bodies() + _answers() + documents_part()
+    return _bodies() + _answers()
 
 
 def _bodies() -> str:
@@ -102,7 +107,8 @@ def _bodies() -> str:
 
 
 def _answers() -> str:
-    given = _below([what["responses"] for _, _, what in _operations(served().openapi)])
+    reports = [what["responses"]["200"] for _, _, what in _operations(reports_openapi())]
+    given = _below([*(what["responses"] for _, _, what in _operations(served().openapi)), *reports])
     return _ANSWERS + _models(name for name in _schemas() if name in given)
 
 
@@ -142,6 +148,8 @@ def _model_part(name: str) -> str:
             told.append(f"- {kind}: {said}\n")
         else:
             bare.append(kind)
+    if len(told) <= _FEW:
+        return f"{head} {'; '.join([*(one[2:-1].rstrip('.') for one in told), *bare])}.\n"
     return f"{head}\n\n{''.join(told)}" + (f"- {', '.join(bare)}\n" if bare else "")
 
 

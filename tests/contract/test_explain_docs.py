@@ -13,7 +13,7 @@ import httpx
 import uvicorn
 from typer.testing import CliRunner, Result
 
-from cli.commands.demo import demo_settings
+from cli.commands.serve import demo_settings
 from cli.main import app
 from extender import bootstrap
 from extender.api.what_if.body import WhatIfBody, typed_changes

@@ -1,10 +1,12 @@
 """docs/reference is what the code says: every page is equal to what is written anew, and nothing is left out."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 import yaml
 
@@ -18,7 +20,7 @@ from scoring.model.reasons import Reason
 from scoring.queue.states import JobState
 from tests.contract import reference, reference_cli
 from tests.contract.reference_api import reports_openapi
-from tests.contract.reference_documents import served
+from tests.contract.reference_documents import DOCUMENTS, served
 from tests.contract.reference_pictures import PICTURES
 from tests.contract.reference_text import told
 from tests.contract.vocabulary import VOCABULARY, Form, Use
@@ -198,6 +200,14 @@ def test_mistakes_are_problem_documents_in_openapi() -> None:
     schemas = served().openapi["components"]["schemas"]
     assert "Problem" in schemas
     assert not {"HTTPValidationError", "ValidationError"} & schemas.keys()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_a_document_is_what_its_schema_says(path: str) -> None:
+    """Field by field: nothing is of another type, missing or besides."""
+    answer = served().documents[path]
+    again = msgspec.json.encode(msgspec.json.decode(answer, type=DOCUMENTS[path]))
+    assert json.loads(again) == json.loads(answer)
 
 
 @pytest.mark.parametrize("name", [name for name, _ in reference_cli.commands()])

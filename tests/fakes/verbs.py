@@ -4,16 +4,26 @@
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.types import ASGIApp
 
+from extender.api.documents.link import link_document
+from extender.api.documents.network import network_document
+from extender.api.schemas.explain import ExplainedPod, PodPlace, PodScores
+from extender.api.schemas.link import Link
+from extender.api.schemas.network import Network
+from extender.api.schemas.plan import PlanInForce
+from extender.api.schemas.readiness import CacheSizes, Parts, Readiness
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import create_app
+from scoring.ids import NodeName
+from scoring.model.policy import ScorePolicy
 from scoring.model.reasons import Reason
+from tests.builders import node, snapshot
 
 
 def every_second(args: FilterArgs) -> FilterAnswer:
@@ -75,15 +85,20 @@ class FakeViews:
 
     not_ready: tuple[str, ...] = ()
 
-    def plan(self) -> Mapping[str, Any]:
-        """A plan with one admitted gang."""
-        return {"snapshot_version": 7, "admitted": {"team-a/resnet": {"zone": "a"}}, "waiting": {}}
+    def plan(self) -> PlanInForce:
+        """A plan that admits nothing."""
+        return PlanInForce(version=7, admitted=(), waiting=(), committed={}, being_admitted=(), held_binds=0)
 
-    def explain(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+    def explain(self, namespace: str, name: str) -> ExplainedPod | None:
         """Only team-a/resnet is known."""
-        return {"gang": "team-a/resnet"} if (namespace, name) == ("team-a", "resnet") else None
+        if (namespace, name) != ("team-a", "resnet"):
+            return None
+        scores = PodScores(nodes=(), of=0)
+        return ExplainedPod(
+            pod=PodPlace(name="team-a/resnet", uid="u", own=True, node=None, planned=None, prioritize=scores)
+        )
 
-    async def explain_in_turns(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+    async def explain_in_turns(self, namespace: str, name: str) -> ExplainedPod | None:
         """The same."""
         return self.explain(namespace, name)
 
@@ -91,17 +106,20 @@ class FakeViews:
         """Only the PodGroup team-a/broken cannot be read."""
         return "PodGroup team-a/broken cannot be read" if (namespace, name) == ("team-a", "broken") else None
 
-    def network(self, *, zone: str | None = None, limit: int = 40) -> Mapping[str, Any]:
+    def network(self, *, zone: str | None = None, limit: int = 40) -> Network:
         """No measurements."""
-        return {"pairs": 0}
+        return network_document(snapshot([]), None, zone=zone, limit=limit)
 
-    def link(self, source: str, target: str) -> Mapping[str, Any] | None:
+    def link(self, source: str, target: str) -> Link | None:
         """Only n1 and n2 are known."""
-        return {"source": source, "target": target} if {source, target} <= {"n1", "n2"} else None
+        return link_document(snapshot([node("n1"), node("n2")]), NodeName(source), NodeName(target), ScorePolicy())
 
-    def readiness(self) -> tuple[bool, Sequence[str], Mapping[str, Any]]:
+    def readiness(self) -> Readiness:
         """Ready unless `not_ready` names reasons."""
-        return not self.not_ready, self.not_ready, {"pods": 12}
+        sizes = dict.fromkeys(CacheSizes.__struct_fields__, 0)
+        return Readiness(
+            ready=not self.not_ready, reasons=self.not_ready, detail=Parts(sync={}, cache=CacheSizes(**sizes))
+        )
 
 
 class EchoVerbs:

@@ -1,15 +1,16 @@
-"""Changes and what they would make of the plan, as plain JSON values.
+"""Changes, and what they would make of the plan.
 
 Rule: a change is written as `POST /v1/what-if` reads it, so what an explanation suggests can be sent as it is; amounts
 are Kubernetes quantities, exactly.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, assert_never
 
+from extender.api.schemas import what_if as schema
 from scoring.explain.words import changes_text, quantity
 from scoring.model.resources import Resources
-from scoring.what_if import Change, Difference, Fate, Supposed, Turned
+from scoring.what_if import Change, Fate, Supposed, Turned
 from scoring.what_if import changes as c
 
 Document = dict[str, Any]
@@ -67,33 +68,31 @@ def resources_document(amounts: Resources) -> Mapping[str, str]:
     return {name: quantity(name, amount) for name, amount in amounts}
 
 
-def supposed_document(supposed: Supposed, changes: tuple[Change, ...], *, now_s: float) -> Document:
+def supposed_document(supposed: Supposed, changes: tuple[Change, ...], *, now_s: float) -> schema.Supposed:
     """What the changes would make of the plan."""
-    return {
-        "if": changes_text(changes, now_s=now_s),
-        "at_s": supposed.situation.now_s,
-        "gangs": {"admitted": len(supposed.plan.admitted), "waiting": len(supposed.plan.waiting)},
-        **difference_document(supposed.difference),
-    }
+    found = supposed.difference
+    return schema.Supposed(
+        said=changes_text(changes, now_s=now_s),
+        at_s=supposed.situation.now_s,
+        gangs={"admitted": len(supposed.plan.admitted), "waiting": len(supposed.plan.waiting)},
+        admitted=_turned(found.admitted),
+        refused=_turned(found.refused),
+        moved=_turned(found.moved),
+        other=_turned(found.other),
+    )
 
 
-def difference_document(found: Difference) -> Document:
-    """Gangs for which something would differ, by what."""
-    lists = {"admitted": found.admitted, "refused": found.refused, "moved": found.moved, "other": found.other}
-    return {name: [_turned(one) for one in turned] for name, turned in lists.items()}
+def _turned(gangs: Iterable[Turned]) -> tuple[schema.Turned, ...]:
+    return tuple(schema.Turned(gang=one.gang, before=_fate(one.before), after=_fate(one.after)) for one in gangs)
 
 
-def _turned(one: Turned) -> Document:
-    return {"gang": one.gang, "before": _fate(one.before), "after": _fate(one.after)}
-
-
-def _fate(one: Fate) -> Document:
-    return {
-        "state": one.standing.value,
-        "rank": one.rank,
-        "zone": ",".join(one.zones) if one.zones else None,
-        "members": dict(one.members) if one.members is not None else {},
-        "code": one.reason.name if one.reason is not None else None,
-        "reason": str(one.reason) if one.reason is not None else None,
-        "detail": one.detail,
-    }
+def _fate(one: Fate) -> schema.Fate:
+    return schema.Fate(
+        state=one.standing.value,
+        rank=one.rank,
+        zone=",".join(one.zones) if one.zones else None,
+        members=dict(one.members) if one.members is not None else {},
+        code=one.reason.name if one.reason is not None else None,
+        reason=str(one.reason) if one.reason is not None else None,
+        detail=one.detail,
+    )

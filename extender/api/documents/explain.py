@@ -1,66 +1,101 @@
-"""Why a gang is where it is, as plain JSON values: the same for /v1/explain, the page and `netgang explain`."""
+"""Why a gang is where it is: the same for /v1/explain, the page and `netgang explain`."""
 
-from dataclasses import asdict
-from typing import Any
+import msgspec
 
 from extender.api.documents.changes import change_document
-from extender.api.documents.plan import links_document
+from extender.api.documents.link import links_document
 from extender.api.documents.queue import weight_document
+from extender.api.schemas import explain as schema
 from scoring.explain import Explanation, Reservation, Shortage, Suggestion, Turn, Unblocking, ZoneVerdict
 from scoring.explain.words import quantity
+from scoring.ids import GangKey
+from scoring.model import Pod
+from scoring.model.snapshot import Snapshot
+from scoring.score.pairs import extender_scores
+from scoring.verbs.prioritize import Preference
 
-Document = dict[str, Any]
+_MOST_NODES = 100
 
 
-def explain_document(explanation: Explanation) -> Document:
-    """An explanation in JSON's words; what would change it is `unblocking_document`."""
+def explain_document(explanation: Explanation, preemption: schema.Preemption) -> schema.Explained:
+    """An explanation as it is served; what would change it is `unblocking_document`."""
     admission, waiting = explanation.admission, explanation.waiting
-    state = "admitted" if admission else "waiting" if waiting else "running"
-    return {
-        "gang": explanation.gang,
-        "state": state,
-        "source": explanation.source,
-        "min_member": explanation.min_member,
-        "rank": admission.rank if admission else waiting.rank if waiting else None,
-        "zone": ",".join(admission.zones) if admission else None,
-        "score": admission.score if admission else None,
-        "code": waiting.reason.name if waiting else None,
-        "reason": str(waiting.reason) if waiting else None,
-        "detail": waiting.detail if waiting else "",
-        "counts": _counts(explanation),
-        "members": [asdict(member) for member in explanation.members],
-        "missing": asdict(explanation.missing),
-        "turn": _turn(explanation.turn),
-        "zones": [_zone(zone) for zone in explanation.zones],
-        "links": None if explanation.links is None else links_document(explanation.links),
-        "notes": [{"about": note.topic.value, "text": note.text} for note in explanation.notes],
-        "decisions": [asdict(one) for one in explanation.decisions],
-        "problems": list(explanation.problems),
-    }
+    return schema.Explained(
+        gang=explanation.gang,
+        state="admitted" if admission else "waiting" if waiting else "running",
+        source=explanation.source,
+        min_member=explanation.min_member,
+        rank=admission.rank if admission else waiting.rank if waiting else None,
+        zone=",".join(admission.zones) if admission else None,
+        score=admission.score if admission else None,
+        code=waiting.reason.name if waiting else None,
+        reason=str(waiting.reason) if waiting else None,
+        detail=waiting.detail if waiting else "",
+        counts=_counts(explanation),
+        members=msgspec.convert(explanation.members, tuple[schema.Member, ...], from_attributes=True),
+        missing=msgspec.convert(explanation.missing, schema.Missing, from_attributes=True),
+        turn=_turn(explanation.turn),
+        zones=tuple(_zone(zone) for zone in explanation.zones),
+        links=None if explanation.links is None else links_document(explanation.links),
+        notes=tuple(schema.Note(about=note.topic.value, text=note.text) for note in explanation.notes),
+        decisions=msgspec.convert(explanation.decisions, tuple[schema.Past, ...], from_attributes=True),
+        problems=explanation.problems,
+        preemption=preemption,
+    )
 
 
-def unblocking_document(found: Unblocking | None) -> Document | None:
-    """What would let the gang in; `None`: nobody had the time to find out."""
-    if found is None:
-        return None
-    return {
-        "text": found.text,
-        "impossible": found.impossible,
-        "trials": found.trials,
-        "suggestions": [_suggestion(one) for one in found.suggestions],
-    }
+def preemption_document(snapshot: Snapshot, gang: GangKey, *, blocked: str | None) -> schema.Preemption:
+    """Which gangs leave for the gang, for which it leaves, and why one that would make room stays."""
+    claim = snapshot.claims.get(gang)
+    return schema.Preemption(
+        makes_room=claim.givers if claim is not None else (),
+        leaves_for=next((key for key, one in sorted(snapshot.claims.items()) if gang in one.givers), None),
+        blocked=blocked,
+    )
 
 
-def _suggestion(one: Suggestion) -> Document:
-    return {
-        "text": one.text,
-        "changes": [change_document(change) for change in one.changes],
-        "also_admitted": list(one.also),
-        "refused_instead": list(one.instead),
-    }
+def unblocking_document(found: Unblocking) -> schema.WouldHelp:
+    """What would admit the gang."""
+    return schema.WouldHelp(
+        text=found.text,
+        impossible=found.impossible,
+        trials=found.trials,
+        suggestions=tuple(_suggestion(one) for one in found.suggestions),
+    )
 
 
-def _counts(explanation: Explanation) -> Document:
+def pod_document(
+    pod: Pod, snapshot: Snapshot, preference: Preference, *, own: bool, planned: str | None
+) -> schema.PodPlace:
+    """A pod's node, and the scores of nodes for it with their parts, best first, at most 100 of them."""
+    names, total = snapshot.table.names, preference.total
+    scores = extender_scores(total).tolist()
+    best = sorted(range(len(names)), key=lambda row: (-total[row], row))[:_MOST_NODES]
+    nodes = tuple(
+        schema.NodeScore(
+            node=names[row],
+            score=scores[row],
+            points=round(float(total[row]), 3),
+            network=round(float(preference.network[row]), 3),
+            packing=float(preference.packing[row]),
+            reservation=float(preference.reservation[row]),
+        )
+        for row in best
+    )
+    ranked = schema.PodScores(nodes=nodes, of=len(names))
+    return schema.PodPlace(name=pod.key, uid=pod.uid, own=own, node=pod.node, planned=planned, prioritize=ranked)
+
+
+def _suggestion(one: Suggestion) -> schema.Suggestion:
+    return schema.Suggestion(
+        text=one.text,
+        changes=tuple(change_document(change) for change in one.changes),
+        also_admitted=one.also,
+        refused_instead=one.instead,
+    )
+
+
+def _counts(explanation: Explanation) -> dict[str, int]:
     """Members by what they do."""
     states = [member.state for member in explanation.members]
 
@@ -79,61 +114,55 @@ def _counts(explanation: Explanation) -> Document:
     }
 
 
-def _turn(turn: Turn) -> Document:
-    entry, ahead = turn.entry, turn.ahead
-    return {
-        "state": entry.state.value,
-        "queue": entry.queue,
-        "rank": entry.rank,
-        "of": turn.of,
-        "priority": entry.priority,
-        "weight": weight_document(entry.weight),
-        "waiting_since_s": entry.times.waiting_s,
-        "waited_s": entry.waited_s,
-        "starves_in_s": entry.starves_in_s,
-        "starves_at_s": turn.starves_at_s,
-        "backs_off_until_s": turn.backs_off_until_s,
-        "ahead": {
-            "waiting": list(ahead.waiting),
-            "waiting_count": ahead.waiting_count,
-            "admitted": list(ahead.admitted),
-            "admitted_count": ahead.admitted_count,
-            "starting": list(ahead.starting),
-        },
-        "reservation": _reservation(turn.reservation),
-    }
+def _turn(turn: Turn) -> schema.Turn:
+    entry = turn.entry
+    return schema.Turn(
+        state=entry.state.value,
+        queue=entry.queue,
+        rank=entry.rank,
+        of=turn.of,
+        priority=entry.priority,
+        weight=weight_document(entry.weight),
+        waiting_since_s=entry.times.waiting_s,
+        waited_s=entry.waited_s,
+        starves_in_s=entry.starves_in_s,
+        starves_at_s=turn.starves_at_s,
+        backs_off_until_s=turn.backs_off_until_s,
+        ahead=msgspec.convert(turn.ahead, schema.Ahead, from_attributes=True),
+        reservation=_reservation(turn.reservation),
+    )
 
 
-def _reservation(kept: Reservation | None) -> Document | None:
+def _reservation(kept: Reservation | None) -> schema.Reservation | None:
     if kept is None:
         return None
-    return {
-        "kind": kept.kind,
-        "zone": ",".join(kept.zones) if kept.zones else None,
-        "nodes": dict(kept.nodes),
-        "held_nodes": list(kept.held_nodes),
-        "until_s": kept.until_s,
-        "givers": list(kept.givers),
-    }
+    return schema.Reservation(
+        kind=kept.kind,
+        zone=",".join(kept.zones) if kept.zones else None,
+        nodes=dict(kept.nodes),
+        held_nodes=kept.held_nodes,
+        until_s=kept.until_s,
+        givers=kept.givers,
+    )
 
 
-def _zone(zone: ZoneVerdict) -> Document:
-    return {
-        "zone": zone.zone,
-        "allowed": zone.allowed,
-        "nodes": zone.nodes,
-        "room": zone.room,
-        "room_when_empty": zone.room_when_empty,
-        "wanted": zone.wanted,
-        "reference_bps": zone.reference_bps,
-        "short": [_short(one) for one in zone.short],
-        "homeless": zone.homeless,
-        "closed": dict(zone.closed),
-        "score": None if zone.score is None else round(zone.score, 3),
-        "distance_ms": zone.distance_ms,
-    }
+def _zone(zone: ZoneVerdict) -> schema.Zone:
+    return schema.Zone(
+        zone=zone.zone,
+        allowed=zone.allowed,
+        nodes=zone.nodes,
+        room=zone.room,
+        room_when_empty=zone.room_when_empty,
+        wanted=zone.wanted,
+        reference_bps=zone.reference_bps,
+        short=tuple(_short(one) for one in zone.short),
+        homeless=zone.homeless,
+        closed=dict(zone.closed),
+        score=None if zone.score is None else round(zone.score, 3),
+        distance_ms=zone.distance_ms,
+    )
 
 
-def _short(one: Shortage) -> Document:
-    nodes = {node: quantity(one.resource, amount) for node, amount in one.nodes}
-    return {"resource": one.resource, "amount": quantity(one.resource, one.amount), "nodes": nodes}
+def _short(one: Shortage) -> schema.Short:
+    nodes: dict[str, str] = {node: quantity(one.resource, amount) for node, amount in one.nodes}
+    return schema.Short(resource=one.resource, amount=quantity(one.resource, one.amount), nodes=nodes)

@@ -1,6 +1,6 @@
 """What people are told about jobs: the documents behind /v1/jobs.
 
-Rule: plain JSON values of one moment, put together from what the controller recorded, the queue, the plan's snapshot
+Rule: records of one moment, put together from what the controller recorded, the queue, the plan's snapshot
 and the reports; nothing here decides or changes anything. Times are Unix seconds.
 """
 
@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from extender.api.documents.plan import links_document
+import msgspec
+
+from extender.api.documents.link import links_document
 from extender.api.documents.queue import weight_document
+from extender.api.schemas import jobs as schema
 from extender.cache import ClusterCache
 from extender.controllers.elastic.jobs.views import rough_state
 from extender.controllers.elastic.records import Change, JobView, Records
@@ -31,8 +34,6 @@ from scoring.queue.states import JobState
 from scoring.scaling.metrics.policies import Wish
 from scoring.scaling.metrics.series import Point
 from scoring.scaling.shrink.worth import link_points
-
-Document = dict[str, Any]
 
 MOST_JOBS: Final = 1000
 USUAL_JOBS: Final = 200
@@ -71,7 +72,7 @@ class JobsView:
         self._clock = clock
         self._wishes = wishes
 
-    def steps(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> Steps[Document]:
+    def steps(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> Steps[schema.Jobs]:
         """All jobs by name, the first `limit` of them in short. Cost: as the queue, and O(nodes) a job shown.
 
         In steps (docs/safety.md S15); what it says is of the moment of the first one.
@@ -82,24 +83,22 @@ class JobsView:
             key=lambda view: view.key,
         )
         verdict = self._records.verdict
-        shown: list[Document] = []
+        shown = []
         for number, view in enumerate(found[:limit], start=1):
             shown.append(self._short(view, moment))
             if number % _JOBS_A_STEP == 0:
                 yield from moment.run.pause()
-        return {
-            "at_s": moment.now_s,
-            "counts": dict(sorted(Counter(_state(view, moment).value for view in found).items())),
-            "first_waiting": {
-                "gang": verdict.beneficiary,
-                "reason": verdict.reason or None,
-                "detail": verdict.detail,
-            },
-            "jobs": shown,
-            "of": len(found),
-        }
+        return schema.Jobs(
+            at_s=moment.now_s,
+            counts=dict(sorted(Counter(_state(view, moment).value for view in found).items())),
+            first_waiting=schema.FirstWaiting(
+                gang=verdict.beneficiary, reason=verdict.reason or None, detail=verdict.detail
+            ),
+            jobs=tuple(shown),
+            of=len(found),
+        )
 
-    def job(self, namespace: str, name: str, *, kind: str | None = None) -> Steps[Sequence[Document]]:
+    def job(self, namespace: str, name: str, *, kind: str | None = None) -> Steps[Sequence[schema.JobInFull]]:
         """Everything about the jobs of this name, nearly always one; empty: none is known. In steps."""
         views = find_jobs(self._records.views, namespace, name, kind=kind)
         moment = yield from self._moment()
@@ -113,33 +112,30 @@ class JobsView:
         take_commitments(run)
         return _Moment(now_s, snapshot, run, {one.gang: one for one in queue.entries})
 
-    def _short(self, view: JobView, moment: _Moment) -> Document:
+    def _short(self, view: JobView, moment: _Moment) -> schema.Job:
         key, entry = view.key, moment.entries.get(view.gang) if view.gang is not None else None
         gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
         changes = self._records.changes_of(view.uid)
         wish = self._wishes.of(key) if self._wishes is not None else None
-        return {
-            "job": f"{key.namespace}/{key.name}",
-            "kind": key.kind,
-            "state": _state(view, moment).value,
-            "gang": view.gang,
-            "weight": weight_document(entry.weight) if entry is not None else None,
-            "workers": {
-                "now": view.workers,
-                "min": view.min_workers,
-                "max": view.max_workers,
-                "min_from": view.min_source or None,
-            },
-            "placement": _placement(gang, moment),
-            "network": _network(gang, moment),
-            "refusal": view.refusal,
-            "wish": view.wish,
-            "metrics": _metrics(view, wish),
-            "reported": _reported(self._book.last(key, view.uid), moment.now_s),
-            "last_change": _change(changes[-1]) if changes else None,
-        }
+        return schema.Job(
+            job=f"{key.namespace}/{key.name}",
+            kind=key.kind,
+            state=_state(view, moment).value,
+            gang=view.gang,
+            weight=weight_document(entry.weight) if entry is not None else None,
+            workers=schema.Workers(
+                now=view.workers, min=view.min_workers, max=view.max_workers, min_from=view.min_source or None
+            ),
+            placement=_placement(gang, moment),
+            network=_network(gang, moment),
+            refusal=view.refusal,
+            wish=view.wish,
+            metrics=_metrics(view, wish),
+            reported=_reported(self._book.last(key, view.uid), moment.now_s),
+            last_change=_change(changes[-1]) if changes else None,
+        )
 
-    def _long(self, view: JobView, moment: _Moment) -> Document:
+    def _long(self, view: JobView, moment: _Moment) -> schema.JobInFull:
         gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
         planner, points = self._planner, self._book.of(view.key, view.uid)
         links = None
@@ -154,13 +150,14 @@ class JobsView:
                 closest=0,
             )
             links = None if found.links is None else links_document(found.links)
-        return self._short(view, moment) | {
-            "uid": view.uid,
-            "pods": {str(pod.name): pod.node for pod in gang.members} if gang is not None else {},
-            "links": links,
-            "changes": [_change(one) for one in self._records.changes_of(view.uid)],
-            "points": {"kept": len(points), "last": [_point(one) for one in points[-_LAST_POINTS:]]},
-        }
+        return schema.JobInFull(
+            **msgspec.structs.asdict(self._short(view, moment)),
+            uid=view.uid,
+            pods={str(pod.name): pod.node for pod in gang.members} if gang is not None else {},
+            links=links,
+            changes=tuple(_change(one) for one in self._records.changes_of(view.uid)),
+            points=schema.Points(kept=len(points), last=tuple(_point(one) for one in points[-_LAST_POINTS:])),
+        )
 
 
 def _state(view: JobView, moment: _Moment) -> JobState:
@@ -169,12 +166,12 @@ def _state(view: JobView, moment: _Moment) -> JobState:
     return entry.state if entry is not None and not view.finished else rough_state(view)
 
 
-def _placement(gang: Gang | None, moment: _Moment) -> Document:
+def _placement(gang: Gang | None, moment: _Moment) -> schema.Placement:
     """Node → how many of its pods are there, and the zones."""
     index, nodes = moment.snapshot.table.index, moment.snapshot.table.nodes
     placed = Counter(pod.node for pod in gang.placed if pod.node is not None) if gang is not None else Counter[Any]()
-    zones = sorted({str(nodes[index[node]].zone) for node in placed if node in index})
-    return {"zones": zones, "nodes": dict(sorted(placed.items()))}
+    zones = {str(nodes[index[node]].zone) for node in placed if node in index}
+    return schema.Placement(zones=tuple(sorted(zones)), nodes=dict(sorted(placed.items())))
 
 
 def _network(gang: Gang | None, moment: _Moment) -> float | None:
@@ -185,40 +182,44 @@ def _network(gang: Gang | None, moment: _Moment) -> float | None:
     return round(sum(points.values()) / len(points), 3) if points else None
 
 
-def _metrics(view: JobView, wish: Wish | None) -> Document | None:
+def _metrics(view: JobView, wish: Wish | None) -> schema.MetricsWish | None:
     """What the job's own metrics ask for; `None`: it is not elastic."""
     if view.job is None:
         return None
-    said = {"workers": wish.workers, "reason": str(wish.reason), "detail": wish.detail} if wish is not None else {}
-    return {"policy": view.job.wants.value, **said}
+    policy = view.job.wants.value
+    if wish is None:
+        return schema.MetricsWish(policy=policy)
+    return schema.MetricsWish(policy=policy, workers=wish.workers, reason=str(wish.reason), detail=wish.detail)
 
 
-def _reported(last: Point | None, now_s: float) -> Document | None:
-    return None if last is None else _point(last) | {"age_s": round(max(now_s - last.time_s, 0.0), 3)}
+def _reported(last: Point | None, now_s: float) -> schema.LastReport | None:
+    if last is None:
+        return None
+    return schema.LastReport(**msgspec.structs.asdict(_point(last)), age_s=round(max(now_s - last.time_s, 0.0), 3))
 
 
-def _point(one: Point) -> Document:
-    return {
-        "step": one.step,
-        "time": one.time_s,
-        "loss": one.loss,
-        "samples_per_second": one.samples_per_second,
-        "accuracy": one.accuracy,
-        "workers": one.workers,
-    }
+def _point(one: Point) -> schema.Point:
+    return schema.Point(
+        step=one.step,
+        time=one.time_s,
+        loss=one.loss,
+        samples_per_second=one.samples_per_second,
+        accuracy=one.accuracy,
+        workers=one.workers,
+    )
 
 
-def _change(change: Change) -> Document:
-    return {
-        "before": change.before,
-        "after": change.after,
-        "who": change.who.value,
-        "why": change.why,
-        "for": change.beneficiary,
-        "stage": change.stage.value,
-        "decided_s": change.decided_s,
-        "gone_s": change.gone_s,
-        "ended_s": change.ended_s,
-        "took_s": change.took_s,
-        "lost_pod_s": change.lost_pod_s,
-    }
+def _change(change: Change) -> schema.WorkerChange:
+    return schema.WorkerChange(
+        before=change.before,
+        after=change.after,
+        who=change.who.value,
+        why=change.why,
+        beneficiary=change.beneficiary,
+        stage=change.stage.value,
+        decided_s=change.decided_s,
+        gone_s=change.gone_s,
+        ended_s=change.ended_s,
+        took_s=change.took_s,
+        lost_pod_s=change.lost_pod_s,
+    )

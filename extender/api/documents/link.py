@@ -6,12 +6,11 @@ as among the nodes of the zone (bandwidth is compared with its best rate, what i
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from itertools import islice
-from typing import Any
 
-from extender.api.documents.pairs import MOST_NODES
-from scoring.explain import PartVerdict, counted, hard_ttl_of, part_of
+from extender.api.documents.network import MOST_NODES
+from extender.api.schemas import link as schema
+from scoring.explain import GangLinks, PartVerdict, counted, hard_ttl_of, part_of
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
@@ -21,10 +20,9 @@ from scoring.score.pairs import pair_scores
 UNITS = {Metric.LOSS: "ratio", Metric.DELAY: "ms", Metric.THROUGHPUT: "bit/s"}
 
 
-def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy: ScorePolicy) -> dict[str, Any] | None:
+def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy: ScorePolicy) -> schema.Link | None:
     """Both directions of a link between two nodes, by metric, with source, value, age and points; `None`: no such node.
 
-    `from` says what `counts` rests on: both directions, one of them, the median between the nodes' zones, or nothing.
     Cost: O(nodes of the zone²), at most those of 10,000 pairs.
     """
     if not {source, target} <= set(snapshot.table.names):
@@ -49,23 +47,59 @@ def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy
             limit=float(limit[at]),
             hard_s=hard_ttl_of(policy, metric),
         )
-        metrics[metric.value] = {
-            "unit": UNITS[metric],
-            "endpoints": [network.endpoint(source, metric), network.endpoint(target, metric)],
-            **part_document(part),
-            "points": round(float(earned[metric][at]), 3),
-        }
-    return {
-        "source": source,
-        "target": target,
-        "version": network.version,
-        "same_endpoint": bool(scores.same[at]),
-        "stale": bool(scores.stale[at]),
-        "points": round(float(scores.points[at]), 3),
-        "reference_bps": scores.reference_bps,
-        "compared_with": len(names),
-        "metrics": metrics,
-    }
+        metrics[metric.value] = schema.LinkMetric(
+            unit=UNITS[metric],
+            endpoints=(network.endpoint(source, metric), network.endpoint(target, metric)),
+            there=_value(part.there),
+            back=_value(part.back),
+            counts=part.counts,
+            basis=part.basis,
+            no_better_than=part.no_better_than,
+            points=round(float(earned[metric][at]), 3),
+        )
+    return schema.Link(
+        source=source,
+        target=target,
+        version=network.version,
+        same_endpoint=bool(scores.same[at]),
+        stale=bool(scores.stale[at]),
+        points=round(float(scores.points[at]), 3),
+        reference_bps=scores.reference_bps,
+        compared_with=len(names),
+        metrics=metrics,
+    )
+
+
+def links_document(links: GangLinks) -> schema.GangLinks:
+    """The links between a gang's nodes."""
+    return schema.GangLinks(
+        nodes=links.nodes,
+        of_nodes=links.of_nodes,
+        links=links.links,
+        reference_bps=links.reference_bps,
+        metrics={
+            metric.value: schema.GangMetric(
+                unit=UNITS[metric],
+                worst=one.worst,
+                oldest_s=one.oldest_s,
+                sources=dict(one.origins),
+                basis=dict(one.bases),
+            )
+            for metric, one in links.metrics.items()
+        },
+        worst=tuple(
+            schema.GangLink(
+                source=link.source,
+                target=link.target,
+                pairs=link.pairs,
+                points=round(link.points, 3),
+                stale=link.stale,
+                metrics={metric.value: _part(part) for metric, part in link.parts.items()},
+            )
+            for link in links.worst
+        ),
+        left_out=links.links - len(links.worst),
+    )
 
 
 def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
@@ -80,19 +114,15 @@ def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
     return list(found)
 
 
-def part_document(part: PartVerdict) -> dict[str, Any]:
-    """Value, age and source (`origin`) of both directions, and what counts of them; `from`: what that rests on.
-
-    `no_better_than`: what both say, where one is too old to count; the link has no more points than for this.
-    """
-    return {
-        "there": _shown(part.there),
-        "back": _shown(part.back),
-        "counts": part.counts,
-        "from": part.basis,
-        "no_better_than": part.no_better_than,
-    }
+def _part(part: PartVerdict) -> schema.LinkPart:
+    return schema.LinkPart(
+        there=_value(part.there),
+        back=_value(part.back),
+        counts=part.counts,
+        basis=part.basis,
+        no_better_than=part.no_better_than,
+    )
 
 
-def _shown(one: Known | None) -> dict[str, Any] | None:
-    return None if one is None else asdict(one)
+def _value(one: Known | None) -> schema.Measured | None:
+    return None if one is None else schema.Measured(value=one.value, age_s=one.age_s, origin=one.origin)

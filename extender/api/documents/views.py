@@ -1,23 +1,28 @@
-"""The documents behind /v1, /readyz: read-only looks at the service."""
+"""The documents behind /v1 and /readyz: read-only looks at the service."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from extender.api.documents.explain import explain_document, unblocking_document
-from extender.api.documents.link import link_document
-from extender.api.documents.pairs import USUAL_NODES, pairs_document, zones_document
-from extender.api.documents.plan import (
-    Document,
-    matrix_document,
-    plan_document,
+import msgspec
+from msgspec import UNSET
+
+from extender.api.documents.explain import (
+    explain_document,
+    pod_document,
     preemption_document,
-    preference_document,
+    unblocking_document,
 )
+from extender.api.documents.link import link_document
+from extender.api.documents.network import USUAL_NODES, mapping_document, network_document, sources_document
+from extender.api.documents.plan import plan_document
+from extender.api.schemas.explain import Explained, ExplainedPod, PodPlace
+from extender.api.schemas.link import Link
+from extender.api.schemas.network import Network
+from extender.api.schemas.plan import PlanInForce
+from extender.api.schemas.readiness import CacheSizes, Leadership, NetworkSources, Parts, Readiness, Watch
 from extender.api.what_if.runner import BusyError, WhatIfs
 from extender.cache import ClusterCache
 from extender.controllers.events.unreadable_objects import UnreadableWords
-from extender.network.coverage import mapping_document
 from extender.network.refresh import NetworkStatus
 from extender.runtime.slices import in_slices
 from extender.scheduling.admission.gates import Admissions
@@ -29,14 +34,11 @@ from scoring.explain.around import wants_nodes
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang, Pod
 from scoring.plan.steps import Steps, finish
-from scoring.score.pairs import extender_scores
 from scoring.verbs.prioritize import prefer
 
 Sync = Callable[[], Mapping[str, Any]]
 """kind → how its reflector does; an entry has `synced`, `contact_age_s` and `last_error`"""
 
-_NAMED: Final = 100
-"""Nodes, endpoints and doubts that /v1/network names of each list; it counts the others."""
 _NAMED_IN_READINESS: Final = 10
 STALE_S: Final = 300.0
 """Age of the last word about a kind of objects from which `/readyz` says no.
@@ -57,7 +59,7 @@ class Views:
         *,
         sync: Sync,
         network: Callable[[], NetworkStatus | None],
-        leadership: Callable[[], Document] | None = None,
+        leadership: Callable[[], Mapping[str, Any]] | None = None,
         repair: Callable[[GangKey], str] = lambda _: "",
         preemption_blocked: Callable[[GangKey], str | None] = lambda _: None,
         decisions: Callable[[GangKey], tuple[Decision, ...]] = lambda _: (),
@@ -98,21 +100,24 @@ class Views:
         self._repair = repair
         """What is wrong with a gang that lost members; empty: nothing"""
 
-    def plan(self) -> Document:
+    def plan(self) -> PlanInForce:
         """The current plan."""
-        snapshot = self._planner.snapshot or self._cache.snapshot()
-        document = plan_document(self._planner.current, snapshot)
+        made = plan_document(self._planner.current, self._planner.snapshot or self._cache.snapshot())
         commitments = self._cache.snapshot().commitments
-        document["committed"] = {key: len(one.assignment) for key, one in sorted(commitments.items())}
-        document["being_admitted"] = sorted(self._admissions.open)
-        document["held_binds"] = self._binds.held_count
-        return document
+        return PlanInForce(
+            version=made.version,
+            admitted=made.admitted,
+            waiting=made.waiting,
+            committed={key: len(one.assignment) for key, one in sorted(commitments.items())},
+            being_admitted=tuple(sorted(self._admissions.open)),
+            held_binds=self._binds.held_count,
+        )
 
-    def explain(self, namespace: str, name: str) -> Document | None:
+    def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """Why a gang or a pod is where it is; `None` if nothing of that name is known."""
         return finish(self._explained(namespace, name))
 
-    async def explain_in_turns(self, namespace: str, name: str) -> Document | None:
+    async def explain_in_turns(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """The same and what would let a waiting gang in, with a turn for everybody else every few milliseconds."""
         if self._what_ifs is None:
             return self.explain(namespace, name)
@@ -120,14 +125,13 @@ class Views:
         notes = await self._circumstances(gang) if gang is not None and self._circumstances is not None else ()
         document = await in_slices(self._explained(namespace, name, notes=notes))
         gang = self._gang(namespace, name)
-        if document is None or gang is None:
+        if not isinstance(document, Explained) or gang is None:
             return document
         try:
             found = await self._what_ifs.unblock(gang)
         except BusyError:
-            found = None
-        document["would_help"] = unblocking_document(found)
-        return document
+            return document
+        return msgspec.structs.replace(document, would_help=unblocking_document(found))
 
     def _gang(self, namespace: str, name: str) -> Gang | None:
         """The gang of that name, else that of the pod of that name."""
@@ -136,33 +140,33 @@ class Views:
         found = gangs.get(gang_key(namespace, name))
         return gangs.get(pod.group.key) if found is None and pod is not None and pod.group is not None else found
 
-    def _explained(self, namespace: str, name: str, *, notes: tuple[Note, ...] = ()) -> Steps[Document | None]:
+    def _explained(
+        self, namespace: str, name: str, *, notes: tuple[Note, ...] = ()
+    ) -> Steps[Explained | ExplainedPod | None]:
         gang, pod = self._gang(namespace, name), self._cache.pod_by_name(namespace, name)
-        if gang is None and pod is None:
-            return None
-        document: Document = {}
-        if gang is not None:
-            planner = self._planner
-            snapshot = self._cache.snapshot()
-            explanation = yield from explain_in_steps(
-                snapshot,
-                planner.current,
-                gang,
-                planner.policy,
-                now_s=planner.now_s,
-                memo=planner.memo,
-                around=self._around(gang.key, (*notes, *self._ignored_notes(gang))),
-            )
-            document = explain_document(explanation)
-            document["being_admitted"] = self._admissions.keeps(gang.key)
-            document["admission_refused"] = self._admissions.refusal(gang.key)
-            lapses_in_s = self._admissions.lapses_in_s(gang.key)
-            document["admission_lapses_in_s"] = self._expected_for_s(gang.key) if lapses_in_s is None else lapses_in_s
-            document["preemption"] = preemption_document(snapshot, gang.key, blocked=self._preemption_blocked(gang.key))
-            document["repair"] = self._repair(gang.key)
-        if pod is not None:
-            document["pod"] = self._pod(pod)
-        return document
+        if gang is None:
+            return None if pod is None else ExplainedPod(pod=self._pod(pod))
+        planner = self._planner
+        snapshot = self._cache.snapshot()
+        explanation = yield from explain_in_steps(
+            snapshot,
+            planner.current,
+            gang,
+            planner.policy,
+            now_s=planner.now_s,
+            memo=planner.memo,
+            around=self._around(gang.key, (*notes, *self._ignored_notes(gang))),
+        )
+        blocked = self._preemption_blocked(gang.key)
+        lapses_in_s = self._admissions.lapses_in_s(gang.key)
+        return msgspec.structs.replace(
+            explain_document(explanation, preemption_document(snapshot, gang.key, blocked=blocked)),
+            being_admitted=self._admissions.keeps(gang.key),
+            admission_refused=self._admissions.refusal(gang.key),
+            admission_lapses_in_s=self._expected_for_s(gang.key) if lapses_in_s is None else lapses_in_s,
+            repair=self._repair(gang.key),
+            pod=UNSET if pod is None else self._pod(pod),
+        )
 
     def unreadable(self, namespace: str, name: str) -> str | None:
         """What is wrong with objects of that name that cannot be read; `None`: there are none."""
@@ -181,64 +185,54 @@ class Views:
             notes = (*notes, *kept_notes(self._cache.kept_for_daemon_sets(), now_s=self._planner.now_s))
         return Around(held, self._decisions(gang), notes, refusals=refusals, nodes_asked=asked)
 
-    def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Document:
+    def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Network:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""
-        status = self._network()
-        snapshot = self._cache.snapshot()
-        document = matrix_document(snapshot)
-        document["zones"] = zones_document(snapshot)
-        document["pairs"] = pairs_document(snapshot, zone=zone, limit=limit)
-        if status is not None:
-            document["status"] = asdict(replace(status, mapping=None))
-            if status.mapping is not None:
-                document["status"]["mapping"] = mapping_document(status.mapping, most=_NAMED)
-        return document
+        return network_document(self._cache.snapshot(), self._network(), zone=zone, limit=limit)
 
-    def link(self, source: str, target: str) -> Document | None:
+    def link(self, source: str, target: str) -> Link | None:
         """Both directions of the link between two nodes: value, age and source; `None` if there is no such node."""
         snapshot = self._cache.snapshot()
         return link_document(snapshot, NodeName(source), NodeName(target), self._planner.policy.score)
 
-    def readiness(self) -> tuple[bool, Sequence[str], Mapping[str, Any]]:
+    def readiness(self) -> Readiness:
         """Ready once every watched kind was read and a plan was made from it, and while they are followed.
 
         All that decides is needed: nodes, pods and PodGroups; a kind that is not installed is known to be absent, and
         that is asked for again and again, too.
         """
-        sync = self._sync()
-        reasons = [f"{kind} are not read yet" for kind, status in sync.items() if not status["synced"]]
+        sync = msgspec.convert(self._sync(), dict[str, Watch])
+        reasons = [f"{kind} are not read yet" for kind, watch in sync.items() if not watch.synced]
         reasons.extend(
-            f"{kind} are out of step: nothing heard for {age_s:.0f} s ({status['last_error'] or 'no error'})"
-            for kind, status in sync.items()
-            if status["synced"] and (age_s := status["contact_age_s"] or 0.0) >= STALE_S
+            f"{kind} are out of step: nothing heard for {age_s:.0f} s ({watch.last_error or 'no error'})"
+            for kind, watch in sync.items()
+            if watch.synced and (age_s := watch.contact_age_s or 0.0) >= STALE_S
         )
         if not reasons and self._planner.snapshot is None:
             reasons.append("the first plan is not made yet")
         network = self._network()
         if network is not None and not network.ready:
             reasons.append(f"reading network data failed inside: {network.crash}")
-        detail: dict[str, Any] = {"sync": dict(sync), "cache": asdict(self._cache.sizes())}
-        if problem := self._notes_problem():
-            detail["notes"] = f"no gang is suspended and no job resized: {problem}"
-        if self._leadership is not None:
-            detail["leadership"] = self._leadership()
-        if network is not None:
-            detail["network"] = {"sources": [asdict(source) for source in network.sources]}
-            if network.mapping is not None:
-                detail["network"]["mapping"] = mapping_document(network.mapping, most=_NAMED_IN_READINESS)
-        return not reasons, reasons, detail
+        problem = self._notes_problem()
+        detail = Parts(
+            sync=sync,
+            cache=msgspec.convert(self._cache.sizes(), CacheSizes, from_attributes=True),
+            notes=f"no gang is suspended and no job resized: {problem}" if problem else UNSET,
+            leadership=msgspec.convert(self._leadership(), Leadership) if self._leadership is not None else UNSET,
+            network=_sources(network) if network is not None else UNSET,
+        )
+        return Readiness(ready=not reasons, reasons=tuple(reasons), detail=detail)
 
-    def _pod(self, pod: Pod) -> Document:
-        snapshot = self._cache.snapshot()
+    def _pod(self, pod: Pod) -> PodPlace:
+        snapshot, planner = self._cache.snapshot(), self._planner
         gang = self._cache.gang_of(pod.uid)
-        planner = self._planner
         preference = prefer(snapshot, planner.current, pod, gang, planner.policy, memo=planner.memo)
-        scores = dict(zip(snapshot.table.names, extender_scores(preference.total).tolist(), strict=True))
-        return {
-            "name": pod.key,
-            "uid": pod.uid,
-            "own": self._cache.is_own(pod),
-            "node": pod.node,
-            "planned": planner.current.node_of.get(pod.uid),
-            "prioritize": preference_document(preference, snapshot, scores),
-        }
+        planned = planner.current.node_of.get(pod.uid)
+        return pod_document(pod, snapshot, preference, own=self._cache.is_own(pod), planned=planned)
+
+
+def _sources(network: NetworkStatus) -> NetworkSources:
+    mapping = network.mapping
+    return NetworkSources(
+        sources=sources_document(network),
+        mapping=UNSET if mapping is None else mapping_document(mapping, most=_NAMED_IN_READINESS),
+    )

@@ -9,15 +9,15 @@ from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
-import msgspec
 from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from extender.api.documents.changes import supposed_document
-from extender.api.problems import PROBLEM_TYPE, Problem, problem_response
+from extender.api.openapi import answers
+from extender.api.problems import document_response, problem_response
+from extender.api.schemas import what_if as schema
 from extender.api.what_if.body import PolicyOf, WhatIfBody, typed_changes
 from extender.api.what_if.runner import BusyError
 from scoring.what_if import Change, Misfit, Supposed
@@ -25,57 +25,11 @@ from scoring.what_if import Change, Misfit, Supposed
 MOST_BYTES: Final = 256 * 1024
 BODY_TIMEOUT_S: Final = 5.0
 _COME_AGAIN_S: Final = "2"
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": text, "content": {PROBLEM_TYPE: {}}}
-    for status, text in (
-        (400, "A field is wrong, or a change does not fit the cluster; the detail names it"),
-        (413, "The body is too large"),
-        (429, "Others are being answered; come again"),
-    )
+_PROBLEMS: Final = {
+    400: "A field is wrong, or a change does not fit the cluster; the detail names it",
+    413: "The body is too large",
+    429: "Others are being answered; come again",
 }
-
-
-class Fate(BaseModel):
-    """One gang in one plan."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    state: str
-    """admitted, waiting, settled (it wants no nodes) or absent."""
-    rank: int | None
-    zone: str | None
-    members: dict[str, str]
-    """pod → planned node."""
-    code: str | None
-    reason: str | None
-    detail: str
-
-
-class Turned(BaseModel):
-    """A gang for which something would differ."""
-
-    gang: str
-    before: Fate
-    after: Fate
-
-
-class WhatIfAnswer(BaseModel):
-    """What would differ from the plan of now."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    admitted: list[Turned]
-    """Would be let in, and wait now."""
-    refused: list[Turned]
-    """Are let in now, and would wait."""
-    moved: list[Turned]
-    """Are let in either way, elsewhere."""
-    other: list[Turned]
-    """Are there in one of the two plans alone, or wait for another reason."""
-    gangs: dict[str, int]
-    """How many would be admitted, and how many would wait."""
-    at_s: float
-    """The moment that was supposed, Unix seconds."""
 
 
 class Supposing(Protocol):
@@ -130,7 +84,7 @@ def what_if_router(supposing: Supposing, *, policy_of: PolicyOf, now_s: Callable
     @router.post(
         "/what-if",
         summary="What the plan would be if something were different; changes nothing",
-        responses={200: {"model": WhatIfAnswer}, **_PROBLEMS},
+        responses=answers(schema.Supposed, _PROBLEMS),
     )
     async def what_if(body: WhatIfBody) -> Response:
         asked_s = now_s()
@@ -145,8 +99,7 @@ def what_if_router(supposing: Supposing, *, policy_of: PolicyOf, now_s: Callable
             return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), headers=headers)
         if isinstance(found, Misfit):
             return problem_response(HTTPStatus.BAD_REQUEST, misfit_text(found))
-        document = supposed_document(found, changes, now_s=asked_s)
-        return Response(msgspec.json.encode(document), media_type="application/json")
+        return document_response(supposed_document(found, changes, now_s=asked_s))
 
     return router
 

@@ -1,10 +1,9 @@
 """What people see of one link: value, age and source of both directions, and what counts of them."""
 
-from typing import Any
-
 import pytest
 
 from extender.api.documents.link import link_document
+from extender.api.schemas.link import Measured
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
@@ -16,7 +15,7 @@ NODES = [node("a", zone="one"), node("b", zone="two"), node("c", zone="two")]
 POLICY = ScorePolicy(soft_ttl_s=Ttl.same(100.0), hard_ttl_s=Ttl.same(200.0))
 
 
-def link(*measured: tuple[str, str, str, float, float], zones: bool = False) -> tuple[Any, ...]:
+def link(*measured: tuple[str, str, str, float, float], zones: bool = False) -> "Part":
     """The delay part for measurements (source, from, to, delay in ms, age in s)."""
     tables: dict[str, list[Measurement]] = {}
     for source, one, other, value, age_s in measured:
@@ -31,17 +30,16 @@ def link(*measured: tuple[str, str, str, float, float], zones: bool = False) -> 
     )
     document = link_document(snapshot(NODES, network=matrix), A, B, POLICY)
     assert document is not None
-    part = document["metrics"]["delay"]
-    assert isinstance(part, dict)
-    return tuple(part[key] for key in ("there", "back", "counts", "from", "no_better_than"))
+    part = document.metrics["delay"]
+    return part.there, part.back, part.counts, part.basis, part.no_better_than
 
 
-def known(value: float, age_s: float, origin: str) -> dict[str, Any]:
+def known(value: float, age_s: float, origin: str) -> Measured:
     """As it is shown."""
-    return {"value": value, "age_s": age_s, "origin": origin}
+    return Measured(value=value, age_s=age_s, origin=origin)
 
 
-Part = tuple[dict[str, Any] | None, dict[str, Any] | None, float | None, str, float | None]
+Part = tuple[Measured | None, Measured | None, float | None, str, float | None]
 """There, back, what counts, from, and what the link is no better than."""
 
 CASES: dict[str, tuple[Part, list[tuple[str, str, str, float, float]], bool]] = {  # case: (part, measured, with zones)
@@ -74,9 +72,9 @@ def test_points_are_those_of_the_plan() -> None:
     found = mesh(["a", "b", "c", "d"], bad={"b": {"delay_ms": 30.0, "throughput_bps": 25e6}})
     document = link_document(snapshot(nodes, network=found), A, B, POLICY)
     assert document is not None
-    parts = {name: part["points"] for name, part in document["metrics"].items()}
+    parts = {name: part.points for name, part in document.metrics.items()}
     assert parts == {"loss": 20.0, "delay": 10.0, "throughput": 10.0}
-    assert (document["points"], document["reference_bps"], document["compared_with"]) == (40.0, 100e6, 4)
+    assert (document.points, document.reference_bps, document.compared_with) == (40.0, 100e6, 4)
     names = [one.name for one in nodes]
     assert among(found, names, POLICY).points[0, 1] == 40.0
 
@@ -87,9 +85,9 @@ def test_what_is_unknown_has_the_points_of_the_zones_median() -> None:
     found = mesh(["b", "c", "d"], delay_ms=8.0)
     document = link_document(snapshot(nodes, network=found), A, B, POLICY)
     assert document is not None
-    parts = [part["points"] for part in document["metrics"].values()]
+    parts = [part.points for part in document.metrics.values()]
     assert parts == pytest.approx([20.0 - 1.0, 32.0 - 2.0, 40.0 - 2.0])
-    assert document["points"] == pytest.approx(among(found, [one.name for one in nodes], POLICY).points[0, 1])
+    assert document.points == pytest.approx(among(found, [one.name for one in nodes], POLICY).points[0, 1])
 
 
 @pytest.mark.parametrize(("zones", "compared"), [(1, 100), (2, 100), (5, 100), (500, 2)])
@@ -99,7 +97,7 @@ def test_a_link_in_a_large_cluster_costs_no_more(zones: int, compared: int) -> N
     one, other = NodeName("n498"), NodeName("n499")
     document = link_document(snapshot(nodes, network=mesh([one, other])), one, other, POLICY)
     assert document is not None
-    assert (document["compared_with"], document["metrics"]["delay"]["counts"]) == (compared, 1.0)
+    assert (document.compared_with, document.metrics["delay"].counts) == (compared, 1.0)
 
 
 def test_a_node_that_is_not_known() -> None:

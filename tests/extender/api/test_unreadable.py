@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from extender.api.schemas.explain import Explained
 from extender.controllers.events.recorder import MOST_QUEUED
 from extender.convert.pod.gang_labels import POD_GROUP_LABEL
 from tests.extender.api.test_queue import told
@@ -32,14 +33,14 @@ def member(world: World, name: str, of: str) -> None:
 async def test_a_pod_group_stops_nobody() -> None:
     """A megabyte of digits in a PodGroup: the service gets ready beside it, and admits gangs when it comes later."""
     async with running(*NODES, group("first", cpu=DIGITS), group("good", cpu="1")) as world:
-        assert world.service.views.readiness()[0]
+        assert world.service.views.readiness().ready
         world.api.add(group("second", cpu=DIGITS + "Ki", memory="1"))
         member(world, "a", "good")
         member(world, "b", "good")
         await world.settle(2.0)
         assert {world.offered("a"), world.offered("b")} <= {"n0", "n1", "n2"}
-        sync = world.service.views.readiness()[2]["sync"]["podgroups"]
-        assert (sync["relists"], sync["errors"], sync["unreadable_now"]) == (1, 0, 2)
+        sync = world.service.views.readiness().detail.sync["podgroups"]
+        assert (sync.relists, sync.errors, sync.unreadable_now) == (1, 0, 2)
 
 
 async def test_people_are_told_which_and_why() -> None:
@@ -56,8 +57,8 @@ async def test_people_are_told_which_and_why() -> None:
         )
         assert (event["regarding"]["kind"], event["regarding"]["name"], event["type"]) == ("PodGroup", "bad", "Warning")
         document = views.explain("default", "bad")
-        assert document is not None
-        [said] = [one["text"] for one in document["notes"] if one["about"] == "unreadable"]
+        assert isinstance(document, Explained)
+        [said] = [one.text for one in document.notes if one.about == "unreadable"]
         assert said.startswith("PodGroup default/bad cannot be read and is left out: ")
         assert views.unreadable("default", "bad") == said
         assert views.unreadable("default", "good") is None
@@ -66,8 +67,8 @@ async def test_people_are_told_which_and_why() -> None:
         world.api.add(group("bad", cpu="1"))
         await world.settle(10.0)
         document = views.explain("default", "bad")
-        assert document is not None
-        assert [one for one in document["notes"] if one["about"] == "unreadable"] == []
+        assert isinstance(document, Explained)
+        assert [one for one in document.notes if one.about == "unreadable"] == []
         assert world.counted("unreadable_objects", kind="podgroups") == 0.0
 
 
@@ -109,16 +110,16 @@ async def test_a_watch_that_is_out_of_step_is_not_ready() -> None:
     async with unfinished(*NODES, api=api) as world:
         readiness = world.service.views.readiness
         await world.settle(3600.0)
-        assert readiness()[0], "an idle cluster is in step: bookmarks come"
+        assert readiness().ready, "an idle cluster is in step: bookmarks come"
         api.speaks.clear()
         await world.settle(240.0)
-        assert readiness()[0]
+        assert readiness().ready
         await world.settle(200.0)
-        ready, reasons, _ = readiness()
-        assert (ready, len(reasons)) == (False, 1)
-        assert reasons[0].startswith("podgroups are out of step: nothing heard for ")
+        found = readiness()
+        assert (found.ready, len(found.reasons)) == (False, 1)
+        assert found.reasons[0].startswith("podgroups are out of step: nothing heard for ")
         assert world.counted("watch_contact_age_seconds", kind="podgroups") >= 300.0
         assert world.counted("watch_contact_age_seconds", kind="pods") < 120.0
         api.speaks.set()
         await world.settle(240.0)
-        assert readiness()[0]
+        assert readiness().ready

@@ -1,13 +1,14 @@
 """What people are shown: documents of one moment, honest about what is held and what is not read yet."""
 
 import asyncio
-import json
 import random
 
 import msgspec
 import pytest
 
 from extender.api.documents.views import Views
+from extender.api.schemas.explain import Explained, ExplainedPod
+from extender.api.schemas.network import KnownPairs
 from extender.bootstrap import following
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.settings.settings import Settings
@@ -27,8 +28,8 @@ N1, N2 = node_json("n1"), node_json("n2")
 def members(world: World, gang: str = "g") -> dict[str, str]:
     """Member → its state, as /v1/explain says."""
     document = world.service.views.explain("default", gang)
-    assert document is not None
-    return {one["pod"]: one["state"] for one in document["members"]}
+    assert isinstance(document, Explained)
+    return {one.pod: one.state for one in document.members}
 
 
 async def test_the_plan_counts_held_calls() -> None:
@@ -39,9 +40,9 @@ async def test_the_plan_counts_held_calls() -> None:
         [call] = world.bind_offered(first)
         await world.settle()
         plan = world.service.views.plan()
-        assert plan["held_binds"] == 1
-        assert plan["admitted"][0]["members"] == {"g-0": "n1", "g-1": "n1"}
-        assert plan["admitted"][0]["committed"] is True
+        assert plan.held_binds == 1
+        assert plan.admitted[0].members == {"g-0": "n1", "g-1": "n1"}
+        assert plan.admitted[0].committed is True
         call.hang_up()
 
 
@@ -52,9 +53,9 @@ async def test_explain_follows_a_gang_through_its_life() -> None:
         first, second = world.gang("g", 2)
         await world.settle()
         document = world.service.views.explain("default", "g")
-        assert document is not None
-        assert (document["state"], document["code"]) == ("waiting", "NO_ROOM")
-        assert document["zones"][0]["room"] == 0
+        assert isinstance(document, Explained)
+        assert (document.state, document.code) == ("waiting", "NO_ROOM")
+        assert document.zones[0].room == 0
         world.delete("stranger")
         await world.settle()
         assert members(world) == {first: "planned", second: "planned"}
@@ -75,11 +76,11 @@ async def test_explain_knows_pods_and_gangs() -> None:
         await world.settle()
         views = world.service.views
         by_pod, plain = views.explain("default", name), views.explain("default", "plain")
-        assert by_pod is not None
-        assert plain is not None
-        assert (by_pod["gang"], by_pod["pod"]["planned"]) == ("default/g", "n1")
-        assert plain.keys() == {"pod"}
-        assert plain["pod"]["own"] is True
+        assert isinstance(by_pod, Explained)
+        assert isinstance(plain, ExplainedPod)
+        assert by_pod.pod
+        assert (by_pod.gang, by_pod.pod.planned) == ("default/g", "n1")
+        assert plain.pod.own
         assert views.explain("default", "nobody") is None
 
 
@@ -89,24 +90,22 @@ async def test_explain_repeats_what_was_not_understood() -> None:
         world.gang("g", 1, annotations={"netgang.io/selection": "best"})
         await world.settle()
         document = world.service.views.explain("default", "g")
-        assert document is not None
-        assert document["problems"] == [
-            "netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used"
-        ]
+        assert isinstance(document, Explained)
+        assert document.problems == ("netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used",)
 
 
 async def test_ready_once_everything_is_read_and_planned() -> None:
     """Before that the reasons say what is missing."""
     api = FakeClusterApi(N1)
     service = following(Settings(), api, LoopClock(), random.Random(0))
-    ready, reasons, _ = service.views.readiness()
-    assert (ready, len(reasons)) == (False, 5)
-    assert reasons[0] == "nodes are not read yet"
+    before = service.views.readiness()
+    assert (before.ready, len(before.reasons)) == (False, 5)
+    assert before.reasons[0] == "nodes are not read yet"
     async with running(api=api) as world:
-        ready, reasons, detail = world.service.views.readiness()
-        assert (ready, reasons) == (True, [])
-        assert detail["cache"]["nodes"] == 1
-        assert detail["sync"]["pods"]["relists"] == 1
+        found = world.service.views.readiness()
+        assert (found.ready, found.reasons) == (True, ())
+        assert found.detail.cache.nodes == 1
+        assert found.detail.sync["pods"].relists == 1
 
 
 def views_with(world: World, refresh: NetworkRefresh) -> Views:
@@ -126,7 +125,7 @@ async def test_not_ready_between_reading_and_planning() -> None:
             sync=dict,
             network=lambda: None,
         )
-        assert views.readiness()[:2] == (False, ["the first plan is not made yet"])
+        assert views.readiness().reasons == ("the first plan is not made yet",)
 
 
 async def test_the_network_shows_its_coverage_and_its_sources() -> None:
@@ -145,13 +144,15 @@ async def test_the_network_shows_its_coverage_and_its_sources() -> None:
     async with running(N1, N2) as world:
         world.set_network(mesh(["n1", "x"]))
         document = world.service.views.network()
-        assert document["metrics"]["delay"] == {"known_pairs": 2, "mapped_nodes": 1, "nodes": 2}
-        assert "status" not in document
+        assert document.metrics["delay"] == KnownPairs(known_pairs=2, mapped_nodes=1, nodes=2)
+        assert not document.status
         views = views_with(world, refresh)
-        assert [one["name"] for one in views.network()["status"]["sources"]] == ["fake"]
-        ready, _, detail = views.readiness()
-        assert ready
-        assert [one["name"] for one in detail["network"]["sources"]] == ["fake"]
+        status, found = views.network().status, views.readiness()
+        assert status
+        assert [one.name for one in status.sources] == ["fake"]
+        assert found.ready
+        assert found.detail.network
+        assert found.detail.network.sources == status.sources
 
 
 async def test_readiness_counts_nodes_without_an_endpoint() -> None:
@@ -169,15 +170,17 @@ async def test_readiness_counts_nodes_without_an_endpoint() -> None:
         task = asyncio.create_task(refresh.run())
         await world.settle()
         views = views_with(world, refresh)
-        ready, _, detail = views.readiness()
-        mapping = detail["network"]["mapping"]
-        assert ready
-        assert mapping["nodes"][Metric.LOSS] == {"mapped": 1, "unmapped": 1, "ambiguous": 0}
-        assert mapping["unmapped"][Metric.LOSS] == ["n2"]
-        assert mapping["unused"] == ["x"]
-        status = json.loads(msgspec.json.encode(views.network()["status"]))
-        assert status["coverage"]["loss"]["unknown"] == 0
-        assert status["mapping"]["unmapped"]["loss"] == ["n2"]
+        found, status = views.readiness(), views.network().status
+        assert found.ready
+        assert found.detail.network
+        mapping = found.detail.network.mapping
+        assert mapping
+        assert mapping.nodes["loss"] == {"mapped": 1, "unmapped": 1, "ambiguous": 0}
+        assert mapping.unmapped["loss"] == ("n2",)
+        assert mapping.unused == ("x",)
+        assert status
+        assert status.coverage["loss"].unknown == 0
+        assert status.mapping == mapping
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -198,9 +201,9 @@ async def test_a_source_that_crashed_makes_the_service_unready() -> None:
         task = asyncio.create_task(refresh.run())
         await world.settle()
         views = views_with(world, refresh)
-        ready, reasons, _ = views.readiness()
-        assert not ready
-        assert "a defect" in reasons[0]
+        found = views.readiness()
+        assert not found.ready
+        assert "a defect" in found.reasons[0]
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -210,7 +213,7 @@ async def test_an_empty_matrix_is_shown_too() -> None:
     async with running(N1) as world:
         world.set_network(NetworkMatrix(version=3))
         document = world.service.views.network()
-        assert (document["version"], document["endpoints"]) == (3, 0)
+        assert (document.version, document.endpoints) == (3, 0)
 
 
 async def test_the_values_between_some_nodes() -> None:
@@ -218,24 +221,24 @@ async def test_the_values_between_some_nodes() -> None:
     async with running(N1, N2) as world:
         world.set_network(mesh(["n1", "n2"]))
         document = world.service.views.network()
-        pairs = document["pairs"]
-        assert (pairs["nodes"], pairs["of"], document["zones"]) == (["n1", "n2"], 2, {"a": 2})
-        [[own, there], [back, _]] = pairs["delay_ms"]
+        pairs = document.pairs
+        assert (pairs.nodes, pairs.of, document.zones) == (("n1", "n2"), 2, {"a": 2})
+        [[own, there], [back, _]] = pairs.delay_ms
         assert own is None
         assert there is not None
         assert back is not None
-        assert pairs["delay_age_s"][0][1] >= 0.0
-        assert world.service.views.network(zone="a", limit=1)["pairs"]["nodes"] == ["n1"]
-        nowhere = world.service.views.network(zone="nowhere")["pairs"]
-        assert (nowhere["nodes"], nowhere["of"], nowhere["delay_ms"]) == ([], 0, [])
+        assert (pairs.delay_age_s[0][1] or 0.0) >= 0.0
+        assert world.service.views.network(zone="a", limit=1).pairs.nodes == ("n1",)
+        nowhere = world.service.views.network(zone="nowhere").pairs
+        assert (nowhere.nodes, nowhere.of, nowhere.delay_ms) == ((), 0, [])
 
 
 async def test_the_values_of_a_large_cluster_are_bounded() -> None:
     """However many nodes there are and however many are asked for, at most 100 are shown."""
     async with running(*(node_json(f"n{number:03}") for number in range(150))) as world:
-        assert len(world.service.views.network()["pairs"]["nodes"]) == 40
-        pairs = world.service.views.network(limit=10_000)["pairs"]
-        assert (len(pairs["nodes"]), pairs["of"]) == (100, 150)
+        assert len(world.service.views.network().pairs.nodes) == 40
+        pairs = world.service.views.network(limit=10_000).pairs
+        assert (len(pairs.nodes), pairs.of) == (100, 150)
 
 
 async def test_explain_names_the_sources_of_a_gangs_links() -> None:
@@ -252,10 +255,10 @@ async def test_explain_names_the_sources_of_a_gangs_links() -> None:
         world.gang("h", 9)
         await world.settle()
         gang, other = (world.service.views.explain("default", name) for name in ("g", "h"))
-        assert gang is not None
-        assert other is not None
-        assert other["links"] is None
-        links = json.loads(msgspec.json.encode(gang["links"]))
+        assert isinstance(gang, Explained)
+        assert isinstance(other, Explained)
+        assert other.links is None
+        links = msgspec.to_builtins(gang.links)
         assert (links["nodes"], links["of_nodes"], links["links"], links["left_out"]) == (3, 3, 3, 0)
         assert links["metrics"]["delay"] == {
             "unit": "ms",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from extender.api.schemas.explain import Explained
 from extender.cache.seen_groups import SeenGroups
 from extender.controllers.provisioning import words as provisioning_words
 from extender.controllers.provisioning.controller import EVERY_S, UNSERVED_S, Decides, Provisioning
@@ -68,8 +69,8 @@ def answer(world: World, kind: str, status: str = "True", *, message: str = "") 
 def said(world: World, name: str = "g") -> list[str]:
     """What the explanation says of autoscalers."""
     document = world.service.views.explain("default", name)
-    assert document is not None
-    return [note["text"] for note in document["notes"] if note["about"] == "autoscaler"]
+    assert isinstance(document, Explained)
+    return [note.text for note in document.notes if note.about == "autoscaler"]
 
 
 async def test_a_gang_that_does_not_fit_asks_for_all_its_pods_and_no_more_once_it_has_started() -> None:

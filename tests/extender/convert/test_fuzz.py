@@ -90,7 +90,7 @@ async def test_a_service_among_hostile_objects(caplog: pytest.LogCaptureFixture)
             views.explain(namespace, name)
         views.plan()
         assert world.offered("good-0")
-        assert views.readiness()[0], views.readiness()[1]
+        assert views.readiness().ready, views.readiness().reasons
         assert (
             world.service.telemetry.registry.get_sample_value("netgang_internal_errors_total", {"place": "plan"})
             is None

@@ -89,9 +89,10 @@ async def test_a_standby_is_ready_and_says_no() -> None:
         await b.world.settle(0.01)
         assert call.answer is Reason.NOT_LEADER
         assert set(b.world.scores("p")) == {"n1", "n2"}
-        ready, reasons, detail = b.world.service.views.readiness()
-        assert (ready, reasons) == (True, [])
-        assert (detail["leadership"]["leading"], detail["leadership"]["holder"]) == (False, "a_1")
+        found = b.world.service.views.readiness()
+        assert (found.ready, found.reasons) == (True, ())
+        assert found.detail.leadership
+        assert (found.detail.leadership.leading, found.detail.leadership.holder) == (False, "a_1")
         assert group.stored.leaders() == ["a"]
 
 
@@ -139,7 +140,7 @@ async def test_without_an_election_one_acts_from_the_start() -> None:
     async with unfinished(N1) as world:
         assert world.service.leadership is None
         assert world.counted("leader") == 1.0
-        assert "leadership" not in world.service.views.readiness()[2]
+        assert not world.service.views.readiness().detail.leadership
 
 
 async def test_what_is_wrong_with_the_lease_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -151,7 +152,9 @@ async def test_what_is_wrong_with_the_lease_is_said_once(caplog: pytest.LogCaptu
         await a.world.settle(20.0)
         said = [one.getMessage() for one in caplog.records if one.name == "netgang.leadership"]
         assert said == ["the lease cannot be read or written: API server answered 403: leases is forbidden"]
-        assert "403" in a.world.service.views.readiness()[2]["leadership"]["last_error"]
+        leadership = a.world.service.views.readiness().detail.leadership
+        assert leadership
+        assert "403" in leadership.last_error
         group.stored.forbidden = False
         await a.world.settle(2.0)
         assert a.leads

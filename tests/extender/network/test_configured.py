@@ -88,8 +88,9 @@ async def test_names_of_several(tmp_path: Path) -> None:
         }
     )
     async with live(settings) as service:
-        status = service.views.network()["status"]
-    assert [source["name"] for source in status["sources"]] == ["file", "opensearch", "maddash", "opensearch-2"]
+        status = service.views.network().status
+    assert status
+    assert [source.name for source in status.sources] == ["file", "opensearch", "maddash", "opensearch-2"]
 
 
 @pytest.mark.parametrize("kind", ["opensearch", "prometheus", "esmond"])

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.network.coverage import AGE_EDGES_S, coverage_of, mapping_document, node_counts
+from extender.api.documents.network import mapping_document
+from extender.api.schemas.network import LeftOut
+from extender.network.coverage import AGE_EDGES_S, coverage_of, node_counts
 from extender.network.mapping import MappingConfig, map_nodes
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.ports import EndpointInfo
@@ -68,14 +70,14 @@ def test_nodes_are_in_one_list_each() -> None:
     mapping = map_nodes(nodes, ends, MappingConfig())
     assert node_counts(mapping)[Metric.LOSS] == {"mapped": 5, "unmapped": 24, "ambiguous": 1}
     found = mapping_document(mapping, most=10)
-    assert found["unmapped"][Metric.LOSS] == [f"n{i:02}" for i in range(6, 16)]
-    assert [one["node"] for one in found["ambiguous"]] == ["n05"] * 3
-    assert found["ambiguous"][0]["candidates"] == tuple(f"twin{k:02}" for k in range(10))
-    assert found["ambiguous"][0]["more_candidates"] == 2
-    assert found["unused"] == [f"twin{k:02}" for k in range(10)]
-    assert found["left_out"] == {
-        "unmapped": dict.fromkeys(METRICS, 14), "ambiguous": 0, "unknown": 0, "unused": 2
-    }  # fmt: skip
+    assert found.unmapped[Metric.LOSS] == tuple(f"n{i:02}" for i in range(6, 16))
+    assert [one.node for one in found.ambiguous] == ["n05"] * 3
+    assert found.ambiguous[0].candidates == tuple(f"twin{k:02}" for k in range(10))
+    assert found.ambiguous[0].more_candidates == 2
+    assert found.unused == tuple(f"twin{k:02}" for k in range(10))
+    assert found.left_out == LeftOut(
+        unmapped={metric.value: 14 for metric in METRICS}, ambiguous=0, unknown=0, unused=2
+    )
 
 
 @pytest.mark.parametrize("most", [10, 100])
@@ -88,8 +90,8 @@ def test_a_document_of_thousands_of_nodes_is_short(most: int) -> None:
     mapping = map_nodes(nodes, ends, MappingConfig())
     found = mapping_document(mapping, most=most)
     assert len(msgspec.json.encode(found)) < 2000 * most
-    assert len(found["unknown"]) + found["left_out"]["unknown"] == len(mapping.unknown) == 15_000
-    assert len(found["ambiguous"]) + found["left_out"]["ambiguous"] == len(mapping.ambiguous) == 15_000
+    assert len(found.unknown) + found.left_out.unknown == len(mapping.unknown) == 15_000
+    assert len(found.ambiguous) + found.left_out.ambiguous == len(mapping.ambiguous) == 15_000
 
 
 @pytest.mark.looptime

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from extender.api.schemas.explain import Explained
 from extender.controllers.removal.quiet_period import QUIET_S
 from extender.controllers.restart.one_gang import SLOWEST_S
 from extender.notes import NoteKind
@@ -230,8 +231,8 @@ async def test_what_is_ignored_is_told_where_people_look() -> None:
         assert list(told) == ["evil-0"]
         assert len([one for one in world.api.events if one["reason"] == "NoteIgnored"]) == 2
         document = world.service.views.explain("default", "evil")
-        assert document is not None
-        assert "netgang.io/admitted is ignored, because it has no signature" in json.dumps(document)
+        assert isinstance(document, Explained)
+        assert "netgang.io/admitted is ignored, because it has no signature" in str(document)
 
 
 def cpu_pod() -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from extender.api.schemas.explain import Explained
 from extender.errors import BadRequestError
 from scoring.ids import EndpointId, NodeName
 from scoring.network.matrix import Measurement, Metric, NetworkMatrix
@@ -101,8 +102,9 @@ async def test_nodes_of_the_same_gang_score_higher() -> None:
         world.pod("g-1", gang="g", size=1, cpu="9")
         await world.settle()
         parts = world.service.views.explain("default", "g-1")
-        assert parts is not None
-        packing = {one["node"]: one["packing"] for one in parts["pod"]["prioritize"]["nodes"]}
+        assert isinstance(parts, Explained)
+        assert parts.pod
+        packing = {one.node: one.packing for one in parts.pod.prioritize.nodes}
         assert packing == {"n1": 0.0, "n2": 10.0, "n3": 0.0}
 
 

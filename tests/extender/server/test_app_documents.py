@@ -1,14 +1,21 @@
 """What the app serves beside the verbs: probes, metrics, documents, problems, OpenAPI."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from fastapi import APIRouter
 
+from extender.api.schemas.plan import PlanInForce
 from tests.extender.server.test_app import ARGS, Service
 from tests.fakes.verbs import FakeViews
+
+
+def plain(document: Any) -> Any:
+    """As JSON has it."""
+    return msgspec.json.decode(msgspec.json.encode(document))
 
 
 async def test_healthz() -> None:
@@ -20,7 +27,7 @@ async def test_healthz() -> None:
 async def test_readyz_says_why_not() -> None:
     """503 with sentences and details until the service is ready."""
     ready, waiting = Service(), Service(views=FakeViews(not_ready=("pods are not listed yet",)))
-    assert (await ready.get("/readyz")).json() == {"ready": True, "reasons": [], "detail": {"pods": 12}}
+    assert (await ready.get("/readyz")).json() == plain(ready.views.readiness())
     reply = await waiting.get("/readyz")
     assert (reply.status_code, reply.json()["reasons"]) == (503, ["pods are not listed yet"])
 
@@ -37,10 +44,14 @@ async def test_metrics() -> None:
 async def test_documents() -> None:
     """The views' documents as JSON."""
     service = Service()
-    assert (await service.get("/v1/plan")).json() == service.views.plan()
-    assert (await service.get("/v1/network")).json() == service.views.network()
-    assert (await service.get("/v1/explain/team-a/resnet")).json() == {"gang": "team-a/resnet"}
-    assert (await service.get("/v1/network/n1/n2")).json() == {"source": "n1", "target": "n2"}
+    shown = {
+        "/v1/plan": service.views.plan(),
+        "/v1/network": service.views.network(),
+        "/v1/explain/team-a/resnet": service.views.explain("team-a", "resnet"),
+        "/v1/network/n1/n2": service.views.link("n1", "n2"),
+    }
+    for path, document in shown.items():
+        assert (await service.get(path)).json() == plain(document)
 
 
 PROBLEMS = {  # case: (status, path)
@@ -64,7 +75,7 @@ async def test_problem_documents(status: int, path: str) -> None:
 class BrokenViews(FakeViews):
     """Views with a bug."""
 
-    def plan(self) -> Mapping[str, Any]:
+    def plan(self) -> PlanInForce:
         """Fail."""
         raise KeyError("secret")
 

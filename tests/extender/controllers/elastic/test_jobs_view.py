@@ -268,7 +268,9 @@ def test_what_goes_wrong_is_a_sentence(arguments: list[str], code: int, said: st
 
 def test_no_jobs_are_no_table() -> None:
     """A sentence instead."""
-    with RawServer({"/v1/jobs?limit=200&namespace=a": ok(b'{"jobs": [], "of": 0}')}) as server:
+    waits = {"gang": None, "reason": None, "detail": ""}
+    nothing = {"at_s": 0.0, "counts": {}, "first_waiting": waits, "jobs": [], "of": 0}
+    with RawServer({"/v1/jobs?limit=200&namespace=a": ok(json.dumps(nothing).encode())}) as server:
         assert lines(run("jobs", "-n", "a", "--url", server.url)) == ["no jobs of kinds that netgang resizes"]
 
 
@@ -296,8 +298,8 @@ async def test_of_many_jobs_others_have_their_turn_meanwhile() -> None:
         records.views = {}
         assert 1 + sum(1 for _ in steps) >= 10
         records.views = views(*(view(f"j{number:02}") for number in range(41)))
-        assert [one["job"] for one in (await in_slices(jobs.steps(limit=2)))["jobs"]] == ["team/j00", "team/j01"]
-        assert finish(jobs.steps())["of"] == 41
+        assert [one.job for one in (await in_slices(jobs.steps(limit=2))).jobs] == ["team/j00", "team/j01"]
+        assert finish(jobs.steps()).of == 41
 
 
 # -- settings ---------------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ async def test_waiting_begins_with_the_pods() -> None:
         assert gang.created_s == OLD_S
         assert waiting_since_s(gang) == NOW_S
         queue = QueueView(world.service.cache, world.service.planner, world.clock).document()
-        assert [one["state"] for one in queue["gangs"]] == ["WAITING"]
+        assert [one.state for one in queue.gangs] == ["WAITING"]
 
 
 async def test_the_order_is_the_same_after_a_restart() -> None:

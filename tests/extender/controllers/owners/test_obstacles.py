@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from extender.api.schemas.explain import Explained
 from extender.controllers.owners import obstacles as module
 from extender.controllers.owners.obstacles import TIMEOUT_S, Circumstances
 from extender.errors import ApiError, ApiUnavailableError
@@ -128,8 +129,8 @@ async def test_explain_says_it() -> None:
         members(world, job(world, "train", activeDeadlineSeconds=3600))
         await world.settle()
         document = await world.service.views.explain_in_turns("default", "g")
-        assert document is not None
-        assert "active deadline" in {note["about"] for note in document["notes"]}
+        assert isinstance(document, Explained)
+        assert "active deadline" in {note.about for note in document.notes}
 
 
 def test_examples_in_docstrings_hold() -> None:

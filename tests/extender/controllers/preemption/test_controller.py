@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from extender.api.schemas.explain import Explained
 from extender.controllers.preemption.notes import NOTE
 from extender.controllers.removal.quiet_period import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError
@@ -194,8 +195,8 @@ async def test_a_budget_that_forbids_all_keeps_everybody() -> None:
         await world.settle(MAKES_ROOM_S * 3)
         assert running_gangs(world) == {"three": 3, "two": 2}
         document = world.service.views.explain("default", "high")
-        assert document is not None
-        assert "PodDisruptionBudget keep" in document["preemption"]["blocked"]
+        assert isinstance(document, Explained)
+        assert "PodDisruptionBudget keep" in (document.preemption.blocked or "")
         assert world.counted("preemptions_total", outcome="begun") == 0.0
 
 
@@ -225,11 +226,11 @@ async def test_the_room_is_kept_while_members_end() -> None:
         assert running_gangs(world) == {"three": 3, "two": 1}
         assert world.waits_for("small") is Reason.RESERVED
         document = world.service.views.explain("default", "high")
-        assert document is not None
-        assert document["preemption"]["makes_room"] == ["default/two"]
+        assert isinstance(document, Explained)
+        assert document.preemption.makes_room == ("default/two",)
         document = world.service.views.explain("default", "two")
-        assert document is not None
-        assert document["preemption"]["leaves_for"] == "default/high"
+        assert isinstance(document, Explained)
+        assert document.preemption.leaves_for == "default/high"
         jobs["two"].ends = True
         await world.settle(5.0)
         assert running_gangs(world) == {"high": 2, "three": 3}

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from extender.api.schemas.explain import Explained
 from extender.controllers.repair.controller import PATIENCE_S
 from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.restart.test_controller import NODES, reasons, restarts, started
@@ -16,7 +17,9 @@ LOST_S = 5.0
 
 def explained(world: World) -> str:
     """What /v1/explain says of the gang's repair."""
-    return str((world.service.views.explain("default", "g") or {})["repair"])
+    document = world.service.views.explain("default", "g")
+    assert isinstance(document, Explained)
+    return document.repair
 
 
 def told(world: World) -> list[str]:
@@ -26,7 +29,9 @@ def told(world: World) -> list[str]:
 
 def problems(world: World) -> list[str]:
     """Annotations of the gang that were not understood, as /v1/explain has them."""
-    return list((world.service.views.explain("default", "g") or {})["problems"])
+    document = world.service.views.explain("default", "g")
+    assert isinstance(document, Explained)
+    return list(document.problems)
 
 
 async def silenced(world: World, operator: Operator, *, index: int = 1) -> str:

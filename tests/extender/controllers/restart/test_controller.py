@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from extender.api.schemas.explain import Explained
 from extender.controllers.removal.quiet_period import QUIET_S
 from extender.controllers.restart.controller import Outcome
 from extender.controllers.restart.suspensions import HISTORY, NOTE
@@ -350,8 +351,9 @@ async def test_a_training_job_waits_for_a_node_that_does_not_answer() -> None:
         world.node(lost, cpu="1500m", ready=False)
         await world.settle(RESTART_S + 10.0)
         assert not operator.suspended
-        explained = world.service.views.explain("default", "g") or {}
-        assert f"waiting for node {lost} to be removed or to come back" in explained["repair"]
+        explained = world.service.views.explain("default", "g")
+        assert isinstance(explained, Explained)
+        assert f"waiting for node {lost} to be removed or to come back" in explained.repair
         notes = [one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"]
         assert f"waiting for node {lost} to be removed or to come back" in notes[0]
         world.api.remove(lost, kind="Node")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from extender.api.schemas.explain import Explained
 from extender.controllers.removal.quiet_period import QUIET_S
 from extender.controllers.restart.controller import Outcome
 from extender.controllers.restart.one_gang import SLOW_S, SLOWEST_S
@@ -31,8 +32,9 @@ async def test_without_the_right_it_is_said_which_manifest_gives_it() -> None:
         await world.settle(RESTART_S)
         assert len(world.bound()) == operator.size
         assert not operator.suspended
-        explained = world.service.views.explain("default", "g") or {}
-        assert "install manifests/components/restart" in explained["repair"]
+        explained = world.service.views.explain("default", "g")
+        assert isinstance(explained, Explained)
+        assert "install manifests/components/restart" in explained.repair
 
 
 async def test_without_the_right_to_look_for_notes_nothing_is_asked_again_and_again() -> None:

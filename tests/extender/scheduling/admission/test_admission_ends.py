@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from extender.api.schemas.explain import Explained
 from extender.scheduling.admission.lapses import FIRST_S
 from scoring.model import GATE
 from scoring.model.reasons import Reason
@@ -100,8 +101,8 @@ async def test_members_at_bind_are_let_go_when_another_cannot_come() -> None:
         assert call.answer is not None
         assert (world.waits_for("g"), world.committed) == (Reason.INCOMPLETE, {})
         document = world.service.views.explain("default", "g")
-        assert document is not None
-        why = {one["pod"]: one["why"] for one in document["members"]}
+        assert isinstance(document, Explained)
+        why = {one.pod: one.why for one in document.members}
         assert why[lacks] == 'kube-scheduler places it on no node: persistentvolumeclaim "data" not found'
 
 

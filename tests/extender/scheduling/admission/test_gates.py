@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from extender.api.schemas.explain import Explained
 from extender.convert.wire import Passed
 from extender.errors import ApiError, ApiUnavailableError
 from extender.notes import Bearer, NoteKind
@@ -148,8 +149,8 @@ async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back(
         assert world.committed == {}
         assert world.waits_for("g") is Reason.BACKING_OFF
         document = world.service.views.explain("default", "g")
-        assert document is not None
-        assert "Invalid value" in document["admission_refused"]
+        assert isinstance(document, Explained)
+        assert "Invalid value" in (document.admission_refused or "")
         world.delete("g-0")
         await world.settle(2.0)
         [name] = world.gang("g", 1, schedulingGates=GATED)

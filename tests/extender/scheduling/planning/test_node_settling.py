@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from extender.api.schemas.explain import Explained
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import World, key, node_json, running
 
@@ -35,8 +36,8 @@ async def joined(world: World) -> None:
 def notes(world: World, gang: str = "g") -> str:
     """What explain says of DaemonSets that stand in the gang's way."""
     document = world.service.views.explain("default", gang)
-    assert document is not None
-    return "; ".join(note["text"] for note in document["notes"] if note["about"] == "daemon set")
+    assert isinstance(document, Explained)
+    return "; ".join(note.text for note in document.notes if note.about == "daemon set")
 
 
 async def test_a_gang_does_not_take_what_a_daemon_sets_pod_will_ask_for() -> None:

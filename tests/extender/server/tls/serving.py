@@ -92,5 +92,5 @@ async def held_bind(served: Served, scheduler: httpx.AsyncClient) -> "asyncio.Ta
 async def until_held(served: Served, count: int) -> None:
     """Wait until so many binds are held."""
     async with asyncio.timeout(LIVENESS_S):
-        while served.service.views.plan()["held_binds"] != count:  # noqa: ASYNC110 - it tells nobody
+        while served.service.views.plan().held_binds != count:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.005)

@@ -71,7 +71,7 @@ async def test_a_held_bind_outlives_a_renewal(certificates: Certificates, pair: 
         renewed.into(pair.cert.parent)
         await ports.service.tls.look()
         assert await _serial(ports, context) != before
-        assert ports.service.views.plan()["held_binds"] == 1
+        assert ports.service.views.plan().held_binds == 1
         assert ports.count("tls_reloads_total", outcome="loaded") == 1
         await ports.service.shut_down()
         assert (await call)["Error"] == Reason.NOT_LEADER
@@ -97,7 +97,7 @@ async def test_another_authority_counts_for_new_connections(certificates: Certif
             async with client(ports, old) as late:
                 await late.get("/healthz")
         assert ports.outcomes()["unknown_authority"] == 1.0
-        assert ports.service.views.plan()["held_binds"] == 1
+        assert ports.service.views.plan().held_binds == 1
         await ports.service.shut_down()
         assert (await call)["Error"] == Reason.NOT_LEADER
 

@@ -1,18 +1,15 @@
-"""What /v1/explain answers, as models for /openapi.json.
-
-Rule: documents are written from values, not through these; a test holds a real document against them.
-"""
+"""GET /v1/explain/{namespace}/{name}: why a gang or pod is where it is, and what would admit it."""
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from msgspec import UNSET, UnsetType
+
+from extender.api.schemas.link import GangLinks
+from extender.api.schemas.queue import Weight
+from extender.api.schemas.record import Record
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-
-
-class Member(_Part):
+class Member(Record):
     """One member."""
 
     pod: str
@@ -27,7 +24,7 @@ class Member(_Part):
     """Why it has no node; empty: it has one, or waits as its gang does."""
 
 
-class Short(_Part):
+class Short(Record):
     """How much of a resource is missing in a zone; amounts are Kubernetes quantities."""
 
     resource: str
@@ -37,7 +34,7 @@ class Short(_Part):
     """node → how much of it is missing there."""
 
 
-class Zone(_Part):
+class Zone(Record):
     """What a zone has for the gang, as if it were next."""
 
     zone: str
@@ -53,7 +50,7 @@ class Zone(_Part):
     """Members that must start at once."""
     reference_bps: float | None
     """Best measured throughput of the zone."""
-    short: list[Short]
+    short: tuple[Short, ...]
     """What is missing for all wanted."""
     homeless: int
     """Members that may go to none of its nodes."""
@@ -65,21 +62,21 @@ class Zone(_Part):
     """One-way delay from where its users are."""
 
 
-class Ahead(_Part):
-    """Who is planned before it."""
+class Ahead(Record):
+    """Gangs that are planned before it."""
 
-    waiting: list[str]
+    waiting: tuple[str, ...]
     """Gangs that wait before it, the first few."""
     waiting_count: int
     """How many there are."""
-    admitted: list[str]
+    admitted: tuple[str, ...]
     """Gangs that were given room in zones that it may use, the first few."""
     admitted_count: int
-    starting: list[str]
+    starting: tuple[str, ...]
     """Gangs whose start has begun."""
 
 
-class Reservation(_Part):
+class Reservation(Record):
     """What is kept for it: committed, planned, held or claimed."""
 
     kind: str
@@ -87,15 +84,15 @@ class Reservation(_Part):
     zone: str | None
     nodes: dict[str, str]
     """pod → node."""
-    held_nodes: list[str]
+    held_nodes: tuple[str, ...]
     """Nodes that are held for it while it starves."""
     until_s: float | None
     """Unix seconds."""
-    givers: list[str]
+    givers: tuple[str, ...]
     """Gangs or jobs that make room."""
 
 
-class Turn(_Part):
+class Turn(Record):
     """Its place in the queue."""
 
     state: str
@@ -107,8 +104,7 @@ class Turn(_Part):
     of: int
     """How many wait."""
     priority: int
-    weight: dict[str, Any]
-    """ω′ as a number and, exactly, as a fraction; ω; whether it was given."""
+    weight: Weight
     waiting_since_s: float | None
     """Unix seconds; null: it has too few pods."""
     waited_s: float | None
@@ -121,7 +117,7 @@ class Turn(_Part):
     reservation: Reservation | None
 
 
-class Note(_Part):
+class Note(Record):
     """What else stands in its way, or is not known."""
 
     about: str
@@ -130,7 +126,7 @@ class Note(_Part):
     """A sentence."""
 
 
-class Past(_Part):
+class Past(Record):
     """A decision about it."""
 
     at_s: float
@@ -142,7 +138,7 @@ class Past(_Part):
     detail: str
 
 
-class Missing(_Part):
+class Missing(Record):
     """Members that do not exist."""
 
     count: int
@@ -150,30 +146,80 @@ class Missing(_Part):
     why: str
 
 
-class Suggestion(_Part):
-    """Changes with which the planner let it in; they can be sent to /v1/what-if."""
+class Suggestion(Record):
+    """Changes with which the planner would admit it; they can be sent to /v1/what-if."""
 
     text: str
-    changes: list[dict[str, Any]]
+    changes: tuple[dict[str, Any], ...]
     """As /v1/what-if takes them."""
-    also_admitted: list[str]
-    """Who else would be let in."""
-    refused_instead: list[str]
-    """Who would wait instead."""
+    also_admitted: tuple[str, ...]
+    """Other gangs that would be admitted."""
+    refused_instead: tuple[str, ...]
+    """Gangs that would wait instead."""
 
 
-class WouldHelp(_Part):
-    """What would let it in."""
+class WouldHelp(Record):
+    """What would admit it."""
 
     text: str
     impossible: bool
     """Waiting alone cannot help."""
     trials: int
     """How many changes were tried."""
-    suggestions: list[Suggestion]
+    suggestions: tuple[Suggestion, ...]
 
 
-class Explained(_Part):
+class Preemption(Record):
+    """Which gangs leave for it, and what is in the way."""
+
+    makes_room: tuple[str, ...]
+    """Gangs and jobs that leave for it."""
+    leaves_for: str | None
+    """The gang for which it leaves."""
+    blocked: str | None
+    """Why a gang that would make room stays."""
+
+
+class NodeScore(Record):
+    """A node's score for a pod, and its parts."""
+
+    node: str
+    score: int
+    """0 to 10, as /prioritize answers."""
+    points: float
+    network: float
+    packing: float
+    reservation: float
+
+
+class PodScores(Record):
+    """Scores of a pod's nodes, best first, at most 100 of them."""
+
+    nodes: tuple[NodeScore, ...]
+    of: int
+    """Nodes of the cluster."""
+
+
+class PodPlace(Record):
+    """The pod that was asked for."""
+
+    name: str
+    uid: str
+    own: bool
+    """netgang schedules it."""
+    node: str | None
+    planned: str | None
+    """Its planned node."""
+    prioritize: PodScores
+
+
+class ExplainedPod(Record):
+    """A pod of no gang."""
+
+    pod: PodPlace
+
+
+class Explained(Record):
     """Why a gang is where it is. Asked for a pod, `pod` has its scores; of a pod of no gang there is nothing else."""
 
     gang: str
@@ -195,25 +241,26 @@ class Explained(_Part):
     """The same with numbers."""
     counts: dict[str, int]
     """Members by what they do."""
-    members: list[Member]
+    members: tuple[Member, ...]
     missing: Missing
     turn: Turn
-    zones: list[Zone]
-    links: dict[str, Any] | None
+    zones: tuple[Zone, ...]
+    links: GangLinks | None
     """What its places are worth, and by whose measurements."""
-    notes: list[Note]
-    decisions: list[Past]
-    problems: list[str]
+    notes: tuple[Note, ...]
+    decisions: tuple[Past, ...]
+    """Newest first."""
+    problems: tuple[str, ...]
     """Annotations that were not understood."""
-    being_admitted: bool
+    preemption: Preemption
+    being_admitted: bool = False
     """Its gates are being opened."""
-    admission_refused: str | None
+    admission_refused: str | None = None
     """What the API server said to that."""
-    admission_lapses_in_s: float | None
-    preemption: dict[str, Any]
-    """Who leaves for it, and what is in the way."""
-    repair: str
+    admission_lapses_in_s: float | None = None
+    repair: str = ""
     """What a gang that lost members waits for."""
     would_help: WouldHelp | None = None
-    """null: too many asked at this moment"""
-    pod: dict[str, Any] | None = None
+    """null: too many asked at this moment, or it does not wait."""
+    pod: PodPlace | UnsetType = UNSET
+    """Left out unless a pod was asked for."""

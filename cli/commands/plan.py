@@ -1,0 +1,103 @@
+"""`netgang plan` and `netgang check-config`: what netgang would do with files, and with settings; needs no cluster.
+
+Rule: as all commands: results on standard output, errors as sentences with exit code 2 and no traceback.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from cli.errors import clear_errors
+from cli.output import print_body, print_json
+from cli.reach import busy
+from extender.errors import ConfigError
+
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings file, YAML or JSON.", show_default="none")]
+
+
+def plan(
+    file: Annotated[Path, typer.Argument(help="What `kubectl get nodes,pods,podgroups -A -o json` prints.")],
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            help="Mesh: list of {source, target, loss_ratio, delay_ms, throughput_bps, age_s}.", show_default="none"
+        ),
+    ] = None,
+    now: Annotated[
+        str | None,
+        typer.Option(help="Moment to plan for, such as 2026-01-31T12:00:00Z or Unix seconds.", show_default="now"),
+    ] = None,
+    scaling: Annotated[
+        Literal["ours", "literal"] | None,
+        typer.Option(
+            help="Also who would give up workers and who would get some: as netgang does it, or as published, node by "
+            "node. The file must have the jobs, too: kubectl get nodes,pods,podgroups,jobs,tfjobs,hpa …",
+            show_default="no",
+        ),
+    ] = None,
+    config: ConfigFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say who would start where and who would wait for what, from files alone. Nothing is changed anywhere.
+
+    Exit code: 0 shown; 2 wrong use, or a file cannot be read.
+    """
+    import msgspec
+
+    from cli.moment import moment_s
+    from cli.offline.plan import plan_files
+    from cli.rendering.plan import print_plan
+    from extender.runtime.clock import SystemClock
+    from extender.settings.settings import Settings
+
+    with clear_errors():
+        settings = Settings.load(config)
+        now_s = SystemClock().now_s() if now is None else moment_s(now)
+        with busy(Console(stderr=True), "planning"):
+            document = plan_files(file, network, settings, now_s=now_s, scaling=scaling)
+    if as_json:
+        print_body(msgspec.json.encode(document))
+    else:
+        print_plan(Console(), document)
+
+
+def check_config(
+    config: Annotated[Path | None, typer.Argument(help="Settings file; the environment counts as well.")] = None,
+    cluster: Annotated[
+        Path | None,
+        typer.Option(help="A saved cluster: show which of its nodes would be measured where.", show_default="none"),
+    ] = None,
+    network: Annotated[Path | None, typer.Option(help="The mesh for --cluster.", show_default="none")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Check settings; print them as they would be used.
+
+    With a saved cluster and a mesh, print instead which node would be measured at which endpoint, and what is in doubt;
+    `netgang network show --maddash URL --json` makes a mesh of a MaDDash server.
+
+    Exit code: 0 the settings are good; 2 they are not, or a file cannot be read.
+    """
+    from cli.offline.plan import map_files
+    from cli.rendering.plan import print_endpoints
+    from extender.runtime.clock import SystemClock
+    from extender.settings.settings import Settings
+
+    with clear_errors():
+        if (cluster is None) != (network is None):
+            raise ConfigError("--cluster and --network belong together")
+        settings = Settings.load(config)
+        if cluster is not None and network is not None:
+            document = map_files(cluster, network, settings, now_s=SystemClock().now_s())
+            if as_json:
+                print_json(document)
+            else:
+                print_endpoints(Console(), document)
+            return
+    text = settings.model_dump_json(indent=2)
+    if as_json:
+        sys.stdout.write(text + "\n")
+    else:
+        Console().print_json(text)

@@ -1,0 +1,109 @@
+"""Ask a running netgang over HTTP, and read its answer by the schema of the document.
+
+Rule: whatever answers there is not trusted to be netgang; what is not its document is one NetworkSourceError that names
+the address. A problem document that says that the request is wrong is a ConfigError with its sentence.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from client.connect import Door
+from extender.api.schemas.problem import Problem
+from extender.errors import ConfigError, NetworkSourceError
+
+_T = TypeVar("_T")
+_TIMEOUT_S: Final = 30.0
+_WRONG_USE: Final = frozenset({400, 404, 409, 413})
+
+
+class Answer(NamedTuple, Generic[_T]):
+    """A document, and its JSON as it came."""
+
+    document: _T
+    body: bytes
+
+
+async def ask(
+    door: Door,
+    path: str,
+    kind: type[_T],
+    *,
+    query: Mapping[str, str] | None = None,
+    body: Mapping[str, Any] | None = None,
+    timeout_s: float = _TIMEOUT_S,
+) -> Answer[_T]:
+    """One document; with `body` it is posted.
+
+    Errors: ConfigError for an address that is none and for what netgang calls a wrong request, NetworkSourceError.
+    """
+    where = address(door, path)
+    response = await fetch(door, path, query=query, body=body, timeout_s=timeout_s)
+    if response.status_code in _WRONG_USE and (said := problem_text(response.content)):
+        raise ConfigError(said)
+    if response.status_code != httpx.codes.OK:
+        raise NetworkSourceError(f"{where}: status {response.status_code}: {response.text[:160]}")
+    return Answer(decoded(response.content, kind, where=where), response.content)
+
+
+async def fetch(
+    door: Door,
+    path: str,
+    *,
+    query: Mapping[str, str] | None = None,
+    body: Mapping[str, Any] | None = None,
+    timeout_s: float = _TIMEOUT_S,
+) -> httpx.Response:
+    """One answer, whatever its status. Errors: ConfigError for an address that is none, NetworkSourceError."""
+    with clear_errors(door, path):
+        async with httpx.AsyncClient(timeout=timeout_s, trust_env=False, transport=door.way()) as client:
+            if body is None:
+                return await client.get(address(door, path), params=query)
+            headers = {"content-type": "application/json"}
+            return await client.post(address(door, path), content=msgspec.json.encode(body), headers=headers)
+
+
+@contextmanager
+def clear_errors(door: Door, path: str) -> Iterator[None]:
+    """Turn errors of the HTTP client into ConfigError or NetworkSourceError, which name the address."""
+    try:
+        yield
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        raise ConfigError(f"--url {door.url!r}: {error}; accepted: http://HOST:PORT") from error
+    except httpx.HTTPError as error:
+        said = str(error) or type(error).__name__
+        raise NetworkSourceError(f"{address(door, path)}: {said}; does netgang run there?") from error
+
+
+def address(door: Door, path: str) -> str:
+    """The whole address."""
+    return f"{door.url.rstrip('/')}{path}"
+
+
+def path_of(*parts: str) -> str:
+    """A path of any names.
+
+    >>> path_of("v1", "explain", "team-a", "a/b?c")
+    '/v1/explain/team-a/a%2Fb%3Fc'
+    """
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def decoded(body: bytes, kind: type[_T], *, where: str) -> _T:
+    """The document in `body`. Errors: NetworkSourceError when it has another form."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise NetworkSourceError(f"{where}: not what netgang answers: {error}") from error
+
+
+def problem_text(body: bytes) -> str:
+    """What a problem document says; "" if it is none."""
+    try:
+        return msgspec.json.decode(body, type=Problem).detail
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""

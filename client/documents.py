@@ -1,0 +1,77 @@
+"""The documents of a running netgang, each by its schema.
+
+Errors of each: ConfigError for an address that is none and for wrong use (a name that is not known, a field that is
+wrong), NetworkSourceError when the answer is no document of netgang.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from client.ask import Answer, address, ask, decoded, path_of
+from client.connect import Door
+from extender.api.schemas.explain import Explained, ExplainedPod
+from extender.api.schemas.jobs import JobInFull, Jobs
+from extender.api.schemas.link import Link
+from extender.api.schemas.network import Network
+from extender.api.schemas.queue import Queue
+from extender.api.schemas.what_if import Supposed
+from extender.errors import ConfigError
+
+_WHAT_IF_S: Final = 120.0
+"""Trial plans of a large cluster, behind those of others."""
+
+
+async def queue(door: Door) -> Answer[Queue]:
+    """/v1/queue."""
+    return await ask(door, "/v1/queue", Queue)
+
+
+async def jobs(door: Door, *, namespace: str | None, limit: int) -> Answer[Jobs]:
+    """/v1/jobs."""
+    query = {"limit": str(limit)} | ({"namespace": namespace} if namespace is not None else {})
+    return await ask(door, "/v1/jobs", Jobs, query=query)
+
+
+async def job(door: Door, name: str, *, kind: str | None) -> Answer[JobInFull]:
+    """/v1/jobs of the job NAMESPACE/NAME."""
+    path = path_of("v1", "jobs", *_split(name))
+    return await ask(door, path, JobInFull, query={} if kind is None else {"kind": kind})
+
+
+async def network(door: Door, *, zone: str | None, limit: int) -> Answer[Network]:
+    """/v1/network."""
+    query = {"limit": str(limit)} | ({"zone": zone} if zone is not None else {})
+    return await ask(door, "/v1/network", Network, query=query)
+
+
+async def link(door: Door, source: str, target: str) -> Answer[Link]:
+    """/v1/network of two nodes."""
+    return await ask(door, path_of("v1", "network", source, target), Link)
+
+
+async def explanation(door: Door, name: str) -> Answer[Explained | ExplainedPod]:
+    """/v1/explain of the gang or pod NAMESPACE/NAME."""
+    path = path_of("v1", "explain", *_split(name))
+    found = await ask(door, path, _OfGang)
+    kind: type[Explained] | type[ExplainedPod] = Explained if found.document.gang else ExplainedPod
+    return Answer(decoded(found.body, kind, where=address(door, path)), found.body)
+
+
+async def supposed(door: Door, changes: Mapping[str, Any]) -> Answer[Supposed]:
+    """What /v1/what-if answers to a body of changes."""
+    return await ask(door, "/v1/what-if", Supposed, body=changes, timeout_s=_WHAT_IF_S)
+
+
+class _OfGang(msgspec.Struct):
+    """Whether a document explains a gang, or a pod of no gang."""
+
+    gang: str = ""
+
+
+def _split(name: str) -> tuple[str, str]:
+    namespace, _, rest = name.partition("/")
+    if not (namespace and rest):
+        raise ConfigError(f"{name!r} is no NAMESPACE/NAME")
+    return namespace, rest

@@ -1,0 +1,94 @@
+"""/openapi.json from the schemas: FastAPI knows pydantic's models only, so the components are added to what it writes.
+
+Rule: a component is named as its record, and a field is described by the text below it.
+"""
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+from fastapi import FastAPI
+
+from extender.api.problems import PROBLEM_TYPE
+from extender.api.schemas.explain import Explained
+from extender.api.schemas.jobs import Accepted, JobInFull, Jobs
+from extender.api.schemas.link import Link
+from extender.api.schemas.network import Network
+from extender.api.schemas.plan import PlanInForce
+from extender.api.schemas.problem import Problem
+from extender.api.schemas.queue import Queue
+from extender.api.schemas.readiness import Readiness
+from extender.api.schemas.record import Record
+from extender.api.schemas.what_if import Supposed
+
+Responses = dict[int | str, dict[str, Any]]
+"""status → what OpenAPI says of it, as FastAPI takes it"""
+
+_DOCUMENTS: Final = (
+    *(Accepted, Explained, JobInFull, Jobs, Link, Network, PlanInForce, Problem, Queue, Readiness, Supposed),
+)
+_PLACE: Final = "#/components/schemas/"
+
+
+def answers(kind: type[Record], problems: Mapping[int, str] | None = None) -> Responses:
+    """The answer to a good request, and problem documents: status → when."""
+    good = {"description": "Successful Response", "content": {"application/json": {"schema": _named(kind)}}}
+    return {200: good, **{status: problem(text) for status, text in (problems or {}).items()}}
+
+
+def problem(text: str) -> dict[str, Any]:
+    """A problem document; `text` says when."""
+    return {"description": text, "content": {PROBLEM_TYPE: {"schema": _named(Problem)}}}
+
+
+def with_schemas(app: FastAPI) -> FastAPI:
+    """The same app, whose OpenAPI document has the schemas."""
+    without: Callable[[], dict[str, Any]] = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = without()
+        known = document.setdefault("components", {}).setdefault("schemas", {})
+        document["components"]["schemas"] = dict(sorted({**known, **_components()}.items()))
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return app
+
+
+def _named(kind: type[Record]) -> dict[str, str]:
+    return {"$ref": f"{_PLACE}{kind.__name__}"}
+
+
+def _components() -> dict[str, Any]:
+    _, found = msgspec.json.schema_components(_DOCUMENTS, ref_template=_PLACE + "{name}")
+    for kind in _kinds(Record):
+        fields = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+        for name, text in _texts(kind):
+            if kind.__name__ in found and name in fields:
+                found[kind.__name__]["properties"][fields[name]]["description"] = text
+    return found
+
+
+def _kinds(kind: type[Record]) -> Iterator[type[Record]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _kinds(one)
+
+
+def _texts(kind: type[Record]) -> Iterator[tuple[str, str]]:
+    """(field, text below it), also of the record that it extends."""
+    for base in reversed(kind.__mro__[: kind.__mro__.index(Record)]):
+        [written] = (
+            one
+            for one in ast.parse(inspect.getsource(sys.modules[base.__module__])).body
+            if isinstance(one, ast.ClassDef) and one.name == base.__name__
+        )
+        for field, text in zip(written.body, written.body[1:], strict=False):
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(said))):
+                    yield name, inspect.cleandoc(said)
+                case _:
+                    pass

@@ -1,0 +1,136 @@
+"""GET /v1/network: the network as the planner sees it."""
+
+from msgspec import UNSET, UnsetType
+
+from extender.api.schemas.record import Record
+
+
+class KnownPairs(Record):
+    """How much of a metric is known."""
+
+    known_pairs: int
+    mapped_nodes: int
+    """Nodes with an endpoint."""
+    nodes: int
+
+
+class Pairs(Record):
+    """Values and ages of all directed pairs of some nodes, as matrices indexed [from][to]; null is unknown."""
+
+    zone: str | None
+    """The one that was asked for."""
+    nodes: tuple[str, ...]
+    of: int
+    """Nodes of the zone, or of the cluster."""
+    loss_ratio: list[list[float | None]]
+    delay_ms: list[list[float | None]]
+    throughput_bps: list[list[float | None]]
+    loss_age_s: list[list[float | None]]
+    delay_age_s: list[list[float | None]]
+    throughput_age_s: list[list[float | None]]
+
+
+class Source(Record):
+    """How a source of measurements does."""
+
+    name: str
+    last_success_s: float | None
+    """Unix seconds of the last good answer."""
+    error: str | None
+    """Why the last attempt failed; null: it did not."""
+    failures: int
+    """Failed attempts since the last success."""
+    measurements: int
+    endpoints: int
+    problems: tuple[str, ...]
+    rejected: dict[str, int]
+    """why → values that were not taken."""
+    fetch_s: float | None
+    """How long the last attempt took."""
+
+
+class PairsByAge(Record):
+    """Directed pairs with a value, by age."""
+
+    fresh: int
+    """Below the soft TTL."""
+    fading: int
+    expired: int
+    """Beyond the hard TTL."""
+
+
+class Coverage(Record):
+    """A metric at the last publication."""
+
+    ages: tuple[int, ...]
+    """Directed pairs with a value of at most each of some ages, and of any."""
+    unknown: int
+    """Directed pairs of one zone's nodes without a value."""
+
+
+class AmbiguousNode(Record):
+    """A node whose endpoint is not certain."""
+
+    metric: str
+    node: str
+    candidates: tuple[str, ...]
+    reason: str
+    more_candidates: int
+
+
+class LeftOut(Record):
+    """How many more entries each list has."""
+
+    unmapped: dict[str, int]
+    ambiguous: int
+    unknown: int
+    unused: int
+
+
+class Mapping(Record):
+    """Where nodes are measured: counts, and the first of each list."""
+
+    nodes: dict[str, dict[str, int]]
+    """metric → mapped, unmapped, ambiguous → nodes."""
+    unmapped: dict[str, tuple[str, ...]]
+    """metric → nodes without an endpoint."""
+    ambiguous: tuple[AmbiguousNode, ...]
+    unknown: tuple[str, ...]
+    """Sentences about endpoints that settings or annotations name, and no source knows."""
+    unused: tuple[str, ...]
+    """Endpoints at which no node is measured."""
+    left_out: LeftOut
+
+
+class NetworkStatus(Record):
+    """How sources and mapping do."""
+
+    version: int
+    published_at_s: float | None
+    """Unix seconds."""
+    sources: tuple[Source, ...]
+    known_pairs: dict[str, int]
+    """metric → directed pairs of endpoints with a value."""
+    pairs: dict[str, PairsByAge]
+    """metric → the same by age."""
+    coverage: dict[str, Coverage]
+    """metric → ages and unknown pairs, as of the last publication."""
+    mapping: Mapping | None
+    crash: str | None
+    """An error that netgang did not expect."""
+
+
+class Network(Record):
+    """Sources, mapping and coverage of the network data, and the values between some nodes."""
+
+    version: int
+    evaluated_at_s: float
+    """Unix seconds."""
+    endpoints: int
+    metrics: dict[str, KnownPairs]
+    """loss, delay, throughput."""
+    zones: dict[str, int]
+    """zone → nodes."""
+    pairs: Pairs
+    status: NetworkStatus | UnsetType = UNSET
+    """Left out: there are no sources."""

@@ -1,0 +1,70 @@
+"""GET /v1/plan, and the part of `netgang plan` that is the same."""
+
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from extender.api.schemas.queue import Weight
+from extender.api.schemas.record import Record
+
+
+class AdmittedGang(Record):
+    """A gang that the plan gives nodes."""
+
+    gang: str
+    rank: int
+    zone: str
+    """Its zones, with commas."""
+    score: float | None
+    """Mean points (0 to 100) of its links."""
+    committed: bool
+    members: dict[str, str]
+    """pod → node."""
+    state: str | UnsetType = UNSET
+    """`netgang plan` alone, as `weight`: as in the queue."""
+    weight: Weight | UnsetType = UNSET
+
+
+class WaitingGang(Record):
+    """A gang that waits."""
+
+    gang: str
+    rank: int
+    code: str
+    """Name of the reason."""
+    reason: str
+    detail: str
+    """The same with numbers."""
+    state: str | UnsetType = UNSET
+    """`netgang plan` alone, as `weight`: as in the queue."""
+    weight: Weight | UnsetType = UNSET
+
+
+class Plan(Record):
+    """Admitted gangs with their nodes, waiting ones with their reasons, both in the order of their rank."""
+
+    version: int
+    admitted: tuple[AdmittedGang, ...]
+    waiting: tuple[WaitingGang, ...]
+
+
+class PlanInForce(Plan, kw_only=True):
+    """The plan of a running service, and how far it is carried out."""
+
+    committed: dict[str, int]
+    """gang → members whose nodes are committed."""
+    being_admitted: tuple[str, ...]
+    """Gangs whose gates are being opened."""
+    held_binds: int
+    """Bind calls that wait for the rest of their gang."""
+
+
+class PlanOfFiles(Plan, kw_only=True):
+    """What `netgang plan` shows: the plan of a saved cluster with its queue."""
+
+    order: str
+    """weight, fifo or another order of the settings."""
+    held: dict[str, tuple[str, ...]]
+    """gang → nodes that are reserved for it."""
+    scaling: dict[str, Any] | UnsetType = UNSET
+    """What would become of elastic jobs; left out unless asked for."""

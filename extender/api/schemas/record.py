@@ -1,0 +1,7 @@
+"""What every schema is."""
+
+import msgspec
+
+
+class Record(msgspec.Struct):
+    """A JSON object."""
