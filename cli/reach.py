@@ -45,7 +45,7 @@ _OPTIONS: Final[dict[str, Any]] = {
         _FILE, "File with a token for netgang, where it asks for one; else NETGANG_TOKEN.", "none", "--token-file"
     ),
     "ca_file": _option(_FILE, "Certificates to trust besides the system's.", "none", "--ca-file"),
-    "kubeconfig": _option(_FILE, "Ask through the API server, as whom this file says.", "as kubectl", "--kubeconfig"),
+    "kubeconfig": _option(_FILE, "Connect through the API server with this kubeconfig.", "as kubectl", "--kubeconfig"),
     "context": _option(_TEXT, "Ask through the API server of this context.", "the current", "--context"),
     "service": _option(
         _TEXT,

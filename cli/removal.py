@@ -1,9 +1,9 @@
-"""Take netgang away in good order: no pod stays at a gate that nobody opens any more (docs/safety.md S19).
+"""Take netgang away in good order: no pod stays at a gate that no controller opens any more (docs/safety.md S19).
 
 Rule: the admission policies go first, so that no new pod is gated; then pods that wait at the gate are let go. That is
 done in rounds, because an API server may still gate for some seconds by a policy that is deleted. Pods are let go one
 by one, with no promise of whole gangs: that promise ends with netgang. Leases are for after netgang is gone, and one
-that somebody still renews is left. Doing it again does no harm, and a dry run changes nothing.
+that is still renewed is left. Doing it again does no harm, and a dry run changes nothing.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class Removed:
 
 
 class Removal:
-    """One removal; `progress` is told how many pods are let go."""
+    """One removal; `progress` is called with how many pods are let go."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Removal:
             await self._pause(_PAUSE_S)
 
     async def leases(self, namespace: str) -> None:
-        """Delete the Leases that nobody renews any more; one that is renewed for 90 s is left."""
+        """Delete the Leases that are not renewed any more; one that is renewed for 90 s is left."""
         await asyncio.gather(*(self._lease(namespace, name) for name in LEASES))
 
     async def _waiting(self) -> list[Pod]:
@@ -141,7 +141,7 @@ class Removal:
             async with asyncio.TaskGroup() as group:
                 for pod in pods:
                     group.create_task(one(pod))
-        except ExceptionGroup as several:  # the first tells enough
+        except ExceptionGroup as several:  # the first says enough
             raise several.exceptions[0] from several
 
     async def _open(self, pod: Pod) -> None:
@@ -170,7 +170,7 @@ class Removal:
             version = str(lease["metadata"]["resourceVersion"])
             if self._dry_run:
                 break
-            if spec.get("holderIdentity"):  # somebody else's clock says nothing: does it change while we look?
+            if spec.get("holderIdentity"):  # another clock says nothing: does it change while we look?
                 await self._pause(float(spec.get("leaseDurationSeconds") or 0) + 1.0)
             try:
                 await self._cluster.delete(path, resource_version=version)

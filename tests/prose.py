@@ -77,7 +77,7 @@ ALLOWED: dict[str, int] = {
 }
 """Directory or file → words left in it; the longest entry that covers a file counts"""
 
-LATER = ("extender/settings/", "extender/api/", "scoring/plan/", "cli/", "docs/", "README.md", "CHANGELOG.md")
+LATER = ("docs/", "README.md", "CHANGELOG.md")
 """Not checked yet"""
 
 _SELF = {"tests/prose.py", "tests/test_prose.py"}

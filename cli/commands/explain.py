@@ -1,7 +1,7 @@
-"""`netgang explain` and `netgang what-if`: why a gang waits, what would let it in, and what a change would do.
+"""`netgang explain` and `netgang what-if`: why a gang waits, what would get it admitted, and what a change would do.
 
 Rule: as `netgang network`: results on standard output, everything else on standard error; exit code 0 when an answer
-was shown, 1 when nobody answered, 2 for wrong use, such as a gang that is not known; never a traceback. The same
+was shown, 1 without an answer, 2 for wrong use, such as a gang that is not known; never a traceback. The same
 documents come from a running netgang and from a saved cluster (--cluster).
 """
 
@@ -108,7 +108,7 @@ def explain(
     now: Now = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say why a gang is where it is: members, what each zone has for it, whose turn it is, and what would let it in.
+    """Say why a gang is where it is: members, what each zone has for it, its rank, and what would get it admitted.
 
     Each of the ways in was tried by the planner on the cluster as it is; `netgang what-if --suggestion NAMESPACE/NAME`
     shows what else the first of them would change.
@@ -138,7 +138,7 @@ def what_if(
     ] = None,
     suggestion: Annotated[
         str | None,
-        typer.Option("--suggestion", metavar="NAMESPACE/NAME", help="What would let this gang in first, by explain."),
+        typer.Option("--suggestion", metavar="NAMESPACE/NAME", help="Apply explain's first suggestion for this gang."),
     ] = None,
     add_capacity: Annotated[Texts, typer.Option(metavar="ZONE[/NODE]:RESOURCE=AMOUNT", help="More room.")] = None,
     add_nodes: Annotated[
@@ -168,7 +168,7 @@ def what_if(
     now: Now = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say who would be let in, refused or moved if something were different. Nothing is changed anywhere.
+    """Say which gangs would be admitted, refused or moved if something were different. Nothing is changed anywhere.
 
     Options may be given several times; all changes are supposed together.
 

@@ -1,7 +1,7 @@
-"""`netgang jobs`: workers, places, reports and wishes of the jobs of a running netgang.
+"""`netgang jobs`: workers, places, reports and demands of the jobs of a running netgang.
 
 Rule: as `netgang network`: results on standard output, everything else on standard error; exit code 0 when jobs were
-shown, 1 when nobody answered, 2 for wrong use, such as a job that is not known; never a traceback.
+shown, 1 without an answer, 2 for wrong use, such as a job that is not known; never a traceback.
 """
 
 import sys
@@ -40,7 +40,7 @@ def jobs(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Most jobs that are shown.")] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print the document of /v1/jobs as it is.")] = False,
 ) -> None:
-    """Show jobs that may be resized: state, weight, workers (least, now, most), nodes, network, report and wish.
+    """Show jobs that may be resized: state, weight, workers (least, now, most), nodes, network, report and demand.
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a job that is not known.
     """

@@ -104,7 +104,7 @@ def psconfig(
     ] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Accept any certificate of the archive.")] = False,
 ) -> None:
-    """Print a pSConfig template (JSON): who tests whom, what and how often.
+    """Print a pSConfig template (JSON): which endpoints test which others, what and how often.
 
     The nodes of a zone all test each other; --gateways of each zone test those of the other zones. Tests run at the
     endpoint that settings, annotation or label `netgang.io/endpoint` name, else at the node's InternalIP.

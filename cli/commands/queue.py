@@ -1,7 +1,7 @@
-"""`netgang queue`: whose turn it is, for how long each gang has waited, and behind whom.
+"""`netgang queue`: the order, how long each gang has waited, and behind which gangs.
 
 Rule: as `netgang network`: results on standard output, everything else on standard error; exit code 0 when the queue
-was shown, 1 when nobody answered, 2 for wrong use; never a traceback. What a server says is only text.
+was shown, 1 without an answer, 2 for wrong use; never a traceback. What a server says is only text.
 """
 
 import asyncio
@@ -54,9 +54,9 @@ def queue(
         bool, typer.Option("--json", help="Print the document of /v1/queue; with --watch one on each line.")
     ] = False,
 ) -> None:
-    """Show whose turn it is: rank, state, weight, members, time waited and until STARVING, and behind whom.
+    """Show the queue: rank, state, weight, members, time waited and until STARVING, and the gangs ahead.
 
-    Gangs that wait come first, in the order of their turns; ranks count all namespaces, also with -n.
+    Gangs that wait come first, in the queue's order; ranks count all namespaces, also with -n.
 
     Exit code: 0 shown; 1 no answer; 2 wrong use.
     """
@@ -102,7 +102,7 @@ class _Looks:
         ]
 
     async def again_and_again(self, console: Console, *, as_json: bool) -> None:
-        """Look every two seconds, for ever; on a terminal in one place."""
+        """Look every two seconds until stopped; on a terminal in one place."""
         from rich.live import Live
 
         live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
@@ -194,7 +194,7 @@ def _holds(one: "QueuedGang", before: str | None) -> str:
     """Its place, or the reason why it has none and behind whom it waits; what is kept for it, and who leaves."""
     lines = []
     if one.queue == "WQ" and one.admitted:
-        lines.append(f"is let in{f' to zone {one.zone}' if one.zone else ''}")
+        lines.append(f"is admitted{f' to zone {one.zone}' if one.zone else ''}")
     elif one.queue == "WQ":
         lines += [one.reason or "", one.detail, f"behind {before}" if before else ""]
     if one.held_nodes:

@@ -1,4 +1,4 @@
-"""`netgang simulate`: run a scenario and show who does how well.
+"""`netgang simulate`: run a scenario and compare the policies.
 
 Rule: as all commands: errors are sentences with exit code 2 and no traceback, `--json` prints for machines, and what
 takes time shows how far it is. Nothing heavy is imported before it is needed.

@@ -42,7 +42,7 @@ def uninstall(
     """Delete netgang's admission policies, then let every pod go that waits at its gate; netgang's pods stay.
 
     Run it before `kubectl delete -k` or `helm uninstall` (whose hook does), with an administrator's credentials. Pods
-    are let go one by one: from here on nobody sees to whole gangs. Doing it again does no harm.
+    are let go one by one: from here on gangs may start in part. Doing it again does no harm.
 
     Exit code: 0 done; 1 something is left, which is said; 2 not tried: no answer, no rights, wrong use.
     """

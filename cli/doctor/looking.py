@@ -180,7 +180,7 @@ class Look:
         return Running(wanted, tuple(map(replica_of, pods)), lease, budget_of(budget) if budget is not None else None)
 
     async def _lease(self, settings: Settings) -> LeaseSeen | None:
-        """Looked at twice: a Lease's times are somebody else's clock."""
+        """Looked at twice: a Lease's times are another clock's."""
         first = await self._installed("leases", settings.lease.name, group="/apis/coordination.k8s.io/v1")
         if first is None:
             return None

@@ -26,7 +26,7 @@ def check_zones(nodes: Sequence[Node], settings: Settings) -> Iterator[Finding]:
 
 
 def check_strangers(count: int, nodes: Sequence[Node]) -> Iterator[Finding]:
-    """Pods that netgang is not asked about, on nodes where it holds room for gangs (docs/safety.md S13)."""
+    """Pods that netgang is not asked about, on nodes where it reserves room for gangs (docs/safety.md S13)."""
     if count and not any(taint.key == _ONLY for node in nodes for taint in node.taints):
         what = f"{count} pods of other schedulers run here: room that is held for a gang is not kept from them"
         fix = f"where that matters, taint nodes {_ONLY}=true:NoSchedule, which gang pods tolerate and others do not"

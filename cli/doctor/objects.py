@@ -26,7 +26,7 @@ _OWNED = msgspec.json.Decoder(_Owned)
 
 
 def of_daemon_set(item: bytes) -> bool:
-    """Whether a DaemonSet made this pod: it takes no room that anybody else could have had.
+    """Whether a DaemonSet made this pod: it takes no room that another pod could have had.
 
     >>> of_daemon_set(b'{"metadata": {"ownerReferences": [{"kind": "DaemonSet"}]}}'), of_daemon_set(b'{"metadata": {}}')
     (True, False)

@@ -44,7 +44,7 @@ class Asked:
 async def denied(api: Api, settings: Settings, asked: Asked) -> tuple[Right, ...]:
     """The rights that netgang needs and has not. Errors: ApiError (403: we may not ask), ApiUnavailableError.
 
-    For the account that we ask as ourselves it is a SelfSubjectAccessReview, which everybody may make.
+    For our own account it is a SelfSubjectAccessReview, which every account may make.
     """
     myself = await api.create(
         "/apis/authentication.k8s.io/v1/selfsubjectreviews",

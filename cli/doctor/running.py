@@ -1,4 +1,4 @@
-"""Check netgang's own pods: who leads, budgets, versions, clocks, rights, and what a running one says of itself."""
+"""Check netgang's own pods: the leader, budgets, versions, clocks, rights, and what a running one says of itself."""
 
 import re
 from collections import defaultdict
@@ -97,12 +97,12 @@ def acts(seen: Running, settings: Settings) -> bool:
 def _leader(seen: Running, settings: Settings) -> Iterator[Finding]:
     look = f"look at the logs of netgang's pods and at the Lease {settings.lease.name}"
     if seen.lease is None:
-        yield error("leader-missing", f"there is no Lease {settings.lease.name}: nobody has ever led", look)
+        yield error("leader-missing", f"there is no Lease {settings.lease.name}: no replica has ever led", look)
         return
     if not seen.lease.holder:
-        yield error("leader-missing", f"nobody holds the Lease {settings.lease.name}", look)
+        yield error("leader-missing", f"no replica holds the Lease {settings.lease.name}", look)
     elif not seen.lease.renewed:
-        what = f"{seen.lease.holder} holds the Lease {settings.lease.name} and does not renew it: nobody acts"
+        what = f"{seen.lease.holder} holds the Lease {settings.lease.name} and does not renew it: no replica acts"
         yield error("leader-missing", what, look)
     labelled = [one.name for one in seen.replicas if one.role == LEADER]
     if seen.replicas and len(labelled) != 1:

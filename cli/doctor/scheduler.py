@@ -89,7 +89,7 @@ def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
     lease = config.get("leaderElection") or {}
     own = DEFAULT not in settings.scheduler_names
     if own and lease.get("leaderElect", True) and lease.get("resourceName", "kube-scheduler") == "kube-scheduler":
-        what = "leaderElection.resourceName is the cluster's scheduler's: this one waits behind it for ever"
+        what = "leaderElection.resourceName is the cluster's scheduler's: this one waits behind it permanently"
         fix = "set leaderElection.resourceName: netgang-scheduler and resourceNamespace: netgang-system"
         yield error("scheduler-lease", what, fix)
 
@@ -181,7 +181,9 @@ def _certificates(one: Json, settings: Settings) -> Iterator[Finding]:
     elif wanted == "https" and not (tls.get("caFile") or tls.get("caData")):
         what = "tlsConfig has no caFile: kube-scheduler then checks no certificate at all"
         yield error(
-            "extender-authority", what, "name who signs netgang's certificate in tlsConfig.caFile (docs/how-to/tls.md)"
+            "extender-authority",
+            what,
+            "name the authority of netgang's certificate in tlsConfig.caFile (docs/how-to/tls.md)",
         )
     elif settings.tls.client_ca_file is not None and not (tls.get("certFile") or tls.get("certData")):
         what = "tlsConfig has no certFile, and netgang demands a certificate of kube-scheduler"

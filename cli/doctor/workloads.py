@@ -1,4 +1,4 @@
-"""Check what users run: gangs of two schedulers, marks that contradict each other, gates that nobody opens."""
+"""Check what users run: gangs of two schedulers, marks that contradict each other, gates that no controller opens."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ def check_gangs(pods: Sequence[Pod], settings: Settings) -> Iterator[Finding]:
         what = f"{len(invalid)} gangs can never start as they are marked; {gang}: {invalid[gang]}"
         yield error("gang-invalid", what, "change the labels or annotations in the job's templates as it says")
     if lost := [pod.key for pod in live if pod.gated and pod.scheduler_name not in ours]:
-        what = f"pods of schedulers that are not netgang's wait at its gate, which nobody opens: {some(lost)}"
+        what = f"pods of schedulers that are not netgang's wait at its gate, which no controller opens: {some(lost)}"
         fix = f"set schedulerName to one of {some(ours)}, or remove the gate netgang.io/gang from the template"
         yield error("gate-foreign", what, fix)
     if "default-scheduler" in ours:

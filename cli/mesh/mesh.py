@@ -43,7 +43,7 @@ class End:
     """A place where tests run."""
 
     key: str
-    """Its name in pSConfig: the node's, or the address where that is not enough to tell ends apart."""
+    """Its name in pSConfig: the node's, or the address where that is not enough to distinguish ends."""
     label: str
     """For people."""
     address: str
@@ -211,7 +211,7 @@ def _zones(nodes: Iterable[SiteNode], address_of: Mapping[NodeName, str]) -> dic
 
 
 def _is_host(text: str) -> bool:
-    """Tell whether pSConfig takes `text` as an address.
+    """Whether pSConfig takes `text` as an address.
 
     >>> [_is_host(text) for text in ("192.0.2.1", "2001:db8::1", "ps-1.example.org", "ps 1", "a..b", "[::1]")]
     [True, True, True, False, False, False]

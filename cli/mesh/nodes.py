@@ -103,7 +103,7 @@ class Selector:
             raise ConfigError(f"selector {self.text!r}: must be key=value or key, several joined by commas")
 
     def takes(self, node: SiteNode) -> bool:
-        """Tell whether the node has all of them; an empty selector takes every node."""
+        """Whether the node has all of them; an empty selector takes every node."""
         return all(self._has(node, part.strip()) for part in self._parts())
 
     def _parts(self) -> list[str]:

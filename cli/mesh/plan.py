@@ -1,7 +1,7 @@
 """What is tested how often, and whether that can be done.
 
 Why: a throughput test has its two hosts for itself, so a mesh can ask for more tests than there is time. Rule: times
-are whole seconds; what cannot be scheduled is said in a sentence before anybody installs it, and never changed.
+are whole seconds; what cannot be scheduled is said in a sentence before it is installed, and never changed.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The mesh as a pSConfig template: what perfSONAR's agents on the nodes test.
 
-Why: pSConfig is how perfSONAR is told who tests whom; each agent picks the tests of its own addresses. Rule: one group
+Why: pSConfig configures which hosts perfSONAR tests; each agent picks the tests of its own addresses. Rule: one group
 and one task per zone and kind of test, and one mesh of all zones' gateways in which pairs of the same zone are
 excluded; names are those of zones, so that a new node changes its zone's group only.
 """

@@ -1,8 +1,9 @@
-"""What would become of the elastic jobs in a saved cluster: `netgang plan FILE --scaling ours|literal`.
+"""The changes of the elastic jobs in a saved cluster: `netgang plan FILE --scaling ours|literal`.
 
-Why: whoever sets a minimum wants to know beforehand what it costs, and results can be compared with the paper only if
-its own algorithms can be run on the same cluster. Rules: jobs are read as the service reads them, and decided on by the
-same functions; one pass, as if elastic jobs were switched on; what jobs report is in no file, so nobody wishes more.
+Why: a user that sets a minimum wants to know beforehand what it costs, and results can be compared with the paper only
+if its own algorithms can be run on the same cluster. Rules: jobs are read as the service reads them, and decided on by
+the same functions; one pass, as if elastic jobs were switched on; what jobs report is in no file, so no job asks for
+more by its metrics.
 """
 
 from collections import Counter
@@ -54,7 +55,7 @@ def scaling_document(
     method: Method,
     now_s: float,
 ) -> Document:
-    """Who would give up workers for whom, and who would grow; `made` is the plan of the cache's snapshot.
+    """The jobs that would shrink, for which gang, and those that would grow; `made`: the plan of the cache's snapshot.
 
     Cost: as one pass of `scoring.scaling.adjust`. Errors: ConfigError for a job that cannot be read.
     """

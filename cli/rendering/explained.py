@@ -32,7 +32,7 @@ def print_explanation(console: Console, found: Explained | ExplainedPod) -> None
     if found.admission_lapses_in_s is not None:
         _say(console, f"it is admitted, and has {duration_text(found.admission_lapses_in_s)} to come to bind")
     if found.admission_refused is not None:
-        _say(console, f"the API server refused to let it in: {found.admission_refused}", style="red")
+        _say(console, f"the API server refused to admit it: {found.admission_refused}", style="red")
     _members(console, found)
     _zones(console, found.zones)
     for note in found.notes:
@@ -49,7 +49,7 @@ def print_supposed(console: Console, found: Supposed) -> None:
     """What would differ."""
     _say(console, f"Supposed: {found.said}")
     lists = {
-        "would be let in": found.admitted,
+        "would be admitted": found.admitted,
         "would be refused": found.refused,
         "would move": found.moved,
         "other changes": found.other,
@@ -76,7 +76,7 @@ def _help(console: Console, found: Explained) -> None:
     if not would.suggestions:
         _say(console, would.text)
         return
-    _say(console, "What would let it in, as the planner tried it:")
+    _say(console, "It would be admitted with (as the planner tried it):")
     for number, one in enumerate(would.suggestions, start=1):
         _say(console, f"  {number}. {one.text}{_beside(would, number - 1)}", style="green" if number == 1 else "")
 

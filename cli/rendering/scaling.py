@@ -1,4 +1,4 @@
-"""What `netgang plan --scaling` prints for people: one row for each elastic job, and for whom it is.
+"""What `netgang plan --scaling` prints for people: one row for each elastic job, and for which gang it is.
 
 Rule: rows say what would change, else why not; the same document as `--json`.
 """
@@ -34,7 +34,7 @@ def print_scaling(console: Console, document: Mapping[str, Any]) -> None:
 
 
 def _about(given: Mapping[str, Any]) -> Iterable[str]:
-    """For whom room is looked for, and what comes of it."""
+    """The gang that room is looked for, and the result."""
     if given["for"] is not None:
         reason = given["reason"] or "it starts when they are gone"
         yield f"for {given['for']}: {reason}" + (f" ({given['detail']})" if given["detail"] else "")

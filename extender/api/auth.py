@@ -1,13 +1,13 @@
-"""Who may read the documents: a bearer token of the cluster, and the right to the address, asked of the API server.
+"""Access to the documents: a bearer token of the cluster, and the right to the address, asked of the API server.
 
-Why the API server: who may see the cluster's jobs is already written in its RBAC rules, and its tokens are already in
-everybody's hands (`kubectl create token`). A list of passwords of our own would be a second truth.
+Why the API server: the right to see the cluster's jobs is already written in its RBAC rules, and its tokens are already
+in everybody's hands (`kubectl create token`). A list of passwords of our own would be a second truth.
 
 Rules:
 - No answer means no: what cannot be checked now is refused with 503, never let through.
 - An answer is remembered for a short time, a yes longer than a no; a token only as its SHA-256. Strangers' tokens have
   a memory of their own, so that they cannot push out what is known of others.
-- Only so many questions are asked at a time, and so many callers wait for theirs; one more is told to come again. Each
+- Only so many questions are asked at a time, and so many callers wait for theirs; one more gets 429. Each
   address may cause a bounded number that are answered no (docs/safety.md S28); what was answered yes once is asked all
   the same, so that strangers at the same address do not keep a caller out.
 """
@@ -51,7 +51,7 @@ class AuthLimits:
 
 
 class TokenAuth:
-    """An ASGI app in front of another one: whoever may not is answered here, and the other one hears nothing."""
+    """An ASGI app in front of another one: a caller without the right is refused here."""
 
     def __init__(
         self,
@@ -72,12 +72,12 @@ class TokenAuth:
         most, now_s = limits.remembered_max, clock.monotonic_s
         self._questions = Questions(now_s)
         self._yes_once: _Memory[object, bool] = _Memory(_YES_ONCE_S, most, now_s)
-        """hash of a token, or (who, verb, path) → it was answered yes"""
+        """hash of a token, or (user, verb, path) → it was answered yes"""
         self._known: _Memory[bytes, Identity] = _Memory(limits.yes_s, most, now_s)
         """token's hash → whose it is"""
         self._strangers: _Memory[bytes, bool] = _Memory(limits.no_s, most, now_s)
         self._allowed: _Memory[tuple[Identity, str, str], bool] = _Memory(limits.yes_s, most, now_s)
-        """(who, verb, path) → yes"""
+        """(user, verb, path) → yes"""
         self._denied: _Memory[tuple[Identity, str, str], bool] = _Memory(limits.no_s, most, now_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -106,8 +106,8 @@ class TokenAuth:
         except _Busy:
             return _unavailable("too many callers are being checked; come again in a moment")
         except (ApiError, ApiUnavailableError) as error:
-            _log.warning("cannot ask the API server who may read: %s", error)
-            return _unavailable("the API server cannot be asked now who may read this; the log says more")
+            _log.warning("cannot ask the API server for a caller's rights: %s", error)
+            return _unavailable("the API server cannot be asked now for your rights; the log says more")
         return problem_response(
             HTTPStatus.FORBIDDEN,
             f"{who.username} may not {verb} {path}: it needs a ClusterRole with this verb and nonResourceURL, such as "

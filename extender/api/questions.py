@@ -1,6 +1,6 @@
 """How many questions to the API server each peer may cause that are answered no.
 
-Why: a token that is not known yet costs a TokenReview, and whoever reaches a port can show a new one with every
+Why: a token that is not known yet costs a TokenReview, and any client that reaches a port can show a new one with every
 request. Rule (docs/safety.md S28): each address has some in hand and gets one more now and then; a question that was
 answered yes, or not at all, is given back. The table is bounded; of too many addresses the one that asked longest ago
 is forgotten, and how many questions are under way is bounded besides.

@@ -1,7 +1,7 @@
 """The address of the decision log: /v1/record.
 
-Rule: it says everything that decides of every pod and node, so it is given to whoever may read documents, at the same
-ports and by the same authority; it is off unless the settings say otherwise.
+Rule: it says everything that decides of every pod and node, so it is given to callers that may read documents, at the
+same ports and by the same authority; it is off unless the settings say otherwise.
 """
 
 from http import HTTPStatus

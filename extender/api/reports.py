@@ -1,11 +1,11 @@
 """The address at which training jobs report: POST /v1/jobs/{namespace}/{name}/metrics, at a port of its own.
 
-Why a port of its own: pods of every namespace must reach it, and none of them may reach /bind or read who waits.
+Why a port of its own: pods of every namespace must reach it, and none of them may reach /bind or read the queue.
 
 Rules:
-- A pod reports for jobs of its own namespace: its token's service account says which that is. Reports move wishes of
-  jobs whose owners asked for it, within their bounds, and nothing else: what RBAC denies a pod, no report gets it.
-- The shared secret, where there is one, stands for every namespace. It is read when somebody shows an unknown token,
+- A pod reports for jobs of its own namespace: its token's service account says which that is. Reports move the demands
+  of jobs whose owners asked for it, within their bounds, and nothing else: what RBAC denies a pod, no report gets it.
+- The shared secret, where there is one, stands for every namespace. It is read when a caller shows an unknown token,
   so a new one counts at once and an old one for as long as answers are remembered.
 - The body is read after its sender is known, up to a largest size and for a longest time.
 """
@@ -76,7 +76,7 @@ _log = logging.getLogger("netgang.reports")
 
 @dataclass(frozen=True, slots=True)
 class Reporters:
-    """Who may report, as the Reviews port: `may` is about the namespace in the path, and asks nobody."""
+    """The right to report, as the Reviews port: `may` is about the namespace in the path, and sends no request."""
 
     reviews: Reviews | None
     """Knows service accounts; `None`: their tokens are not accepted."""
@@ -85,7 +85,7 @@ class Reporters:
     """What a token must be for; empty: for the API server."""
 
     async def who(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
-        """Whose token it is; None: nobody's, or not for us. Errors: ApiError, ApiUnavailableError."""
+        """Whose token it is; None: no account's, or not for us. Errors: ApiError, ApiUnavailableError."""
         secret = self._secret()
         if secret and hmac.compare_digest(token.encode(), secret):
             return _WITH_SECRET
@@ -115,14 +115,14 @@ class Reporters:
 
 
 class ReportsDoor:
-    """The whole port as an ASGI app: who comes is asked first, what becomes of it is counted."""
+    """The whole port as an ASGI app: each caller is authenticated first, each outcome is counted."""
 
     def __init__(self, app: ASGIApp, reporters: Reporters, clock: Clock, *, count: Callable[[str], None]) -> None:
         self._auth = TokenAuth(app, reporters, clock, AuthLimits(remembered_max=_REMEMBERED))
         self._count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; who reports for another namespace is told so in words of this port."""
+        """Answer one request; a report for another namespace is refused in words of this port."""
         status = 0
 
         async def hear(message: Message) -> None:

@@ -1,7 +1,7 @@
 """How long a bind call may take in all: what kube-scheduler's `httpTimeout` must be above.
 
 Why in one place: the settings are refused by it, `netgang doctor` compares the running kube-scheduler with it, and the
-client of the API server keeps to its part of it. A call that is answered later finds nobody: kube-scheduler has given
+client of the API server keeps to its part of it. A later answer is in vain: kube-scheduler has given
 the pod up, and the Binding puts it where it is no longer wanted.
 Rule: a call is held for the hold limit; its Binding has its turn within the commit timeout; and then takes as long as
 the slowest one. All three can happen to one call.
@@ -10,7 +10,7 @@ the slowest one. All three can happen to one call.
 from typing import Final
 
 BINDING_MAX_S: Final = 6.0
-"""Longest that one Binding takes, with its repetitions and the read that finds out what became of it."""
+"""Longest that one Binding takes, with its repetitions and the read that finds out its outcome."""
 MARGIN_S: Final = 1.0
 """For the pod that the watch has not brought yet (half a second), the network, and an event loop that is busy."""
 
@@ -25,5 +25,5 @@ def longest_bind_s(*, hold_s: float, commit_s: float) -> float:
 
 
 def slowest_binding_s(commit_s: float) -> float:
-    """Seconds after which a Binding that has begun is given up, at most."""
+    """Seconds after which a Binding that has started is given up, at most."""
     return min(BINDING_MAX_S, commit_s)

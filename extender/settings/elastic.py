@@ -1,7 +1,7 @@
-"""Settings of elastic jobs: who is shrunk and grown, how often, and by which metrics (docs/explanation/elastic.md).
+"""Settings of elastic jobs: which jobs shrink and grow, how often, and by which metrics (docs/explanation/elastic.md).
 
-Rule: off unless asked for. A job is elastic only if it says so itself, but whoever declared a minimum for another
-autoscaler's sake must not find his job shrunk after an upgrade.
+Rule: off unless asked for. A job is elastic only if it says so itself, but a user that declared a minimum for another
+autoscaler's sake must not find the job shrunk after an upgrade.
 """
 
 import re
@@ -23,11 +23,11 @@ class ElasticMetricsSettings(Section):
     default: Annotated[Wants, OnOrOff] = Wants.CURVE
     """For jobs without annotation `netgang.io/scaling`: `iterations`, `loss`, `curve`, or `off`: the queue alone."""
     every_steps: Count = 500
-    """Training steps between two looks at a job's wish; each change of the count costs about 40 s of training."""
+    """Training steps between two looks at a job's metrics; each change of the count costs about 40 s of training."""
     workers_step: Count = 3
     """Workers added or removed at once."""
     min_interval_s: NotNegative = 300.0
-    """Least time between two changes of a job's wish."""
+    """Least time between two changes of the count that a job's metrics ask for."""
     settle_steps: Annotated[int, Field(ge=0)] = 20
     """Steps after a change whose reports do not count."""
     reversal_steps: Annotated[int, Field(ge=0)] = 1000
@@ -40,18 +40,18 @@ class ElasticSettings(Section):
     enabled: bool = False
     """Change worker counts of jobs that declare a minimum and a maximum."""
     dry_run: bool = False
-    """Decide and tell, but change nothing."""
+    """Decide and report, but change nothing."""
     cool_down_s: NotNegative = 60.0
     """Least time between two changes of one job."""
     decrement: Count | None = 2
     """Most workers that one job gives up at once (l_dw); `null`: down to its minimum."""
     increment: Count | None = 2
-    """Most workers that one job gets at once (l_iw), beside those it gave up or wishes; `null`: up to its maximum."""
+    """Most workers that one job gets at once (l_iw), beside those it gave up or asks for; `null`: up to its maximum."""
     changes_per_hour: Count | None = 12
     """Most changes of one job within an hour; `null`: no limit."""
     condition: Condition = Condition.LIGHTER
-    """`lighter`: jobs give way to the first waiting gang if they are lighter; `heaviest`: as published, only if that
-    gang also weighs at least as much as every job that runs; `any`: all jobs give way, whatever they weigh, to the
+    """`lighter`: jobs shrink for the first waiting gang if they are lighter; `heaviest`: as published, only if that
+    gang also weighs at least as much as every job that runs; `any`: all jobs shrink, whatever they weigh, for the
     first in the queue's order that can then start."""
     removal_timeout_s: Positive = 600.0
     """How long removed pods may take to go before their room is no longer kept for the gang they make way for: more

@@ -1,4 +1,4 @@
-"""Where values of settings come from, how they become one, and how a mistake in them is told.
+"""Where values of settings come from, how they become one, and how a mistake in them is reported.
 
 Why apart from the settings: this knows no setting by name. Rule: command line over environment over file; mappings
 are merged name by name and lists are replaced whole; every refusal is one line that names the setting, where it was
@@ -58,7 +58,7 @@ def read_file(file: Path) -> dict[str, Any]:
 def read_environment(settings: type[BaseSettings]) -> dict[str, Any]:
     """Values of NETGANG_… names; a name that is neither a setting nor known otherwise is refused.
 
-    Kubernetes itself sets NETGANG_PORT=tcp://… in pods beside a Service named netgang: that is told as such.
+    Kubernetes itself sets NETGANG_PORT=tcp://… in pods beside a Service named netgang: that is said as such.
     """
     for variable in sorted(os.environ):
         if not variable.upper().startswith(ENV_PREFIX) or variable.startswith(NOT_SETTINGS):

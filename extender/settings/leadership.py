@@ -45,7 +45,7 @@ class OwnPod:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "OwnPod | None":
-        """As the downward API tells it; `None`: we are no pod, or were not told.
+        """As the downward API has it; `None`: we are no pod, or it is not known.
 
         >>> OwnPod.of({"POD_NAME": "netgang-0", "POD_NAMESPACE": "team"})
         OwnPod(namespace='team', name='netgang-0')

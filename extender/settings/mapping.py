@@ -100,7 +100,7 @@ def why_not(pattern: str) -> str | None:
     for token in _TOKEN.finditer(pattern):
         many = token["repeat"] is not None or token["exact"] is not None
         if many and after_group:
-            return "must not repeat a group: that can take for ever"
+            return "must not repeat a group: that can take without end"
         if token["open"] is not None and token["special"] == "?":
             return "must have no groups but (…), (?:…) and (?P<name>…)"
         if token["escape"] is not None and token["escaped"].isdigit():

@@ -79,7 +79,7 @@ class MaddashSource(Section):
     ca_file: Path | None = None
     """Certificates to trust besides the system's; self-signed ones are usual on measurement hosts."""
     insecure: bool = False
-    """Do not check the server's certificate. Whoever can answer in its place can then steer placement."""
+    """Do not check the server's certificate. A host that can answer in its place can then steer placement."""
 
     @field_validator("url")
     @classmethod
@@ -156,7 +156,7 @@ class NetworkSettings(Section):
     hard_ttl_s: HardTtl = HardTtl()
     """Ages in seconds from which measurements count as unknown; `null`: never. One value stands for all metrics."""
     zone_fallback: bool = False
-    """Links that nobody measured have the median of the links measured between the two nodes' zones, before neutral."""
+    """Links without a measurement have the median of those measured between the two nodes' zones, before neutral."""
 
     unusable_loss_ratio: Annotated[Number, Field(gt=0.0, le=1.0)] | None = 0.5
     """Packet loss (0 to 1) on most links of a node at which a gang that has not started yet gives its place there up;

@@ -24,7 +24,7 @@ Share: TypeAlias = Annotated[Number, Field(gt=0.0, le=1.0)]
 
 
 class QueueSettings(Section):
-    """Whose turn it is (docs/explanation/queue.md)."""
+    """The order of the queue (docs/explanation/queue.md)."""
 
     algorithm: Algorithm = Algorithm.PLANNED
     """`planned`: every gang is looked at in each run, by real placement; `literal`: Algorithm 1 of KOD2 as published,
@@ -47,20 +47,21 @@ class QueueSettings(Section):
     starve_limit_by_priority_s: Mapping[int, Positive] = Field(default_factory=dict)
     """Value of a PriorityClass → its own limit; wins over the namespace's."""
     starving_order: StarvingOrder = StarvingOrder.AGE
-    """Who is first among STARVING gangs: who starves longest (`age`), or who is heaviest (`weight`).
+    """Which STARVING gang is first: the one that starves longest (`age`), or the heaviest (`weight`).
 
-    By weight a light gang can wait for ever behind heavy ones that keep coming."""
+    By weight a light gang can wait without end behind heavy ones that keep coming."""
     surplus: Surplus = Surplus.IN_TURN
     """When members beyond the minimum of a gang that has started get room: in the order of their gangs (`in-turn`), or
     after the minimums of all gangs of their priority that wait (`last`)."""
     starving_beats_priority: bool = False
     """A STARVING gang goes before all others, not only before those of its own priority."""
     starving_share: Annotated[Number, Field(ge=0.0, le=1.0)] = 0.25
-    """Most of the cluster's nodes that are held for STARVING gangs; 0: none are.
+    """Most of the cluster's nodes that are reserved for STARVING gangs; 0: none are.
 
-    A gang whose minimum alone needs more is held for all the same when nobody else is: else it might wait for ever."""
+    A gang whose minimum alone needs more gets a reservation all the same if no other gang has one: it might never
+    start otherwise."""
     starving_hold_s: Positive = 7200.0
-    """How long a zone is held for a STARVING gang before it goes behind the others for as long."""
+    """How long a zone is reserved for a STARVING gang before it goes behind the others for as long."""
     share_cap: Share | None = None
     """Share of each resource of the cluster that the gangs of one namespace may have; `null`: no limit."""
     share_cap_by_namespace: Mapping[str, Share] = Field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Settings of the port at which training jobs report how they are doing (docs/how-to/reporting.md).
 
-Rule: the port is for pods of every namespace, so it must not exist without a proof of who is calling, and tokens must
+Rule: the port is for pods of every namespace, so it must not exist without a proof of the caller, and tokens must
 not cross a network readable; what would be so is refused when the settings are read.
 """
 
@@ -29,7 +29,7 @@ class ReportSettings(Section):
     """What a token must have been made for, such as `netgang`; a pod's usual token is then refused. Empty: for the API
     server, as the usual one is (docs/how-to/reporting.md)."""
     secret_file: Path | None = None
-    """File with a secret of at least 16 characters; who shows it as a bearer token may report for every job."""
+    """File with a secret of at least 16 characters; with it as bearer token a caller may report for every job."""
     plain: bool = False
     """`host` may be more than the loopback although there is no TLS: something else protects the tokens."""
 
@@ -53,7 +53,7 @@ def report_doors(
     if saved_cluster:
         yield "reports.port needs a live cluster: in a saved one (snapshot) no job runs that could report"
     if not reports.service_accounts and reports.secret_file is None:
-        yield "reports.port needs a way to know who reports: service_accounts: true, or a secret_file"
+        yield "reports.port needs a way to know the caller: service_accounts: true, or a secret_file"
     where = reports.host if reports.host is not None else host
     if tls.cert_file is None and not reports.plain and not is_loopback(where):
         yield (

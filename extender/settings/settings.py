@@ -152,18 +152,18 @@ class Settings(BaseSettings):
     )
 
     host: str = Field(default="127.0.0.1", min_length=1)
-    """Address to listen on. The default is this machine only: whoever reaches the verbs can ask for a bind."""
+    """Address to listen on. The default is this machine only: any client that reaches the verbs can ask for a bind."""
     port: int = Field(default=8888, ge=0, le=65535)
     """Port to listen on; 0: a free one."""
     debug_port: int | None = Field(default=None, ge=0, le=65535)
     """A second port with the same answers, for people: no call to it changes anything. `null`: none; 0: a free one."""
     debug_host: str = Field(default="127.0.0.1", min_length=1)
-    """Address of `debug_port`. The default is what `kubectl port-forward` reaches inside a pod, and nobody else."""
+    """Address of `debug_port`. The default is what `kubectl port-forward` reaches inside a pod, and nothing else."""
     debug_auth: DebugAuth = DebugAuth.OFF
     """`token`: a caller of `debug_port` must show a bearer token of the cluster whose owner has the right to the
-    address (TokenReview and SubjectAccessReview on a nonResourceURL); `off`: whoever reaches the port is answered."""
+    address (TokenReview and SubjectAccessReview on a nonResourceURL); `off`: every client is answered."""
     debug_open: bool = False
-    """`debug_host` may be more than the loopback although nobody has to show a token, or not under TLS."""
+    """`debug_host` may be more than the loopback although no caller has to show a token, or not under TLS."""
     health_port: int | None = Field(default=None, ge=0, le=65535)
     """A port with /healthz, /readyz and /metrics alone, always plain HTTP: for probes and Prometheus, which show no
     client certificate. `null`: none, they are at `port`; 0: a free one."""
@@ -189,7 +189,7 @@ class Settings(BaseSettings):
     hold_limit_s: Positive = 25.0
     """How long a bind is held until min-available members are there.
 
-    Members of a gang arrive tens of milliseconds apart; held room is dead room for everybody, so seconds suffice."""
+    Members of a gang arrive tens of milliseconds apart; the room of held members is idle, so seconds suffice."""
     commit_timeout_s: Positive = 15.0
     """How long a gang's Bindings may wait for their turn and for the API server before they are answered as failed."""
     http_timeout_s: Positive = 60.0
@@ -228,7 +228,7 @@ class Settings(BaseSettings):
     leader_election: Annotated[LeaderElection, OnOrOff] = LeaderElection.OFF
     """`on`: of several replicas one acts, by a Lease; the others follow the cluster and take over within seconds."""
     lease: LeaseSettings = LeaseSettings()
-    """The Lease, and who waits how long for whom."""
+    """The Lease, and its times."""
     log_format: LogFormat = LogFormat.TEXT
     """`text` for people, `json` for machines: the same fields."""
     log_level: LogLevel = LogLevel.INFO
@@ -247,7 +247,7 @@ class Settings(BaseSettings):
     record: RecordSettings = RecordSettings()
     """What went into each decision, for `netgang replay` (docs/how-to/replay.md)."""
     queue: QueueSettings = QueueSettings()
-    """Whose turn it is, and how much a namespace may have."""
+    """The order of the queue, and how much a namespace may have."""
     preemption: PreemptionSetting = Preempting.OFF
     """`gangs`: evict the fewest whole gangs for a waiting one of higher priority (docs/explanation/preemption.md)."""
     preemption_timeout_s: Positive = 600.0

@@ -51,8 +51,8 @@ class HttpSource(Section):
     ca_file: Path | None = None
     """Certificates to trust besides the system's; self-signed ones are usual on measurement hosts."""
     insecure: bool = False
-    """Do not check the server's certificate, or send credentials without TLS. Whoever can answer in the server's place
-    can then steer placement."""
+    """Do not check the server's certificate, or send credentials without TLS. A host that can answer in its place can
+    then steer placement."""
 
     @field_validator("url")
     @classmethod
@@ -213,7 +213,7 @@ class PrometheusQueries(Section):
 
 
 class PrometheusAliases(Section):
-    """A query that tells which names mean the same end, for exporters that name sources and targets differently."""
+    """A query that says which names mean the same end, for exporters that name sources and targets differently."""
 
     query: Text = "kube_node_info"
     """PromQL whose series carry both labels."""

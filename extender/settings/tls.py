@@ -1,4 +1,4 @@
-"""Who may reach which port: certificates of the verbs' port, and proof of identity at the port for people.
+"""Access to the ports: certificates of the verbs' port, and proof of identity at the port for people.
 
 Rule: what would leave a door open, or close it for a probe that must get in, is refused when the settings are read;
 whether the files can be used is found out at start (`extender.server.tls.files`), because only the process itself sees
@@ -17,7 +17,7 @@ from extender.settings.types import Section, names
 
 
 class DebugAuth(StrEnum):
-    """How a caller of `debug_port` proves who it is."""
+    """How a caller of `debug_port` proves its identity."""
 
     OFF = "off"
     TOKEN = "token"  # noqa: S105 - the word, not a secret
@@ -31,7 +31,7 @@ class TlsSettings(Section):
     key_file: Path | None = None
     """Private key of `cert_file`, not encrypted."""
     client_ca_file: Path | None = None
-    """Authorities whose client certificates are accepted; without one of theirs nobody reaches the verbs.
+    """Authorities whose client certificates are accepted; without one of theirs no client reaches the verbs.
 
     The verbs' port then serves the verbs alone: probes and metrics are at `health_port`, documents at `debug_port`."""
     client_names: Annotated[tuple[str, ...], BeforeValidator(lambda value: names(value)), Field(max_length=100)] = ()
@@ -70,12 +70,12 @@ def open_doors(
     if debug_auth is DebugAuth.TOKEN and debug_port is None:
         yield "debug_auth: token needs debug_port: it guards that port, and there is none"
     if debug_auth is DebugAuth.TOKEN and saved_cluster:
-        yield "debug_auth: token needs a cluster: no API server is there to say whose a token is; leave it off"
+        yield "debug_auth: token needs a cluster: no API server is there to review a token; leave it off"
     if debug_port is not None and not debug_open and not is_loopback(debug_host):
         if debug_auth is DebugAuth.OFF:
             yield (
                 f"debug_host {debug_host} is not this machine alone, and the port for people shows every job of the "
-                "cluster: set debug_auth: token, or debug_open: true if everybody may see them"
+                "cluster: set debug_auth: token, or debug_open: true if every client may see them"
             )
         elif tls.cert_file is None:
             yield (

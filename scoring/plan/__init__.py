@@ -11,7 +11,7 @@ Steps:
 
 Why places are kept: pods are offered their nodes one by one, so a plan that moves a gang between two offers makes both
 worthless; and a run after one event costs little. A gang ahead is planned first and may take a kept place away; new
-network data, or a node that does not do any more, make a gang be placed anew.
+network data, or a node that does not do any more, make the planner place a gang again.
 """
 
 from collections.abc import Iterable
@@ -120,7 +120,7 @@ def plan_in_steps(
         node_of.update(admission.members)
     partial = frozenset(ask.gang.key for ask in asks if ask.partial)
     made = Plan(snapshot.version, snapshot.network.version, admitted, waiting, node_of, partial, turns.holds)
-    yield from run.pause()  # whoever adopts it has work of a step as well
+    yield from run.pause()  # adopting it takes about a step as well
     return made
 
 

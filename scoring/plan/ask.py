@@ -2,10 +2,10 @@
 
 Rule (docs/safety.md S8, S9): the minimum set is every ps and chief, then workers by ascending index; members that run
 count for it, and a gang that reached quorum is never held back again: its further members are `more`. Pods behind
-somebody else's scheduling gate cannot come now, nor can those that kube-scheduler places on no node whatever we plan,
-because a volume claim does not exist, say: no room is kept for them, and a gang that needs one of them is incomplete
-(docs/safety.md S5, docs/safety.md S25); our own gate goes when the gang is admitted. Members on nodes that are gone
-count no more (docs/safety.md S12).
+another controller's scheduling gate cannot come now, nor can those that kube-scheduler places on no node whatever we
+plan, because a volume claim does not exist, say: no room is kept for them, and a gang that needs one of them is
+incomplete (docs/safety.md S5, docs/safety.md S25); our own gate goes when the gang is admitted. Members on nodes that
+are gone count no more (docs/safety.md S12).
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One gang's wish. Empty `need` and `more`: nothing to place."""
+    """One gang's demand. Empty `need` and `more`: nothing to place."""
 
     gang: Gang
     options: GangOptions
@@ -70,7 +70,7 @@ class Ask:
 
 
 def ask_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> Ask:
-    """Derive the wish of `gang`; `lost` are its members' nodes that are gone. Cost: O(n log n) in members."""
+    """Derive the demand of `gang`; `lost` are its members' nodes that are gone. Cost: O(n log n) in members."""
     pending = gang.pending
     unable = tuple([pod for pod in pending if pod.obstacle or (pod.gates and pod.foreign_gates)])
     blocked = _blocked(gang, unable, lost) if unable else False

@@ -1,4 +1,4 @@
-"""Refuse many gangs at once, where counting tells that no zone has room for them.
+"""Refuse many gangs at once, where counting shows that no zone has room for them.
 
 Why: in a full cluster nearly every gang of a long queue is refused, and after each event again. One by one through
 all that may be different about a gang, a thousand gangs cost a run 80 ms; together they cost 3 ms
@@ -56,16 +56,16 @@ class BulkRefusals:
         self._begin, self._end = 0, 0
         """Places that were looked at"""
         self._found: list[Refused | None] = []
-        """Of these: the refusal, if counting tells"""
+        """Of these: the refusal, if counting shows it"""
         self._unreserved: Bools = np.zeros(0, np.bool_)
-        """Of these: whether they would be told the same if nothing were held for others"""
+        """Of these: whether the refusal would be the same without reservations for others"""
         self._asked = -1
         """Place about which `waiting` asked last"""
         self._allowed: dict[tuple[ZoneName, ...] | None, Bools] = {}
         """zones that gangs name → (zones,): those that they may use"""
 
     def waiting(self, place: int) -> Steps[dict[GangKey, Waiting]]:
-        """What the gangs from `place` on are told, in order, up to the first that must be looked at by itself."""
+        """The refusals of the gangs from `place` on, in order, up to the first that must be looked at by itself."""
         if not self._turns.by_room_alone or self._asks[place].gang.key in self._apart:
             return {}
         self._later.settle()
@@ -83,13 +83,13 @@ class BulkRefusals:
         return told
 
     def refusal(self, place: int) -> Steps[Refused | None]:
-        """Why the gang is refused, whatever else there is about it, if counting tells and was not asked in vain."""
+        """Why the gang is refused, whatever else there is about it, if counting shows it and was not tried in vain."""
         if place == self._asked or not (yield from self._looked_at(place)):
             return None
         return self._found[place - self._begin]
 
     def _looked_at(self, place: int) -> Steps[bool]:
-        """Count, unless it is done already; false right after room was taken: who comes next may be given some too."""
+        """Count, unless it is done already; false right after room was taken: the next gang may be given some too."""
         run, moment = self._run, self._run.room.moment
         if moment != self._moment:
             self._moment, self._width, self._begin, self._end = moment, 0, place, place
@@ -248,7 +248,7 @@ class BulkRefusals:
 
 
 def still_waiting(known: Waiting | None, key: GangKey, rank: int, refused: Refused) -> Waiting:
-    """What a refused gang is told; the same object where it is what it was told before."""
+    """A refused gang's answer; the same object where it is the same as before."""
     if known is not None and known.rank == rank and known.reason is refused.reason and known.detail == refused.detail:
         return known
     return Waiting(key, rank, refused.reason, refused.detail)

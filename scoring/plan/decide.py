@@ -1,9 +1,9 @@
-"""What becomes of one gang in its turn: the place it has, another one, or the reason to wait.
+"""Decide on the next gang: the place it has, another one, or the reason to wait.
 
 Steps, the first that answers counts:
 1. What is committed stays (docs/safety.md S4); what came later goes beside it.
 2. The place that the previous plan gave it, if that still stands.
-3. For a gang that had one: a place that nobody has, else that of as few and as late gangs as suffice.
+3. For a gang that had one: a place that no gang has, else that of as few and as late gangs as suffice.
 4. Any place that is left.
 """
 
@@ -77,11 +77,11 @@ def _keep_place(run: Run, ask: Ask, before: Admission | None) -> Placed | None:
         return Placed(before.zones, before.members if same else nodes, (), before.score)
     ends = tuple((pod.role, nodes[pod.uid]) for pod in pending if pod.uid in nodes)
     placed = _beside(run, ask, Placed(before.zones, nodes, ends, before.score))
-    return placed if placed.nodes else None  # those that had a place run by now, the rest is looked at anew
+    return placed if placed.nodes else None  # those that had a place run by now, the rest is looked at again
 
 
 def _move_aside(run: Run, ask: Ask, later: Later | None, *, now_s: float) -> Steps[Placed | None]:
-    """A gang that lost its place takes another one that nobody has, else that of as few and as late gangs as suffice.
+    """A gang that lost its place takes another one that no gang has, else that of as few and as late gangs as suffice.
 
     Otherwise each gang that is moved would move the next, and one pod's event would cost a full plan.
     """

@@ -47,13 +47,13 @@ class Nodes:
 
 @dataclass(slots=True)
 class Counting:
-    """What counting needs of one wish; kept for as long as the wish is the same object."""
+    """What counting needs of one demand; kept for as long as the demand is the same object."""
 
     ask: Ask
     axis: int
-    """Of the nodes for which it was made: whether they count a resource decides whether counting can tell"""
+    """Of the nodes for which it was made: whether they count a resource decides whether counting is enough"""
     classes: tuple[tuple[MemberClass, int, int], ...]
-    """Class, its number, members; empty: counting cannot tell"""
+    """Class, its number, members; empty: counting is not enough"""
     zones: tuple[ZoneName, ...] | None
     """Zones that the gang names"""
     fits_empty: tuple[object, bool] = (None, False)
@@ -120,7 +120,8 @@ class FitCounts:
     def add(self, classes: Sequence[tuple[int, MemberClass, Ints, Hashable, Mask]]) -> None:
         """Give classes rows: number, class, request, key of its filter, and what that lets through.
 
-        Without a row stays a class for which there is no place, even after those were forgotten that nobody asks about.
+        Without a row stays a class for which there is no place, even after those were forgotten that are not asked
+        about.
         """
         if len(self.row_of) + len(classes) > self._most:
             self._forget_unused()

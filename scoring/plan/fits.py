@@ -1,4 +1,4 @@
-"""How many members of a wish fit, node by node and zone by zone.
+"""How many members of a demand fit, node by node and zone by zone.
 
 Rule: counting is without regard to the wish's other classes, so too few is a sure "no" and enough is a "perhaps".
 """
@@ -91,7 +91,7 @@ class Fits:
         return able
 
     def zone_rooms(self, wish: Wish, when: When = When.NOW) -> Ints:
-        """By how much each zone could hold the wish: its size plus the smallest surplus over the classes; (zones,).
+        """By how much each zone could take the demand: its size plus the smallest surplus over the classes; (zones,).
 
         Below `wish.size` there is for sure no room; from it on there is, unless classes compete for the same nodes.
         """
@@ -100,7 +100,7 @@ class Fits:
         return np.asarray(surplus.min(axis=0, initial=np.iinfo(np.int64).max - wish.size) + wish.size)
 
     def zone_members(self, wish: Wish, when: When = When.NOW) -> Ints:
-        """Members of the wish that fit into each zone, each class for itself, at most all of them; (zones,)."""
+        """Members of the demand that fit into each zone, each class for itself, at most all of them; (zones,)."""
         counts = np.array([count for _, count in wish.classes], np.int64)
         return np.asarray(np.minimum(self.zone_fits(wish, when), counts[:, None]).sum(axis=0))
 

@@ -19,7 +19,7 @@ _CLASSES_A_STEP = 16
 def keep_only(memo: Memo, gangs: Collection[GangKey]) -> Iterator[None]:
     """Forget the other gangs once there are many. Cost: O(known gangs), then; with a moment for others in between.
 
-    Not while somebody is at it: what is asked for is noted for one alone.
+    Not while another run does it: what is asked for is noted for one alone.
     """
     if len(memo.wishes.known) <= len(gangs) + _GONE_AT_LEAST or memo.asked_for is not None:
         return
@@ -39,7 +39,7 @@ def keep_only(memo: Memo, gangs: Collection[GangKey]) -> Iterator[None]:
 
 
 def _keep_numbers(memo: Memo, used: set[int]) -> Iterator[None]:
-    """Forget numbers of classes that no wish names any more: a pod that is let in is of a class of its own.
+    """Forget numbers of classes that no demand names any more: an admitted pod is of a class of its own.
 
     `used` grows by whatever number the memo gives out meanwhile.
     """

@@ -1,4 +1,4 @@
-"""Holds: room kept for STARVING gangs, so that small late ones cannot keep a large one waiting for ever.
+"""Reservations for STARVING gangs, so that small late ones cannot keep a large one waiting without end.
 
 docs/safety.md S14.
 
@@ -9,13 +9,14 @@ has room for the large one. Rules:
   there ends, and the room adds up.
 - One hold for each resource class (the set of extended resources asked for: GPU jobs and CPU jobs do not wait for each
   other's zones), for the first gang in order.
-- At most `starving_share` of the cluster's nodes are held. Of a larger zone only that many nodes are, those with most
-  room for the gang; a gang whose minimum alone needs more gets as many as that takes, but then nobody else holds.
+- At most `starving_share` of the cluster's nodes are reserved. Of a larger zone only that many nodes are, those with
+  most room for the gang; a gang whose minimum alone needs more gets as many as that takes, but then no other gang
+  reserves any.
 - A hold stays where it was in the previous plan as long as it can serve: moving it would waste what was gathered.
 - Room that others leave for a gang (`scoring.model.snapshot.Claim`) is kept for it in the same way, node by node as it
   becomes free, as much as the gang needs there; neither the class nor the share matters.
 
-What it promises: with its whole zone held, the gang starts there no later than if nobody had come after it. It may
+What it promises: with its whole zone reserved, the gang starts there no later than if no gang had come after it. It may
 start later than without the others when another zone, not held, would have become free first.
 """
 
@@ -73,7 +74,7 @@ class Holds:
         return {kept.hold.gang: kept.hold for kept in (*self._kept.values(), *self._claimed.values())}
 
     def hold(self, ask: Ask) -> frozenset[int]:
-        """Hold room for a STARVING gang that was refused, if the rules allow it; gives the rows that are held for it.
+        """Reserve room for a STARVING gang that was refused, if the rules allow it; gives the rows that it reserved.
 
         All that is free there is taken from the run. Cost: O(nodes · classes · log nodes).
         """
@@ -159,7 +160,7 @@ class Holds:
         return (*self._kept.values(), *self._claimed.values())
 
     def _too_little(self, ask: Ask, kept: _Kept) -> bool:
-        """Whether counting alone tells that there would be no room for the gang in any zone of the hold."""
+        """Whether counting alone shows that there would be no room for the gang in any zone of the hold."""
         if len(ask.need) != 1 or ask.siblings:
             return False
         [(member_class, pods)] = ask.need
@@ -247,12 +248,12 @@ class Holds:
         return most - sum(len(kept.rows) for kept in self._kept.values())
 
     def _could_hold(self, wish: Wish, rows: Ints) -> bool:
-        """Whether the wish would fit these nodes if no pod ran there."""
+        """Whether the demand would fit these nodes if no pod ran there."""
         return _fits(self._run, wish, rows, self._run.table.allocatable, When.EMPTY)
 
 
 def _fits(run: Run, wish: Wish, rows: Ints, free: Ints, when: When) -> bool:
-    """Whether the wish fits `rows` with the room `free` (nodes, resources); host ports are not looked at."""
+    """Whether the demand fits `rows` with the room `free` (nodes, resources); host ports are not looked at."""
     classes: list[ClassDemand] = []
     for member_class, count in wish.classes:
         request = run.vector(member_class)

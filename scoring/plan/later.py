@@ -2,9 +2,9 @@
 
 Why together: after one event nearly all gangs keep their places. Checked one by one that is half of the time a plan
 takes; checked together it is one sum over the nodes. Rules: a place stands for sure when everything that all places of
-the previous plan take fits its nodes at once, and nobody else has been given room there during the run; else it is
-checked by itself, in its turn (`take_again`). The room of places that stand is taken from the run when somebody is
-about to look at it (`settle`).
+the previous plan take fits its nodes at once, and no other gang has been given room there during the run; else it is
+checked by itself, when it is next (`take_again`). The room of places that stand is taken from the run when another gang
+is about to look at it (`settle`).
 
 The places of later gangs are spared while a displaced gang is placed, so that it does not push the next one out of its
 own while there is room elsewhere; the last ones are given up first. They never keep a gang from being admitted that is
@@ -35,7 +35,7 @@ class Later:
         self._prints = [footprint(run, ask, before) for ask, before in kept]
         self._turn = {ask.gang.key: turn for turn, (ask, _) in enumerate(kept)}
         self._next = 0
-        """Places before this one are of gangs whose turn has come."""
+        """Places before this one are of gangs that have been looked at."""
         self._amounts: Ints | None = None
         """(nodes, resources) that places from `_counted` on take; computed when first needed."""
         self._counted = 0
@@ -50,7 +50,7 @@ class Later:
             self._next = turn + 1
 
     def stands(self, gang: GangKey) -> bool:
-        """Whether the place of `gang`, whose turn it is, stands for sure, as it was; if so its room is taken."""
+        """Whether the place of `gang`, the next one, stands for sure, as it was; if so its room is taken."""
         known = self._prints[self._turn[gang]]
         if known is None or not known.simple or not self._doubtful.isdisjoint(known.row_set):
             return False
@@ -58,7 +58,7 @@ class Later:
         return True
 
     def settle(self) -> None:
-        """Take the room of all places that stood since the last time, before somebody looks at the run's room."""
+        """Take the room of all places that stood since the last time, before a gang looks at the run's room."""
         if self._unsettled:
             self._run.take_places(self._unsettled)
             self._unsettled = []
@@ -79,7 +79,7 @@ class Later:
         self._doubtful.update(index[node] for node in new if node in index)
 
     def distrust(self, rows: frozenset[int]) -> None:
-        """Places on these rows are checked one by one from now on: their room is held for somebody."""
+        """Places on these rows are checked one by one from now on: their room is reserved."""
         self._doubtful.update(rows)
 
     def tries(self) -> Iterator[int]:

@@ -64,9 +64,9 @@ class Memo:
     distances: dict[Hashable, dict[ZoneName, float]] = field(default_factory=dict)
     """(network version, node table version, near, configured distances) → distance of each zone"""
     selections: dict[Hashable, Selected | None] = field(default_factory=dict)
-    """(wish, surroundings, room, method, size searched exactly) → chosen rows"""
+    """(demand, surroundings, room, method, size searched exactly) → chosen rows"""
     values: dict[Hashable, float | None] = field(default_factory=dict)
-    """(wish, surroundings, room) → quick estimate of the best value"""
+    """(demand, surroundings, room) → quick estimate of the best value"""
     surroundings: dict[Hashable, int] = field(default_factory=dict)
     """(network version, node names, score policy, resource axis) → a number that stands for it in keys"""
     outlooks: dict[Hashable, Floats] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Memo:
     narrowed: dict[int, int] = field(default_factory=dict)
     """number of a class with required node affinity → number of the class without it"""
     asked_for: set[int] | None = None
-    """Numbers of classes given out since somebody began to forget them (`scoring.plan.forgetting`); else `None`"""
+    """Numbers of classes given out since forgetting them started (`scoring.plan.forgetting`); else `None`"""
     filters: dict[int, int] = field(default_factory=dict)
     """class number → number of its filter"""
     filter_numbers: dict[Constraints, int] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Memo:
                 table.clear()
 
     def seen(self, table: NodeTable) -> None:
-        """Drop what was computed from the nodes of long ago, now and then: nobody asks for it again."""
+        """Drop what was computed from the nodes of long ago, now and then: it is not asked for again."""
         if table.version != self.table_version:
             self.tables_seen, self.table_version = self.tables_seen + 1, table.version
             if self.tables_seen % _TABLES == 0:
@@ -235,7 +235,7 @@ class Memo:
         return number
 
     def _asked_for(self, number: int) -> None:
-        """Note what is asked for, if somebody wants to know."""
+        """Note what is asked for, if a caller wants to know."""
         if self.asked_for is not None:
             self.asked_for.add(number)
             self.asked_for.add(self.narrowed.get(number, number))

@@ -1,14 +1,14 @@
-"""Whose turn it is: the sort key by which gangs are planned.
+"""The queue's order: the sort key by which gangs are planned.
 
-Gangs that run in part come first, because only they hold room without doing work. The rest is the queue's
-order (`scoring.plan.turns` says who is STARVING, `scoring.plan.standings` what each weighs):
+Gangs that run in part come first, because only they use room without doing work. The rest is the queue's
+order (`scoring.plan.turns` says which are STARVING, `scoring.plan.standings` what each weighs):
 
 - A gang for which others left, or leave, goes first within its priority: room must not be freed in vain.
 - `order: weight`: priority, STARVING before WAITING, heavier before lighter, older before younger, name.
-- `order: fifo` (PAPERS G5): priority, older before younger, name. Who starves is among the oldest anyway.
+- `order: fifo` (PAPERS G5): priority, older before younger, name. A starving gang is among the oldest anyway.
 - `surplus: last`: further members of gangs that have their minimum come after the minimums of their priority, so that
-  nobody waits for the sake of workers that a job can do without. Those of a gang that starts come with its minimum: now
-  they cost it nothing, later each change would.
+  no gang waits for the sake of workers that a job can do without. Those of a gang that starts come with its minimum:
+  now they cost it nothing, later each change would.
 - `starving_beats_priority`: STARVING gangs come before all others, whatever their priority (PAPERS K3).
 """
 

@@ -10,7 +10,7 @@ from scoring.model.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where the members of a wish go."""
+    """Where the members of a demand go."""
 
     zones: tuple[ZoneName, ...]
     nodes: Mapping[PodUid, NodeName]

@@ -5,7 +5,7 @@ Steps for a gang's minimum set:
 2. Drop zones without room for all of it.
 3. Order the rest: where placed members are, nearest to the users, the gang's own order, best achievable network, least
    fragmentation, name.
-4. In the first zone where the selection method finds nodes for everybody, that is the answer.
+4. In the first zone where the selection method finds nodes for all members, that is the answer.
 5. Otherwise, with zone policy `preferred` and after the wait: the fewest zones that hold it together.
 """
 
@@ -63,7 +63,7 @@ def place_minimum_in_steps(run: Run, ask: Ask, *, now_s: float) -> Steps[Placed 
 
 
 def has_room(run: Run, ask: Ask) -> bool:
-    """Whether looking for a place of the minimum set can succeed at all, as far as counting tells."""
+    """Whether looking for a place of the minimum set can succeed at all, as far as counting shows."""
     kind = kind_of(run, ask)
     if ask.options.zone_policy is ZonePolicy.PREFERRED:
         return True
@@ -90,7 +90,7 @@ def place_more(run: Run, ask: Ask, zones: Sequence[ZoneName], ends: Sequence[tup
 
 
 def place_rest(run: Run, ask: Ask) -> Placed | None:
-    """Place members beyond the minimum of a gang that has nobody on a node (all have succeeded, say).
+    """Place members beyond the minimum of a gang that has no member on a node (all have succeeded, say).
 
     They go together, into the zone that takes most of them.
     """
@@ -138,7 +138,7 @@ def _spread_or_wait(
 
 
 def asks_devices(run: Run, ask: Ask) -> bool:
-    """Whether the gang asks for devices that no allocatable tells of, or may tell of only some: a claim, a resource."""
+    """Whether the gang asks for devices that no allocatable shows, or may show only in part: a claim, a resource."""
     return any(
         run.table.asks_uncounted(member_class.requests) or any("resourceClaims" in pod.unmodelled for pod in pods)
         for member_class, pods in ask.need
@@ -150,12 +150,12 @@ _FILTERED = "kube-scheduler's Event FailedScheduling says which filter"
 
 
 def impossible(size: int) -> Refused:
-    """What a gang of `size` is told that would not fit the empty cluster."""
+    """The answer to a gang of `size` that would not fit the empty cluster."""
     return Refused(Reason.IMPOSSIBLE, f"{size} members at once fit in no allowed zone, even when it is empty")
 
 
 def no_room(reason: Reason, zone: ZoneName, members: int, size: int) -> Refused:
-    """What a gang of `size` is told, of which so many `members` would fit the zone with most room for it."""
+    """The answer to a gang of `size`, of which so many `members` would fit the zone with most room for it."""
     return Refused(reason, f"most room in zone {zone or '(none)'}: {members} of {size} members")
 
 
@@ -172,7 +172,7 @@ def _was_there(run: Run, kind: Kind, *, together: bool) -> bool:
 
 
 def possible(run: Run, ask: Ask, kind: Kind) -> bool:
-    """Whether the wish would fit an empty cluster: in one allowed zone, or over all of them with `preferred`."""
+    """Whether the demand would fit an empty cluster: in one allowed zone, or over all of them with `preferred`."""
     preferred = ask.options.zone_policy is ZonePolicy.PREFERRED
     if ask.siblings:
         return True  # it ran here before; what is missing is room or a node, and both may come back

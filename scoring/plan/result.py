@@ -40,7 +40,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Room that nobody new is given, because the STARVING gang `gang` waits for it (docs/safety.md S14)."""
+    """Room that no new gang is given, because the STARVING gang `gang` waits for it (docs/safety.md S14)."""
 
     gang: GangKey
     zones: tuple[ZoneName, ...]

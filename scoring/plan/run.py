@@ -1,4 +1,4 @@
-"""One planner run: the room left, and how to place one wish in one set of zones.
+"""One planner run: the room left, and how to place one demand in one set of zones.
 
 Commitments are taken out of the room before anything else (docs/safety.md S4). Everything that can be reused between
 runs goes through the memo; what is mutable lives here and ends with the run. Its parts, each over the ones before:
@@ -52,7 +52,7 @@ class Run:
         self.common_scores: dict[object, ScorePolicy] = {}
         """(zones, score policy) → the same policy with one reference rate for all of them"""
         self.kinds: dict[object, object] = {}
-        """What gangs that ask for the same share: `scoring.plan.zones.Kind`; also under the id of a wish, with it"""
+        """What gangs that ask for the same share: `scoring.plan.zones.Kind`; also under the id of a demand, with it"""
         self.token = object()
         """Stands for the snapshot's room and filters in what is kept from run to run"""
         names, zone_of = self.table.names, self.ground.zone_number
@@ -113,7 +113,7 @@ class Run:
     # -- what fits --------------------------------------------------------------------------------------------------
 
     def wish(self, members: ByClass, ask: Ask, extra_siblings: Sequence[tuple[Role, NodeName]] = ()) -> Wish:
-        """The wish to place `members` beside the gang's placed ones."""
+        """The demand to place `members` beside the gang's placed ones."""
         classes = tuple((member_class, len(pods)) for member_class, pods in members)
         siblings = tuple(sorted((*ask.siblings, *extra_siblings)))
         numbers = tuple((self.memo.number(member_class), count) for member_class, count in classes)
@@ -128,11 +128,11 @@ class Run:
         return self.fits.zone_fits(wish, when)
 
     def zone_rooms(self, wish: Wish, when: When = When.NOW) -> Ints:
-        """By how much each zone could hold the wish (zones,); below `wish.size` there is for sure no room."""
+        """By how much each zone could take the demand (zones,); below `wish.size` there is for sure no room."""
         return self.fits.zone_rooms(wish, when)
 
     def zone_members(self, wish: Wish, when: When = When.NOW) -> Ints:
-        """Members of the wish that fit into each zone, each class for itself, at most all of them; (zones,)."""
+        """Members of the demand that fit into each zone, each class for itself, at most all of them; (zones,)."""
         return self.fits.zone_members(wish, when)
 
     # -- placing ----------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class Run:
     def place(
         self, wish: Wish, zones: tuple[ZoneName, ...], *, method: Selection, score: ScorePolicy
     ) -> Selected | None:
-        """Choose a node (as an index into `rows(zones)`) for every member of the wish, or `None`."""
+        """Choose a node (as an index into `rows(zones)`) for every member of the demand, or `None`."""
         return self.search.place(wish, zones, method=method, score=score)
 
     def estimate(self, wish: Wish, zone: ZoneName, *, score: ScorePolicy) -> float | None:
@@ -152,5 +152,5 @@ class Run:
         return self.search.estimate(wish, zone, score=score)
 
     def fits_empty(self, wish: Wish, zones: tuple[ZoneName, ...]) -> bool:
-        """Whether the wish fits the zones when no pod runs there."""
+        """Whether the demand fits the zones when no pod runs there."""
         return self.search.fits_empty(wish, zones)

@@ -1,8 +1,8 @@
-"""Place one wish in one set of zones, or estimate what that would be worth, with the room that is left now.
+"""Place one demand in one set of zones, or estimate what that would be worth, with the room that is left now.
 
 Why only nodes with room are looked at: pairs grow with the square of a zone, and in a busy cluster few nodes are open.
 What has no room changes nothing for a single class, whichever way it is chosen. Rule: what is found is kept in the memo
-under the whole content it was found from: wish, nodes, pair scores, room.
+under the whole content it was found from: demand, nodes, pair scores, room.
 """
 
 from collections.abc import Generator, Sequence
@@ -38,15 +38,15 @@ from scoring.selection.fit import fit
 _SMALL = 128
 """Up to so many nodes, the ranks of all pairs are at hand anyway."""
 _WHOLE_NODES = 1_000
-"""Up to so many nodes, wishes of several classes are compared over all of a zone's pairs, those without room too."""
+"""Up to so many nodes, demands of several classes are compared over all of a zone's pairs, those without room too."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A wish over the nodes of some zones, as it stands after what has been taken there."""
+    """A demand over the nodes of some zones, as it stands after what has been taken there."""
 
     single: Single | None
-    """Set for a single class without host ports; its `placed` is left to whoever knows the score policy."""
+    """Set for a single class without host ports; its `placed` is left to the caller that knows the score policy."""
     classes: tuple[ClassDemand, ...]
     """Empty when `single` is set: how many members each node can hold is all that counts then."""
     free: Ints
@@ -60,14 +60,14 @@ class Search:
     def __init__(self, ground: Ground, taken: Taken, fits: Fits, scored: Scored) -> None:
         self._ground, self._taken, self._fits, self._scored = ground, taken, fits, scored
         self._estimates: dict[object, tuple[ScorePolicy, dict[ZoneName, tuple[int, float | None]]]] = {}
-        """(wish, id of a score policy) → the policy, and zone → its takes when the estimate was made, the estimate"""
+        """(demand, id of a score policy) → the policy, and zone → its takes when the estimate was made, the estimate"""
         self._prepared: dict[tuple[ZoneName, ...], tuple[object, int, _Prepared]] = {}
-        """one zone → the wish it was prepared for last, the zone's takes then"""
+        """one zone → the demand it was prepared for last, the zone's takes then"""
 
     def place(
         self, wish: Wish, zones: tuple[ZoneName, ...], *, method: Selection, score: ScorePolicy
     ) -> Selected | None:
-        """Choose a node (as an index into `rows(zones)`) for every member of the wish, or `None`."""
+        """Choose a node (as an index into `rows(zones)`) for every member of the demand, or `None`."""
         packed = method is Selection.PACK  # for which more counts than how many members each node can hold
         made = self._whole(wish, zones) if packed else self._prepare(wish, zones)
         if made is None:
@@ -109,7 +109,7 @@ class Search:
         return found
 
     def fits_empty(self, wish: Wish, zones: tuple[ZoneName, ...]) -> bool:
-        """Whether the wish fits the zones when no pod runs there."""
+        """Whether the demand fits the zones when no pod runs there."""
         if len(wish.classes) == 1 and len(zones) == 1:
             return bool(self._fits.zone_rooms(wish, When.EMPTY)[self._ground.columns(zones)] >= wish.size)
         rows = self._ground.rows(zones)
@@ -137,7 +137,7 @@ class Search:
         return remember(self._ground.memo.values, key, look, limit=65_536)
 
     def _prepare(self, wish: Wish, zones: tuple[ZoneName, ...]) -> _Prepared | None:
-        """The wish with the room that the zones have now; `None`: a resource that no node has."""
+        """The demand with the room that the zones have now; `None`: a resource that no node has."""
         takes = self._taken.takes[zones[0]]
         known = self._prepared.get(zones)
         if known is not None and known[0] is wish and known[1] == takes:
@@ -204,7 +204,7 @@ class Search:
     def _several(
         self, made: _Prepared, wish: Wish, zones: tuple[ZoneName, ...], score: ScorePolicy
     ) -> tuple[Demand, Ints, Floats, Ints | None]:
-        """Demand, free room and ranks of a wish of several classes; where it was narrowed also the rows left."""
+        """Demand, free room and ranks of a demand of several classes; where it was narrowed also the rows left."""
         demand = Demand(made.classes, wish.all_reduce, self._scored.anchors(wish, zones, score))
         if len(made.free) <= _WHOLE_NODES:
             return demand, made.free, self._scored.whole_rank(zones, score), None

@@ -1,12 +1,12 @@
 """Shares: how much of the cluster the gangs of one namespace may have.
 
-Why: without a limit one team's jobs fill every zone, and weights only say who of them is next. Rules:
+Why: without a limit one team's jobs fill every zone, and weights only say which of them is next. Rules:
 
 - A share is of each resource's total over all nodes, compared with what the namespace's gangs have been admitted with:
   members on a node that are not finished, committed ones, and those that the run has admitted.
-- Gangs that run in part, and committed ones, are completed whatever their share (they hold room dead otherwise), and
-  count.
-- A gang whose minimum would go over waits with `Reason.OVER_SHARE`; it keeps nobody else waiting and never starves.
+- Gangs that run in part, and committed ones, are completed whatever their share (their room would be idle otherwise),
+  and count.
+- A gang whose minimum would go over waits with `Reason.OVER_SHARE`; it keeps no other gang waiting and never starves.
   Members beyond the minimum join as far as the share goes.
 """
 
@@ -69,7 +69,7 @@ class Shares:
         return self._said(ask, after, limit, asked)
 
     def trimmed(self, ask: Ask) -> Ask:
-        """The same wish without the members beyond the minimum for which the share does not suffice."""
+        """The same demand without the members beyond the minimum for which the share does not suffice."""
         if not self.limited or not ask.more:
             return ask
         limit = self._limit(namespace_of(ask.gang))

@@ -62,7 +62,7 @@ class _Scaled:
 
 
 class Standings:
-    """The standings of gangs, by their wishes. Not shared between threads."""
+    """The standings of gangs, by their demands. Not shared between threads."""
 
     def __init__(self) -> None:
         self._known: dict[GangKey, Standing] = {}

@@ -1,4 +1,4 @@
-"""Long work in steps, between which somebody else may have a turn (docs/safety.md S15)."""
+"""Long work in steps, between which other tasks may run (docs/safety.md S15)."""
 
 from collections.abc import Generator
 from typing import TypeAlias, TypeVar

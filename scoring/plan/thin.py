@@ -1,4 +1,4 @@
-"""Leave out nodes that cannot be chosen: those without room, and in large sets those that nothing tells from others.
+"""Leave out nodes that cannot be chosen: those without room, and in large sets those that are like others.
 
 Why: pairs grow with the square of the nodes, and of a thousand nodes that are measured nowhere and hold equally many
 members only the first few by name can ever be taken. Rule: up to `_FEW` nodes with room all of them stay, so that

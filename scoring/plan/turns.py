@@ -1,8 +1,9 @@
-"""Turns: who is planned when in one run, who is passed over, and for whom room is held.
+"""The order of one run: which gang is planned when, which is passed over, and which has reservations.
 
 The order: gangs that run, or are committed, in part; then by priority; STARVING before WAITING; the heavier
 before the lighter; the older before the younger; by name. Among STARVING gangs the one that starves longest is first:
-were it the heaviest, an endless stream of heavy gangs, which starve in their turn, would keep a light one for ever.
+were it the heaviest, an endless stream of heavy gangs, which starve one after the other, would keep a light one waiting
+without end.
 
 A STARVING gang leads for `starving_hold_s`; for as long again it goes behind the other STARVING ones, which then hold
 room before it may, then in front again, and so on. These times count from the moment at which it became STARVING, so
@@ -52,7 +53,7 @@ class Turns:
         self._holds = Holds(run, previous.holds if previous is not None else {})
         self._pass: Pass | None = None
         self._trimmed = False
-        """The gang whose turn it is may have fewer members than it asks for."""
+        """The next gang may have fewer members than it asks for."""
         self.aged: set[GangKey] = set()
         """Gangs whose clock has reached STARVELIMIT; after `in_order`"""
 
@@ -62,7 +63,7 @@ class Turns:
         return self._holds.made
 
     def in_order(self, asks: list[Ask]) -> Steps[None]:
-        """Sort wishes into the order of their turns, in place; in steps of `_KEYS_A_STEP` wishes."""
+        """Sort demands into the queue's order, in place; in steps of `_KEYS_A_STEP` demands."""
         if self.policy.algorithm is Algorithm.LITERAL:
             self._pass = self._algorithm_1(asks)
         keys: list[OrderKey] = []
@@ -83,7 +84,7 @@ class Turns:
         asks[:] = [asks[number] for number in sorted(range(len(asks)), key=keys.__getitem__)]
 
     def begin(self, ask: Ask) -> Ask:
-        """The gang's turn has come; gives its wish without what goes beyond its namespace's share by now."""
+        """The gang is next; gives its demand without what goes beyond its namespace's share by now."""
         cut = self._shares.trimmed(ask)
         self._trimmed = cut is not ask
         return cut
@@ -142,7 +143,7 @@ class Turns:
         return Refused(Reason.NOT_TRIED, f"{chosen.tried[0]} is heaviest, and as heavy as all that run")
 
     def keeps(self) -> bool:
-        """Whether the gang whose turn it is may keep its place as it was."""
+        """Whether the next gang may keep its place as it was."""
         return not self._trimmed
 
     def admitted(self, ask: Ask, nodes: Mapping[PodUid, NodeName]) -> None:
@@ -150,7 +151,7 @@ class Turns:
         self._shares.admit(ask, nodes)
 
     def refused(self, ask: Ask, refused: Refused, later: Later) -> Refused:
-        """The gang got none: hold room for it if it is STARVING, or if others leave for it.
+        """The gang got none: reserve room for it if it is STARVING, or if others leave for it.
 
         Gives the refusal in its final words.
         """
@@ -222,7 +223,7 @@ class Turns:
 
 
 def _decided_by_the_pass(run: Run, ask: Ask) -> bool:
-    """Whether the gang waits in WQ: nobody of it is placed or promised a place."""
+    """Whether the gang waits in WQ: none of it is placed or has a committed place."""
     return bool(ask.need) and not ask.siblings and ask.gang.key not in run.snapshot.commitments
 
 

@@ -37,7 +37,7 @@ class Wish:
 
 
 def ports_of(wish: Wish) -> tuple[tuple[str, int], ...]:
-    """The (protocol, port) that members of the wish want on their nodes, sorted."""
+    """The (protocol, port) that members of the demand want on their nodes, sorted."""
     wanted = {(p.protocol, p.port) for member_class, _ in wish.classes for p in member_class.constraints.host_ports}
     return tuple(sorted(wanted))
 
@@ -45,7 +45,7 @@ def ports_of(wish: Wish) -> tuple[tuple[str, int], ...]:
 def with_ports(wish: Wish, free: Ints) -> Ints:
     """Each wanted port as one more resource, of which every node has one.
 
-    Who may not have it there is masked. Conservative only for one port on two addresses of a node.
+    Nodes where it is taken are masked. Conservative only for one port on two addresses of a node.
     """
     ports = ports_of(wish)
     return np.hstack([free, np.ones((len(free), len(ports)), np.int64)]) if ports else free

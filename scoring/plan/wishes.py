@@ -1,9 +1,9 @@
 """What all gangs ask for, kept from run to run for as long as each gang is the same object.
 
-Why: a run begins with everybody's wish, and an event changes those of a few gangs. Looking at a thousand gangs to find
-that nothing about them changed costs more than all that follows from the event. Rule: a wish depends on the gang, the
-policy, and on which of its members' nodes are gone; whoever has no member on a node need not be looked at when nodes
-come and go.
+Why: a run starts with every gang's demand, and an event changes those of a few gangs. Looking at a thousand gangs to
+find that nothing about them changed costs more than all that follows from the event. Rule: a demand depends on the
+gang, the policy, and on which of its members' nodes are gone; a gang that has no member on a node need not be looked at
+when nodes come and go.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -16,7 +16,7 @@ from scoring.plan.steps import Steps
 
 _KEPT = 20_000
 _LOOKED_AT_A_STEP = 32
-"""Gangs not known yet whose wishes are read between two steps."""
+"""Gangs not known yet whose demands are read between two steps."""
 
 
 class Wishes:
@@ -24,15 +24,15 @@ class Wishes:
 
     def __init__(self) -> None:
         self.known: dict[GangKey, tuple[Gang, Policy, int, Ask]] = {}
-        """gang → its wish, valid while gang and policy are the same objects and the same members' nodes are gone"""
+        """gang → its demand, valid while gang and policy are the same objects and the same members' nodes are gone"""
         self._nodes: Mapping[NodeName, int] = {}
         """Those asked about last"""
         self._stamp = 0
-        """Another one each time that these are others: a wish of long ago must not keep the nodes of its day alive"""
+        """Another one each time that these are others: a demand of long ago must not keep the nodes of its day alive"""
         self._policy: Policy | None = None
         """Of the following two"""
         self._waits: dict[int, Ask] = {}
-        """id of a gang nobody of which is on a node → its wish, which keeps the gang alive"""
+        """id of a gang without a member on a node → its demand, which keeps the gang alive"""
         self._rests: dict[int, Gang] = {}
         """id of a gang that asks for nothing → the gang"""
 
@@ -66,7 +66,7 @@ class Wishes:
         *,
         pause: Callable[[], Iterator[None]],
     ) -> Steps[list[Ask]]:
-        """Wishes of all gangs that are ours to start and have something to place, in the order of `gangs`.
+        """Demands of all gangs that are ours to start and have something to place, in the order of `gangs`.
 
         In steps of a few gangs that were not known, with a `pause` after each.
         """
@@ -121,6 +121,6 @@ class Wishes:
 def _concerns_us(gang: Gang) -> bool:
     """Native groups are started by kube-scheduler itself; other schedulers' pods are load (docs/safety.md S1).
 
-    A gang that is ours in part is told so: its problem is its answer.
+    A gang that is ours in part gets that as its answer: its problem is its answer.
     """
     return (gang.own or gang.problem is not None) and gang.source is not GangSource.NATIVE

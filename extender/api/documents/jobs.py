@@ -1,4 +1,4 @@
-"""What people are told about jobs: the documents behind /v1/jobs.
+"""Jobs, for people: the documents behind /v1/jobs.
 
 Rule: records of one moment, put together from what the controller recorded, the queue, the plan's snapshot
 and the reports; nothing here decides or changes anything. Times are Unix seconds.

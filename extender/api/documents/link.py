@@ -2,7 +2,7 @@
 
 Rule: shows what the scores use and where it is from, and leaves out nothing that was measured, however old. Points are
 as among the nodes of the zone (bandwidth is compared with its best rate, what is unknown with its median), of at most
-`MOST_NODES` of them: a zone of thousands would hold everybody else up.
+`MOST_NODES` of them: a zone of thousands would delay all other tasks.
 """
 
 from collections.abc import Iterable

@@ -80,7 +80,7 @@ class Views:
         self._decisions = decisions
         """The last ones about a gang, newest first"""
         self._circumstances = circumstances
-        """Reads quotas, deadlines and budgets of a gang; `None`: nobody does"""
+        """Reads quotas, deadlines and budgets of a gang; `None`: not read"""
         self._nodes_asked = nodes_asked
         """What an autoscaler was asked for a gang; `None`: none is asked"""
         self._notes_problem = notes_problem
@@ -88,7 +88,7 @@ class Views:
         self._ignored_notes = ignored_notes
         """Notes on the gang's pods and owners that are not ours"""
         self._what_ifs = what_ifs
-        """Finds out what would let a gang in; `None`: nobody does"""
+        """Finds out what would get a gang admitted; `None`: not done"""
         self._expected_for_s = expected_for_s
         """How long an admitted gang without gates still has to come to bind; `None`: it is not expected"""
         self._preemption_blocked = preemption_blocked

@@ -1,7 +1,7 @@
 """The address of suppositions: POST /v1/what-if.
 
 Rule: nothing is changed, whatever is asked. The body has a largest size and a longest time; a mistake is a 400 that
-names its field; who comes when too many wait gets a 429 and may come again.
+names its field; a caller that comes when too many wait gets a 429 and may come again.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _PROBLEMS: Final = {
 
 
 class Supposing(Protocol):
-    """Who answers."""
+    """The runner that answers."""
 
     async def suppose(self, changes: tuple[Change, ...]) -> Supposed | Misfit:
         """What the changes would make of the plan. Errors: BusyError."""

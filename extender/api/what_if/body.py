@@ -150,7 +150,7 @@ class AdvanceClockBody(_Body):
 
 
 class SetLinkBody(_Body):
-    """A link that is measured anew, in one direction."""
+    """A link that is measured again, in one direction."""
 
     change: Literal["set-link"]
     source: _Name = Field(description="Node or endpoint")

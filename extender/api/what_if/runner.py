@@ -1,10 +1,10 @@
-"""Suppositions about the running cluster: one at a time, a few that wait, and nobody else waits for them.
+"""Suppositions about the running cluster: one at a time, a few that wait, and no other request waits for them.
 
 Why a turnstile and a thread: each supposition costs one plan or several, up to a second with a thousand waiting gangs,
-and people who click must not slow down those who schedule. Rules: nothing of the service is changed: snapshots and
+and people's questions must not slow down scheduling. Rules: nothing of the service is changed: snapshots and
 plans are immutable, and trial plans have a memo of their own, so that the one thread may read them (docs/safety.md
-S15). It is kept for the next question, and forgotten when nobody asked for a minute. Whoever comes when
-`most_waiting` wait already is told to come again.
+S15). It is kept for the next question, and forgotten after a minute without a question. A caller that comes when
+`most_waiting` wait already gets 429.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ KEPT_S: Final = 60.0
 
 
 class BusyError(Exception):
-    """Nobody can answer now: too many wait for their turn, or the first plan is not made yet."""
+    """It cannot be answered now: too many questions wait, or the first plan is not made yet."""
 
 
 class WhatIfs:
@@ -48,7 +48,7 @@ class WhatIfs:
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="what-if")
-        """One: whoever hung up meanwhile is still worked for, and the next waits."""
+        """One: a question whose caller hung up is still answered, and the next waits."""
         self._aside = Aside()
         """The worker's alone"""
         self._forgets: asyncio.TimerHandle | None = None
@@ -74,7 +74,7 @@ class WhatIfs:
             return await self._beside(lambda memo: _supposed(base, plan, changes, memo))
 
     async def unblock(self, gang: Gang) -> Unblocking:
-        """What would let the gang in. Errors: BusyError."""
+        """What would get the gang admitted. Errors: BusyError."""
         async with _Turn(self):
             base, plan = self.now()
             return await self._beside(lambda memo: finish(unblock_in_steps(base, plan, gang, memo=memo)))
