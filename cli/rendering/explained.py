@@ -76,7 +76,7 @@ def _help(console: Console, found: Explained) -> None:
     if not would.suggestions:
         _say(console, would.text)
         return
-    _say(console, "It would be admitted with (as the planner tried it):")
+    _say(console, "What would admit it, as the planner tried it:")
     for number, one in enumerate(would.suggestions, start=1):
         _say(console, f"  {number}. {one.text}{_beside(would, number - 1)}", style="green" if number == 1 else "")
 

@@ -67,7 +67,7 @@ def test_why_the_demo_job_waits() -> None:
     assert "│ A │ 9 │ 3 of 5 │ 3 of 5 │ 4 nvidia.com/gpu on node1, node2 │ – │ – │" in lines
     assert lines[-4:] == [
         "Waiting will not help: it would not fit into the empty cluster as it is.",
-        "What would let it in, as the planner tried it:",
+        "What would admit it, as the planner tried it:",
         "1. 4 more nvidia.com/gpu in zone A (on node1, node2)",
         f"2. job {JOB} shrinks by 2",
     ]
@@ -276,7 +276,7 @@ def test_rare_parts_are_shown() -> None:
     for part in (
         "waited 65 s, STARVING in 3 min",
         "it is admitted, and has 42 s to come to bind",
-        "the API server refused to let it in: no",
+        "the API server refused to admit it: no",
         "ahead of it wait a/1, a/2",
         "ahead of it were given room: a/9",
         "held for it: nodes n1, n2 in zone A until 00:01:00Z",

@@ -63,7 +63,7 @@ def test_the_queue_is_in_the_order_of_turns() -> None:
     assert shown(told) == [one["gang"] for one in told["gangs"]]
     text = "\n".join(lines(told))
     assert "0 of 2 run" in text
-    assert "is let in to zone" in text
+    assert "is admitted to zone" in text
     assert "the gang would not fit into the empty cluster" in text
     assert text.endswith("4 WAITING; order: weight")
 
