@@ -33,7 +33,7 @@ def plan(
     scaling: Annotated[
         Literal["ours", "literal"] | None,
         typer.Option(
-            help="Also who would give up workers and who would get some: as netgang does it, or as published, node by "
+            help="Also which jobs would shrink and which would grow: as netgang does it, or as published, node by "
             "node. The file must have the jobs, too: kubectl get nodes,pods,podgroups,jobs,tfjobs,hpa …",
             show_default="no",
         ),
@@ -41,7 +41,7 @@ def plan(
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say who would start where and who would wait for what, from files alone. Nothing is changed anywhere.
+    """Say which gangs would start where and which would wait for what, from files alone. Nothing is changed anywhere.
 
     Exit code: 0 shown; 2 wrong use, or a file cannot be read.
     """

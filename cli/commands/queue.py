@@ -162,7 +162,7 @@ def shown(console: Console, found: "Queue", wanted: "Sequence[QueuedGang]", *, l
 
 
 def behind(gangs: "Sequence[QueuedGang]") -> dict[str, str]:
-    """Gang that waits without a place → who is before it and waits too: the nearest, and how many more."""
+    """Gang that waits without a place → the gangs before it that wait too: the nearest, and how many more."""
     waiting = sorted((one for one in gangs if _waits(one)), key=lambda one: one.rank or 0)
     said: dict[str, str] = {}
     for number, one in enumerate(waiting[1:], start=1):
@@ -191,7 +191,7 @@ def _starves(one: "QueuedGang") -> str:
 
 
 def _holds(one: "QueuedGang", before: str | None) -> str:
-    """Its place, or the reason why it has none and behind whom it waits; what is kept for it, and who leaves."""
+    """Its place, or why it has none and the gangs ahead; what is reserved for it, and which gangs leave."""
     lines = []
     if one.queue == "WQ" and one.admitted:
         lines.append(f"is admitted{f' to zone {one.zone}' if one.zone else ''}")

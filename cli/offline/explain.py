@@ -30,7 +30,7 @@ from scoring.what_if import Misfit, RemovePods, Situation, what_if
 
 
 def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str, *, now_s: float) -> Explained:
-    """Why the gang or pod `name` (NAMESPACE/NAME) is where it is, and what would let it in.
+    """Why the gang or pod `name` (NAMESPACE/NAME) is where it is, and what would get it admitted.
 
     Errors: ConfigError for a bad file, and for a name that is not there.
     """

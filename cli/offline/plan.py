@@ -33,7 +33,7 @@ _Gang = TypeVar("_Gang", schema.AdmittedGang, schema.WaitingGang)
 def plan_files(
     cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float, scaling: Method | None = None
 ) -> schema.PlanOfFiles:
-    """The plan for a saved cluster and mesh at `now_s`; with `scaling` also what would become of its elastic jobs.
+    """The plan for a saved cluster and mesh at `now_s`; with `scaling` also the changes of its elastic jobs.
 
     Errors: ConfigError names file, entry and field.
     """

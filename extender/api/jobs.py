@@ -44,7 +44,7 @@ def jobs_router(jobs: Jobs | None) -> APIRouter:
 
     @router.get(
         "/jobs",
-        summary="Jobs that may be resized: workers, places, reports, wishes",
+        summary="Jobs that may be resized: workers, places, reports, demands",
         responses=answers(schema.Jobs, _PROBLEMS),
     )
     async def all_jobs(namespace: _Namespace = None, limit: _Limit = USUAL_JOBS) -> Response:

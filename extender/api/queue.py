@@ -27,7 +27,7 @@ def queue_router(queue: QueueSteps) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["documents"])
 
     @router.get(
-        "/queue", summary="Whose turn it is: state, weight, clock and rank of every gang", responses=answers(Queue)
+        "/queue", summary="The queue in order: state, weight, clock and rank of every gang", responses=answers(Queue)
     )
     async def whole_queue() -> Response:
         return document_response(await in_slices(queue.steps()))

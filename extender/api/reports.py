@@ -142,7 +142,7 @@ class ReportsDoor:
 def create_reports_app(
     reports: Reports, *, acting: Callable[[], bool], body_timeout_s: float = BODY_TIMEOUT_S
 ) -> FastAPI:
-    """The app behind the door; it does not ask who calls. A standby (not `acting`) takes no report."""
+    """The app behind authentication; it does not check the caller. A standby (not `acting`) takes no report."""
     app = with_schemas(FastAPI(title="netgang reports", openapi_url=None, responses=_REFUSED))
     answer_with_problems(app)
 

@@ -46,7 +46,7 @@ class Views(Protocol):
         """Why the gang or pod `name` is where it is; None if nothing of that name is known."""
 
     async def explain_in_turns(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
-        """The same and what would let it in, while others have their turns."""
+        """The same and what would get it admitted, while other tasks run."""
 
     def unreadable(self, namespace: str, name: str) -> str | None:
         """What is wrong with objects of that name that cannot be read; None if there are none."""
@@ -124,13 +124,13 @@ class _Exposition:
 def _documents(views: Views) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["documents"])
 
-    @router.get("/plan", summary="Who runs where, who waits for what", responses=answers(PlanInForce))
+    @router.get("/plan", summary="Which gangs run where, which wait for what", responses=answers(PlanInForce))
     async def plan() -> Response:
         return document_response(views.plan())
 
     @router.get(
         "/explain/{namespace}/{name}",
-        summary="Why a gang or pod is where it is, and what would let it in",
+        summary="Why a gang or pod is where it is, and what would get it admitted",
         responses=answers(Explained, _PROBLEMS),
     )
     async def explain(namespace: Annotated[str, _NAME], name: Annotated[str, _NAME]) -> Response:

@@ -5,9 +5,9 @@ before the lighter; the older before the younger; by name. Among STARVING gangs 
 were it the heaviest, an endless stream of heavy gangs, which starve one after the other, would keep a light one waiting
 without end.
 
-A STARVING gang leads for `starving_hold_s`; for as long again it goes behind the other STARVING ones, which then reserve
-room before it may, then in front again, and so on. These times count from the moment at which it became STARVING, so
-that they are the same after a restart.
+A STARVING gang leads for `starving_hold_s`; for as long again it goes behind the other STARVING ones, which then
+reserve room before it may, then in front again, and so on. These times count from the moment at which it became
+STARVING, so that they are the same after a restart.
 
 With `algorithm: literal` the order and the choice are those of Algorithm 1 (`scoring.queue.literal`): only gangs that
 it starts in this pass are placed, and nothing is held.

@@ -118,7 +118,7 @@ class Views:
         return finish(self._explained(namespace, name))
 
     async def explain_in_turns(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
-        """The same and what would let a waiting gang in, with a turn for everybody else every few milliseconds."""
+        """The same and what would get a waiting gang admitted, while other tasks run every few milliseconds."""
         if self._what_ifs is None:
             return self.explain(namespace, name)
         gang = self._gang(namespace, name)

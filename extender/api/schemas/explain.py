@@ -73,7 +73,7 @@ class Ahead(Record):
     """Gangs that were given room in zones that it may use, the first few."""
     admitted_count: int
     starting: tuple[str, ...]
-    """Gangs whose start has begun."""
+    """Gangs whose start is under way."""
 
 
 class Reservation(Record):

@@ -139,7 +139,7 @@ class Jobs(Record):
 
 
 class Accepted(Record):
-    """What became of a report."""
+    """The outcome of a report."""
 
     accepted: int
     """Points that were taken."""

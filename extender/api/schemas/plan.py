@@ -67,4 +67,4 @@ class PlanOfFiles(Plan, kw_only=True):
     held: dict[str, tuple[str, ...]]
     """gang → nodes that are reserved for it."""
     scaling: dict[str, Any] | UnsetType = UNSET
-    """What would become of elastic jobs; left out unless asked for."""
+    """The changes of elastic jobs; left out unless asked for."""
