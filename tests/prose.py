@@ -77,6 +77,9 @@ ALLOWED: dict[str, int] = {
 }
 """Directory or file → words left in it; the longest entry that covers a file counts"""
 
+SLACK = 10
+"""So much lower a count may be than its number: changes that lower it side by side need not change the same line"""
+
 LATER = ("docs/", "README.md", "CHANGELOG.md")
 """Not checked yet"""
 
@@ -126,7 +129,7 @@ def findings(path: str, text: str) -> Iterator[Finding]:
 
 
 def check(found: Iterable[Finding], allowed: dict[str, int]) -> list[str]:
-    """What is wrong: the words beyond what is allowed, and each allowance that is not exact any more."""
+    """What is wrong: the words beyond what is allowed, and each allowance that is far from exact."""
     by_part: dict[str, list[Finding]] = {part: [] for part in allowed}
     for finding in found:
         by_part.setdefault(_part(finding.path, allowed), []).append(finding)
@@ -136,7 +139,7 @@ def check(found: Iterable[Finding], allowed: dict[str, int]) -> list[str]:
         if len(there) > limit:
             problems += [str(finding) for finding in there]
             problems += [f"{part}: {len(there)} words, {limit} allowed (tests/prose.py)"] * (limit > 0)
-        elif len(there) < limit:
+        elif len(there) < limit - SLACK * (limit > SLACK):
             problems.append(f"{part}: {len(there)} words left: lower its number in tests/prose.py from {limit}")
     return problems
 

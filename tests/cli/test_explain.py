@@ -236,7 +236,7 @@ def test_a_service_that_had_no_time() -> None:
     document = told("explain", JOB, *SAVED) | {"would_help": None}
     with RawServer({f"/v1/explain/{JOB}": served(document)}) as server:
         assert shown("explain", JOB, "--server", server.url)[-1].startswith("others ask what would help")
-        assert "the what-if worker is busy; retry" in refused("what-if", "--suggestion", JOB, "--server", server.url)
+        assert "ask again" in refused("what-if", "--suggestion", JOB, "--server", server.url)
 
 
 def test_answers_that_are_none() -> None:
