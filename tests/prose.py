@@ -63,10 +63,10 @@ PARTS += ["manifests", "charts", "scheduler-config", "examples"]
 ALLOWED: dict[str, int] = {
     "tests/bench": 16,
     "tests/browser": 3,
-    "tests/cli": 49,
+    "tests/cli": 46,
     "tests/contract": 27,
-    "tests/e2e": 92,
-    "tests/extender": 518,
+    "tests/e2e": 90,
+    "tests/extender": 517,
     "tests/fakes": 21,
     "tests/fuzz": 4,
     "tests/newcomer": 33,
