@@ -1,7 +1,8 @@
 """Settings for all tests: how Hypothesis looks for counter-examples.
 
 `ci` (default) tries the same examples every time, so that a change is judged by the change; `nightly` looks for new
-ones: `HYPOTHESIS_PROFILE=nightly make test`. Neither has a deadline: a busy machine is not a defect.
+ones, twenty times as many: `HYPOTHESIS_PROFILE=nightly make test`. The number of examples is the profile's;
+`tests/example_counts.py` has the few other ones. Neither has a deadline: a busy machine is not a defect.
 """
 
 import logging
@@ -14,9 +15,19 @@ from hypothesis import HealthCheck, settings
 from extender.runtime.log_lines import HumanFormatter, JsonFormatter
 
 _SLOW_IS_NO_FAULT = (HealthCheck.too_slow,)
-settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=_SLOW_IS_NO_FAULT)
+settings.register_profile(
+    "ci", deadline=None, max_examples=100, derandomize=True, suppress_health_check=_SLOW_IS_NO_FAULT
+)
 settings.register_profile("nightly", deadline=None, max_examples=2000, suppress_health_check=_SLOW_IS_NO_FAULT)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+settings.load_profile(_PROFILE)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every test of a nightly run an hour: the usual time is for the examples of `ci`."""
+    if _PROFILE == "nightly":
+        for item in items:
+            item.add_marker(pytest.mark.timeout(3600), append=False)
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.testbed.training import data, model, ring, worker
@@ -21,6 +21,7 @@ from bench.testbed.training.ring import all_reduce
 from bench.testbed.training.wire import Meter, prepared
 from bench.testbed.training.worker import PS, RING, TOPOLOGIES, Job, Rank, Trained
 from testbed.parts.network import free_ports
+from tests.example_counts import FEW
 
 SEED = 3
 STEPS = 4
@@ -133,7 +134,7 @@ def test_a_run_that_is_cut_short_says_so(topology: str) -> None:
     assert all(one.received_bytes < one.expected_bytes for one in results)
 
 
-@settings(max_examples=25)
+@FEW
 @given(members=st.integers(2, 6), size=st.integers(1, 40), seed=st.integers(0, 99))
 def test_all_members_get_the_sum(members: int, size: int, seed: int) -> None:
     """A ring adds up whatever its size and the vector's, shorter than the ring included, with the same bits for all."""

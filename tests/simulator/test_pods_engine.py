@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.model import Node
@@ -20,6 +20,7 @@ from simulator.pods.latency import Latencies, Latency
 from simulator.pods.objects import Dialect
 from simulator.pods.training import Placed, modelled
 from testbed.parts.service import SECOND_SCHEDULER, installed_gates
+from tests.example_counts import RARE
 from tests.simulator.pods_world import job, nodes, played, scenario
 
 ELASTIC = {"elastic": {"enabled": True}}
@@ -187,7 +188,7 @@ def peaks(found: PodRun, jobs: list[SimJob]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("profile", [SECOND, DEFAULT, COSCHEDULING], ids=lambda one: one.name)
-@settings(max_examples=6, deadline=None)
+@RARE
 @given(
     sizes=st.lists(st.tuples(st.integers(1, 5), st.sampled_from(["500m", "1", "2"])), min_size=1, max_size=6),
     gated=st.booleans(),

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import httpx
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from extender.api.documents.changes import change_document
 from extender.api.schemas.explain import Explained
+from extender.api.what_if import runner
 from extender.api.what_if.address import MOST_BYTES
 from extender.api.what_if.body import WhatIfBody, typed_changes
 from extender.api.what_if.other_policy import policy_with
@@ -26,7 +28,7 @@ from scoring.ids import GangKey, Namespace
 from scoring.model.policy import Order, Ratios
 from scoring.model.resources import Resources
 from scoring.network.measurement import Metric
-from scoring.plan import plan
+from scoring.plan import Memo, plan
 from scoring.what_if import (
     AddPods,
     Change,
@@ -38,11 +40,15 @@ from scoring.what_if import (
     SetLink,
     SetPolicy,
     Situation,
+    apply,
+    supposed_in_steps,
 )
 from tests.builders import mesh
+from tests.example_counts import FEW
 from tests.extender.scheduling.world import World, node_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
+from tests.liveness import LIVENESS_S
 from tests.scoring.plan.planned import crowded
 
 pytestmark = pytest.mark.looptime
@@ -217,16 +223,30 @@ async def test_a_body_that_does_not_come() -> None:
         assert reply.status_code == 408
 
 
-async def test_who_comes_when_many_wait_is_told_to_come_again() -> None:
+@contextmanager
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Suppositions take until the end of the block."""
+    go_on = threading.Event()
+
+    def late(base: Situation, changes: Sequence[Change], **more: Any) -> Any:
+        assert go_on.wait(LIVENESS_S)
+        return apply(base, changes, **more)
+
+    monkeypatch.setattr(runner, "apply", late)
+    try:
+        yield
+    finally:
+        go_on.set()
+
+
+async def test_who_comes_when_many_wait_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """One is answered, a few wait, the next gets a 429; explain goes out without ways in; then all is well again."""
     async with running(N1) as world, asking(world) as client:
         world.occupy("n1")
         world.gang("g", 2)
         await world.settle()
         body = {"changes": [{"change": "remove-nodes", "nodes": ["n1"]}]}
-        what_ifs = world.service.views._what_ifs
-        assert what_ifs is not None
-        async with what_ifs._turn:
+        with slow(monkeypatch):
             waiting = [asyncio.ensure_future(client.post("/v1/what-if", json=body)) for _ in range(MOST_WAITING + 1)]
             await asyncio.sleep(0.1)
             refused = await client.post("/v1/what-if", json=body)
@@ -236,36 +256,40 @@ async def test_who_comes_when_many_wait_is_told_to_come_again() -> None:
         assert (await explained(client, "g"))["would_help"] is not None
 
 
-async def test_who_hangs_up_leaves_the_queue() -> None:
+async def test_who_hangs_up_leaves_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller that is gone takes nobody's place."""
     async with running(N1) as world:
-        what_ifs = WhatIfs(world.service.cache, world.service.planner, world.clock, most_waiting=0)
-        async with what_ifs._turn:
-            one = asyncio.ensure_future(what_ifs.suppose([RemoveNodes(())]))
+        what_ifs = WhatIfs(world.service.cache, world.service.planner, world.clock, most_waiting=1)
+        with slow(monkeypatch):
+            answered = asyncio.ensure_future(what_ifs.suppose([RemoveNodes(())]))
+            gone = asyncio.ensure_future(what_ifs.suppose([RemoveNodes(())]))
             await asyncio.sleep(0.1)
             with pytest.raises(BusyError):
                 await what_ifs.suppose([RemoveNodes(())])
-            one.cancel()
+            gone.cancel()
             await asyncio.sleep(0.1)
-        assert what_ifs._waiting == 0
-        await what_ifs.suppose([RemoveNodes(())])
+            instead = asyncio.ensure_future(what_ifs.suppose([RemoveNodes(())]))
+            await asyncio.sleep(0.1)
+        await asyncio.gather(answered, instead)
 
 
-async def test_what_was_found_out_is_kept_for_a_minute() -> None:
+async def test_what_was_found_out_is_kept_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     """For the next question; nobody who asked once has its megabytes kept for ever."""
+    used: list[Memo] = []
+
+    def noted(*what: Any, memo: Memo) -> Any:
+        used.append(memo)
+        return supposed_in_steps(*what, memo=memo)
+
+    monkeypatch.setattr(runner, "supposed_in_steps", noted)
     async with running(N1) as world:
         what_ifs = WhatIfs(world.service.cache, world.service.planner, world.clock)
-
-        async def memo_after(wait_s: float) -> object:
+        for wait_s in (0.0, KEPT_S - 1.0, KEPT_S + 1.0):
             await asyncio.sleep(wait_s)
-            return await asyncio.to_thread(what_ifs._worker.submit(lambda: what_ifs._aside._memo).result)
-
-        await what_ifs.suppose([RemoveNodes(())])
-        first = await memo_after(KEPT_S - 1.0)
-        assert first is not None
-        await what_ifs.suppose([RemoveNodes(())])
-        assert await memo_after(KEPT_S - 1.0) is first
-        assert await memo_after(2.0) is None
+            await what_ifs.suppose([RemoveNodes(())])
+    first, soon, later = used
+    assert soon is first
+    assert later is not first
 
 
 async def test_before_the_first_plan_nothing_is_supposed() -> None:
@@ -309,7 +333,7 @@ def test_changes_are_read_as_they_are_written(change: Change) -> None:
     assert read_back([change]) == (change,)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(FEW, suppress_health_check=list(HealthCheck))
 @given(crowded(), st.sampled_from([4.0, 5000.0]))
 def test_suggestions_are_read_as_they_are_written(state: Any, now_s: float) -> None:
     """What explain offers can be sent back: the same changes come out."""

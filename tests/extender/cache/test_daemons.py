@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cache import ClusterCache
@@ -302,7 +302,6 @@ EVENTS = st.one_of(
 
 
 @given(st.lists(EVENTS, max_size=30))
-@settings(max_examples=80, deadline=None)
 def test_the_books_agree_whatever_happens(events: list[Any]) -> None:
     """Room and what is kept are as if built from scratch after each event; everything ends when time has passed."""
     desk, now_s = Desk(nodes=[]), NOW_S

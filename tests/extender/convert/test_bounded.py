@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.convert import node_from_json, pod_from_json, pod_group_from_json
@@ -30,7 +30,6 @@ def _depth(value: object) -> int:
 
 
 @given(_JSON)
-@settings(max_examples=200)
 def test_levels_are_those_of_the_value(value: object) -> None:
     """Brackets in texts and keys are no nesting, whatever is escaped in them."""
     assert levels(json.dumps(value)) == _depth(value)

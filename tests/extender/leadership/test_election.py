@@ -10,11 +10,12 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.leadership import Call, Election, Lease, LeaseSpec, LeaseTimes, Read, Write, election, lease
 from extender.leadership.election import DRIFT_RATIO
+from tests.example_counts import FEW, THOROUGH
 
 TIMES = LeaseTimes(4, 2.5, 0.5)
 """For one candidate step by step: numbers that are easily added up"""
@@ -392,7 +393,7 @@ class World:
         return self.chance.choice((0.001, 0.01, 0.2, 0.7, 2.0, 5.0)) * self.chance.random()
 
 
-@settings(max_examples=150, deadline=None)
+@THOROUGH
 @given(CHANCES, st.integers(2, 3))
 def test_two_never_lead_at_a_time(chance: random.Random, size: int) -> None:
     """Lost and late messages, clocks of other speed, frozen and dying processes: at most one may send at any moment."""
@@ -416,7 +417,7 @@ def test_two_never_lead_at_a_time(chance: random.Random, size: int) -> None:
                 pass
 
 
-@settings(max_examples=40, deadline=None)
+@FEW
 @given(CHANCES)
 def test_a_frozen_leader_s_time_is_over_before_another_s_begins(chance: random.Random) -> None:
     """With a quick network the next one comes as early as it can: what the first may send is over by then."""
@@ -443,7 +444,6 @@ def test_there_is_time_for_clocks_that_differ(times: LeaseTimes) -> None:
     assert holder.write_until_s / (1.0 - DRIFT_RATIO) == pytest.approx(taken_s)
 
 
-@settings(max_examples=60, deadline=None)
 @given(CHANCES, st.integers(2, 3))
 def test_a_lease_that_is_deleted_makes_no_second_leader(chance: random.Random, size: int) -> None:
     """Among candidates that have seen it: its holder writes it anew, or a frozen one is waited for."""
@@ -456,7 +456,6 @@ def test_a_lease_that_is_deleted_makes_no_second_leader(chance: random.Random, s
         world.run(world.now_s + chance.uniform(11.0, 20.0))  # all have looked at it by then
 
 
-@settings(max_examples=60, deadline=None)
 @given(CHANCES, st.floats(0.0, 3.0))
 def test_a_dead_leader_is_followed_in_time(chance: random.Random, lives_s: float) -> None:
     """From its death, with a network in order: as long as the times promise, two answers, and no longer."""
@@ -470,7 +469,6 @@ def test_a_dead_leader_is_followed_in_time(chance: random.Random, lives_s: float
     assert world.terms[-1] != first
 
 
-@settings(max_examples=60, deadline=None)
 @given(CHANCES, st.floats(0.0, 3.0))
 def test_a_released_lease_is_taken_within_a_second(chance: random.Random, lives_s: float) -> None:
     """The next look finds nobody in it."""
@@ -487,7 +485,7 @@ def test_a_released_lease_is_taken_within_a_second(chance: random.Random, lives_
     assert world.terms[-1] != first.election.identity
 
 
-@settings(max_examples=30, deadline=None)
+@FEW
 @given(CHANCES)
 def test_in_quiet_one_leads_for_ever(chance: random.Random) -> None:
     """Nobody is deposed by chance."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender import notes as package
@@ -33,7 +33,6 @@ class Desk:
 
 
 @given(st.text(max_size=300), st.sampled_from(NoteKind))
-@settings(max_examples=50)
 def test_what_is_written_is_read(content: str, kind: NoteKind) -> None:
     """Whatever the content, by any process that has the key."""
     assert Desk().notes.read(kind, POD, Desk().notes.write(kind, POD, content)) == content
@@ -64,7 +63,6 @@ def test_what_is_wrong_is_ignored_and_told(want: Flaw, read: Callable[[Desk], Fl
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=100)
 def test_no_text_is_an_error(text: str) -> None:
     """Whoever wrote it: it is ours or it is not."""
     assert Desk().flaw(f"x{text}") is not None

@@ -24,6 +24,7 @@ from scoring.feasibility.quorum import quorum_of
 from scoring.model import GATE
 from scoring.permit import validate_state
 from scoring.plan import plan
+from tests.example_counts import FEW
 from tests.extender.scheduling.kube_scheduler import KubeScheduler, listed_nodes, millicores, objects
 from tests.extender.scheduling.world import COMMIT_S, HOLD_S, World, node_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
@@ -423,5 +424,5 @@ def _minimum(pods: list[dict[str, Any]]) -> int:
     return int(pods[0]["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"])
 
 
-ServiceMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+ServiceMachine.TestCase.settings = settings(FEW, stateful_step_count=25)
 TestService = pytest.mark.timeout(240)(ServiceMachine.TestCase)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from extender.convert.wire import MAX_SCORE
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import create_app
+from tests.example_counts import MANY, THOROUGH
 from tests.fakes.verbs import FakeVerbs, FakeViews, everything
 
 NODES = [{"metadata": {"name": f"n{i}", "labels": {"zone": "a"}}, "spec": {}} for i in range(3)]
@@ -204,7 +205,7 @@ def relatives(body: bytes, place: int) -> tuple[bytes, ...]:
 
 
 @pytest.mark.timeout(300)
-@settings(max_examples=1_900, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(MANY, suppress_health_check=list(HealthCheck))
 @given(body=bodies, place=st.integers(0, 2**16))
 @example(b"", 0)
 @example(SEEDS[0], 100)
@@ -212,14 +213,14 @@ def relatives(body: bytes, place: int) -> tuple[bytes, ...]:
 def test_any_body_gets_a_documented_answer(direct: Direct, body: bytes, place: int) -> None:
     """200, decodable, names of the request only, whole scores from 0 to 10, nothing passes on an error, never a bug.
 
-    1,900 examples with five bodies each, and 500 deep ones below: 10,000 bodies, 30,000 calls.
+    2,000 examples with five bodies each: 10,000 bodies, 30,000 calls.
     """
     for relative in relatives(body, place):
         check(direct, relative)
 
 
 @pytest.mark.timeout(300)
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(THOROUGH, suppress_health_check=list(HealthCheck))
 @given(body=deep())
 def test_any_depth_gets_a_documented_answer(direct: Direct, body: bytes) -> None:
     """The same for bodies nested up to and beyond the parser's stack."""

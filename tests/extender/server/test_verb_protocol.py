@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import Server, ServerState
@@ -258,7 +258,6 @@ requests = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=150)
 @given(requests, st.lists(st.integers(0, 2**16), max_size=6))
 async def test_cuts_do_not_matter(messages: list[bytes], cuts: list[int]) -> None:
     """Wherever a stream of requests is cut into pieces, it is answered as by uvicorn, byte for byte."""

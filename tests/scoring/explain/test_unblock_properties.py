@@ -12,14 +12,12 @@ from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.plan import Plan, plan
 from scoring.what_if import Situation, Supposed, what_if
+from tests.example_counts import FEW, THOROUGH
 from tests.scoring.plan.planned import POLICY, clusters, crowded
 
 LIMITED = replace(POLICY, queue=QueuePolicy(share_cap_by_namespace=((Namespace("default"), 0.4),)))
-CASES = 200
-UNHURRIED = settings(
-    max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
-)
-"""Each case asks the planner several times."""
+PICKY = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+"""In many clusters no gang waits, and those are no cases."""
 
 
 @st.composite
@@ -42,7 +40,7 @@ def asked(case: tuple[Situation, Plan, GangKey]) -> Unblocking:
 
 
 @pytest.mark.timeout(300)
-@UNHURRIED
+@settings(THOROUGH, suppress_health_check=PICKY)
 @given(waits())
 def test_the_first_suggestion_lets_the_gang_in(case: tuple[Situation, Plan, GangKey]) -> None:
     """200 random cases: there is a way in, and applied through what-if it admits the gang, kept places or not.
@@ -63,7 +61,7 @@ def test_the_first_suggestion_lets_the_gang_in(case: tuple[Situation, Plan, Gang
     assert impossible is found.text.startswith("Waiting will not help")
 
 
-@settings(UNHURRIED, max_examples=25)
+@settings(FEW, suppress_health_check=PICKY)
 @given(waits(never=True))
 def test_impossible_gangs_say_so(case: tuple[Situation, Plan, GangKey]) -> None:
     """Not left to chance: 25 gangs that would not fit the empty cluster, or whose zones there are not.
@@ -86,7 +84,7 @@ def test_impossible_gangs_say_so(case: tuple[Situation, Plan, GangKey]) -> None:
     assert plan(alone, base.policy, now_s=base.now_s).waiting[key].reason in NEVER
 
 
-@settings(UNHURRIED, max_examples=15)
+@settings(FEW, suppress_health_check=PICKY)
 @given(waits())
 def test_every_suggestion_lets_the_gang_in(case: tuple[Situation, Plan, GangKey]) -> None:
     """Not only the first: each was tried; and none of them changed what it was tried on."""
@@ -102,7 +100,7 @@ def test_every_suggestion_lets_the_gang_in(case: tuple[Situation, Plan, GangKey]
     assert plan(base.snapshot, base.policy, now_s=base.now_s) == made
 
 
-@settings(UNHURRIED, max_examples=15)
+@settings(FEW, suppress_health_check=PICKY)
 @given(waits())
 def test_the_same_snapshot_is_explained_in_the_same_way(case: tuple[Situation, Plan, GangKey]) -> None:
     """Explanation and ways in depend on snapshot, plan, policy and moment alone."""
@@ -113,7 +111,7 @@ def test_the_same_snapshot_is_explained_in_the_same_way(case: tuple[Situation, P
     assert asked(case) == asked(case)
 
 
-@settings(UNHURRIED, max_examples=25)
+@settings(FEW, suppress_health_check=PICKY)
 @given(waits())
 def test_a_zone_without_anything_short_has_room_for_all(case: tuple[Situation, Plan, GangKey]) -> None:
     """Counting and shortage agree: nothing is short where, kind by kind, all find room, and never elsewhere."""

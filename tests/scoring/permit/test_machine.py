@@ -313,4 +313,4 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
 
 
 TestPermitMachine = pytest.mark.timeout(120)(PermitMachine.TestCase)
-TestPermitMachine.settings = settings(stateful_step_count=50, deadline=None)
+TestPermitMachine.settings = settings(stateful_step_count=50)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.explain import Unblocking, trial, unblock
@@ -34,12 +34,13 @@ from scoring.what_if import (
     what_if,
 )
 from tests.builders import gang, mesh, node, snapshot
+from tests.example_counts import RARE
 from tests.scoring.plan.changing import world
 
 POLICY = Policy(queue=QueuePolicy(starve_limit_s=300.0))
 
 
-@settings(max_examples=4, deadline=None)
+@RARE
 @given(st.integers(0, 2**32), st.booleans())
 def test_suppositions_are_as_with_a_memo_of_their_own(seed: int, measured: bool) -> None:
     """A cluster changes and is asked about again and again: the same plans, ways in and words."""

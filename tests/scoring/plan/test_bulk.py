@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.ids import NodeName
@@ -15,6 +15,7 @@ from scoring.plan import Memo, fit_counts, plan, plan_in_steps
 from scoring.plan.bulk_refusal import BulkRefusals
 from scoring.plan.steps import Steps
 from tests.builders import bound, gang, node, pod, snapshot
+from tests.example_counts import FEW
 from tests.scoring.plan.changing import world
 
 NODES = [node(f"{zone}{i}", zone=zone, cpu="4") for zone in "ab" for i in range(3)]
@@ -26,7 +27,7 @@ def none_at_once(_bulk: BulkRefusals, _place: int) -> Steps[None]:
     yield
 
 
-@settings(max_examples=20, deadline=None)
+@FEW
 @given(st.integers(0, 2**32), st.sampled_from([1e9, 300.0]))
 def test_all_at_once_is_as_one_by_one(seed: int, starve_limit_s: float) -> None:
     """Plans of a changing cluster, with and without looking ahead: the same places, reasons and words."""

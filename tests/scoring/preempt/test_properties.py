@@ -3,7 +3,7 @@
 from dataclasses import replace
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.model import Gang
@@ -96,7 +96,6 @@ def key_of(gangs: tuple[Gang, ...]) -> tuple[object, ...]:
     )
 
 
-@settings(max_examples=120, deadline=None)
 @given(clusters())
 def test_it_is_the_smallest_of_all_sufficient_sets(state: Snapshot) -> None:
     """For the first in the queue for whom any set suffices, the best of all subsets; for nobody when none does."""
@@ -121,7 +120,6 @@ def test_it_is_the_smallest_of_all_sufficient_sets(state: Snapshot) -> None:
     assert expected == (None if found is None else (found.gang, list(found.victims)))
 
 
-@settings(max_examples=80, deadline=None)
 @given(clusters(), st.sampled_from([Limits(), Limits(sets=0), Limits(sets=4, placed=2)]))
 def test_whole_gangs_of_lower_priority_and_none_too_many(state: Snapshot, limits: Limits) -> None:
     """Whatever is spent on it: never a part of a gang, never an equal, always enough; twice the same."""
@@ -138,7 +136,6 @@ def test_whole_gangs_of_lower_priority_and_none_too_many(state: Snapshot, limits
     assert not without(state, (), waits)
 
 
-@settings(max_examples=60, deadline=None)
 @given(clusters())
 def test_nobody_leaves_in_the_quick_way_when_nobody_leaves_in_the_exact_one(state: Snapshot) -> None:
     """Both ways agree on whether anybody leaves for the first one, and the quick one never finds a smaller set."""

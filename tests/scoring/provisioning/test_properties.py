@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scoring.feasibility.quorum import quorum_of
@@ -13,6 +13,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
 from scoring.provisioning import WANTS_NODES, AskingLimits, Create, Delete, Outcome, Request, Step, steps_of
 from tests.builders import bound, node, snapshot
+from tests.example_counts import FEW
 from tests.scoring.plan.planned import LATE_S, POLICY, clusters, crowded
 
 NOW_S = LATE_S + 100.0
@@ -38,7 +39,7 @@ def done(requests: list[Request], found: tuple[Step, ...], *, outcome: Outcome =
     return left
 
 
-@settings(deadline=None, max_examples=20)
+@FEW
 @given(st.one_of(clusters(), crowded()), OUTCOMES, st.integers(1, 3))
 def test_it_comes_to_rest(cluster: Snapshot, outcome: Outcome, most: int) -> None:
     """While nothing changes there is a last step, whatever is answered; and never more requests than there may be."""
@@ -54,7 +55,7 @@ def test_it_comes_to_rest(cluster: Snapshot, outcome: Outcome, most: int) -> Non
     assert len({one.gang for one in requests}) == len(requests)
 
 
-@settings(deadline=None, max_examples=20)
+@FEW
 @given(st.one_of(clusters(), crowded()), st.data())
 def test_whatever_there_is_ends_as_one_request_for_each_gang(cluster: Snapshot, data: st.DataObject) -> None:
     """Requests of any age, answer and number, as a crash may leave them, in any order."""
@@ -91,7 +92,7 @@ def fresh(name: str, zone: str, pods: Sequence[Pod]) -> Node:
     return node(name, zone=zone, cpu=f"{cpu}m", gpu=gpu, labels={"disk": "ssd"})
 
 
-@settings(deadline=None, max_examples=25)
+@FEW
 @given(st.one_of(clusters(), crowded()))
 def test_what_is_asked_for_is_enough(cluster: Snapshot) -> None:
     """With a node for each pod that was named, where they were asked for, the gang is let in beside all others."""

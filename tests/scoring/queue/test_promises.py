@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.explain.queue_report import Entry
@@ -14,6 +14,7 @@ from scoring.model.policy import Order, Policy, QueuePolicy, StarvingOrder
 from scoring.model.reasons import Reason
 from scoring.queue.states import JobState
 from tests.builders import node
+from tests.example_counts import THOROUGH
 from tests.scoring.plan.virtual import Job, World
 
 LIMIT_S = 100.0
@@ -146,7 +147,7 @@ def workloads(draw: st.DrawFn) -> tuple[list[Node], list[Job], Job, list[Job]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-@settings(max_examples=200)
+@THOROUGH
 @given(workloads())
 def test_from_starving_on_later_arrivals_delay_nothing(case: tuple[list[Node], list[Job], Job, list[Job]]) -> None:
     """A STARVING gang starts no later than without all who came after that, and than when its zone has emptied."""
@@ -163,7 +164,7 @@ def test_from_starving_on_later_arrivals_delay_nothing(case: tuple[list[Node], l
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-@settings(max_examples=200)
+@THOROUGH
 @given(workloads())
 def test_a_restart_changes_nothing(case: tuple[list[Node], list[Job], Job, list[Job]]) -> None:
     """A process that knows nothing but the cluster gives every gang the same state, rank and clock."""
@@ -201,7 +202,7 @@ LONGEST_RUN_S = 60.0
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-@settings(max_examples=200)
+@THOROUGH
 @given(streams(), st.sampled_from([150.0, 1e6]))
 def test_nobody_waits_for_ever(case: tuple[list[Node], list[Job], float], hold_s: float) -> None:
     """In a stream that does not end, overloaded or not, a gang starts while those who come after it still wait.

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from scoring.ids import NodeName
 from scoring.model import Role
@@ -101,14 +101,12 @@ def test_gangs_that_ask_for_the_same_are_tried_once() -> None:
         assert bool(found.changes) is served
 
 
-@settings(max_examples=40)
 @given(clusters(), options_of)
 def test_everything_comes_to_rest(made: tuple[Snapshot, list[ElasticJob]], options: Options) -> None:
     """As with every condition: no job is shrunk and grown for ever, and bounds hold all the way."""
     Cluster(*made).rest(replace(options, condition=Condition.ANY))
 
 
-@settings(max_examples=40)
 @given(clusters())
 def test_nobody_waits_for_workers_that_a_job_can_do_without(made: tuple[Snapshot, list[ElasticJob]]) -> None:
     """At rest no single worker above a minimum could be taken away for a gang that then starts."""

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.scaling.job import ElasticJob, Wants
@@ -14,6 +14,7 @@ from scoring.scaling.metrics.policies import Memory, Said, Wish, wish
 from scoring.scaling.metrics.reports import Told
 from scoring.scaling.metrics.series import NOTHING, Point, Series
 from scoring.scaling.options import MetricOptions
+from tests.example_counts import FEW
 from tests.scoring.scaling.cases import elastic, reported, workers
 
 QUICK = MetricOptions(min_interval_s=0.0)
@@ -191,7 +192,7 @@ def test_noise_alone_asks_for_nothing() -> None:
         assert found.wishes == []
 
 
-@settings(max_examples=25)
+@FEW
 @given(st.lists(st.floats(0.0, 10.0), min_size=60, max_size=100), st.sampled_from([Wants.LOSS, Wants.CURVE]))
 def test_no_series_makes_anything_oscillate(losses: list[float], wants: Wants) -> None:
     """Whatever is reported: bounds hold, and between two changes of direction there are 1,000 steps."""

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.ids import GangKey, NodeName
@@ -85,14 +85,12 @@ class Cluster:
         self.gangs[key] = replace(gang, members=members)  # type: ignore[arg-type]
 
 
-@settings(max_examples=60)
 @given(clusters(), options_of)
 def test_everything_comes_to_rest(made: tuple[Snapshot, list[ElasticJob]], options: Options) -> None:
     """No job is shrunk and grown for ever; room is never given twice; bounds hold all the way."""
     Cluster(*made).rest(options)
 
 
-@settings(max_examples=60)
 @given(clusters(), st.data())
 def test_when_the_beneficiary_ends_everybody_is_as_before(
     made: tuple[Snapshot, list[ElasticJob]], data: st.DataObject

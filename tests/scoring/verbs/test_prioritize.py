@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.ids import EndpointId, JobKey, NodeName, gang_key
@@ -216,7 +216,6 @@ def preferences(values: Values, wish: Gang, policy: Policy, *, memo: Memo | None
     return [float(p) for p in prefer(state, NOTHING, wish.members[0], wish, policy, memo=memo).network]
 
 
-@settings(deadline=None)
 @given(cases(), st.sampled_from(METRICS), st.sampled_from(LINKS))
 def test_a_better_link_lowers_no_preference(case: tuple[Values, Gang], metric: Metric, link: tuple[int, int]) -> None:
     """Monotone: with a configured reference rate, bettering one link in one direction lowers no node's points.
@@ -230,7 +229,6 @@ def test_a_better_link_lowers_no_preference(case: tuple[Values, Gang], metric: M
     assert all(now >= then - 1e-9 for then, now in zip(before, after, strict=True))
 
 
-@settings(deadline=None)
 @given(cases(), st.sampled_from([0.25, 2.0, 1024.0]))
 def test_scaling_all_throughputs_changes_nothing(case: tuple[Values, Gang], factor: float) -> None:
     """With the best measured rate as reference only ratios of rates count, between nodes and between zones."""
@@ -239,7 +237,6 @@ def test_scaling_all_throughputs_changes_nothing(case: tuple[Values, Gang], fact
     assert preferences(values, wish, Policy()) == preferences(scaled, wish, Policy())
 
 
-@settings(deadline=None)
 @given(cases())
 def test_points_are_within_bounds(case: tuple[Values, Gang]) -> None:
     """Network points are 0..100 and the total is clipped to them."""
@@ -247,7 +244,6 @@ def test_points_are_within_bounds(case: tuple[Values, Gang]) -> None:
     assert all(0.0 <= p <= 100.0 for p in preferences(values, wish, POLICY))
 
 
-@settings(deadline=None)
 @given(cases(), cases())
 def test_a_memo_changes_nothing(one: tuple[Values, Gang], other: tuple[Values, Gang]) -> None:
     """Scores with a memo that has seen this network, by another gang, are scores without."""

@@ -5,7 +5,7 @@ import json
 import random
 from contextlib import aclosing
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.apiserver.server import LoopbackApi
@@ -41,7 +41,6 @@ def _cut(value: object, levels: int) -> object:
 
 
 @given(_JSON, st.integers(1, 4))
-@settings(max_examples=200)
 def test_what_lies_deeper_is_null_and_the_rest_as_it_was(value: object, levels: int) -> None:
     """Whatever texts and keys hold."""
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):

@@ -90,7 +90,7 @@ def appear_in_order(shown: list[State], real: list[State]) -> bool:
 
 
 @pytest.mark.looptime
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=steps(), page=st.integers(1, 4), seed=st.integers(0, 1000))
 async def test_the_sink_equals_the_server_in_the_end(history: list[Step], page: int, seed: int) -> None:
     """Once the server can be reached and heard, the sink holds exactly the readable, wanted objects.

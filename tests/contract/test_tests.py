@@ -1,0 +1,65 @@
+"""Tests ask through public names: what a module keeps to itself may change, and holds no promise to anyone."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+EXCEPTIONS = {  # (file, private name): why there is no public one
+    (
+        "contract/reference_words.py",
+        "_collector_to_names",
+    ): "prometheus_client gives the labels of a metric nowhere else",
+    ("contract/test_dashboard.py", "_names_to_collectors"): "the same",
+    ("contract/test_settings_leadership.py", "_DRIFT_RATIO"): "the settings may not import the election, nor it them",
+    ("scoring/plan/test_standings.py", "_scales"): "how many are kept is seen nowhere else",
+    ("scoring/plan/test_steps.py", "_together"): "a step of the planner that its result does not show alone",
+    ("extender/server/test_connections.py", "_scheduled"): "asyncio lists the timers of a loop nowhere else",
+    ("extender/server/test_verb_protocol.py", "_scheduled"): "the same",
+}
+
+
+def is_private(name: str) -> bool:
+    """Whether a name is its module's own."""
+    return name.startswith("_") and not name.startswith("__") and name != "_"
+
+
+def own_names(tree: ast.AST) -> set[str]:
+    """What a file defines itself: functions, classes, and what it assigns to, as a name or as an attribute of self."""
+    found = set()
+    for one in ast.walk(tree):
+        match one:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                found.add(one.name)
+            case ast.Attribute(value=ast.Name("self"), attr=name, ctx=ast.Store()) | ast.Name(name, ast.Store()):
+                found.add(name)
+    return found
+
+
+def foreign(tree: ast.AST) -> Iterator[str]:
+    """Private names of others that a file imports or asks for."""
+    own = own_names(tree)
+    for one in ast.walk(tree):
+        match one:
+            case ast.ImportFrom():
+                yield from (alias.name for alias in one.names if is_private(alias.name))
+            case ast.Attribute(value=ast.Name("self" | "cls")):
+                pass
+            case ast.Attribute(attr=name) if is_private(name) and name not in own:
+                yield name
+
+
+def test_no_test_asks_for_private_names() -> None:
+    """None but the exceptions above."""
+    found = {
+        (path.relative_to(TESTS).as_posix(), name)
+        for path in TESTS.rglob("*.py")
+        for name in foreign(ast.parse(path.read_text()))
+    }
+    assert not found - EXCEPTIONS.keys()
+
+
+def test_private_names_are_found() -> None:
+    """Imports, attributes of modules and of objects; not a file's own."""
+    text = "from a import _b\na._c\na.b()._d\nself._e\na.__name__\ndef _f(): ...\na._f\n"
+    assert sorted(foreign(ast.parse(text))) == ["_b", "_c", "_d"]

@@ -1,0 +1,21 @@
+"""How many examples a property is tried with, where it is not the number of the Hypothesis profile (tests/conftest.py).
+
+The numbers follow the profile's, so that `HYPOTHESIS_PROFILE=nightly` tries more of everything. Use them as decorators,
+`@FEW`, or as the base of other settings, `settings(FEW, stateful_step_count=25)`.
+"""
+
+from hypothesis import settings
+
+
+def _times(ratio: float) -> settings:
+    return settings(max_examples=round(settings.default.max_examples * ratio))  # type: ignore[union-attr]
+
+
+RARE = _times(0.06)
+"""An example takes a second: a whole simulation."""
+FEW = _times(0.2)
+"""An example takes a tenth of a second: a planner that is asked dozens of times, a service with its API server."""
+THOROUGH = _times(2.0)
+"""A promise of docs/safety.md whose counter-examples are rare."""
+MANY = _times(20.0)
+"""Hostile input, which is quickly read: 2,000 in `ci`."""
