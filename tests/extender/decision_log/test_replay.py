@@ -34,13 +34,10 @@ async def fetched(world: World) -> bytes:
 async def a_busy_minute(world: World) -> None:
     """Gangs that start, wait, end and are broken off; nodes that come and go; new measurements."""
     world.set_network(mesh([f"n{i}" for i in range(6)], bad={"n2": {"delay_ms": 20.0}}))
-    first = world.gang("first", 3, cpu="3")
-    await world.settle()
-    world.bind_offered(*first)
-    await world.settle()
+    first = await world.planned_gang("first", 3, cpu="3")
+    await world.bind_and_settle(*first)
     world.gang("heavy", 3, cpu="2", minimum=2)
-    half = world.gang("half", 2, cpu="1")
-    await world.settle()
+    half = await world.planned_gang("half", 2, cpu="1")
     [call] = world.bind_offered(half[0])
     world.node("n6", zone="a", cpu="8")
     await world.settle()
@@ -86,8 +83,7 @@ async def test_other_rules_show_as_differences() -> None:
         world.occupy("n5", cpu="4", name="s3")
         world.occupy("n4", cpu="4", name="s4")
         world.gang("aold", 1, cpu="4")
-        world.gang("heavy", 2, cpu="4")
-        await world.settle()
+        await world.planned_gang("heavy", 2, cpu="4")
         log = await fetched(world)
         rules = world.service.planner.policy
         world.delete("aold-0", "heavy-0", "heavy-1")
@@ -106,8 +102,7 @@ async def test_a_flipped_weight_shows() -> None:
     nodes = [node_json(f"n{i}", zone="a") for i in (1, 2, 3)]
     async with running(*nodes, record=ON, score={"ratios": "20:10:70"}) as world:
         world.set_network(mesh(["n1", "n2", "n3"], bad={"n2": {"throughput_bps": 1e6}, "n3": {"delay_ms": 60.0}}))
-        world.gang("g", 2, cpu="3")
-        await world.settle()
+        await world.planned_gang("g", 2, cpu="3")
         assert {str(node) for node in world.plan.node_of.values()} == {"n1", "n3"}
         log = await fetched(world)
         rules = world.service.planner.policy
@@ -139,10 +134,8 @@ async def test_chapters_are_bounded_and_each_stands_alone(monkeypatch: pytest.Mo
     monkeypatch.setattr(recording, "Recorder", lambda policy, **more: small(policy, **more | {"most_bytes": 6_000}))
     async with running(*NODES, record=ON) as world:
         for number in range(6):
-            names = world.gang(f"g{number}", 2, cpu="2")
-            await world.settle()
-            world.bind_offered(*names)
-            await world.settle()
+            names = await world.planned_gang(f"g{number}", 2, cpu="2")
+            await world.bind_and_settle(*names)
             world.delete(*names)
             await world.settle()
         log = await fetched(world)
@@ -162,8 +155,7 @@ async def test_what_could_not_be_written_is_said(monkeypatch: pytest.MonkeyPatch
         await world.settle(0.2)
         world.bind_offered(*(f"g{number}-0" for number in range(5)))
         await world.settle(3.0)
-        world.gang("later", 1)
-        await world.settle()
+        await world.planned_gang("later", 1)
         log = await fetched(world)
         lost = world.counted("record_lost_total")
     found = again(log)
@@ -200,8 +192,7 @@ FAULTS = {  # case: (what happens to a log, what is said)
 async def test_what_is_no_log_is_refused(fault: object, said: str) -> None:
     """With a sentence that says where."""
     async with running(*NODES, record=ON) as world:
-        world.gang("g", 1)
-        await world.settle()
+        await world.planned_gang("g", 1)
         log = await fetched(world)
         world.delete("g-0")
     with pytest.raises(BadLogError, match=said):

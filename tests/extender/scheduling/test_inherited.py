@@ -54,8 +54,7 @@ async def test_a_process_that_starts_again_wakes_what_it_refused_before() -> Non
     api = FakeClusterApi()
     async with unfinished(node_json("n1"), api=api) as world:
         world.occupy("n1")
-        names = world.gang("g", 2)
-        await world.settle()
+        names = await world.planned_gang("g", 2)
         assert [world.refusal(name) for name in names] == [Reason.NO_ROOM] * 2
     api.remove("stranger")
     async with unfinished(api=api) as world:
@@ -70,8 +69,7 @@ async def test_who_has_no_place_and_who_waits_at_a_gate_is_not_woken() -> None:
     api = FakeClusterApi()
     async with unfinished(node_json("n1"), api=api) as world:
         world.gang("large", 2, cpu="3")
-        world.gang("gated", 2, cpu="1", schedulingGates=[{"name": "somebody/else"}])
-        await world.settle()
+        await world.planned_gang("gated", 2, cpu="1", schedulingGates=[{"name": "somebody/else"}])
     async with unfinished(api=api) as world:
         await world.settle(9.0)
         assert woken(world) == Counter()

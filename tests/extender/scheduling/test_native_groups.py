@@ -29,8 +29,7 @@ async def test_it_is_scored() -> None:
     """Nodes that hold members already are better; nobody is refused for the sake of a plan."""
     async with running(N1, node_json("n3")) as world:
         world.pod("a", nodeName="n1", **GROUP)
-        world.pod("b", **GROUP)
-        await world.settle()
+        await world.planned_pod("b", **GROUP)
         scores = world.scores("b")
         assert scores["n1"] > scores["n3"]
 
@@ -38,8 +37,7 @@ async def test_it_is_scored() -> None:
 async def test_labels_beside_it_do_not_count() -> None:
     """One manifest for clusters with and without the feature: where the field is kept, kube-scheduler gangs."""
     async with running(N1) as world:
-        world.gang("both", 3, **GROUP)
-        await world.settle()
+        await world.planned_gang("both", 3, **GROUP)
         world.filter("both-0")
         call = world.bind("both-0", "n1")
         await world.settle()

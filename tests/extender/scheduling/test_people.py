@@ -45,8 +45,7 @@ async def test_a_person_s_filter_opens_no_bind(port: str, agent: str, query: str
     """Neither for a gang's member nor for a plain pod; kube-scheduler's own question then does."""
     async with running(N1, N2) as world:
         [member] = world.gang("g", 1)
-        world.pod("plain")
-        await world.settle()
+        await world.planned_pod("plain")
         for pod, passed in ((member, 1), ("plain", 2)):
             nodes = await filtered(world, pod, nodes=("n1", "n2"), port=port, agent=agent, query=query)
             assert len(nodes) == passed
@@ -64,8 +63,7 @@ async def test_a_person_s_filter_opens_no_bind(port: str, agent: str, query: str
 async def test_a_person_s_filter_teaches_nothing(port: str, agent: str, query: str) -> None:
     """Three questions without the planned node leave no node out; three of kube-scheduler's do."""
     async with running(N1, node_json("n2", zone="b")) as world:
-        [name] = world.gang("g", 1)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1)
         [planned] = world.plan.node_of.values()
         other = ("n1" if planned == "n2" else "n2",)
         for _ in range(3):

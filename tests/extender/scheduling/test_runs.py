@@ -62,11 +62,9 @@ async def test_a_second_run_starts_whole_or_not_at_all() -> None:
         assert world.bound().keys() == {"night-1-0", "night-1-1", "night-1-2"}
         world.delete("stranger")
         await world.settle()
-        calls = world.bind_offered(names[0], names[1])
-        await world.settle()
+        calls = await world.bind_and_settle(names[0], names[1])
         assert all(call.waits for call in calls)
-        calls += world.bind_offered(names[2])
-        await world.settle()
+        calls += await world.bind_and_settle(names[2])
         assert answers(calls) == [None, None, None]
 
 
@@ -75,8 +73,7 @@ async def test_a_run_waits_while_another_lives() -> None:
     async with running(node_json("n0")) as world:
         first = create(world, job("night-1", 2))
         await world.settle()
-        calls = world.bind_offered(*first)
-        await world.settle()
+        calls = await world.bind_and_settle(*first)
         assert answers(calls) == [None, None]
         second = create(world, job("night-2", 2, created=LATER))
         await world.settle(7.0)
@@ -96,8 +93,7 @@ async def test_a_run_waits_while_another_lives() -> None:
         assert {world.uid(name) for name in second} == {uid for uid, _ in world.api.patches[nudged:]}, (
             "parked ones wake"
         )
-        calls = world.bind_offered(*second)
-        await world.settle()
+        calls = await world.bind_and_settle(*second)
         assert answers(calls) == [None, None]
 
 
@@ -127,8 +123,7 @@ async def test_a_gang_whose_pod_group_goes_is_not_committed() -> None:
         world.api.add({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 3}})
         names = create(world, [grouped(f"g-{number}") for number in range(3)])
         await world.settle()
-        calls = world.bind_offered(*names[:2])
-        await world.settle()
+        calls = await world.bind_and_settle(*names[:2])
         world.delete(names[2])
         world.api.remove("g", kind="PodGroup")
         await world.settle()
@@ -139,10 +134,8 @@ async def test_a_gang_whose_pod_group_goes_is_not_committed() -> None:
 async def test_contradicting_minimums_stop_the_commit() -> None:
     """Two of three are held, and one of them now names a minimum of two: they contradict each other, none is bound."""
     async with running(node_json("n0")) as world:
-        names = world.gang("g", 3)
-        await world.settle()
-        calls = world.bind_offered(*names[:2])
-        await world.settle()
+        names = await world.planned_gang("g", 3)
+        calls = await world.bind_and_settle(*names[:2])
         pod = world.api.pod(names[0])
         pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"] = "2"
         world.api.add(pod)
@@ -153,8 +146,7 @@ async def test_contradicting_minimums_stop_the_commit() -> None:
 
 async def commit_beside_a_slow_gang(world: World, *names: str) -> Any:
     """Bring a gang to bind while the API server answers no Binding and all turns are taken; what lets it answer."""
-    others = world.gang("slow", 8, cpu="100m")
-    await world.settle()
+    others = await world.planned_gang("slow", 8, cpu="100m")
     release = world.api.hold("bind")
     world.bind_offered(*others)
     await world.settle(0.01)
@@ -181,8 +173,7 @@ async def test_what_waits_for_its_turn_is_not_begun_once_the_gang_is_invalid() -
 async def test_what_waits_for_its_turn_is_not_begun_once_the_gang_is_too_small() -> None:
     """One of three is deleted before the first Binding began: the two others are not bound in part."""
     async with running(node_json("n0", cpu="8")) as world:
-        names = world.gang("g", 3)
-        await world.settle()
+        names = await world.planned_gang("g", 3)
         release = await commit_beside_a_slow_gang(world, *names)
         world.delete(names[2])
         await world.settle(0.1)

@@ -43,8 +43,7 @@ def ask(world: World, pod: Object, **how: Any) -> FilterAnswer:
 async def test_a_member_is_answered_its_planned_node() -> None:
     """One node, the plan's; the same again at each repetition."""
     async with running(N1, N2) as world:
-        first, second = world.gang("g", 2, cpu="3")
-        await world.settle()
+        first, second = await world.planned_gang("g", 2, cpu="3")
         nodes = {world.offered(first), world.offered(second)}
         assert nodes == {"n1", "n2"}
         assert world.offered(first) == world.plan.node_of[world.uid(first)]
@@ -86,8 +85,7 @@ async def test_native_members_follow_their_siblings_into_their_zone() -> None:
 async def test_a_member_that_vanished_after_its_offer_is_not_bound_alone() -> None:
     """The cache lost the pod (its update cannot be read, say): it is no plain pod, and is never bound by itself."""
     async with running(N1) as world:
-        first, _ = world.gang("g", 2)
-        await world.settle()
+        first, _ = await world.planned_gang("g", 2)
         node = world.offered(first)
         world.service.cache.pods.delete(f"default/{first}")
         call = world.bind(first, node)
@@ -98,8 +96,7 @@ async def test_a_member_that_vanished_after_its_offer_is_not_bound_alone() -> No
 async def test_a_member_that_the_watch_has_not_brought_is_refused_for_a_moment() -> None:
     """With a constant reason; as soon as it is known and planned it is woken, and answered its node."""
     async with running(N1, N2) as world:
-        world.pod("g-0", gang="g", size=2)
-        await world.settle()
+        await world.planned_pod("g-0", gang="g", size=2)
         late = unknown("g-1", gang="g", size=2)
         assert ask(world, late) == Refused(Reason.UNKNOWN_POD)
         await world.settle(0.8)  # housekeeping looks meanwhile, and must not forget who asked
@@ -112,8 +109,7 @@ async def test_a_member_that_the_watch_has_not_brought_is_refused_for_a_moment()
 async def test_a_successor_of_the_same_name_is_not_taken_for_its_predecessor() -> None:
     """A pod asks under a uid that we do not know, while its predecessor is planned: it is not given that one's node."""
     async with running(N1) as world:
-        world.gang("g", 1)
-        await world.settle()
+        await world.planned_gang("g", 1)
         successor = pod_json("g-0", uid="another", gang="g", size=1)
         assert ask(world, successor) == Refused(Reason.UNKNOWN_POD)
 
@@ -121,8 +117,7 @@ async def test_a_successor_of_the_same_name_is_not_taken_for_its_predecessor() -
 async def test_a_person_may_leave_the_uid_out() -> None:
     """With curl a pod is found by its name; also without a namespace, which means `default` as everywhere."""
     async with running(N1) as world:
-        [name] = world.gang("g", 1)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1)
         for metadata in ({"name": name}, {"name": name, "namespace": "default"}):
             body = msgspec.json.encode({"Pod": {"metadata": metadata}, "NodeNames": ["n1"]})
             assert world.service.verbs.filter(decode_filter(body, debug=True)) == Passed([NodeName("n1")])
@@ -149,10 +144,8 @@ async def test_before_the_first_plan_there_is_no_decision() -> None:
 async def test_a_bound_member_keeps_its_node() -> None:
     """kube-scheduler is a moment behind: it may have the node where the pod is, and no other."""
     async with running(N1, N2) as world:
-        [name] = world.gang("g", 1)
-        await world.settle()
-        [call] = world.bind_offered(name)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1)
+        [call] = await world.bind_and_settle(name)
         other = "n1" if call.node == "n2" else "n2"
         assert world.filter(name) == Passed([NodeName(call.node)])
         assert world.filter(name, nodes=[other]) == Refused(Reason.OTHER_NODE_PLANNED)
@@ -161,12 +154,10 @@ async def test_a_bound_member_keeps_its_node() -> None:
 async def test_members_beyond_the_minimum_wait_without_holding_it_up() -> None:
     """Surplus members without room are refused as such, before and after the minimum started."""
     async with running(N1) as world:
-        names = world.gang("g", 5, minimum=4)
-        await world.settle()
+        names = await world.planned_gang("g", 5, minimum=4)
         surplus = [name for name in names if isinstance(world.filter(name), Refused)]
         assert [world.refusal(name) for name in surplus] == [Reason.SURPLUS]
-        world.bind_offered(*(name for name in names if name not in surplus))
-        await world.settle()
+        await world.bind_and_settle(*(name for name in names if name not in surplus))
         assert len(world.bound()) == 4
         assert world.refusal(*surplus) is Reason.SURPLUS
         world.node("n2")
@@ -221,8 +212,7 @@ async def test_a_gang_that_lost_too_many_members_waits_for_them() -> None:
         node["metadata"]["labels"]["pool"] = "x"
         world.api.add(node)
         await world.settle()
-        calls = world.bind_offered(first, second)
-        await world.settle()
+        calls = await world.bind_and_settle(first, second)
         assert [call.answer for call in calls] == [None, None]
         world.api.add({**node, "status": {**node["status"], "conditions": [{"type": "Ready", "status": "Unknown"}]}})
         spare = node_json("n4")
@@ -251,8 +241,7 @@ async def test_a_pod_that_keeps_coming_back_is_sent_to_the_timer() -> None:
     """A storm of the same question: from the fourth time on an `Error` with the same text, until there is news."""
     async with running(N1) as world:
         world.occupy("n1")
-        [name] = world.gang("g", 1)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1)
         answers = []
         for _ in range(5):
             answers.append(world.filter(name))
@@ -281,8 +270,7 @@ async def test_room_that_is_just_made_is_given_at_once() -> None:
     """kube-scheduler passes a node that is full in our view: its pod has just gone, and we are about to hear of it."""
     async with running(N1) as world:
         world.occupy("n1")
-        [name] = world.gang("g", 1)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1)
         assert world.refusal(name) is Reason.NO_ROOM
         world.delete("stranger")
         assert await world.ask(name) == Passed([NodeName("n1")])
@@ -294,8 +282,7 @@ async def test_nobody_waits_without_need(debug: bool) -> None:
     async with running(N1) as world:
         world.gang("g", 1)
         world.gang("large", 1, cpu="9")
-        world.pod("plain")
-        await world.settle()
+        await world.planned_pod("plain")
         began_s = world.now_s
         for name in ("g-0", "plain"):
             await world.ask(name, debug=debug)
@@ -321,8 +308,7 @@ async def test_people_look_and_nothing_changes() -> None:
     """
     async with running(N1, N2) as world:
         [name] = world.gang("g", 1)
-        world.gang("waiting", 1, cpu="9")
-        await world.settle()
+        await world.planned_gang("waiting", 1, cpu="9")
         node = world.offered(name, debug=True)
         other = ["n1" if node == "n2" else "n2"]
         assert world.refusal("waiting-0", debug=True) is Reason.IMPOSSIBLE
@@ -344,10 +330,8 @@ async def test_another_node_of_the_zone_is_answered_at_once() -> None:
     Nothing is learned, and what is held stays held: only this member goes elsewhere.
     """
     async with running(N1, N2, N3) as world:
-        first, second = world.gang("g", 2, cpu="2")
-        await world.settle()
-        [held] = world.bind_offered(first)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2, cpu="2")
+        [held] = await world.bind_and_settle(first)
         refused = world.offered(second)
         others = [name for name in ("n1", "n2", "n3") if name != refused]
         node = world.offered(second, nodes=others)
@@ -363,16 +347,14 @@ async def test_an_alternative_takes_nobodys_place() -> None:
     """A node that the plan gives to another gang is not given away."""
     async with running(N1, N2) as world:
         [name] = world.gang("g", 1, cpu="3")
-        [other] = world.gang("h", 1, cpu="3")
-        await world.settle()
+        [other] = await world.planned_gang("h", 1, cpu="3")
         assert world.refusal(name, nodes=[world.offered(other)]) is Reason.NODE_NOT_OFFERED
 
 
 async def test_a_zone_refused_twice_is_left_out_and_another_one_answered() -> None:
     """None of the zone's nodes is offered, as for a volume elsewhere: believed at the second time, for all of them."""
     async with running(N1, node_json("n3"), B2) as world:
-        [name] = world.gang("g", 1, annotations={"netgang.io/zones": "a,b"})
-        await world.settle()
+        [name] = await world.planned_gang("g", 1, annotations={"netgang.io/zones": "a,b"})
         assert world.refusal(name, nodes=["n2"]) is Reason.NODE_NOT_OFFERED
         await world.settle(1.2)
         assert world.offered(name, nodes=["n2"]) == "n2"
@@ -383,8 +365,7 @@ async def test_a_zone_refused_twice_is_left_out_and_another_one_answered() -> No
 async def test_a_node_refused_twice_is_left_out_and_another_one_answered() -> None:
     """Two refusals that are too close together are one; the second is believed, and planned around."""
     async with running(N1, B2) as world:
-        [name] = world.gang("g", 1)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1)
         refused = world.offered(name)
         other = "n1" if refused == "n2" else "n2"
         assert world.refusal(name, nodes=[other]) is Reason.NODE_NOT_OFFERED
@@ -399,8 +380,7 @@ async def test_a_node_refused_twice_is_left_out_and_another_one_answered() -> No
 async def test_what_was_learned_is_forgotten_after_its_time() -> None:
     """The node may have been mended meanwhile."""
     async with running(N1, exclusion_ttl_s=60.0) as world:
-        [name] = world.gang("g", 1)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1)
         for _ in range(2):
             world.filter(name, nodes=["n9"])
             await world.settle(1.5)
@@ -414,8 +394,7 @@ async def test_a_node_that_kube_scheduler_asks_about_again_is_used_at_once() -> 
     """Its filters pass it now, so what was learned of it is over; another gang's word is no proof of that."""
     async with running(N1) as world:
         [name] = world.gang("g", 1)
-        [other] = world.gang("h", 1)
-        await world.settle()
+        [other] = await world.planned_gang("h", 1)
         for _ in range(2):
             world.filter(name, nodes=["n9"])
             await world.settle(1.5)
@@ -431,10 +410,8 @@ async def test_what_is_held_fails_when_a_siblings_place_will_not_do() -> None:
     """The gang is planned anew as a whole, so its calls at bind end and its commitment with them."""
     zone_b = [node_json(name, zone="b", cpu="4") for name in ("n3", "n4")]
     async with running(N1, N2, *zone_b) as world:
-        first, second = world.gang("g", 2, cpu="3")
-        await world.settle()
-        [held] = world.bind_offered(first)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2, cpu="3")
+        [held] = await world.bind_and_settle(first)
         others = ["n3", "n4"]
         assert world.offered(second) not in others
         world.filter(second, nodes=others)
@@ -450,8 +427,7 @@ async def test_what_is_held_fails_when_a_siblings_place_will_not_do() -> None:
 async def test_nothing_is_learned_where_kube_scheduler_samples_nodes() -> None:
     """A missing node may just not have been looked at."""
     async with running(N1, B2, sees_all_nodes=False) as world:
-        [name] = world.gang("g", 1)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1)
         node = world.offered(name)
         for _ in range(3):
             assert world.refusal(name, nodes=[other for other in ALL if other != node]) is Reason.NODE_NOT_OFFERED
@@ -479,8 +455,7 @@ async def test_an_exclusion_makes_one_member_kind_go_elsewhere_not_all() -> None
     """Only pods of the same request and constraints avoid the node."""
     async with running(N1, B2) as world:
         world.gang("g", 1)
-        world.gang("h", 1, cpu="2")
-        await world.settle()
+        await world.planned_gang("h", 1, cpu="2")
         refused = world.offered("g-0")
         other = [name for name in ALL if name != refused]
         for _ in range(2):

@@ -29,8 +29,7 @@ async def test_without_siblings_a_node_is_scored_by_its_own_zone() -> None:
     """A member that would be the first: nodes with bad links to their neighbours are the worst."""
     async with running(*NODES) as world:
         world.set_network(BAD_N3)
-        world.gang("g", 2, cpu="9")
-        await world.settle()
+        await world.planned_gang("g", 2, cpu="9")
         scores = world.scores("g-0")
         assert scores["n3"] < min(scores["n1"], scores["n2"])
         assert all(type(score) is int and 0 <= score <= 10 for score in scores.values())
@@ -41,8 +40,7 @@ async def test_with_siblings_nodes_near_them_win() -> None:
     async with running(*NODES) as world:
         world.set_network(BAD_N3)
         world.pod("g-0", gang="g", size=1, nodeName="n1")
-        world.pod("g-1", gang="g", size=1)
-        await world.settle()
+        await world.planned_pod("g-1", gang="g", size=1)
         scores = world.scores("g-1")
         assert scores["n1"] >= scores["n2"] > scores["n3"]
 
@@ -66,8 +64,7 @@ async def test_a_plain_pod_prefers_nothing() -> None:
     """No gang, no job, no annotation of ours: all nodes are equal, whatever their links."""
     async with running(*NODES) as world:
         world.set_network(BAD_N3)
-        world.pod("plain")
-        await world.settle()
+        await world.planned_pod("plain")
         assert len(set(world.scores("plain").values())) == 1
 
 
@@ -75,8 +72,7 @@ async def test_a_plain_pod_may_ask_for_network_scores() -> None:
     """With an annotation of ours it is scored like a first member."""
     async with running(*NODES) as world:
         world.set_network(BAD_N3)
-        world.pod("plain", annotations={"netgang.io/ratios": "0:1:0"})
-        await world.settle()
+        await world.planned_pod("plain", annotations={"netgang.io/ratios": "0:1:0"})
         assert world.scores("plain")["n3"] < world.scores("plain")["n1"]
 
 
@@ -85,8 +81,7 @@ async def test_reserved_nodes_score_lower_for_others() -> None:
     async with running(*NODES) as world:
         world.set_network(mesh(["n1", "n2", "n3"]))
         world.gang("g", 1, nodeSelector={"topology.kubernetes.io/zone": "a"})
-        world.pod("plain")
-        await world.settle()
+        await world.planned_pod("plain")
         wanted = world.offered("g-0")
         scores = world.scores("plain")
         others = [score for name, score in scores.items() if name != wanted]
@@ -99,8 +94,7 @@ async def test_nodes_of_the_same_gang_score_higher() -> None:
     async with running(*NODES) as world:
         world.set_network(mesh(["n1", "n2", "n3"], delay_ms=30.0))
         world.pod("g-0", gang="g", size=1, nodeName="n2")
-        world.pod("g-1", gang="g", size=1, cpu="9")
-        await world.settle()
+        await world.planned_pod("g-1", gang="g", size=1, cpu="9")
         parts = world.service.views.explain("default", "g-1")
         assert isinstance(parts, Explained)
         assert parts.pod
@@ -111,8 +105,7 @@ async def test_nodes_of_the_same_gang_score_higher() -> None:
 async def test_unknown_nodes_score_nothing() -> None:
     """Names that nobody has measured or seen get 0; the order of the request is kept, repetitions too."""
     async with running(*NODES) as world:
-        world.pod("plain")
-        await world.settle()
+        await world.planned_pod("plain")
         args = world.asking("plain", nodes=["n9", "n2", "n9"])
         assert list(world.service.verbs.prioritize(args)) == [0, 10, 0]
 
@@ -208,7 +201,6 @@ async def test_measurements_of_one_metric_alone_are_enough() -> None:
     matrix = NetworkMatrix.of(values, endpoint_of={Metric.DELAY: ends}, now_s=0.0)
     async with running(*NODES) as world:
         world.set_network(matrix)
-        world.gang("g", 2, cpu="9")
-        await world.settle()
+        await world.planned_gang("g", 2, cpu="9")
         scores = world.scores("g-0")
         assert scores["n3"] < scores["n1"] == scores["n2"]

@@ -247,6 +247,23 @@ class World:
         """Let watch events arrive, plans be made and calls be answered."""
         await asyncio.sleep(seconds)
 
+    async def planned_gang(self, name: str, size: int, *, minimum: int | None = None, **fields: Any) -> tuple[str, ...]:
+        """Create a gang as `gang` does, and let it be planned."""
+        names = self.gang(name, size, minimum=minimum, **fields)
+        await self.settle()
+        return names
+
+    async def planned_pod(self, name: str, **fields: Any) -> None:
+        """Create or replace a pod, and let it be planned with."""
+        self.pod(name, **fields)
+        await self.settle()
+
+    async def bind_and_settle(self, *pods: str) -> list[Call]:
+        """Ask /filter and then /bind for each pod, and let those be answered that can be."""
+        calls = self.bind_offered(*pods)
+        await self.settle()
+        return calls
+
     async def until(self, moment_s: float) -> None:
         """Sleep until a moment of the virtual clock."""
         await asyncio.sleep(moment_s - self.clock.monotonic_s())

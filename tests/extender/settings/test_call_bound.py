@@ -34,8 +34,7 @@ async def test_the_slowest_call_ends_within_its_bound(hold_s: float, commit_s: f
     assert Settings(**times).http_timeout_s == http_s  # type: ignore[arg-type]
     async with unfinished(node_json("n1", cpu="64"), api=Hanging(), **times) as world:
         names = world.gang("g", SIZE)
-        world.pod("plain")
-        await world.settle()
+        await world.planned_pod("plain")
         world.filter("plain")
         calls = [*world.bind_offered(*names[:-1]), world.bind("plain", "n1")]
         took_s: dict[str, float] = {}

@@ -58,15 +58,11 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 async def test_the_sections_of_a_moment() -> None:
     """Who runs, who is held at bind, who waits and why; what is free in each zone; what was decided last."""
     async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, browser(world) as client:
-        names = world.gang("runs", 2, cpu="4")
-        await world.settle()
-        world.bind_offered(*names)
-        await world.settle()
-        first, _ = world.gang("half", 2, cpu="3")
-        await world.settle()
+        names = await world.planned_gang("runs", 2, cpu="4")
+        await world.bind_and_settle(*names)
+        first, _ = await world.planned_gang("half", 2, cpu="3")
         world.bind_offered(first)
-        world.gang("waits", 3, cpu="4")
-        await world.settle()
+        await world.planned_gang("waits", 3, cpu="4")
         shown = (await client.get("/v1/page")).json()
         world.delete("half-0", "half-1")
     assert set(shown) == {"status", "zones", "gates", "network", "decisions", "queue"}

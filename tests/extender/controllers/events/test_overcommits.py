@@ -25,10 +25,8 @@ def counts(world: World) -> tuple[float, float]:
 
 async def gang_runs(world: World) -> None:
     """A gang of two of three CPUs each, one on each of two nodes of four."""
-    first, second = world.gang("g", 2, cpu="3")
-    await world.settle()
-    world.bind_offered(first, second)
-    await world.settle()
+    first, second = await world.planned_gang("g", 2, cpu="3")
+    await world.bind_and_settle(first, second)
     assert len(world.bound()) == 2
 
 
@@ -102,8 +100,7 @@ async def test_a_pod_that_just_replaced_another_is_no_overcommitment() -> None:
     async with running(node_json("n1")) as world:
         world.occupy("n1", cpu="3")
         await world.settle()
-        world.gang("g", 1, cpu="3")
-        await world.settle()
+        await world.planned_gang("g", 1, cpu="3")
         world.api.store.silence()
         world.delete("stranger")
         world.service.cache.assume(world.uid("g-0"), NodeName("n1"))

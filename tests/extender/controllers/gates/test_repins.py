@@ -98,8 +98,7 @@ async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:
             world.api.add(member(name, owner))
         await world.settle()
         assert sorted(world.committed[key("g")].values()) == ["m1", "m2"]
-        world.bind_offered(*names)
-        await world.settle()
+        await world.bind_and_settle(*names)
         assert len(world.api.bindings) == 2
 
 
@@ -210,8 +209,7 @@ async def test_nodes_that_are_free_again_in_time() -> None:
         for name in ("n1", "n2"):
             world.node(name, cpu="1500m")
         await world.settle(15.0)
-        world.bind_offered(*names)
-        await world.settle()
+        await world.bind_and_settle(*names)
         assert len(world.api.bindings) == 2
 
 
@@ -365,8 +363,7 @@ async def test_what_is_refused_waits_where_it_would_be_no_better_elsewhere() -> 
         for name in operator.members():
             world.filter(name, nodes=["n1", "n2"])
         await world.settle()
-        world.bind_offered(*operator.members())
-        await world.settle()
+        await world.bind_and_settle(*operator.members())
         assert len(world.api.bindings) == 2
 
 
@@ -426,8 +423,7 @@ async def test_members_of_a_started_gang() -> None:
     async with running(*nodes("n1", "n2"), spares=0) as world:
         mine = job(world)
         names = await let_in(world, member("p", mine), member("q", mine))
-        world.bind_offered(*names)
-        await world.settle()
+        await world.bind_and_settle(*names)
         place = world.node_of("q")
         assert place is not None
         world.delete("q")

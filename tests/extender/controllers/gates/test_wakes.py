@@ -171,12 +171,10 @@ async def test_the_members_of_a_newly_planned_gang_are_woken_once_each() -> None
         world.api.add(second)
         await world.settle()
         assert [world.refusal(name) for name in ("g-0", "g-1")] == [Reason.INCOMPLETE] * 2
-        world.pod("g-2", gang="g", size=3)
-        await world.settle()
+        await world.planned_pod("g-2", gang="g", size=3)
         woken = sorted(uid for uid, _ in world.api.patches)
         assert woken == sorted(world.uid(name) for name in ("g-0", "g-1"))
-        calls = world.bind_offered("g-2", "g-0", "g-1")
-        await world.settle()
+        calls = await world.bind_and_settle("g-2", "g-0", "g-1")
         assert [call.answer for call in calls] == [None] * 3
         assert len(world.api.patches) == 2
 
@@ -184,24 +182,21 @@ async def test_the_members_of_a_newly_planned_gang_are_woken_once_each() -> None
 async def test_a_gang_that_comes_by_itself_is_not_disturbed() -> None:
     """kube-scheduler brings the members one after the other: no patch is spent on them, however long they are held."""
     async with running(N1, hold_limit_s=40.0, http_timeout_s=90.0) as world:
-        names = world.gang("g", 4)
-        await world.settle()
+        names = await world.planned_gang("g", 4)
         calls = world.bind_offered(*names[:3])
         await world.settle(9.0)
         assert world.api.calls["patch"] == 0
         await world.settle(25.0)
         patched = {uid for uid, _ in world.api.patches}
         assert patched == {world.uid(names[3])}
-        calls += world.bind_offered(names[3])
-        await world.settle()
+        calls += await world.bind_and_settle(names[3])
         assert [call.answer for call in calls] == [None] * 4
 
 
 async def test_a_sibling_that_was_not_offered_its_node_is_woken_soon() -> None:
     """Its gang is held meanwhile: it is asked again after a second, not after the ten of one that nobody refused."""
     async with running(N1) as world:
-        names = world.gang("g", 2)
-        await world.settle()
+        names = await world.planned_gang("g", 2)
         first, second = (world.uid(name) for name in names)
         world.filter(names[0])
         world.service.verbs.filter(world.asking(names[1], nodes=["n9"]))
@@ -217,8 +212,7 @@ async def test_a_lost_patch_is_not_a_lost_pod() -> None:
     """The wake-up fails for a while: it is tried again, less and less often, until it succeeds."""
     async with running(N1) as world:
         world.occupy("n1")
-        [name] = world.gang("g", 1)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1)
         assert world.refusal(name) is Reason.NO_ROOM
         world.api.fail_next("patch", ApiUnavailableError("connection refused"), times=4)
         world.delete("stranger")

@@ -17,11 +17,9 @@ QUIET_S = 30.0
 
 async def half_bound(world: World, *, minimum: int = 2) -> tuple[str, str]:
     """A gang of two of which one is bound and the other has no room left; (the bound one, the other)."""
-    first, second = world.gang("g", 2, minimum=minimum, cpu="3")
-    await world.settle()
+    first, second = await world.planned_gang("g", 2, minimum=minimum, cpu="3")
     world.api.fail_next("bind", ApiUnavailableError("connection refused"))
-    calls = world.bind_offered(first, second)
-    await world.settle()
+    calls = await world.bind_and_settle(first, second)
     [failed] = [call for call in calls if call.answer is not None]
     [bound] = [call for call in calls if call.answer is None]
     world.occupy(failed.node)
@@ -48,8 +46,7 @@ async def test_a_gang_that_is_completed_in_time_is_spared() -> None:
         await world.settle(PARTIAL_S / 2)
         world.delete("stranger")
         await world.settle()
-        [call] = world.bind_offered(missing)
-        await world.settle()
+        [call] = await world.bind_and_settle(missing)
         assert call.answer is None
         await world.settle(PARTIAL_S * 2)
         assert world.api.evictions == []
@@ -61,10 +58,8 @@ async def test_a_started_gang_that_loses_a_member_is_not_broken() -> None:
     docs/safety.md S8.
     """
     async with running(N1, N2) as world:
-        first, second = world.gang("g", 2, cpu="3")
-        await world.settle()
-        world.bind_offered(first, second)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2, cpu="3")
+        await world.bind_and_settle(first, second)
         place = world.node_of(second)
         assert place is not None
         world.delete(second)

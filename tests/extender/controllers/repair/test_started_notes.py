@@ -18,10 +18,8 @@ def noted(world: World, *names: str) -> list[str]:
 
 async def start(world: World, size: int) -> tuple[str, ...]:
     """A gang that is whole; its pods."""
-    names = world.gang("g", size)
-    await world.settle()
-    world.bind_offered(*names)
-    await world.settle()
+    names = await world.planned_gang("g", size)
+    await world.bind_and_settle(*names)
     return names
 
 
@@ -53,8 +51,7 @@ async def test_all_of_a_small_gang_carry_it() -> None:
 async def test_a_gang_that_has_not_started_has_none() -> None:
     """Two of three are held: nothing to note."""
     async with running(N1) as world:
-        names = world.gang("g", 3)
-        await world.settle()
+        names = await world.planned_gang("g", 3)
         world.bind_offered(*names[:2])
         await world.settle(5.0)
         assert noted(world, *names) == []
@@ -64,8 +61,7 @@ async def test_a_gang_that_has_not_started_has_none() -> None:
 async def test_a_note_that_could_not_be_written_is_tried_again() -> None:
     """The API server is away for a moment; the start itself does not wait for it."""
     async with running(N1) as world:
-        names = world.gang("g", 2)
-        await world.settle()
+        names = await world.planned_gang("g", 2)
         world.api.fail_next("patch", ApiUnavailableError("connection refused"), times=2)
         world.bind_offered(*names)
         await world.settle(4.0)

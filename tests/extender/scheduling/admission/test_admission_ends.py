@@ -46,8 +46,7 @@ def told(world: World, reason: str) -> list[str]:
 async def test_an_ungated_gang_that_never_comes_lapses() -> None:
     """It has no gate and no call of its members ever came; the next gang has its room after `admit_timeout_s`."""
     async with running(*nodes()) as world:
-        never = world.gang("never", 2)
-        await world.settle()
+        never = await world.planned_gang("never", 2)
         assert sorted(world.plan.admitted) == [key("never")]
         names = world.gang("next", 2)
         await world.settle(ADMIT_S / 2)
@@ -55,8 +54,7 @@ async def test_an_ungated_gang_that_never_comes_lapses() -> None:
         says(world, NO_VOLUME, *never)
         await world.settle(ADMIT_S / 2 + 2.0)
         assert (world.waits_for("never"), sorted(world.plan.admitted)) == (Reason.BACKING_OFF, [key("next")])
-        world.bind_offered(*names)
-        await world.settle()
+        await world.bind_and_settle(*names)
         assert len(world.bound()) == 2
         [note] = told(world, "AdmissionLapsed")
         assert "2 node(s) had volume node affinity conflict" in note
@@ -67,34 +65,28 @@ async def test_an_ungated_gang_that_never_comes_lapses() -> None:
 async def test_a_gang_whose_claim_does_not_exist_is_incomplete(gated: bool) -> None:
     """It reserves nothing as soon as kube-scheduler says so, and it is admitted when the claim is there."""
     async with running(*nodes()) as world:
-        lacks = world.gang("lacks", 2, **({"schedulingGates": GATED} if gated else {}))
-        await world.settle()
+        lacks = await world.planned_gang("lacks", 2, **({"schedulingGates": GATED} if gated else {}))
         says(world, NO_CLAIM, *lacks)
         await world.settle(2.0)
         assert (world.waits_for("lacks"), world.committed) == (Reason.INCOMPLETE, {})
         assert 'persistentvolumeclaim "data" not found' in world.plan.waiting[key("lacks")].detail
-        names = world.gang("next", 2)
-        await world.settle()
-        world.bind_offered(*names)
-        await world.settle()
+        names = await world.planned_gang("next", 2)
+        await world.bind_and_settle(*names)
         assert len(world.bound()) == 2
         world.delete(*names)
         assert [world.refusal(name) for name in lacks] == [Reason.INCOMPLETE] * 2, "the claim is there: it is asked"
         says(world, OURS, *lacks)
         await world.settle()
         assert sorted(world.plan.admitted) == [key("lacks")]
-        world.bind_offered(*lacks)
-        await world.settle()
+        await world.bind_and_settle(*lacks)
         assert sorted(world.bound()) == sorted(lacks)
 
 
 async def test_members_at_bind_are_let_go_when_another_cannot_come() -> None:
     """One member is held, the other's claim does not exist: nothing stays reserved, and explain says whose claim."""
     async with running(*nodes()) as world:
-        came, lacks = world.gang("g", 2)
-        await world.settle()
-        [call] = world.bind_offered(came)
-        await world.settle()
+        came, lacks = await world.planned_gang("g", 2)
+        [call] = await world.bind_and_settle(came)
         says(world, NO_CLAIM, lacks)
         await world.settle(2.0)
         assert not call.waits
@@ -109,8 +101,7 @@ async def test_members_at_bind_are_let_go_when_another_cannot_come() -> None:
 async def test_a_gang_of_which_only_some_come_lapses_with_the_words_of_the_others() -> None:
     """The hold limit ends it; the Event says what kube-scheduler says of the member that did not come."""
     async with running(*nodes()) as world:
-        came, stays = world.gang("g", 2)
-        await world.settle()
+        came, stays = await world.planned_gang("g", 2)
         says(world, NO_VOLUME, stays)
         calls = world.bind_offered(came)
         await world.settle(HOLD_S + 1.0)
@@ -127,8 +118,7 @@ async def test_other_words_of_kube_scheduler_end_the_back_off() -> None:
     docs/safety.md S5.
     """
     async with running(*nodes()) as world:
-        names = world.gang("g", 2)
-        await world.settle()
+        names = await world.planned_gang("g", 2)
         says(world, NO_VOLUME, *names)
         await world.settle(ADMIT_S + 2.0)
         assert world.waits_for("g") is Reason.BACKING_OFF
@@ -138,8 +128,7 @@ async def test_other_words_of_kube_scheduler_end_the_back_off() -> None:
         says(world, OURS, *names)
         await world.settle(2.0)
         assert sorted(world.plan.admitted) == [key("g")]
-        world.bind_offered(*names)
-        await world.settle()
+        await world.bind_and_settle(*names)
 
 
 async def test_kube_scheduler_that_comes_back_ends_the_back_off_of_its_absence() -> None:
@@ -148,18 +137,15 @@ async def test_kube_scheduler_that_comes_back_ends_the_back_off_of_its_absence()
         names = world.gang("g", 2)
         await world.settle(2 * ADMIT_S + FIRST_S + 5.0)
         assert world.waits_for("g") is Reason.BACKING_OFF
-        world.bind_offered(*names)
-        await world.settle()
+        await world.bind_and_settle(*names)
         assert sorted(world.bound()) == sorted(names)
 
 
 async def test_a_gang_never_starves_while_its_claim_is_missing() -> None:
     """It waits for longer than STARVELIMIT, and neither leads nor holds anything: others take the room it needs."""
     async with running(*nodes(), queue={"starve_limit_s": 5.0}) as world:
-        lacks = world.gang("lacks", 2)
-        await world.settle()
+        lacks = await world.planned_gang("lacks", 2)
         says(world, NO_CLAIM, *lacks)
         await world.settle(30.0)
-        world.gang("next", 2)
-        await world.settle()
+        await world.planned_gang("next", 2)
         assert (sorted(world.plan.admitted), dict(world.plan.holds)) == ([key("next")], {})

@@ -40,15 +40,13 @@ async def test_a_waiting_gang_goes_where_the_network_is_good_now() -> None:
         measured(world, 1)
         for name in NAMES:
             world.occupy(name, cpu="1", name=f"stranger-{name}")
-        gang = world.gang("g", 2)
-        await world.settle()
+        gang = await world.planned_gang("g", 2)
         assert world.waits_for("g") is Reason.NO_ROOM
         measured(world, 2, {"n1": SLOW, "n2": SLOW})
         await world.settle()
         world.delete(*(f"stranger-{name}" for name in NAMES[:4]))
         await world.settle()
-        world.bind_offered(*gang)
-        await world.settle()
+        await world.bind_and_settle(*gang)
         assert set(world.bound().values()) == {"n3", "n4"}
 
 
@@ -57,8 +55,7 @@ async def test_new_data_alone_moves_a_planned_gang() -> None:
     """A gang that nothing is promised to yet is planned anew as soon as the measurements change."""
     async with running(*nodes(4)) as world:
         measured(world, 1, {"n3": SLOW, "n4": SLOW})
-        gang = world.gang("g", 2)
-        await world.settle()
+        gang = await world.planned_gang("g", 2)
         assert {world.offered(name) for name in gang} == {"n1", "n2"}
         measured(world, 2, {"n1": SLOW, "n2": SLOW})
         await world.settle()
@@ -73,15 +70,13 @@ async def test_new_data_lets_in_a_gang_that_it_makes_room_for() -> None:
     async with running(*objects) as world:
         measured(world, 1, dict.fromkeys(zones["zone b"], SLOW))
         heavy = world.gang("heavy", 2, priority=1000)
-        gated = world.gang("g", 2, schedulingGates=GATED, annotations={"netgang.io/zones": "a"})
-        await world.settle()
+        gated = await world.planned_gang("g", 2, schedulingGates=GATED, annotations={"netgang.io/zones": "a"})
         assert world.plan.admitted[key("heavy")].zones == ("a",)
         assert world.api.admitted == []
         measured(world, 2, dict.fromkeys(zones["zone a"], SLOW))
         await world.settle()
         assert sorted(world.api.admitted) == sorted(gated)
-        world.bind_offered(*heavy, *gated)
-        await world.settle()
+        await world.bind_and_settle(*heavy, *gated)
         assert set(world.bound().values()) == {"n1", "n2", "n3", "n4"}
         assert world.bound()["g-0"] in zones["zone a"]
 
@@ -93,8 +88,7 @@ async def test_new_data_wakes_a_parked_gang() -> None:
     async with running(*objects) as world:
         measured(world, 1, {"n3": SLOW, "n4": SLOW})
         world.gang("heavy", 2, priority=1000)
-        parked = world.gang("g", 2, annotations={"netgang.io/zones": "a"})
-        await world.settle()
+        parked = await world.planned_gang("g", 2, annotations={"netgang.io/zones": "a"})
         for name in parked:
             world.refusal(name)
         await world.settle()
@@ -109,8 +103,7 @@ async def test_worse_links_do_not_move_a_gang_that_is_held() -> None:
     """Half the members are at bind when their nodes' delay grows: they keep their nodes, and the gang starts there."""
     async with running(*nodes(6)) as world:
         measured(world, 1)
-        gang = world.gang("g", 2)
-        await world.settle()
+        gang = await world.planned_gang("g", 2)
         first = world.offered(gang[0])
         calls = [world.bind(gang[0], first)]
         await world.settle()
@@ -118,8 +111,7 @@ async def test_worse_links_do_not_move_a_gang_that_is_held() -> None:
         measured(world, 2, {node: {**SLOW, "loss_ratio": 0.3} for node in promised.values()})
         await world.settle()
         assert world.committed[key("g")] == promised
-        calls += world.bind_offered(gang[1])
-        await world.settle()
+        calls += await world.bind_and_settle(gang[1])
         assert answers(calls) == [None, None]
         assert set(world.bound().values()) == set(promised.values())
 
@@ -129,15 +121,12 @@ async def test_a_node_that_became_unusable_is_given_up() -> None:
     """It loses nine packets of ten: what is held is answered, and the gang starts without that node."""
     async with running(*nodes(6)) as world:
         measured(world, 1)
-        gang = world.gang("g", 2)
-        await world.settle()
-        [call] = world.bind_offered(gang[0])
-        await world.settle()
+        gang = await world.planned_gang("g", 2)
+        [call] = await world.bind_and_settle(gang[0])
         measured(world, 2, {call.node: LOST})
         await world.settle()
         assert call.answer is Reason.ROOM_TAKEN
-        calls = world.bind_offered(*gang)
-        await world.settle()
+        calls = await world.bind_and_settle(*gang)
         assert answers(calls) == [None, None]
         assert call.node not in world.bound().values()
 
@@ -148,10 +137,8 @@ async def test_the_threshold_is_a_setting() -> None:
     for threshold, loss_ratio, kept in ((0.1, 0.1, False), (0.1, 0.09, True), (None, 1.0, True)):
         async with running(*nodes(6), network={"unusable_loss_ratio": threshold}) as world:
             measured(world, 1)
-            gang = world.gang("g", 2)
-            await world.settle()
-            [call] = world.bind_offered(gang[0])
-            await world.settle()
+            gang = await world.planned_gang("g", 2)
+            [call] = await world.bind_and_settle(gang[0])
             measured(world, 2, {call.node: {"loss_ratio": loss_ratio}})
             await world.settle()
             assert call.waits is kept, (threshold, loss_ratio)
@@ -163,8 +150,7 @@ async def test_a_gang_that_is_being_let_in_loses_only_the_bad_place() -> None:
     """The member whose node became unusable gets another listed one; the other keeps its own."""
     async with running(*nodes(5), spares=2) as world:
         measured(world, 1)
-        names = world.gang("g", 2, schedulingGates=GATED)
-        await world.settle()
+        names = await world.planned_gang("g", 2, schedulingGates=GATED)
         before = world.committed[key("g")]
         victim = min(before.values())
         measured(world, 2, {victim: LOST})
@@ -172,8 +158,7 @@ async def test_a_gang_that_is_being_let_in_loses_only_the_bad_place() -> None:
         after = world.committed[key("g")]
         assert victim not in after.values()
         assert {uid: node for uid, node in before.items() if node != victim}.items() <= after.items()
-        world.bind_offered(*names)
-        await world.settle()
+        await world.bind_and_settle(*names)
         assert len(world.api.bindings) == 2
 
 
@@ -182,14 +167,11 @@ async def test_where_all_is_bad_gangs_start_all_the_same() -> None:
     """Nodes that were unusable when the gang was planned are not given up: there is nothing better."""
     async with running(*nodes(2)) as world:
         measured(world, 1, dict.fromkeys(NAMES, LOST))
-        gang = world.gang("g", 2)
-        await world.settle()
-        calls = world.bind_offered(gang[0])
-        await world.settle()
+        gang = await world.planned_gang("g", 2)
+        calls = await world.bind_and_settle(gang[0])
         measured(world, 2, dict.fromkeys(NAMES, NOTHING_LEFT))
         await world.settle()
-        calls += world.bind_offered(gang[1])
-        await world.settle()
+        calls += await world.bind_and_settle(gang[1])
         assert answers(calls) == [None, None]
 
 
@@ -198,10 +180,8 @@ async def test_running_jobs_are_never_moved() -> None:
     """Whatever becomes of their links, nothing is evicted, and nothing of theirs is written."""
     async with running(*nodes(6)) as world:
         measured(world, 1)
-        gang = world.gang("g", 2)
-        await world.settle()
-        world.bind_offered(*gang)
-        await world.settle()
+        gang = await world.planned_gang("g", 2)
+        await world.bind_and_settle(*gang)
         before = world.bound()
         for version, bad in enumerate((SLOW, LOST, NOTHING_LEFT), start=2):
             measured(world, version, dict.fromkeys(before.values(), bad))
@@ -253,12 +233,10 @@ async def test_links_that_come_and_go_move_a_gang_three_times_at_most() -> None:
     """Wherever it goes its node turns bad, and good again: the fourth time it stays, and it starts."""
     async with running(*nodes(6)) as world:
         measured(world, 1)
-        gang = world.gang("g", 2)
-        await world.settle()
+        gang = await world.planned_gang("g", 2)
         left: list[str] = []
         for version in range(2, 20, 2):
-            [call] = world.bind_offered(gang[0])
-            await world.settle()
+            [call] = await world.bind_and_settle(gang[0])
             measured(world, version, {call.node: LOST})
             await world.settle()
             measured(world, version + 1)
@@ -279,18 +257,15 @@ async def test_a_threshold_that_is_crossed_all_the_time_costs_one_move() -> None
     """The loss of one node swings about the limit every second while the gang waits: it is left once, not for ever."""
     async with running(*nodes(6)) as world:
         measured(world, 1)
-        gang = world.gang("g", 2)
-        await world.settle()
-        [call] = world.bind_offered(gang[0])
-        await world.settle()
+        gang = await world.planned_gang("g", 2)
+        [call] = await world.bind_and_settle(gang[0])
         shaky, moves = call.node, 0
         for version in range(2, 22):
             measured(world, version, {shaky: {"loss_ratio": 0.49 + 0.02 * ((version + 1) % 2)}})
             await world.settle(1.0)
             if not call.waits:
                 moves += 1
-                [call] = world.bind_offered(gang[0])
-                await world.settle()
+                [call] = await world.bind_and_settle(gang[0])
         assert moves == 1
         calls = [call, *world.bind_offered(gang[1])]
         await world.settle()
@@ -304,10 +279,8 @@ async def test_nothing_is_given_up_for_nothing() -> None:
     for free, bad in ((4, NAMES[:4]), (2, NAMES[:2])):
         async with running(*nodes(4)) as world:
             measured(world, 1)
-            gang = world.gang("g", 2)
-            await world.settle()
-            calls = world.bind_offered(gang[0])
-            await world.settle()
+            gang = await world.planned_gang("g", 2)
+            calls = await world.bind_and_settle(gang[0])
             if free == 2:
                 for name in set(NAMES[:4]) - set(world.committed[key("g")].values()):
                     world.occupy(name, cpu="1", name=f"stranger-{name}")
@@ -315,8 +288,7 @@ async def test_nothing_is_given_up_for_nothing() -> None:
             measured(world, 2, dict.fromkeys(bad, LOST))
             await world.settle()
             assert calls[0].waits
-            calls += world.bind_offered(gang[1])
-            await world.settle()
+            calls += await world.bind_and_settle(gang[1])
             assert answers(calls) == [None, None]
 
 
@@ -328,10 +300,8 @@ async def test_a_dead_zone_is_left_for_a_good_one_that_is_allowed() -> None:
         async with running(*objects) as world:
             measured(world, 1, dict.fromkeys(NAMES[3:], SLOW))
             notes = {"netgang.io/zones": zones} if zones else {}
-            gang = world.gang("g", 2, annotations=notes)
-            await world.settle()
-            [call] = world.bind_offered(gang[0])
-            await world.settle()
+            gang = await world.planned_gang("g", 2, annotations=notes)
+            [call] = await world.bind_and_settle(gang[0])
             assert call.node in NAMES[:3]
             measured(world, 2, dict.fromkeys(NAMES[:3], LOST))
             await world.settle()

@@ -27,8 +27,7 @@ def nodes(count: int, **fields: Any) -> list[dict[str, Any]]:
 async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
     """Every gate goes, each pod's affinity names the planned nodes and spares, and the places are committed."""
     async with running(*nodes(6), spares=2) as world:
-        names = world.gang("g", 3, schedulingGates=GATED)
-        await world.settle()
+        names = await world.planned_gang("g", 3, schedulingGates=GATED)
         assert sorted(world.api.admitted) == sorted(names)
         planned = set(world.committed[key("g")].values())
         assert len(planned) == 3
@@ -41,8 +40,7 @@ async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
             assert len(listed) == 5
             node = pod["metadata"]["annotations"]["netgang.io/admitted"].partition(" ")[0]
             assert node == world.committed[key("g")][pod["metadata"]["uid"]]
-        world.bind_offered(*names)
-        await world.settle()
+        await world.bind_and_settle(*names)
         assert len(world.api.bindings) == 3
 
 
@@ -61,8 +59,7 @@ async def test_a_gang_that_does_not_fit_stays_gated() -> None:
 async def test_a_gang_that_never_comes_lapses_and_backs_off() -> None:
     """docs/safety.md S5: its room goes to the next gang, and it may not reserve again for ten seconds, then twenty."""
     async with running(*nodes(2)) as world:
-        never = world.gang("never", 2, schedulingGates=GATED)
-        await world.settle()
+        never = await world.planned_gang("never", 2, schedulingGates=GATED)
         assert key("never") in world.committed
         world.gang("next", 2, schedulingGates=GATED)
         await world.settle(1.0)
@@ -71,8 +68,7 @@ async def test_a_gang_that_never_comes_lapses_and_backs_off() -> None:
         assert world.waits_for("never") is Reason.BACKING_OFF
         assert sorted(world.committed) == [key("next")]
         names = [name for name in world.api.admitted if name not in never]
-        world.bind_offered(*names)
-        await world.settle()
+        await world.bind_and_settle(*names)
         assert len(world.api.bindings) == 2
 
 
@@ -86,16 +82,14 @@ async def test_nobody_takes_back_what_is_being_admitted() -> None:
         await world.settle(3.0)
         assert sorted(world.api.admitted) == sorted(names)
         assert world.waits_for("urgent") is Reason.BEHIND
-        world.bind_offered(*names)
-        await world.settle()
+        await world.bind_and_settle(*names)
         assert len(world.api.bindings) == 3
 
 
 async def test_a_planned_node_that_dies_is_replaced_by_a_spare() -> None:
     """The member whose node went gets a listed one, and the rest keep theirs."""
     async with running(*nodes(4), spares=1) as world:
-        names = world.gang("g", 2, schedulingGates=GATED)
-        await world.settle()
+        names = await world.planned_gang("g", 2, schedulingGates=GATED)
         before = world.committed[key("g")]
         victim = min(before.values())
         world.api.remove(victim, kind="Node")
@@ -106,8 +100,7 @@ async def test_a_planned_node_that_dies_is_replaced_by_a_spare() -> None:
         for name in names:
             terms = required_terms(world.api.pod(name))
             assert after[world.uid(name)] in {term["matchFields"][0]["values"][0] for term in terms}
-        world.bind_offered(*names)
-        await world.settle()
+        await world.bind_and_settle(*names)
         assert len(world.api.bindings) == 2
 
 
@@ -125,8 +118,7 @@ async def test_an_admission_survives_a_restart() -> None:
         await world.settle()
         assert noted.items() <= world.committed[key("g")].items()
         assert sorted(set(api.admitted)) == sorted(names)
-        world.bind_offered(*names)
-        await world.settle()
+        await world.bind_and_settle(*names)
         assert len(api.bindings) == 5
 
 
@@ -135,8 +127,7 @@ async def test_a_note_in_a_template_promises_nothing() -> None:
     somebody = Bearer("v1", "Pod", "default", "g-0", "uid-of-somebody")
     note = {"netgang.io/admitted": notes_of_a_former_process().write(NoteKind.ADMITTED, somebody, "n1")}
     async with running(*nodes(1)) as world:
-        world.gang("g", 1, annotations=note)
-        await world.settle()
+        await world.planned_gang("g", 1, annotations=note)
         assert world.committed == {}
 
 
@@ -144,8 +135,7 @@ async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back(
     """422 is terminal until the gang's pods change; the reason is shown."""
     async with running(*nodes(2)) as world:
         world.api.fail_next("admit", ApiError(422, "spec.affinity: Invalid value"))
-        world.gang("g", 1, schedulingGates=GATED)
-        await world.settle()
+        await world.planned_gang("g", 1, schedulingGates=GATED)
         assert world.committed == {}
         assert world.waits_for("g") is Reason.BACKING_OFF
         document = world.service.views.explain("default", "g")
@@ -153,8 +143,7 @@ async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back(
         assert "Invalid value" in (document.admission_refused or "")
         world.delete("g-0")
         await world.settle(2.0)
-        [name] = world.gang("g", 1, schedulingGates=GATED)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1, schedulingGates=GATED)
         assert world.api.admitted == [name]
 
 
@@ -166,8 +155,7 @@ async def test_a_patch_that_failed_is_sent_again(applied: bool) -> None:
         names = world.gang("g", 3, schedulingGates=GATED)
         await world.settle(5.0)
         assert not [name for name in names if "schedulingGates" in world.api.pod(name)["spec"]]
-        world.bind_offered(*names)
-        await world.settle()
+        await world.bind_and_settle(*names)
         assert len(world.api.bindings) == 3
 
 
@@ -180,8 +168,7 @@ async def test_other_filters_that_refuse_all_listed_nodes_are_believed() -> None
     docs/safety.md S6.
     """
     async with running(*nodes(3), spares=1) as world:
-        [name] = world.gang("g", 1, schedulingGates=GATED)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1, schedulingGates=GATED)
         world.api.add({**world.api.pod(name), "status": REFUSED})
         await world.settle(4.0)
         assert key("g") not in world.committed
@@ -196,14 +183,12 @@ async def test_what_did_not_fit_does_not_come_back() -> None:
     docs/safety.md S27.
     """
     async with running(*nodes(3), spares=1, exclusion_ttl_s=60.0) as world:
-        [name] = world.gang("g", 1, schedulingGates=GATED)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1, schedulingGates=GATED)
         closed = listed(world.api.pod(name))
         world.api.add({**world.api.pod(name), "status": REFUSED})
         await world.settle(4.0)
         world.delete(name)
-        [name] = world.gang("g", 1, schedulingGates=GATED)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1, schedulingGates=GATED)
         assert {world.committed[key("g")][world.uid(name)]}.isdisjoint(closed)
         [term] = required_terms(world.api.pod(name))
         assert [one["key"] for one in term["matchExpressions"]] == ["topology.kubernetes.io/zone"]
@@ -212,8 +197,7 @@ async def test_what_did_not_fit_does_not_come_back() -> None:
 async def test_what_is_refused_once_more_is_believed_once_more() -> None:
     """The word of kube-scheduler stands until it asks about a node: after its time the gang is not sent there again."""
     async with running(*nodes(1), spares=0, exclusion_ttl_s=20.0, admit_timeout_s=5.0) as world:
-        [name] = world.gang("g", 1, schedulingGates=GATED)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1, schedulingGates=GATED)
         world.api.add({**world.api.pod(name), "status": REFUSED})
         await world.settle(60.0)
         assert world.waits_for("g") is Reason.FILTERED
@@ -243,14 +227,11 @@ async def test_pods_of_others_keep_their_gates() -> None:
 async def test_gated_and_ungated_members_start_together() -> None:
     """Who is at bind waits for those who are still let in."""
     async with running(*nodes(3)) as world:
-        world.pod("g-0", gang="g", size=3)
-        await world.settle()
+        await world.planned_pod("g-0", gang="g", size=3)
         world.pod("g-1", gang="g", size=3, schedulingGates=GATED)
-        world.pod("g-2", gang="g", size=3, schedulingGates=GATED)
-        await world.settle()
+        await world.planned_pod("g-2", gang="g", size=3, schedulingGates=GATED)
         assert sorted(world.api.admitted) == ["g-1", "g-2"]
-        world.bind_offered("g-0", "g-1", "g-2")
-        await world.settle()
+        await world.bind_and_settle("g-0", "g-1", "g-2")
         assert len(world.api.bindings) == 3
 
 
@@ -264,16 +245,14 @@ async def test_two_terms_of_their_own_and_a_spread() -> None:
     async with running(*named, spares=1) as world:
         [own] = world.gang("own", 1, schedulingGates=GATED, affinity=affinity)
         spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
-        [wide] = world.gang("wide", 1, schedulingGates=GATED, topologySpreadConstraints=[spread])
-        await world.settle()
+        [wide] = await world.planned_gang("wide", 1, schedulingGates=GATED, topologySpreadConstraints=[spread])
         found = required_terms(world.api.pod(own))
         assert [[one["key"] for one in term["matchExpressions"]] for term in found] == [
             ["disk", "kubernetes.io/hostname"]
         ] * 2
         [zone] = required_terms(world.api.pod(wide))
         assert zone == {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]}
-        world.bind_offered(own, wide)
-        await world.settle()
+        await world.bind_and_settle(own, wide)
 
 
 async def test_a_volume_elsewhere_takes_the_whole_gang_along() -> None:
@@ -290,16 +269,14 @@ async def test_a_volume_elsewhere_takes_the_whole_gang_along() -> None:
         for _ in range(2):
             world.filter("g-1", nodes=["b0", "b1"])
             await world.settle(1.2)
-        world.bind_offered("g-0", "g-1")
-        await world.settle()
+        await world.bind_and_settle("g-0", "g-1")
         assert set(world.bound().values()) <= {"b0", "b1"}
 
 
 async def test_our_own_no_is_not_another_filters() -> None:
     """A refusal of ours leaves its words in the condition: it says nothing of the node."""
     async with running(*nodes(2), spares=1) as world:
-        [name] = world.gang("g", 1, schedulingGates=GATED)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1, schedulingGates=GATED)
         before = dict(world.committed[key("g")])
         message = f"0/2 nodes are available: 2 {Reason.BACKING_OFF}."
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
@@ -334,23 +311,20 @@ def listed(pod: dict[str, Any]) -> set[str]:
 async def test_a_hold_that_ends_while_others_are_still_let_in_is_no_lapse() -> None:
     """kube-scheduler may hear of some members only after an outage: those at bind are tried again, the places stay."""
     async with running(*nodes(3)) as world:
-        names = world.gang("g", 3, schedulingGates=GATED)
-        await world.settle()
+        names = await world.planned_gang("g", 3, schedulingGates=GATED)
         before = world.committed[key("g")]
         [early] = world.bind_offered(names[0])
         await world.settle(26.0)
         assert early.answer is Reason.QUORUM_TIMEOUT
         assert world.committed[key("g")] == before
-        world.bind_offered(*names)
-        await world.settle()
+        await world.bind_and_settle(*names)
         assert len(world.api.bindings) == 3
 
 
 async def test_holding_again_and_again_does_not_put_off_the_lapse() -> None:
     """One member that always comes back does not keep the room for ever."""
     async with running(*nodes(2)) as world:
-        [first, _] = world.gang("g", 2, schedulingGates=GATED)
-        await world.settle()
+        [first, _] = await world.planned_gang("g", 2, schedulingGates=GATED)
         for _ in range(4):
             if isinstance(world.filter(first), Passed):
                 world.bind_offered(first)

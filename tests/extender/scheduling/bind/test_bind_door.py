@@ -41,8 +41,7 @@ async def test_a_pod_of_another_scheduler_is_not_bound(fields: dict[str, Any], k
 async def test_a_pod_without_the_managed_resource_is_not_bound() -> None:
     """Its schedulerName alone does not make it ours."""
     async with running(N1, managed_resource=GPU) as world:
-        world.pod("plain")
-        await world.settle()
+        await world.planned_pod("plain")
         world.filter("plain")
         call = world.bind("plain", "n1")
         await world.settle()
@@ -52,8 +51,7 @@ async def test_a_pod_without_the_managed_resource_is_not_bound() -> None:
 async def test_a_plain_pod_goes_only_where_it_was_asked_about() -> None:
     """The last question counts; with one node left it has one node."""
     async with running(N1, N2) as world:
-        world.pod("plain")
-        await world.settle()
+        await world.planned_pod("plain")
         world.filter("plain", nodes=["n1", "n2"])
         world.filter("plain", nodes=["n1"])
         for elsewhere in ("n2", "n", "unheard-of"):
@@ -68,8 +66,7 @@ async def test_a_plain_pod_goes_only_where_it_was_asked_about() -> None:
 async def test_a_nominated_node_that_is_refused_elsewhere_does_not_stay_open() -> None:
     """kube-scheduler asks about the nominated node alone, then about all others: the later question counts."""
     async with running(N1, N2) as world:
-        world.pod("plain")
-        await world.settle()
+        await world.planned_pod("plain")
         world.filter("plain", nodes=["n1"])
         world.filter("plain", nodes=["n2"])
         refused, taken = world.bind("plain", "n1"), world.bind("plain", "n2")
@@ -91,8 +88,7 @@ async def test_a_plain_pod_of_a_native_group_goes_only_into_its_zone() -> None:
 async def test_a_pod_is_bound_under_its_own_name() -> None:
     """The name and namespace are the watch's: those of the call cannot lead to another pod."""
     async with running(N1) as world:
-        world.pod("plain")
-        await world.settle()
+        await world.planned_pod("plain")
         world.filter("plain")
         gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         args = BindArgs(PodName("other"), Namespace("kube-system"), world.uid("plain"), NodeName("n1"))
@@ -152,8 +148,7 @@ async def test_after_a_restart_a_bind_is_refused_until_it_is_asked_again() -> No
     """What a process before us offered is not known: kube-scheduler hears a constant reason and asks /filter again."""
     async with running(N1, N2) as world:
         world.pod("plain")
-        [member] = world.gang("g", 1)
-        await world.settle()
+        [member] = await world.planned_gang("g", 1)
         world.filter("plain")
         node = world.offered(member)
     async with running(N1, N2, api=world.api) as after:

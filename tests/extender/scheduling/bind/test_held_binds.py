@@ -23,14 +23,12 @@ N1, N2, N3 = node_json("n1"), node_json("n2"), node_json("n3")
 async def test_calls_are_held_until_quorum_then_all_succeed() -> None:
     """No Binding exists while one member is missing; with it all are posted and every call is answered success."""
     async with running(N1, N2) as world:
-        first, second, third = world.gang("g", 3)
-        await world.settle()
+        first, second, third = await world.planned_gang("g", 3)
         early = world.bind_offered(first, second)
         await world.settle(10.0)
         assert [call.waits for call in early] == [True, True]
         assert (world.bound(), world.service.binds.held_count, world.counted("held_binds")) == ({}, 2, 2.0)
-        late = world.bind_offered(third)
-        await world.settle()
+        late = await world.bind_and_settle(third)
         assert answers([*early, *late]) == [None, None, None]
         assert world.bound() == {call.pod: call.node for call in (*early, *late)}
         assert world.counted("bindings_total", outcome="bound") == 3.0
@@ -39,13 +37,10 @@ async def test_calls_are_held_until_quorum_then_all_succeed() -> None:
 async def test_members_beyond_the_minimum_do_not_wait() -> None:
     """With min-available of two, the third member of three is bound as soon as it asks."""
     async with running(N1) as world:
-        first, second, third = world.gang("g", 3, minimum=2)
-        await world.settle()
-        calls = world.bind_offered(first, second)
-        await world.settle()
+        first, second, third = await world.planned_gang("g", 3, minimum=2)
+        calls = await world.bind_and_settle(first, second)
         assert answers(calls) == [None, None]
-        [surplus] = world.bind_offered(third)
-        await world.settle()
+        [surplus] = await world.bind_and_settle(third)
         assert surplus.answer is None
 
 
@@ -55,14 +50,11 @@ async def test_the_places_of_a_gang_at_bind_are_committed() -> None:
     docs/safety.md S4.
     """
     async with running(N1) as world:
-        names = world.gang("g", 4)
-        await world.settle()
-        [call] = world.bind_offered(names[0])
-        await world.settle()
+        names = await world.planned_gang("g", 4)
+        [call] = await world.bind_and_settle(names[0])
         assert world.committed == {key("g"): {world.uid(name): "n1" for name in names}}
         assert world.plan.admitted[key("g")].committed
-        rival = world.gang("rival", 1, minimum=1)
-        await world.settle()
+        rival = await world.planned_gang("rival", 1, minimum=1)
         assert world.refusal(*rival) is Reason.BEHIND
         await world.until(call.began_s + HOLD_S + 0.5)
         assert world.committed == {}
@@ -75,8 +67,7 @@ async def test_the_places_of_a_gang_at_bind_are_committed() -> None:
 async def test_at_the_hold_limit_all_fail_together() -> None:
     """The first call's limit ends all: each is answered within its own limit, and nobody is bound."""
     async with running(N1, N2) as world:
-        first, second, _ = world.gang("g", 3)
-        await world.settle()
+        first, second, _ = await world.planned_gang("g", 3)
         [one] = world.bind_offered(first)
         await world.settle(HOLD_S - 5.0)
         [two] = world.bind_offered(second)
@@ -101,8 +92,7 @@ async def test_a_lapsed_gang_backs_off_longer_each_time() -> None:
     docs/safety.md S5.
     """
     async with running(N1) as world:
-        first, second = world.gang("g", 2)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2)
         for pause_s in (10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 600.0, 600.0):
             assert await lapse(world, first) == pytest.approx(pause_s, abs=0.01)
             await world.settle()
@@ -116,25 +106,21 @@ async def test_a_lapsed_gang_backs_off_longer_each_time() -> None:
 async def test_success_ends_the_count_of_lapses() -> None:
     """A gang that started after a lapse begins at 10 s again: its next admission is another story."""
     async with running(N1) as world:
-        first, second = world.gang("g", 2)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2)
         assert await lapse(world, first) == pytest.approx(10.0, abs=0.01)
         await world.settle(11.0)
-        calls = world.bind_offered(first, second)
-        await world.settle()
+        calls = await world.bind_and_settle(first, second)
         assert answers(calls) == [None, None]
         world.delete(first, second)
         await world.settle()
-        first, second = world.gang("g", 2)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2)
         assert await lapse(world, first) == pytest.approx(10.0, abs=0.01)
 
 
 async def test_other_pods_end_the_back_off() -> None:
     """A gang whose pods changed may reserve again at once, and the count starts anew (docs/safety.md S5)."""
     async with running(N1) as world:
-        first, second = world.gang("g", 2)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2)
         await lapse(world, first)
         await world.settle(11.0)
         assert await lapse(world, first) == pytest.approx(20.0, abs=0.01)
@@ -148,14 +134,12 @@ async def test_other_pods_end_the_back_off() -> None:
 async def test_lapses_of_gangs_that_are_gone_are_forgotten() -> None:
     """A gang of the same name starts with a clean record, and nothing is kept of the old one."""
     async with running(N1) as world:
-        first, second = world.gang("g", 2)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2)
         await lapse(world, first)
         world.delete(first, second)
         await world.settle(2.0)
         assert world.service.binds.lapsed == frozenset()
-        world.gang("g", 2)
-        await world.settle()
+        await world.planned_gang("g", 2)
         assert await lapse(world, first) == pytest.approx(10.0, abs=0.01)
 
 
@@ -165,29 +149,23 @@ async def test_lapses_of_gangs_that_are_gone_are_forgotten() -> None:
 async def test_a_call_whose_client_is_gone_is_dropped() -> None:
     """Nothing is posted for it; the gang's places are free at once; asked again, the gang starts."""
     async with running(N1) as world:
-        first, second = world.gang("g", 2)
-        await world.settle()
-        [call] = world.bind_offered(first)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2)
+        [call] = await world.bind_and_settle(first)
         call.hang_up()
         await world.settle(0.01)
         assert not call.waits
         assert (world.committed, world.service.binds.held_count) == ({}, 0)
-        [late] = world.bind_offered(second)
-        await world.settle()
+        [late] = await world.bind_and_settle(second)
         assert late.waits
-        [again] = world.bind_offered(first)
-        await world.settle()
+        [again] = await world.bind_and_settle(first)
         assert answers([late, again]) == [None, None]
 
 
 async def test_a_cancelled_call_is_dropped_like_one_whose_client_is_gone() -> None:
     """The server cancels its handlers at the end of its patience: nothing stays held."""
     async with running(N1) as world:
-        first, _ = world.gang("g", 2)
-        await world.settle()
-        [call] = world.bind_offered(first)
-        await world.settle()
+        first, _ = await world.planned_gang("g", 2)
+        [call] = await world.bind_and_settle(first)
         call.task.cancel()
         await world.settle(0.01)
         assert call.task.cancelled()
@@ -197,15 +175,11 @@ async def test_a_cancelled_call_is_dropped_like_one_whose_client_is_gone() -> No
 async def test_a_restarted_scheduler_takes_the_place_of_the_old_one() -> None:
     """A second call for a held pod is held; the first, whose client is probably gone, is answered."""
     async with running(N1) as world:
-        first, second = world.gang("g", 2)
-        await world.settle()
-        [old] = world.bind_offered(first)
-        await world.settle()
-        [new] = world.bind_offered(first)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2)
+        [old] = await world.bind_and_settle(first)
+        [new] = await world.bind_and_settle(first)
         assert (old.answer, new.waits) == (Reason.POD_CHANGED, True)
-        [last] = world.bind_offered(second)
-        await world.settle()
+        [last] = await world.bind_and_settle(second)
         assert answers([new, last]) == [None, None]
 
 
@@ -215,18 +189,14 @@ async def test_a_restarted_scheduler_takes_the_place_of_the_old_one() -> None:
 async def test_two_gangs_never_commit_to_the_same_room() -> None:
     """An offer from an older plan, whose room a more important gang has committed meanwhile, is refused."""
     async with running(N1, N2) as world:
-        old = world.gang("old", 2, cpu="4")
-        await world.settle()
+        old = await world.planned_gang("old", 2, cpu="4")
         offers = {name: world.offered(name) for name in old}
-        urgent = world.gang("urgent", 2, cpu="4", priority=100)
-        await world.settle()
-        held = world.bind_offered(urgent[0])
-        await world.settle()
+        urgent = await world.planned_gang("urgent", 2, cpu="4", priority=100)
+        held = await world.bind_and_settle(urgent[0])
         late = [world.bind(name, node) for name, node in offers.items()]
         await world.settle()
         assert answers(late) == [Reason.ROOM_TAKEN, Reason.ROOM_TAKEN]
-        held += world.bind_offered(urgent[1])
-        await world.settle()
+        held += await world.bind_and_settle(urgent[1])
         assert answers(held) == [None, None]
         assert world.waits_for("old") is Reason.NO_ROOM
 
@@ -234,11 +204,9 @@ async def test_two_gangs_never_commit_to_the_same_room() -> None:
 async def test_an_older_offer_counts_while_its_room_is_there() -> None:
     """First at bind, first served: the plan works around what is committed, whomever it had meant the room for."""
     async with running(N1, N2) as world:
-        old = world.gang("old", 2, cpu="4")
-        await world.settle()
+        old = await world.planned_gang("old", 2, cpu="4")
         offers = {name: world.offered(name) for name in old}
-        urgent = world.gang("urgent", 2, cpu="4", priority=100)
-        await world.settle()
+        urgent = await world.planned_gang("urgent", 2, cpu="4", priority=100)
         promised = {name: world.offered(name) for name in urgent}
         calls = [world.bind(name, node) for name, node in offers.items()]
         refused = [world.bind(name, node) for name, node in promised.items()]
@@ -250,12 +218,9 @@ async def test_an_older_offer_counts_while_its_room_is_there() -> None:
 async def test_more_calls_than_may_be_held_fail_at_once() -> None:
     """Each held call is an open connection; the next one is refused, and tried again by kube-scheduler."""
     async with running(N1, max_held_binds=2) as world:
-        names = world.gang("g", 4)
-        await world.settle()
-        held = world.bind_offered(*names[:2])
-        await world.settle()
-        [refused] = world.bind_offered(names[2])
-        await world.settle()
+        names = await world.planned_gang("g", 4)
+        held = await world.bind_and_settle(*names[:2])
+        [refused] = await world.bind_and_settle(names[2])
         assert refused.answer is Reason.TOO_MANY_HELD
         assert [call.waits for call in held] == [True, True]
 
@@ -268,8 +233,7 @@ async def test_bind_is_not_a_back_door() -> None:
     """Only a pair that filter offered to kube-scheduler, and not too long ago, is bound (docs/safety.md S2)."""
     async with running(N1, N2) as world:
         [name] = world.gang("g", 1)
-        world.pod("plain")
-        await world.settle()
+        await world.planned_pod("plain")
         never = [world.bind(name, "n1"), world.bind("plain", "n1"), world.bind(name, "n1", uid="unknown")]
         await world.settle()
         assert answers(never) == [Reason.NEVER_OFFERED] * 3
@@ -286,8 +250,7 @@ async def test_bind_is_not_a_back_door() -> None:
 async def test_what_a_person_was_told_is_no_offer() -> None:
     """A debugging call to filter does not open /bind."""
     async with running(N1) as world:
-        [name] = world.gang("g", 1)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1)
         call = world.bind(name, world.offered(name, debug=True))
         await world.settle()
         assert call.answer is Reason.NEVER_OFFERED
@@ -296,11 +259,9 @@ async def test_what_a_person_was_told_is_no_offer() -> None:
 async def test_a_gang_that_became_invalid_after_the_offer_is_refused() -> None:
     """Its members contradict each other now: the reason is answered, nobody is held."""
     async with running(N1) as world:
-        first, second = world.gang("g", 2)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2)
         node = world.offered(first)
-        world.pod(second, gang="g", size=3)
-        await world.settle()
+        await world.planned_pod(second, gang="g", size=3)
         call = world.bind(first, node)
         await world.settle()
         assert call.answer is Reason.INVALID_GROUP
@@ -321,8 +282,7 @@ ALONE = {  # case: (error, answer)
 async def test_a_plain_pod_is_bound_where_kube_scheduler_says(error: Exception | None, answer: Reason | None) -> None:
     """No gang, no hold; a failure is told in our words."""
     async with running(N1, N2) as world:
-        world.pod("plain")
-        await world.settle()
+        await world.planned_pod("plain")
         world.filter("plain")
         if error is not None:
             world.api.fail_next("bind", error)
@@ -335,8 +295,7 @@ async def test_a_plain_pod_is_bound_where_kube_scheduler_says(error: Exception |
 async def test_a_plain_pod_does_not_wait_for_ever_either() -> None:
     """The commit limit holds for it, too."""
     async with running(N1) as world:
-        world.pod("plain")
-        await world.settle()
+        await world.planned_pod("plain")
         world.filter("plain")
         world.api.hold("bind")
         call = world.bind("plain", "n1")
@@ -353,8 +312,7 @@ async def test_shut_down_answers_everybody() -> None:
         held_one, late = world.gang("held", 2)
         posting = world.gang("posting", 2)
         fresh = world.gang("fresh", 2)
-        world.pod("plain")
-        await world.settle()
+        await world.planned_pod("plain")
         world.filter("plain")
         offers = {name: world.offered(name) for name in (late, *fresh)}
         [held] = world.bind_offered(held_one)

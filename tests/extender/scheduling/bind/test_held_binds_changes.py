@@ -20,8 +20,7 @@ pytestmark = pytest.mark.looptime
 async def test_room_taken_before_quorum_fails_all_and_they_go_elsewhere() -> None:
     """A stranger on a planned node: all held calls end with ROOM_TAKEN, and the next plan is another node."""
     async with running(N1) as world:
-        first, second = world.gang("g", 2, cpu="2")
-        await world.settle()
+        first, second = await world.planned_gang("g", 2, cpu="2")
         [call] = world.bind_offered(first)
         world.node("n2")
         await world.settle()
@@ -38,10 +37,8 @@ async def test_room_taken_before_quorum_fails_all_and_they_go_elsewhere() -> Non
 async def test_the_room_is_looked_at_once_more_at_quorum() -> None:
     """A stranger that the watch shows in the same moment as the last member asks: nobody is posted."""
     async with running(N1, N2) as world:
-        first, second = world.gang("g", 2, cpu="3")
-        await world.settle()
-        [one] = world.bind_offered(first)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2, cpu="3")
+        [one] = await world.bind_and_settle(first)
         node = world.offered(second)
         world.service.cache.pods.upsert(stranger_on(one.node))
         two = world.bind(second, node)
@@ -54,10 +51,8 @@ async def test_the_room_is_looked_at_once_more_at_quorum() -> None:
 async def test_a_member_that_has_not_asked_yet_gets_another_node_when_its_own_is_taken() -> None:
     """Those at bind keep waiting, and the gang starts with one member elsewhere."""
     async with running(N1, N2, N3) as world:
-        first, second = world.gang("g", 2, cpu="3")
-        await world.settle()
-        [one] = world.bind_offered(first)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2, cpu="3")
+        [one] = await world.bind_and_settle(first)
         planned = world.offered(second)
         world.occupy(planned)
         await world.settle()
@@ -71,10 +66,8 @@ async def test_a_member_that_has_not_asked_yet_gets_another_node_when_its_own_is
 async def test_nobody_waits_for_a_member_that_cannot_come() -> None:
     """A planned place is taken and there is no other: those held fail at once and reserve nothing."""
     async with running(N1, N2) as world:
-        first, second = world.gang("g", 2, cpu="3")
-        await world.settle()
-        [one] = world.bind_offered(first)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2, cpu="3")
+        [one] = await world.bind_and_settle(first)
         world.occupy(world.offered(second))
         await world.settle()
         assert one.answer is Reason.ROOM_TAKEN
@@ -85,8 +78,7 @@ async def test_nobody_waits_for_a_member_that_cannot_come() -> None:
 async def test_a_late_bind_of_a_gang_that_backs_off_is_not_held() -> None:
     """Its siblings are refused until the back-off ends, so waiting for them is in vain."""
     async with running(N1) as world:
-        first, second = world.gang("g", 2)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2)
         offer = world.offered(second)
         await lapse(world, first)
         late = world.bind(second, offer)
@@ -97,8 +89,7 @@ async def test_a_late_bind_of_a_gang_that_backs_off_is_not_held() -> None:
 async def test_a_place_that_will_not_do_leaves_what_is_being_posted_alone() -> None:
     """kube-scheduler refuses a surplus member's node twice: those that are being posted keep their committed places."""
     async with running(N1, N2) as world:
-        first, second, surplus = world.gang("g", 3, minimum=2, cpu="2")
-        await world.settle()
+        first, second, surplus = await world.planned_gang("g", 3, minimum=2, cpu="2")
         refused_node = world.offered(surplus)
         elsewhere = [name for name in ("n1", "n2") if name != refused_node]
         assert world.refusal(surplus, nodes=elsewhere) is Reason.NODE_NOT_OFFERED
@@ -114,10 +105,8 @@ async def test_a_place_that_will_not_do_leaves_what_is_being_posted_alone() -> N
 async def test_a_deleted_node_fails_all_held_calls() -> None:
     """The planned node is gone: NODE_LOST for all, at once."""
     async with running(N1, N2) as world:
-        first, _ = world.gang("g", 2, cpu="3")
-        await world.settle()
-        [call] = world.bind_offered(first)
-        await world.settle()
+        first, _ = await world.planned_gang("g", 2, cpu="3")
+        [call] = await world.bind_and_settle(first)
         world.api.remove(call.node, kind="Node")
         await world.settle()
         assert call.answer is Reason.NODE_LOST
@@ -126,10 +115,8 @@ async def test_a_deleted_node_fails_all_held_calls() -> None:
 async def test_a_planned_node_that_is_not_ready_fails_all_held_calls() -> None:
     """Nobody waits for a node to recover while another one may do."""
     async with running(N1) as world:
-        first, _ = world.gang("g", 2)
-        await world.settle()
-        [call] = world.bind_offered(first)
-        await world.settle()
+        first, _ = await world.planned_gang("g", 2)
+        [call] = await world.bind_and_settle(first)
         world.node("n1", ready=False)
         await world.settle()
         assert call.answer is Reason.ROOM_TAKEN
@@ -139,8 +126,7 @@ async def test_a_planned_node_that_is_not_ready_fails_all_held_calls() -> None:
 async def test_a_bound_member_counts_until_its_node_is_lost(away_s: float, answer: Reason | None) -> None:
     """Not ready for less than `node_lost_s` (60 s): the missing member completes the gang; for longer: it cannot."""
     async with running(N1, N2, node_lost_s=60.0) as world:
-        first, second = world.gang("g", 2, cpu="3")
-        await world.settle()
+        first, second = await world.planned_gang("g", 2, cpu="3")
         calls = await partly_bound(world, first, second)
         world.node(calls[0].node, ready=False)
         await world.settle(away_s)
@@ -152,10 +138,8 @@ async def test_a_bound_member_counts_until_its_node_is_lost(away_s: float, answe
 async def test_a_pod_deleted_while_held_is_told_so() -> None:
     """Its own call: POD_DELETED; the others, now too few, do not wait for their limit."""
     async with running(N1) as world:
-        first, second, _ = world.gang("g", 3)
-        await world.settle()
-        calls = world.bind_offered(first, second)
-        await world.settle()
+        first, second, _ = await world.planned_gang("g", 3)
+        calls = await world.bind_and_settle(first, second)
         world.delete(first)
         await world.settle()
         assert answers(calls) == [Reason.POD_DELETED, Reason.INCOMPLETE]
@@ -164,15 +148,12 @@ async def test_a_pod_deleted_while_held_is_told_so() -> None:
 async def test_a_deleted_spare_member_stops_nobody() -> None:
     """With more pods than min-available the others go on waiting, and start."""
     async with running(N1) as world:
-        first, second, third = world.gang("g", 3, minimum=2)
-        await world.settle()
-        [one] = world.bind_offered(first)
-        await world.settle()
+        first, second, third = await world.planned_gang("g", 3, minimum=2)
+        [one] = await world.bind_and_settle(first)
         world.delete(third)
         await world.settle()
         assert one.waits
-        [two] = world.bind_offered(second)
-        await world.settle()
+        [two] = await world.bind_and_settle(second)
         assert answers([one, two]) == [None, None]
 
 
@@ -184,8 +165,7 @@ async def test_a_gang_that_becomes_smaller_starts_without_another_call() -> None
             pod = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}, "name": name}
             world.api.add({"kind": "Pod", "metadata": pod, "spec": {"schedulerName": "netgang"}})
         await world.settle()
-        calls = world.bind_offered("a", "b")
-        await world.settle()
+        calls = await world.bind_and_settle("a", "b")
         world.api.add({**group, "spec": {"minMember": 2}})
         await world.settle()
         assert answers(calls) == [None, None]
@@ -195,10 +175,8 @@ async def test_a_pod_that_moves_to_another_gang_is_in_one_only() -> None:
     """Its label changed while it was held: the old gang lets it go, the new one takes it, nothing fails inside."""
     async with running(N1) as world:
         first, _ = world.gang("g", 2)
-        other, _ = world.gang("h", 2)
-        await world.settle()
-        [held] = world.bind_offered(first)
-        await world.settle()
+        other, _ = await world.planned_gang("h", 2)
+        [held] = await world.bind_and_settle(first)
         pod = world.service.cache.pod(world.uid(first))
         member = world.service.cache.pod(world.uid(other))
         assert pod is not None
@@ -211,6 +189,5 @@ async def test_a_pod_that_moves_to_another_gang_is_in_one_only() -> None:
         assert again.answer is Reason.ROOM_TAKEN
         await world.settle()
         assert held.answer is Reason.POD_DELETED
-        later = world.bind_offered(first, other)
-        await world.settle()
+        later = await world.bind_and_settle(first, other)
         assert answers(later) == [None, None]

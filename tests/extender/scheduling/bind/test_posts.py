@@ -47,11 +47,9 @@ async def partly_bound(world: World, first: str, second: str) -> list[Call]:
 async def test_a_failed_post_rolls_forward(error: Exception, applied: bool, answer: Reason) -> None:
     """The failed member's call says so, the others stay bound; it comes again and completes the gang."""
     async with running(N1) as world:
-        names = world.gang("g", 3)
-        await world.settle()
+        names = await world.planned_gang("g", 3)
         world.api.fail_next("bind", error, applied=applied)
-        calls = world.bind_offered(*names)
-        await world.settle()
+        calls = await world.bind_and_settle(*names)
         [failed] = [call for call in calls if call.answer is not None]
         assert failed.answer is answer
         assert len(world.bound()) == (3 if applied else 2)
@@ -65,8 +63,7 @@ async def test_a_failed_post_rolls_forward(error: Exception, applied: bool, answ
 async def test_an_api_server_that_does_not_answer_ends_at_the_commit_limit() -> None:
     """Each call is answered by hold + commit, as a failure; what the API server never got is not bound."""
     async with running(N1) as world:
-        names = world.gang("g", 2)
-        await world.settle()
+        names = await world.planned_gang("g", 2)
         world.api.hold("bind")
         calls = world.bind_offered(*names)
         await world.until(calls[0].began_s + COMMIT_S - 0.01)
@@ -79,8 +76,7 @@ async def test_an_api_server_that_does_not_answer_ends_at_the_commit_limit() -> 
 async def test_success_is_not_answered_before_the_api_server_confirmed_it() -> None:
     """Posts take two seconds: nobody hears of success earlier, and each hears of its own."""
     async with running(N1) as world:
-        names = world.gang("g", 2)
-        await world.settle()
+        names = await world.planned_gang("g", 2)
         world.api.latency_s["bind"] = 2.0
         calls = world.bind_offered(*names)
         await world.settle(1.99)
@@ -93,8 +89,7 @@ async def test_success_is_not_answered_before_the_api_server_confirmed_it() -> N
 async def test_the_watch_may_know_before_the_post_answers() -> None:
     """The pod is seen on its node: success at once, though the POST's own answer never comes."""
     async with running(N1) as world:
-        first, second = world.gang("g", 2)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2)
         world.api.hold("bind")
         calls = world.bind_offered(first, second)
         await world.settle(0.1)
@@ -107,10 +102,8 @@ async def test_the_watch_may_know_before_the_post_answers() -> None:
 async def test_a_pod_that_somebody_else_put_elsewhere_is_no_success() -> None:
     """The watch shows it on another node than asked: the call fails, because kube-scheduler counts the wrong node."""
     async with running(N1, N2) as world:
-        first, second = world.gang("g", 2, cpu="3")
-        await world.settle()
-        [call] = world.bind_offered(first)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2, cpu="3")
+        [call] = await world.bind_and_settle(first)
         world.change(first, nodeName="n1" if call.node == "n2" else "n2")
         await world.settle()
         assert call.answer is Reason.POD_CHANGED
@@ -121,10 +114,8 @@ async def test_a_pod_that_somebody_else_put_elsewhere_is_no_success() -> None:
 async def test_repeating_a_bind_is_harmless() -> None:
     """Asked again for a bound pod: success for its node without a POST, a refusal for any other."""
     async with running(N1, N2) as world:
-        [name] = world.gang("g", 1)
-        await world.settle()
-        [call] = world.bind_offered(name)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1)
+        [call] = await world.bind_and_settle(name)
         again, other = world.bind(name, call.node), world.bind(name, "n1" if call.node == "n2" else "n2")
         await world.settle()
         assert answers([call, again, other]) == [None, None, Reason.POD_CHANGED]
@@ -134,11 +125,9 @@ async def test_repeating_a_bind_is_harmless() -> None:
 async def test_a_call_during_the_post_joins_it() -> None:
     """kube-scheduler asks again while the Binding is under way: one POST, the new call gets its outcome."""
     async with running(N1) as world:
-        [name] = world.gang("g", 1)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1)
         world.api.latency_s["bind"] = 2.0
-        [old] = world.bind_offered(name)
-        await world.settle()
+        [old] = await world.bind_and_settle(name)
         old.hang_up()
         [new] = world.bind_offered(name)
         await world.settle(3.0)
@@ -148,8 +137,7 @@ async def test_a_call_during_the_post_joins_it() -> None:
 async def test_a_pod_deleted_between_commit_and_post_is_not_posted() -> None:
     """The last look before the POST: the pod is gone, the other member is bound."""
     async with running(N1) as world:
-        first, second = world.gang("g", 2)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2)
         calls = world.bind_offered(first, second)
         world.service.cache.pods.delete(f"default/{second}")
         world.api.remove(second)
@@ -161,11 +149,9 @@ async def test_a_pod_deleted_between_commit_and_post_is_not_posted() -> None:
 async def test_a_defect_in_posting_still_answers_the_call(caplog: pytest.LogCaptureFixture) -> None:
     """An error that nobody expected: the call fails as if the POST had, the defect is logged and counted."""
     async with running(N1) as world:
-        [name] = world.gang("g", 1)
-        await world.settle()
+        [name] = await world.planned_gang("g", 1)
         world.api.fail_next("bind", RuntimeError("a defect"))
-        [call] = world.bind_offered(name)
-        await world.settle()
+        [call] = await world.bind_and_settle(name)
         assert call.answer is Reason.COMMIT_FAILED
         assert world.counted("internal_errors_total", place="post") == 1.0
         assert "a defect" in caplog.text
@@ -175,12 +161,10 @@ async def test_every_answer_leaves_a_line_that_names_pod_and_node(caplog: pytest
     """One line per decision, refusals with their reason."""
     caplog.set_level("INFO", logger="netgang.decisions")
     async with running(N1) as world:
-        first, second = world.gang("g", 2)
-        await world.settle()
+        first, second = await world.planned_gang("g", 2)
         [held] = world.bind_offered(first)
         await world.until(held.began_s + HOLD_S + 11.0)
-        world.bind_offered(first, second)
-        await world.settle()
+        await world.bind_and_settle(first, second)
         lines = [record.fields for record in caplog.records if record.getMessage() == "bind"]  # type: ignore[attr-defined]
     told = [(line["pod"], line["node"], line.get("reason")) for line in lines]
     assert told == [
