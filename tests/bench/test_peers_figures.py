@@ -1,15 +1,13 @@
 """The comparison's figures and goals: a rate is never better than what was seen, and a miss is never hidden."""
 
-import doctest
 import os
 from dataclasses import replace
 from time import perf_counter
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from bench.peers import bed, command, compare, figures, goals, meters, tables, watch, ways, workloads
+from bench.peers import ways, workloads
 from bench.peers.figures import Half, half, percentile, ratios, summary
 from bench.peers.goals import GOALS, RATIO, judged, missed
 from bench.peers.meters import Meters, Used
@@ -18,13 +16,6 @@ from bench.peers.tables import cells, goal_cells, goal_table, process_table, wor
 FAST = Half(pods=2, waits_s=(0.0, 1.0), span_s=1.0)
 SLOW = replace(FAST, span_s=2.0)
 LEFT = replace(FAST, waits_s=(0.0,))
-MODULES = (bed, command, compare, figures, goals, meters, tables, watch, ways, workloads)
-
-
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
-def test_examples(module: ModuleType) -> None:
-    """The examples in the docstrings hold."""
-    assert doctest.testmod(module).failed == 0
 
 
 def seen(**bound_s: float) -> dict[str, float]:

@@ -1,20 +1,17 @@
 """The test bed's plan, rules and report, without any network."""
 
-import doctest
 import json
 import os
 import socket
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.testbed import __main__ as command
-from bench.testbed import cases, dilution, maddash_view, nodes, probes, record, shaping
 from bench.testbed.cases import IMPAIRED, SWEEP, WANTED, Impairment, drawn, settings, worst_case
 from bench.testbed.dilution import added_s, diluted
 from bench.testbed.errors import BedUnavailable, NotOurs
@@ -272,11 +269,3 @@ def test_a_picture_is_drawn(tmp_path: Path, name: str) -> None:
     path = tmp_path / "new" / name
     draw([row("worst", None), row("netgang", 1.0), row("worst", 4.0, value=90.0)], path)
     assert path.stat().st_size > 1000
-
-
-@pytest.mark.parametrize(
-    "module", [cases, dilution, maddash_view, nodes, probes, record, shaping], ids=lambda module: module.__name__
-)
-def test_worked_examples(module: ModuleType) -> None:
-    """The examples in the docstrings hold."""
-    assert doctest.testmod(module).failed == 0

@@ -1,12 +1,10 @@
 """The test bed's training job: parameter server and ring give what one process gives, and a cut run says so."""
 
-import doctest
 import socket
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from time import monotonic
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.testbed.training import data, model, ring, worker
 from bench.testbed.training.data import DATASETS, Floats, batch
 from bench.testbed.training.model import LEARNING_RATE, Model
 from bench.testbed.training.ring import all_reduce
@@ -182,9 +179,3 @@ def test_a_connection_of_training_neither_blocks_nor_waits() -> None:
         assert prepared(one) is one
         assert one.getblocking() is False
         assert one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
-
-
-@pytest.mark.parametrize("module", [data, model, ring, worker], ids=lambda module: module.__name__)
-def test_worked_examples(module: ModuleType) -> None:
-    """The examples in the docstrings hold."""
-    assert doctest.testmod(module).failed == 0

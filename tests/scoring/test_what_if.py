@@ -1,6 +1,5 @@
 """What changes make of a snapshot and of the plan, and what does not fit."""
 
-import doctest
 from dataclasses import replace
 
 import numpy as np
@@ -396,10 +395,3 @@ def test_a_pod_without_constraints_is_made() -> None:
     member: Pod = supposed(more).snapshot.gangs[GangKey("team/new")].members[0]
     assert member.member_class.constraints == Constraints()
     assert member.requests == Resources.parse({"cpu": 1, "pods": 1})
-
-
-def test_examples_in_docstrings_hold() -> None:
-    """What the docstrings of words show is what happens."""
-    from scoring.explain import room, zones
-
-    assert [doctest.testmod(module).failed for module in (room, zones)] == [0, 0]

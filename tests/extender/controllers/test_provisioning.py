@@ -1,7 +1,6 @@
 """Nodes that are asked for: what is made and taken back on the API server, what is said, and what failures do."""
 
 import asyncio
-import doctest
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -12,7 +11,6 @@ import pytest
 
 from extender.api.schemas.explain import Explained
 from extender.cache.seen_groups import SeenGroups
-from extender.controllers.provisioning import words as provisioning_words
 from extender.controllers.provisioning.controller import EVERY_S, UNSERVED_S, Decides, Provisioning
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import POD_TEMPLATES, PODS, PROVISIONING_REQUESTS
@@ -379,9 +377,3 @@ async def test_impossible_gangs_ask_too() -> None:
         assert the_one(world)["spec"]["podSets"][0]["count"] == 20
         world.delete(*(f"g-{i}" for i in range(20)))
         assert world.api.store.bodies(PODS) == {}
-
-
-def test_examples() -> None:
-    """Those of the docstrings."""
-    failed, tried = doctest.testmod(provisioning_words)
-    assert (failed, tried > 0) == (0, True)

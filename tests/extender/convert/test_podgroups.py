@@ -1,12 +1,10 @@
 """PodGroups with their status: what is read, and the patch that makes it what it should be."""
 
-import doctest
 import json
 from typing import Any
 
 import pytest
 
-from extender.convert import podgroups as module
 from extender.convert import seen_pod_group_from_json
 from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, pod_group_from_json, status_patch
 from scoring.explain.podgroup_status import NO_STATUS, GroupStatus
@@ -94,9 +92,3 @@ def test_what_is_read_back_needs_no_patch() -> None:
     """A status in its JSON form and back is the same status."""
     seen = read()
     assert status_patch(seen, seen.status, only=STATUS_FIELDS) is None
-
-
-def test_examples_in_docstrings_hold() -> None:
-    """What the docstrings show is what happens."""
-    outcome = doctest.testmod(module)
-    assert (outcome.attempted > 0, outcome.failed) == (True, 0)

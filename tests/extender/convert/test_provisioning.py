@@ -1,6 +1,5 @@
 """ProvisioningRequests and PodTemplates: what is written, what is read back, and what stays with the pods."""
 
-import doctest
 import json
 from typing import Any
 
@@ -231,9 +230,3 @@ def test_a_pod_that_is_no_json_is_an_error() -> None:
     """And no template."""
     with pytest.raises(ValueError, match=r"Pod: "):
         template_json(b"{", name="t", owner=OWNER, zones=(), zone_label="zone")
-
-
-def test_examples() -> None:
-    """Those of the docstrings."""
-    failed, tried = doctest.testmod(module)
-    assert (failed, tried > 0) == (0, True)

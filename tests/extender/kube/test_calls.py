@@ -1,15 +1,9 @@
 """The table of calls: what may be read, and how paths are made."""
 
-import doctest
-from types import ModuleType
-
 import pytest
 
 from extender.kube import calls
 from extender.kube.calls import CALLS, NODES, POD_GROUPS, PODS, resource_of, rules
-from extender.kube.http import faults
-from extender.kube.watch import deep, heads, portions
-from extender.runtime import backoff
 
 READABLE = {
     "all pods": ("/api/v1/pods", PODS),
@@ -49,11 +43,3 @@ def test_every_readable_kind_is_listed_and_watched() -> None:
 def test_no_call_stands_twice() -> None:
     """The table has each right once."""
     assert len(CALLS) == len(rules())
-
-
-@pytest.mark.parametrize("module", [backoff, calls, deep, faults, heads, portions], ids=lambda module: module.__name__)
-def test_examples_in_docstrings_hold(module: ModuleType) -> None:
-    """What the docstrings show is what happens."""
-    outcome = doctest.testmod(module)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0

@@ -1,6 +1,5 @@
 """One note: signed, read again, and ignored where anything about it is wrong (docs/safety.md S22)."""
 
-import doctest
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender import notes as package
-from extender.notes import MOST_CHARS, Bearer, Flaw, Key, KeyRing, NoteKind, Notes, keys, notes
+from extender.notes import MOST_CHARS, Bearer, Flaw, Key, KeyRing, NoteKind, Notes
 
 POD = Bearer("v1", "Pod", "team-a", "w-0", "3f2a")
 KEYS = (Key("20260101000000", b"a" * 32), Key("20260201000000", b"b" * 32))
@@ -93,9 +91,3 @@ def test_a_note_that_could_not_be_read_is_not_written() -> None:
 def test_keys_are_in_no_text() -> None:
     """A record that is printed or logged by mistake tells nothing."""
     assert "aaaa" not in f"{KEYS[0]!r} {json.dumps(str(KEYS))} {KeyRing(KEYS, now_s=0.0)!r}"
-
-
-def test_the_examples_in_the_docstrings() -> None:
-    """They are tests."""
-    for module in (package, keys, notes):
-        assert doctest.testmod(module).failed == 0

@@ -1,6 +1,5 @@
 """PodGroup status: each phase by its promise, counts that add up, and a result that stays when it is written."""
 
-import doctest
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -9,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.explain import podgroup_status as module
 from scoring.explain.podgroup_status import NO_STATUS, GroupPhase, GroupStatus, wanted_status
 from scoring.ids import JobKey, NodeName
 from scoring.model import Gang, Phase, Pod
@@ -180,9 +178,3 @@ def test_a_member_that_comes_to_run_never_sets_a_gang_back(letters: str, least: 
     phases = [wanted_status(of(one, least), NO_STATUS, admitted=False).phase for one in (letters, better)]
     if letters[place] in "pb" and set(phases) <= {phase.value for phase in order}:
         assert order.index(GroupPhase(phases[1])) >= order.index(GroupPhase(phases[0]))
-
-
-def test_examples_in_docstrings_hold() -> None:
-    """What the docstrings show is what happens."""
-    outcome = doctest.testmod(module)
-    assert (outcome.attempted > 0, outcome.failed) == (True, 0)

@@ -1,12 +1,10 @@
 """Why a gang waits, in words: what is missing, where, behind whom."""
 
-import doctest
 from collections.abc import Iterable
 
 import pytest
 
 from scoring.explain import explain
-from scoring.explain import words as module
 from scoring.explain.waiting import why_it_waits
 from scoring.model import Gang, Node, Pod
 from scoring.model.policy import Policy
@@ -93,12 +91,6 @@ def test_a_back_off() -> None:
 def test_a_gang_that_does_not_wait_is_not_spoken_of(free: list[Node]) -> None:
     """An empty text."""
     assert said(gang("g", 2), free) == ""
-
-
-def test_examples_in_docstrings_hold() -> None:
-    """What the docstrings show is what happens."""
-    outcome = doctest.testmod(module)
-    assert (outcome.attempted > 0, outcome.failed) == (True, 0)
 
 
 def test_filters_that_are_not_modelled_are_not_a_lack_of_room() -> None:

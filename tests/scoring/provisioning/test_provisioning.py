@@ -1,6 +1,5 @@
 """Which gangs ask an autoscaler for nodes: who, for what, where, how often; and when a request is taken back."""
 
-import doctest
 from dataclasses import replace
 
 import pytest
@@ -20,11 +19,8 @@ from scoring.provisioning import (
     Step,
     fingerprint_of,
     hindrance_of,
-    requests,
     steps_of,
-    wish,
 )
-from scoring.provisioning import steps as deciding
 from tests.builders import bound, gang, node, pod, snapshot
 
 POLICY = Policy()
@@ -296,9 +292,3 @@ def test_what_is_taken_for_the_same() -> None:
     ssd = pod("d", affinity=(NodeSelectorTerm(expressions=(Requirement("disk", "In", ("ssd",)),)),))
     assert fingerprint_of([[a], [big]]) == fingerprint_of([[big], [b]])
     assert len({fingerprint_of(one) for one in ([[a]], [[a, b]], [[big]], [[ssd]])}) == 4
-
-
-def test_examples() -> None:
-    """Those of the docstrings."""
-    for module in (requests, deciding, wish):
-        assert doctest.testmod(module).failed == 0

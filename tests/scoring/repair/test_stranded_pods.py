@@ -1,6 +1,5 @@
 """Admitted pods whose nodes cannot take them any more: who is stranded, who is not, and whose fault it is."""
 
-import doctest
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +13,6 @@ from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, plan
-from scoring.repair import stranded_pods as module
 from scoring.repair.stranded_pods import Loss, is_pinned, stranded, stranded_in_steps
 from tests.builders import bound, gang, node, pod, snapshot
 
@@ -320,12 +318,6 @@ def _fits_somewhere(wanted: MemberClass, cluster: Snapshot, made: Plan) -> bool:
         if (request <= free).all():
             return True
     return False
-
-
-def test_examples_in_docstrings_hold() -> None:
-    """What the docstrings show is what happens."""
-    outcome = doctest.testmod(module)
-    assert (outcome.attempted > 0, outcome.failed) == (True, 0)
 
 
 def test_a_large_cluster_is_looked_at_in_steps() -> None:

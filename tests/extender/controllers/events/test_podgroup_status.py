@@ -1,14 +1,12 @@
 """PodGroups' statuses: one write per change, none at rest, none against others; in virtual time."""
 
 import asyncio
-import doctest
 from typing import Any
 
 import pytest
 
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
-from extender.controllers.events import podgroup_status as module
 from extender.controllers.events.podgroup_status import PATIENCE_S, GroupStatuses
 from extender.convert.podgroups import SeenPodGroup
 from extender.errors import ApiError, ApiUnavailableError
@@ -275,12 +273,6 @@ async def test_a_deleted_podgroup_is_forgotten() -> None:
         release.set()
         await world.settle(60.0)
         assert world.api.calls["group_status"] == 1
-
-
-def test_examples_in_docstrings_hold() -> None:
-    """What the docstrings show is what happens."""
-    outcome = doctest.testmod(module)
-    assert (outcome.attempted > 0, outcome.failed) == (True, 0)
 
 
 async def test_a_look_lets_others_have_turns() -> None:

@@ -1,7 +1,6 @@
 """Events: what they say, that they are few, and that nothing depends on them."""
 
 import asyncio
-import doctest
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -9,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.events import recorder as module
 from extender.controllers.events.label_problems import PATIENCE_S
 from extender.controllers.events.recorder import MOST_QUEUED, REPEAT_S, Events, Happening
 from extender.errors import ApiError, ApiUnavailableError
@@ -220,9 +218,3 @@ def _grouped(name: str, group: str) -> dict[str, Any]:
     """A pod of a PodGroup."""
     spec = {"schedulerName": "netgang", "containers": [{"name": "main"}]}
     return {"kind": "Pod", "metadata": {"name": name, "labels": {"scheduling.x-k8s.io/pod-group": group}}, "spec": spec}
-
-
-def test_examples_in_docstrings_hold() -> None:
-    """What the docstrings show is what happens."""
-    outcome = doctest.testmod(module)
-    assert (outcome.attempted > 0, outcome.failed) == (True, 0)

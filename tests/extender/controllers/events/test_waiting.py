@@ -1,10 +1,7 @@
 """Events about waiting gangs: on the PodGroup and one pod, once per reason, and that it has started."""
 
-import doctest
-
 import pytest
 
-from extender.controllers.events import waiting as module
 from extender.controllers.events.waiting import AGAIN_S, PATIENCE_S
 from extender.kube.calls import POD_GROUPS
 from tests.extender.controllers.events.test_podgroup_status import group, member
@@ -132,9 +129,3 @@ async def test_a_crowd_has_its_turn() -> None:
             world.gang(f"g{number:02}", 2)
         await world.settle(60.0)
         assert len(set(told(world, "Pod"))) == len(told(world, "Pod")) == 100
-
-
-def test_examples_in_docstrings_hold() -> None:
-    """What the docstrings show is what happens."""
-    outcome = doctest.testmod(module)
-    assert (outcome.attempted > 0, outcome.failed) == (True, 0)

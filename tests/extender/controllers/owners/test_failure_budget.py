@@ -1,6 +1,5 @@
 """What the removal of pods costs their owner: Jobs by the Job controller's own rules, other kinds by theirs."""
 
-import doctest
 import json
 from typing import Any
 
@@ -247,12 +246,6 @@ def test_what_is_no_object(raw: bytes) -> None:
     for read in (controller_of, uid_of, lambda owner: budget(owner, [])):
         with pytest.raises(ValueError, match="not an API object"):
             read(raw)
-
-
-def test_examples_in_docstrings_hold() -> None:
-    """What the docstrings show is what happens."""
-    outcome = doctest.testmod(owners)
-    assert (outcome.attempted > 0, outcome.failed) == (True, 0)
 
 
 def on_a_node(pod: bytes) -> bytes:

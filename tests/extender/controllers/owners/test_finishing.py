@@ -1,12 +1,10 @@
 """Jobs that finish while another member is lost: what they need by now is asked of them (docs/safety.md S8)."""
 
-import doctest
 import json
 from typing import Any
 
 import pytest
 
-from extender.controllers.owners import counts as owner_counts
 from extender.controllers.owners.counts import runs_left
 from extender.controllers.owners.finishing import AGAIN_S, PATIENCE_S
 from extender.errors import ApiUnavailableError
@@ -85,8 +83,3 @@ JOBS: dict[str, tuple[int | None, dict[str, Any], dict[str, Any]]] = {  # case: 
 def test_how_many_runs_are_left(left: int | None, spec: dict[str, Any], status: dict[str, Any]) -> None:
     """Of an Indexed Job of which some pods have succeeded; of nobody else."""
     assert left == runs_left(json.dumps({"spec": spec, "status": status}).encode())
-
-
-def test_the_examples_in_the_docstrings() -> None:
-    """They are tests."""
-    assert doctest.testmod(owner_counts).failed == 0

@@ -1,15 +1,12 @@
 """What is written on an owner that we suspend, and how it is read again (docs/safety.md S10)."""
 
-import doctest
 import json
 from typing import Any
 
 import pytest
 
 from extender.controllers.owners.failure_budget import KINDS, OwnerRef
-from extender.controllers.removal import disruption_budgets as budgets_module
 from extender.controllers.removal.disruption_budgets import forbidding, matches
-from extender.controllers.restart import suspensions
 from extender.controllers.restart.suspensions import (
     HISTORY,
     NOTE,
@@ -216,10 +213,3 @@ def test_an_operator_that_is_not_known_is_an_error() -> None:
     """Nothing is taken for a yes."""
     with pytest.raises(ValueError, match="no operator"):
         matches({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}, {"a": "2"})
-
-
-def test_the_examples_in_the_docstrings() -> None:
-    """They are tests."""
-    for module in (suspensions, budgets_module):
-        found = doctest.testmod(module)
-        assert (found.failed, found.attempted > 0) == (0, True)
