@@ -15,7 +15,6 @@ from extender.errors import ConfigError
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.leadership import LeaseTimes
 from extender.runtime.clock import SystemClock
-from extender.settings import leadership as settings_leadership
 from extender.settings.leadership import LeaderElection, LeaseSettings
 from extender.settings.settings import Settings
 

@@ -129,6 +129,11 @@ class Site:
             assert self.world.now_s < until_s, f"{what}: not within {limit_s:g} s"
             await self.world.settle(_TICK_S)
 
+    async def runs(self, name: str, workers: int, *, least: int, annotations: dict[str, str] | None = None) -> None:
+        """Create a Job, and wait until all its workers are on nodes."""
+        self.create(name, workers, least=least, annotations=annotations)
+        await self.until(f"{name} runs", lambda: len(self.on_nodes(name)) == workers)
+
     # -- what acts ----------------------------------------------------------------------------------------------------
 
     async def act(self) -> None:

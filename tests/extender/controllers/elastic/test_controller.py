@@ -42,8 +42,7 @@ async def test_a_job_gives_way_and_grows_back() -> None:
 async def test_nothing_is_changed_in_the_quiet_time() -> None:
     """docs/safety.md S11: for half a minute after start the cache may be behind."""
     async with site() as here:
-        here.create("low", 6, least=2)
-        await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
+        await here.runs("low", 6, least=2)
         here.create("heavy", 5, least=5)
         await here.world.until(QUIET_S - 1.0)
         assert here.workers("low") == 6
@@ -114,8 +113,7 @@ async def test_a_patch_without_answer(applied: bool) -> None:
     async with site() as here:
         await full(here)
         here.api.fail_next("patch_object", ApiUnavailableError("no answer"), applied=applied)
-        here.create("heavy", 5, least=5)
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5, limit_s=60.0)
+        await here.runs("heavy", 5, least=5)
         assert here.workers("low") == 3
         assert here.api.calls["patch_object"] == (1 if applied else 2)
         await here.until("nothing is kept any more", lambda: not here.claims, limit_s=5.0)
@@ -236,8 +234,7 @@ async def test_several_jobs_give_way_together() -> None:
     """And each gets back what it gave up."""
     async with site() as here:
         await two_lows(here)
-        here.create("heavy", 6, least=6)
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 6)
+        await here.runs("heavy", 6, least=6)
         assert sizes(here) == [1, 1]
         here.end("heavy")
         await here.until("all are back", lambda: sizes(here) == [3, 3])

@@ -23,8 +23,7 @@ async def two() -> AsyncIterator[tuple[Site, Replica, Replica]]:
         here = Site(a.world)
         acting = asyncio.create_task(here.act(), name="cluster")
         try:
-            here.create("low", 6, least=2)
-            await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
+            await here.runs("low", 6, least=2)
             await here.until_quiet_is_over()
             yield here, a, b
             assert not acting.done(), acting
@@ -37,8 +36,7 @@ async def two() -> AsyncIterator[tuple[Site, Replica, Replica]]:
 async def test_one_of_two_acts() -> None:
     """The standby knows the same and does nothing."""
     async with two() as (here, _, b):
-        here.create("heavy", 5, least=5)
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await here.runs("heavy", 5, least=5)
         await here.world.settle(10.0)
         assert here.api.calls["patch_object"] == 1
         assert b.world.service.cache.snapshot().claims == {}

@@ -58,8 +58,7 @@ async def test_nothing_is_patched_and_the_reason_is_visible(case: Case) -> None:
     """
     async with site(elastic=case.elastic) as here:
         bounds = {} if case.most is None else {"netgang.io/max-workers": case.most}
-        here.create("low", case.low[0], least=case.low[1], annotations=bounds)
-        await here.until("low runs", lambda: len(here.on_nodes("low")) == case.low[0])
+        await here.runs("low", case.low[0], least=case.low[1], annotations=bounds)
         here.create("heavy", case.heavy[0], least=case.heavy[1])
         await here.until_quiet_is_over()
         await here.world.settle(10.0)
@@ -75,11 +74,9 @@ async def test_nothing_is_patched_and_the_reason_is_visible(case: Case) -> None:
 async def test_a_job_that_was_changed_a_short_time_ago() -> None:
     """It gives way once; for the next gang it does not before its cool-down is over."""
     async with site(elastic={"cool_down_s": 60.0}) as here:
-        here.create("low", 8, least=2)
-        await here.until("low runs", lambda: len(here.on_nodes("low")) == 8)
+        await here.runs("low", 8, least=2)
         await here.until_quiet_is_over()
-        here.create("first", 3, least=3)
-        await here.until("the first runs", lambda: len(here.on_nodes("first")) == 3)
+        await here.runs("first", 3, least=3)
         began_s = here.world.now_s
         here.create("second", 3, least=3)
         await here.world.settle(10.0)
@@ -93,11 +90,9 @@ async def test_a_job_that_was_changed_a_short_time_ago() -> None:
 async def test_the_history_of_a_change_is_told() -> None:
     """From how many to how many, for whom, why, and what it cost."""
     async with site() as here:
-        here.create("low", 6, least=2)
-        await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
+        await here.runs("low", 6, least=2)
         await here.until_quiet_is_over()
-        here.create("heavy", 5, least=5)
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await here.runs("heavy", 5, least=5)
         await here.world.settle(2.0)
         (change,) = (await told(here, "/v1/jobs/default/low"))["changes"]
         assert (change["before"], change["after"], change["for"]) == (6, 3, "default/heavy")

@@ -57,8 +57,7 @@ async def tell(here: Site, job: str, losses: list[float], *, first: int = 0) -> 
 async def test_a_running_job() -> None:
     """State, weight, workers, places, the network's worth; nothing was reported, wished or changed."""
     async with site(nodes=2) as here:
-        here.create("low", 6, least=2, annotations={"netgang.io/max-workers": "7"})
-        await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
+        await here.runs("low", 6, least=2, annotations={"netgang.io/max-workers": "7"})
         await here.world.settle(2.0)
         document = (await get(here, "/v1/jobs")).json()
         assert (document["counts"], document["of"]) == ({"RUNNING": 1}, 1)
@@ -88,8 +87,7 @@ async def test_a_running_job() -> None:
 async def test_the_history_of_a_change() -> None:
     """Who, for whom, why, before and after, how long it took and what it cost; counted once, at its end."""
     async with site() as here:
-        here.create("low", 6, least=2)
-        await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
+        await here.runs("low", 6, least=2)
         await here.until_quiet_is_over()
         here.create("heavy", 5, least=5)
         await here.until("low is patched", lambda: here.workers("low") == 3)
@@ -116,8 +114,7 @@ async def test_the_history_of_a_change() -> None:
 async def test_reports_become_a_wish_and_the_wish_workers(reports: dict[str, Any]) -> None:
     """The loss falls, so the job wishes two more, gets them, and every document says why."""
     async with site(reports=reports, elastic={"metrics": METRICS}) as here:
-        here.create("low", 2, least=2, annotations=LOSS)
-        await here.until("low runs", lambda: len(here.on_nodes("low")) == 2)
+        await here.runs("low", 2, least=2, annotations=LOSS)
         await here.world.settle(2.0)
         assert (await tell(here, "low", [2.0 - i / 50 for i in range(51)])).json() == {"accepted": 51, "step": 50}
         await here.until_quiet_is_over()
@@ -153,8 +150,7 @@ async def test_a_job_that_is_left_alone_is_shown_with_the_reason(reports: dict[s
 async def test_reports_of_jobs_that_are_gone_are_forgotten(reports: dict[str, Any]) -> None:
     """The next job of the name begins with nothing."""
     async with site(reports=reports) as here:
-        here.create("low", 2, least=2)
-        await here.until("low runs", lambda: len(here.on_nodes("low")) == 2)
+        await here.runs("low", 2, least=2)
         await here.world.settle(2.0)
         assert (await tell(here, "low", [1.0])).status_code == 200
         here.end("low")
@@ -218,13 +214,11 @@ def lines(result: Result) -> list[str]:
 async def documents(reports: dict[str, Any]) -> tuple[bytes, bytes]:
     """/v1/jobs and /v1/jobs/default/low of a service in which a job has reported and was shrunk."""
     async with site(reports=reports) as here:
-        here.create("low", 6, least=2)
-        await here.until("low runs", lambda: len(here.on_nodes("low")) == 6)
+        await here.runs("low", 6, least=2)
         await here.world.settle(2.0)
         assert (await tell(here, "low", [0.5])).status_code == 200
         await here.until_quiet_is_over()
-        here.create("heavy", 5, least=5)
-        await here.until("heavy runs", lambda: len(here.on_nodes("heavy")) == 5)
+        await here.runs("heavy", 5, least=5)
         await here.world.settle(3.0)
         return (await get(here, "/v1/jobs")).content, (await get(here, "/v1/jobs/default/low")).content
 
