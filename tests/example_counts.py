@@ -11,8 +11,8 @@ def _times(ratio: float) -> settings:
     return settings(max_examples=round(settings.default.max_examples * ratio))  # type: ignore[union-attr]
 
 
-RARE = _times(0.06)
-"""An example takes a second: a whole simulation."""
+RARE = _times(0.04)
+"""An example takes seconds: a simulation, or many suppositions about a whole cluster."""
 FEW = _times(0.2)
 """An example takes a tenth of a second: a planner that is asked dozens of times, a service with its API server."""
 THOROUGH = _times(2.0)

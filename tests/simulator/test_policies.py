@@ -13,7 +13,7 @@ from simulator.speed.stall import START_S, resize_stall_s
 from simulator.state import State
 from simulator.summary import alone_s
 from simulator.world import run
-from tests.example_counts import RARE
+from tests.example_counts import FEW
 from tests.simulator.simulated import Watched, assert_accounts_agree, job, scenario
 
 
@@ -39,7 +39,7 @@ jobs = st.lists(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@RARE
+@FEW
 @given(drawn=jobs)
 def test_jobs_that_fit_end_and_nothing_is_promised_twice(
     policy: str, drawn: list[tuple[int, int, int, int, int, float]]

@@ -62,6 +62,15 @@ async def let_in(world: World, *members: dict[str, Any]) -> list[str]:
     return names
 
 
+@asynccontextmanager
+async def admitted(*names: str, **settings: Any) -> AsyncIterator[World]:
+    """Nodes, n1 and n2 unless others are named, and a Job's pods p and q, which are let in to them."""
+    async with running(*nodes(*(names or ("n1", "n2"))), **settings) as world:
+        owner = job(world)
+        await let_in(world, member("p", owner), member("q", owner))
+        yield world
+
+
 def lose(world: World, *names: str) -> None:
     """Delete nodes."""
     for name in names:
@@ -104,9 +113,7 @@ async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:
 
 async def test_a_spare_makes_the_loss_harmless() -> None:
     """As long as one listed node each is left, nobody is removed."""
-    async with running(*nodes("n1", "n2", "n3", "n4")) as world:
-        owner = job(world)
-        await let_in(world, member("p", owner), member("q", owner))
+    async with admitted("n1", "n2", "n3", "n4") as world:
         lose(world, "n1", "n2")
         await world.settle(SOON_S)
         assert world.api.evictions == []
@@ -115,9 +122,7 @@ async def test_a_spare_makes_the_loss_harmless() -> None:
 
 async def test_a_node_that_comes_back_is_no_loss() -> None:
     """Deleted and created again within the grace, as when a node registers anew."""
-    async with running(*nodes("n1", "n2"), spares=0) as world:
-        owner = job(world)
-        await let_in(world, member("p", owner), member("q", owner))
+    async with admitted(spares=0) as world:
         for _ in range(3):
             lose(world, "n1", "n2")
             await world.settle(GONE_GRACE_S - 2.0)
@@ -138,9 +143,7 @@ FULL = {  # case: what keeps n1 and n2 from taking the members
 @pytest.mark.parametrize("how", FULL.values(), ids=FULL)
 async def test_nodes_that_stay_full(how: dict[str, Any]) -> None:
     """Removed only after the whole `repin_timeout_s`."""
-    async with running(*nodes("n1", "n2"), spares=0) as world:
-        owner = job(world)
-        await let_in(world, member("p", owner), member("q", owner))
+    async with admitted(spares=0) as world:
         began_s = world.now_s
         for name in ("n1", "n2"):
             if how.get("occupy"):
@@ -173,9 +176,7 @@ async def test_a_gang_that_only_fits_in_part() -> None:
 
 async def test_room_for_a_moment_does_not_start_the_time_anew() -> None:
     """A node that is free for less than half a minute, when nobody comes, was as good as full."""
-    async with running(*nodes("n1", "n2"), spares=0) as world:
-        owner = job(world)
-        await let_in(world, member("p", owner), member("q", owner))
+    async with admitted(spares=0) as world:
         for name in ("n1", "n2"):
             world.node(name, cpu="1500m", unschedulable=True)
         began_s = world.now_s
@@ -455,9 +456,7 @@ async def test_nothing_is_removed_soon_after_the_start() -> None:
 
 async def test_nothing_is_removed_soon_after_a_new_list() -> None:
     """The API server forgot the watch's version, and what was read instead may be behind (docs/safety.md S11)."""
-    async with running(*nodes("n1", "n2")) as world:
-        mine = job(world)
-        await let_in(world, member("p", mine), member("q", mine))
+    async with admitted() as world:
         world.api.store.hang_up()
         lose(world, "n1", "n2")
         world.api.store.compact()
@@ -490,9 +489,7 @@ STRANGE: dict[str, dict[str, Any]] = {  # case: what the API server has of p and
 @pytest.mark.parametrize("fields", STRANGE.values(), ids=STRANGE)
 async def test_pods_that_look_different_by_now_are_spared(fields: dict[str, Any]) -> None:
     """The watch is silent: the fresh read tells, and nobody of the gang is removed."""
-    async with running(*nodes("n1", "n2")) as world:
-        mine = job(world)
-        await let_in(world, member("p", mine), member("q", mine))
+    async with admitted() as world:
         lose(world, "n1", "n2")
         await world.settle(GONE_GRACE_S - 2.0)
         world.api.store.silence()
@@ -505,9 +502,7 @@ async def test_pods_that_look_different_by_now_are_spared(fields: dict[str, Any]
 
 async def test_an_owner_of_the_same_name_is_not_the_owner() -> None:
     """The Job was deleted and created anew: the pods belong to the garbage collector."""
-    async with running(*nodes("n1", "n2")) as world:
-        mine = job(world)
-        await let_in(world, member("p", mine), member("q", mine))
+    async with admitted() as world:
         world.api.remove("job", kind="Job")
         job(world)
         lose(world, "n1", "n2")
@@ -529,9 +524,7 @@ FAILURES: dict[str, tuple[str, Exception]] = {
 @pytest.mark.parametrize(("verb", "error"), FAILURES.values(), ids=FAILURES)
 async def test_what_fails_is_tried_again_soon(verb: str, error: Exception) -> None:
     """The attempt ends there, and the next one comes seconds later."""
-    async with running(*nodes("n1", "n2")) as world:
-        mine = job(world)
-        await let_in(world, member("p", mine), member("q", mine))
+    async with admitted() as world:
         world.api.fail_next(verb, error)
         lose(world, "n1", "n2")
         await world.settle(SOON_S)
@@ -542,9 +535,7 @@ async def test_what_fails_is_tried_again_soon(verb: str, error: Exception) -> No
 
 async def test_a_pod_that_changes_between_read_and_eviction_stays() -> None:
     """The version that was read is a precondition: the API server compares it in the last moment."""
-    async with running(*nodes("n1", "n2")) as world:
-        mine = job(world)
-        await let_in(world, member("p", mine), member("q", mine))
+    async with admitted() as world:
         release = world.api.hold("get_object")
         lose(world, "n1", "n2")
         await world.settle(SOON_S)
@@ -561,9 +552,7 @@ async def test_a_pod_that_changes_between_read_and_eviction_stays() -> None:
 
 async def test_a_new_list_during_the_attempt_ends_it() -> None:
     """What was decided on may be behind what was just read (docs/safety.md S11)."""
-    async with running(*nodes("n1", "n2")) as world:
-        mine = job(world)
-        await let_in(world, member("p", mine), member("q", mine))
+    async with admitted() as world:
         release = world.api.hold("get_object")
         lose(world, "n1", "n2")
         await world.settle(SOON_S)
@@ -580,9 +569,7 @@ async def test_a_new_list_during_the_attempt_ends_it() -> None:
 
 async def test_pods_that_get_a_place_during_the_attempt_stay() -> None:
     """The nodes come back while the owner is read: nothing is removed."""
-    async with running(*nodes("n1", "n2")) as world:
-        mine = job(world)
-        await let_in(world, member("p", mine), member("q", mine))
+    async with admitted() as world:
         release = world.api.hold("get_object")
         lose(world, "n1", "n2")
         await world.settle(SOON_S)
@@ -626,9 +613,7 @@ async def test_one_gang_at_a_time() -> None:
 
 async def test_a_defect_is_counted_and_ends_nothing() -> None:
     """It is no reason to stop, but nobody overlooks it."""
-    async with running(*nodes("n1", "n2")) as world:
-        mine = job(world)
-        await let_in(world, member("p", mine), member("q", mine))
+    async with admitted() as world:
         world.api.fail_next("evict", RuntimeError("a defect"))
         lose(world, "n1", "n2")
         await world.settle(SOON_S + 10.0)
