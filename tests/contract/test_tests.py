@@ -1,4 +1,4 @@
-"""Tests ask through public names: what a module keeps to itself may change, and holds no promise to anyone."""
+"""Tests ask through public names: what a module keeps to itself may change, and holds no promise."""
 
 import ast
 from collections.abc import Iterator

@@ -64,7 +64,7 @@ async def let_in(world: World, *members: dict[str, Any]) -> list[str]:
 
 @asynccontextmanager
 async def admitted(*names: str, **settings: Any) -> AsyncIterator[World]:
-    """Nodes, n1 and n2 unless others are named, and a Job's pods p and q, which are let in to them."""
+    """Nodes, n1 and n2 unless others are named, and a Job's pods p and q, admitted to them."""
     async with running(*nodes(*(names or ("n1", "n2"))), **settings) as world:
         owner = job(world)
         await let_in(world, member("p", owner), member("q", owner))
