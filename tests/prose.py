@@ -61,27 +61,24 @@ PARTS = [
 PARTS += ["manifests", "charts", "scheduler-config", "examples"]
 
 ALLOWED: dict[str, int] = {
-    "tests/bench": 16,
-    "tests/browser": 3,
-    "tests/cli": 46,
-    "tests/contract": 27,
-    "tests/e2e": 90,
-    "tests/extender": 517,
-    "tests/fakes": 21,
+    "tests/bench": 11,
+    "tests/browser": 2,
+    "tests/cli": 38,
+    "tests/contract": 19,
+    "tests/e2e": 62,
+    "tests/extender": 380,
+    "tests/fakes": 17,
     "tests/fuzz": 4,
-    "tests/newcomer": 33,
+    "tests/newcomer": 32,
     "tests/perf": 2,
-    "tests/scoring": 284,
-    "tests/simulator": 39,
-    "tests/testbed": 12,
+    "tests/scoring": 202,
+    "tests/simulator": 29,
+    "tests/testbed": 10,
 }
 """Directory or file → words left in it; the longest entry that covers a file counts"""
 
 SLACK = 10
 """So much lower a count may be than its number: changes that lower it side by side need not change the same line"""
-
-LATER = ("docs/", "README.md", "CHANGELOG.md")
-"""Not checked yet"""
 
 _SELF = {"tests/prose.py", "tests/test_prose.py"}
 _PYTHON = re.compile(
@@ -153,8 +150,7 @@ def files(root: Path = ROOT) -> list[str]:
         capture_output=True,
         text=True,
     ).stdout.splitlines()
-    read = (name for name in listed if name.endswith((".md", ".py", ".yaml", ".yml")) and name not in _SELF)
-    return [name for name in read if not name.startswith(LATER)]
+    return [name for name in listed if name.endswith((".md", ".py", ".yaml", ".yml")) and name not in _SELF]
 
 
 def _part(path: str, allowed: dict[str, int]) -> str:

@@ -35,7 +35,7 @@ MISSES = {  # case: (what is more, or changed in what was sent, what is said)
 
 
 def test_a_late_picture_is_said() -> None:
-    """Of several looks the median counts, and what nobody measured is no miss."""
+    """Of several looks the median counts, and what was not measured is no miss."""
     found = beside()
     assert missed(found) == []
     looks = [Paint(100.0, 1200.0), Paint(90.0, 1100.0), Paint(80.0, 900.0)]

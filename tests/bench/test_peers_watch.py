@@ -1,4 +1,4 @@
-"""The comparison's watch: when pods appear, are let in and are bound, and what is lost is said."""
+"""The comparison's watch: when pods appear, are admitted and are bound, and what is lost is said."""
 
 import asyncio
 import json

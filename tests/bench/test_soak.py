@@ -46,7 +46,7 @@ def job(number: int, *, age_s: float = 60.0, steady_for_s: float = 60.0) -> Job:
     return Job(number, NOW_S - age_s, NOW_S - steady_for_s)
 
 
-TURNS = {  # case: (who started, who waits, who was overtaken)
+TURNS = {  # case: (who started, what waits, who was overtaken)
     "the heaviest first": (job(126), [job(1), job(2)], None),
     "a lighter one first": (job(2), [job(1), job(126)], 126),
     "who starves goes first": (job(2, age_s=STARVE_LIMIT_S + 60.0), [job(126)], None),

@@ -13,7 +13,7 @@ def test_a_second_way_into_a_module_is_a_return() -> None:
 
 
 def test_within_a_package_others_are_one_caller() -> None:
-    """What calls into the package from outside is not told apart."""
+    """What calls into the package from outside is not distinguished."""
     walk = Walk({("", "a"): 1, ("x", "a.b"): 1, ("y", "a.b"): 1, ("a", "x"): 1})
     assert walk.within("a").arrows == {("", "a"): 1, ("", "a.b"): 1}
 

@@ -80,7 +80,7 @@ def test_the_worst_case_has_all_impaired_nodes_and_begins_with_one() -> None:
 
 
 def test_draws_differ_and_repeat() -> None:
-    """A seed gives one choice for ever; different seeds reach different ones."""
+    """A seed gives one choice without end; different seeds reach different ones."""
     assert drawn("1") == drawn("1")
     assert len({drawn(str(number)) for number in range(20)}) > 10
 

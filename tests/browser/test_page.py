@@ -101,7 +101,7 @@ def test_it_fits(watched: Watched, demo: str, scheme: str, width: int) -> None:
 
 
 def test_a_server_that_comes_back(watched: Watched) -> None:
-    """While it is away the page says so; afterwards it is live again without being loaded anew."""
+    """While it is away the page says so; afterwards it is live again without being loaded again."""
     page, port = watched.page, free_port()
     with served("demo", port=port) as url:
         page.goto(url)

@@ -21,7 +21,7 @@ from tests.fakes.raw_http import RawServer, ok
 from tests.liveness import LIVENESS_S
 
 PRINTS_NOTHING = {"serve", "demo"}
-"""Run until they are told to end"""
+"""Run until they are stopped"""
 PRINTS_FILES = {"mesh psconfig", "mesh maddash"}
 """Print a configuration, whose form is its readers'"""
 
@@ -68,7 +68,7 @@ ASKING = ("queue", "explain", "what-if", "jobs", "scores", "network show", "reco
 
 @pytest.mark.parametrize("name", ASKING)
 def test_commands_that_ask_a_service_find_it_the_same_way(name: str) -> None:
-    """All options of cli.reach, and --server for those who are used to it."""
+    """All options of cli.reach, and --server for those that are used to it."""
     found = {option for one in COMMANDS[name].params for option in one.opts}
     ways = ("--kubeconfig", "--context", "--service", "--through")
     assert {"--url", "--server", "--token-file", "--ca-file", *ways} <= found

@@ -38,7 +38,7 @@ def named(name: str, address: str, **metadata: object) -> dict[str, object]:
 
 
 def kubeconfig(folder: Path, url: str) -> Path:
-    """Credentials of nobody at `url`."""
+    """No credentials at `url`."""
     document = {
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],

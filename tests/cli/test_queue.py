@@ -20,7 +20,7 @@ PATH = "/v1/queue"
 
 
 def document() -> dict[str, Any]:
-    """A full cluster: one gang is let in, two of namespace a wait, one of b is too large for ever."""
+    """A full cluster: one gang is admitted, two of namespace a wait, one of b is too large without end."""
     gangs = [
         gang("fits", 2, cpu="4", namespace="b", created_s=1.0),
         gang("first", 2, cpu="3", namespace="a", created_s=2.0),
@@ -150,7 +150,7 @@ def test_shares_are_told() -> None:
 
 
 def test_it_looks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """--watch asks until it is told to end, or nobody answers any more; --json has a document on each line."""
+    """--watch asks until it is stopped, or nobody answers any more; --json has a document on each line."""
     monkeypatch.setattr("cli.commands.queue._AGAIN_S", 0.01)
     told = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
     for more, wanted in (((), "no gangs; order: weight"), (("--json",), json.dumps(told))):

@@ -138,7 +138,7 @@ def test_who_must_not_be_resized_is_not(
 
 @pytest.mark.parametrize("method", ["ours", "literal"])
 def test_the_published_condition(tmp_path: Path, method: str) -> None:
-    """`condition: heaviest`: a gang lighter than some job that runs moves nobody."""
+    """`condition: heaviest`: a gang lighter than some job that runs moves no gang."""
     big = pod_json("big-0", gang="big", size=1, cpu="0.001", nodeName="n3")
     path = written(tmp_path, *full(*gang(2), big))
     document = planned(path, method, {"NETGANG_ELASTIC__CONDITION": "heaviest"})

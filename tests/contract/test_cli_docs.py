@@ -34,7 +34,7 @@ def test_commands_in_the_page_are_understood(line: str) -> None:
 
 
 def test_roles_in_the_page_exist() -> None:
-    """And are in netgang's namespace, bound to nobody."""
+    """And are in netgang's namespace, bound to none."""
     assert set(re.findall(r"--role=([a-z-]+)", TEXT)) == set(ROLES)
     where = target(DEFAULT)
     assert {one["metadata"]["namespace"] for one in ROLES.values()} == {where.namespace}

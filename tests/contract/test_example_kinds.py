@@ -128,7 +128,7 @@ def test_the_gang_is_the_one_promised(file: Path) -> None:
 
 @pytest.mark.parametrize("file", STARTED_BY_US, ids=[one.stem for one in STARTED_BY_US])
 def test_it_starts_with_its_minimum_and_not_with_less(file: Path) -> None:
-    """With room for all it is let in whole, with room for its minimum in part, and with one place less it waits."""
+    """With room for all it is admitted whole, with room for its minimum in part, and with one place less it waits."""
     promise = Promise.of(file.read_text())
     for room in {promise.minimum, promise.members.total()}:
         admitted = planned(file, promise, room).admitted[promise.gang]

@@ -1,4 +1,4 @@
-"""docs/reference is what the code says: every page is equal to what is written anew, and nothing is left out."""
+"""docs/reference is what the code says: every page is equal to what is written again, and nothing is left out."""
 
 import json
 import re
@@ -74,7 +74,7 @@ def test_pictures_need_nothing_else(name: str) -> None:
 
 
 def test_every_picture_is_shown() -> None:
-    """docs/start/concepts.md shows each with words for those who do not see it."""
+    """docs/start/concepts.md shows each with words for those that do not see it."""
     shown = re.findall(r"!\[([^\]]+)\]\(\.\./pictures/([\w.]+)\)", (ROOT / "docs/start/concepts.md").read_text())
     assert {name for _, name in shown} == PICTURES.keys()
     assert all(len(words.split()) >= 8 for words, _ in shown)

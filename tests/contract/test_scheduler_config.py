@@ -160,7 +160,7 @@ def test_only_the_second_scheduler_gives_up_preemption() -> None:
 
 
 def test_the_second_scheduler_has_its_own_lease(name: str, configuration: Mapping[str, Any]) -> None:
-    """With the default lease name it would wait for ever behind the cluster's scheduler."""
+    """With the default lease name it would wait without end behind the cluster's scheduler."""
     lease = configuration["leaderElection"]
     assert lease["leaderElect"] is True
     want = ("netgang-scheduler", "netgang-system") if name == "second-scheduler" else (None, None)

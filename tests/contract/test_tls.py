@@ -188,7 +188,7 @@ def _served() -> Iterator[tuple[str, str]]:
 
 
 def test_a_viewer_may_read_every_address(second: tuple[Object, ...]) -> None:
-    """The ClusterRole that the documents name, which is bound to nobody."""
+    """The ClusterRole that the documents name, which is bound to none."""
     viewer = of_kind(second, "ClusterRole")["netgang-viewer"]["rules"]
     granted = [(verb, url) for rule in viewer for verb in rule["verbs"] for url in rule["nonResourceURLs"]]
     missing = [
@@ -218,7 +218,7 @@ def made(tmp_path: Path) -> Path:
 
 
 def test_the_documented_commands_make_what_both_sides_need(made: Path, second: tuple[Object, ...]) -> None:
-    """The right names and purposes, signed by the authority, and readable by nobody else."""
+    """The right names and purposes, signed by the authority, and readable by no other."""
     authority = ("-CAfile", str(made / "ca.crt"))
     (name,) = {entry["tlsConfig"]["serverName"] for entry in _extenders(
         load_configuration(MANIFESTS / "components/tls/second-scheduler.yaml"))}  # fmt: skip

@@ -31,7 +31,7 @@ COMMIT_S = 5.0
 GRACE_S = 5.0
 """Longest time for which /v1/plan may promise places to pods that need none any more."""
 _EVERY_S = 0.25
-_GAP_S = 1.5  # looks further apart than this: something did not answer, and clocks begin anew
+_GAP_S = 1.5  # looks further apart than this: something did not answer, and clocks start again
 _SETTLED_S = 1.0  # a pod of others counts as known to us this long after it was first seen on its node
 _LIMIT_S = 5.0  # for one answer
 

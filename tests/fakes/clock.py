@@ -1,4 +1,4 @@
-"""Clocks for tests: one that moves only when told, and one that follows a loop with virtual time."""
+"""Clocks for tests: one that moves only when asked, and one that follows a loop with virtual time."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A source of measurements in memory: says what a test put into it, fails when told to."""
+"""A source of measurements in memory: says what a test put into it, fails when asked to."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -59,7 +59,7 @@ class FakeVerbs:
     bound: list[BindArgs] = field(default_factory=list)
 
     def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
-        """Answer by `on_caught_up`: nothing is ever behind unless told otherwise."""
+        """Answer by `on_caught_up`: nothing is ever behind by default."""
         return self.on_caught_up(args)
 
     def filter(self, args: FilterArgs) -> FilterAnswer:

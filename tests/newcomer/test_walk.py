@@ -100,7 +100,7 @@ def test_a_command_stays_until_ctrl_c(tmp_path: Path, serving: str) -> None:
 def test_what_it_prints_is_compared(
     tmp_path: Path, serving: str, monkeypatch: pytest.MonkeyPatch, wrong: Mapping[str, str]
 ) -> None:
-    """Both when it starts and when it is told to end; it is ended all the same."""
+    """Both when it starts and when it is stopped; it is ended all the same."""
     monkeypatch.setattr(walking, "STAYING", {serving: 1.5})
     with pytest.raises(NotAsPrinted, match="prints something else"):
         walk(tmp_path, served(serving, **wrong))

@@ -353,7 +353,7 @@ def test_a_gang_is_let_in() -> None:
 
 
 def test_a_gang_is_refused() -> None:
-    """One that was let in, and has no room then."""
+    """One that was admitted, and has no room then."""
     small = gang("small", 2)
     found, _ = differs(RemoveNodes((NodeName("b1"),)), of=base(RUNS, small))
     assert names(found) == {"refused": ["default/small"]}
@@ -375,7 +375,7 @@ def test_places_that_stand_are_kept() -> None:
 
 
 def test_another_order() -> None:
-    """Weights decide who of two is let in."""
+    """Weights decide who of two is admitted."""
     of = base(RUNS, gang("one", 2, created_s=1.0), gang("two", 2, created_s=2.0))
     heavy = QueuePolicy(weight_namespaces=frozenset({Namespace("default")}))
     policy = SetPolicy(replace(Policy(), queue=heavy))

@@ -78,7 +78,7 @@ def test_binding(spec: dict[str, object], uid: str, error: type[ApiError] | None
 
 
 def test_a_pod_that_is_going_is_not_bound() -> None:
-    """A pod on a node is told to end; one without is gone at once, and then there is nothing to bind."""
+    """A pod on a node is stopped; one without is gone at once, and then there is nothing to bind."""
 
     async def body(api: ApiServer) -> None:
         api.store.create(PODS, pod("on", nodeName="n1"))

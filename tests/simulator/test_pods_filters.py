@@ -30,7 +30,7 @@ def names(nodes: Nodes, filters: Filters, one: Pod) -> list[str]:
 
 
 def test_room_is_what_bound_and_assumed_pods_leave() -> None:
-    """Taken, given back, taken elsewhere; also after the nodes changed and everything was counted anew."""
+    """Taken, given back, taken elsewhere; also after the nodes changed and everything was counted again."""
     nodes, filters = on(node("n1", cpu="2"), node("n2", cpu="1"))
     nodes.take(pod("a"), nodes.table.names[0])
     nodes.take(pod("b"), nodes.table.names[0])

@@ -28,7 +28,7 @@ def test_a_group_that_is_not_complete_is_denied() -> None:
 
 
 def test_members_wait_until_the_minimum_has_found_nodes() -> None:
-    """G3: two wait, the third lets all go on, and the fourth waits for nobody."""
+    """G3: two wait, the third lets all go on, and the fourth waits for none."""
 
     async def body() -> list[bool | None]:
         gangs = Gangs(permit_s=60.0)

@@ -62,7 +62,7 @@ AFTER = {  # case: (expected place, who refused, events while it was tried, even
 def test_what_helps_a_refused_pod(
     expected: Place, by: frozenset[Plugin], meanwhile: list[Happened], then: list[Happened]
 ) -> None:
-    """A pod is parked until an event comes that one of those who refused it is interested in."""
+    """A pod is parked until an event comes that one of those that refused it is interested in."""
     assert expected == refused(by, then=then, meanwhile=meanwhile)
 
 

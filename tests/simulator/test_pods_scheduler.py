@@ -171,7 +171,7 @@ def test_how_often_it_asks(answer: Callable[[FilterArgs], FilterAnswer], expecte
 
 
 def test_a_bind_that_fails_gives_the_room_back() -> None:
-    """While a call is held nobody else gets the room; given up after `httpTimeout`, it is the next pod's."""
+    """While a call is held no other gets the room; given up after `httpTimeout`, it is the next pod's."""
 
     async def body(desk: Desk) -> list[str]:
         desk.create("first")
@@ -187,7 +187,7 @@ def test_a_bind_that_fails_gives_the_room_back() -> None:
 
 
 def test_a_pod_that_goes_while_it_is_at_bind() -> None:
-    """Deleted during its held bind: the room is free at once, and its answer later disturbs nobody."""
+    """Deleted during its held bind: the room is free at once, and its answer later disturbs no other."""
 
     async def body(desk: Desk) -> list[str]:
         desk.create("first")
@@ -203,7 +203,7 @@ def test_a_pod_that_goes_while_it_is_at_bind() -> None:
 
 
 def test_pods_of_others_are_load() -> None:
-    """Pods that somebody else bound take room, and leave it when they end."""
+    """Pods that another client bound take room, and leave it when they end."""
 
     async def body(desk: Desk) -> list[str | None]:
         desk.create("other", schedulerName="somebody", nodeName="n1")

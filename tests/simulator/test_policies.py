@@ -87,7 +87,7 @@ def test_the_default_scheduler_starts_half_of_a_job() -> None:
 
 
 def test_a_deadlocked_job_is_removed_after_its_time_and_comes_again() -> None:
-    """It holds room for 30 minutes, frees it, waits behind all others, and completes later; or ends there."""
+    """It uses room for 30 minutes, frees it, waits behind all others, and completes later; or ends there."""
     first = job("first", workers=10, ps=0, samples=5_000.0)
     both = [job(f"b{i}", at_s=1.0, workers=8, ps=0, samples=100.0) for i in range(2)]
     one = scenario(first, *both, count=1)
@@ -104,7 +104,7 @@ def test_a_job_that_never_fits_does_not_stop_the_others() -> None:
     never = job("never", workers=2, cpu=11)
     for policy in POLICIES:
         if policy == "kod2-literal":
-            continue  # while the heaviest job does not fit, Algorithm 1 looks at nobody else
+            continue  # while the heaviest job does not fit, Algorithm 1 looks at no other
         outcomes = play(policy, scenario(never, job("fits", at_s=1.0))).outcomes
         assert outcomes[1].fate is Fate.COMPLETED, policy
         assert outcomes[0].started_s is None
@@ -178,7 +178,7 @@ def test_whoever_waits_may_have_what_a_heavier_job_can_do_without() -> None:
 
 
 def test_alone_is_a_bound_for_rigid_jobs() -> None:
-    """Nobody is faster than with all workers on one node and nobody else there."""
+    """Nobody is faster than with all workers on one node and no other there."""
     made: list[SimJob] = [job(f"j{i}", workers=3, samples=4_000.0) for i in range(4)]
     for one in play("coscheduling", scenario(*made)).outcomes:
         assert (one.completion_s or 0.0) >= alone_s(one.job) - 1e-6

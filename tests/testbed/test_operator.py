@@ -20,7 +20,7 @@ def test_a_pod_says_how_long_it_takes_to_end() -> None:
 
 
 def test_a_tf_job_leaves_the_scheduler_to_the_operator() -> None:
-    """Its pods name none, need all of the gang unless told otherwise, and have time to end."""
+    """Its pods name none, need all of the gang by default, and have time to end."""
     job = tf_job("low", workers=4, ends_after="3s")
     assert job["spec"]["runPolicy"]["schedulingPolicy"] == {"minAvailable": 5}
     assert {role: one["replicas"] for role, one in job["spec"]["tfReplicaSpecs"].items()} == {"PS": 1, "Worker": 4}

@@ -86,7 +86,7 @@ PREFIXES = {  # case: (expected, installed prefix)
 
 @pytest.mark.parametrize(("want", "url"), PREFIXES.values(), ids=PREFIXES)
 def test_paths_survive(want: str, url: str) -> None:
-    """Entries are told apart by their paths, so these stay."""
+    """Entries are distinguished by their paths, so these stay."""
     assert want == readdress(url, "http://127.0.0.1:9")
 
 

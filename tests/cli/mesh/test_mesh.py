@@ -58,7 +58,7 @@ def test_gateways_can_be_chosen() -> None:
 
 
 def test_one_zone_has_no_gateways() -> None:
-    """There is nobody else to measure."""
+    """There is no other to measure."""
     assert gateways(site_of(two_zones()[:3])) == {"A": []}
 
 

@@ -29,7 +29,7 @@ def needs_anchor(one: Object) -> Object:
 
 
 def placed_pod(name: str, where: str, **fields: Any) -> Object:
-    """A pod that somebody else put on a node."""
+    """A pod that another client put on a node."""
     one = pod(name, **fields)
     one["spec"]["nodeName"] = where
     return one
@@ -81,7 +81,7 @@ async def _planned(netgang: Any, stage: Stage) -> list[str]:
 
 @core
 async def test_room_is_taken_while_a_gang_is_held(stage: Stage) -> None:
-    """Pods of others take held room: the held calls fail, the gang is planned anew, and no node is over-committed.
+    """Pods of others take reserved room: the held calls fail, the gang is planned again, and no node is over-committed.
 
     The last member comes once that is known. Did it come in the very moment, netgang could hear of it before the thief.
     """
@@ -160,7 +160,7 @@ async def test_bind_is_not_a_back_door(stage: Stage) -> None:
     docs/safety.md S2.
     """
     await stage.add_nodes(*zone_nodes({"a": 2}, cpu="1500m"))
-    netgang = await stage.start_netgang()  # and no kube-scheduler: nobody else asks
+    netgang = await stage.start_netgang()  # and no kube-scheduler: no other asks
     await stage.api.create_all(gang_pods("g", 2, min_available=2, namespace=stage.namespace, scheduler=OURS))
     await stage.api.until(
         lambda: document(netgang, "/v1/plan"), lambda plan: bool(plan["admitted"]), what="the gang admitted"
@@ -193,7 +193,7 @@ async def test_bind_is_not_a_back_door(stage: Stage) -> None:
 async def test_people_with_curl_open_no_back_door(stage: Stage) -> None:
     """docs/safety.md S2: calls at the debug port and plain curls offer and bind nothing; kube-scheduler's calls do."""
     await stage.add_nodes(*zone_nodes({"a": 2}, cpu="1500m"))
-    netgang = await stage.start_netgang()  # and no kube-scheduler: nobody else asks
+    netgang = await stage.start_netgang()  # and no kube-scheduler: no other asks
     await stage.api.create_all(gang_pods("g", 2, min_available=2, namespace=stage.namespace, scheduler=OURS))
     before = await stage.api.until(
         lambda: document(netgang, "/v1/plan"), lambda plan: bool(plan["admitted"]), what="the gang admitted"

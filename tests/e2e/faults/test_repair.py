@@ -1,4 +1,4 @@
-"""Gangs that lose members long after they started: replaced, or started anew as a whole (docs/safety.md S8, S10, S11).
+"""Gangs that lose members long after they started: replaced, or restarted as a whole (docs/safety.md S8, S10, S11).
 
 The schedulers, kube-controller-manager (node lifecycle, pod garbage, Jobs) and the training operator are real; kwok
 plays the kubelets, and pods take a second to end. Nothing is removed in the first half minute of a process.

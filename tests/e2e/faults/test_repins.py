@@ -1,4 +1,4 @@
-"""Members that were let in to nodes which are all gone before they were bound (docs/safety.md S6, S10).
+"""Members that were admitted to nodes which are all gone before they were bound (docs/safety.md S6, S10).
 
 Nothing is removed in the first half minute of a process, so these tests take that long.
 """

@@ -65,7 +65,7 @@ async def pods_of_others(stage: Stage, webs: list[str]) -> AsyncIterator[Churn]:
 
 
 async def _come_and_go(stage: Stage, churn: Churn, webs: list[str]) -> None:
-    """Each pod is made by a task of its own, so that a slow answer delays nobody else."""
+    """Each pod is made by a task of its own, so that a slow answer delays no other."""
     began_s = monotonic()
     async with asyncio.TaskGroup() as tasks:
         for number in count():

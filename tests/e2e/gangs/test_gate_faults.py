@@ -1,4 +1,4 @@
-"""Crashes and outages while a gang is let in, is held, or is being bound: whole or not started, and it completes.
+"""Crashes and outages while a gang is admitted, is held, or is being bound: whole or not started, and it completes.
 
 Rule: a fault hits at a moment that the API server shows (so many gates gone, the first member bound), writes are slowed
 down by the setting for it where that moment would be too short, and what must hold is looked at all the time.
@@ -20,7 +20,7 @@ from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.stage import Stage, gates, metric, until_held
 
 core = pytest.mark.e2e_core
-pytestmark = pytest.mark.timeout(360, func_only=True)  # an outage, then the longest pauses of those who reconnect
+pytestmark = pytest.mark.timeout(360, func_only=True)  # an outage, then the longest pauses of those that reconnect
 OUTAGE_S = 20.0
 API_SERVER = "kube-apiserver"
 RETRY_S = 25.0
@@ -87,7 +87,7 @@ quick_ones_first = pytest.mark.parametrize(
 
 @quick_ones_first
 async def test_between_the_third_patch_and_the_fourth(stage: Stage, fault: Fault) -> None:
-    """Three to five of eight members are let in when it happens: all eight are bound, and no promise is left over."""
+    """Three to five of eight members are admitted when it happens: all eight are bound, and no promise is left over."""
     await stage.add_nodes(*zone_nodes({"a": 10, "b": 2}, cpu="1500m"))
     netgang = await stage.netgang({"writes_per_s": 4.0})
     async with invariants_hold(stage.api, netgang, stage.namespace, commit_s=RETRY_S, grace_s=10.0):

@@ -1,4 +1,4 @@
-"""Gangs that wait at a scheduling gate: no attempts while they wait, and whole when they are let in."""
+"""Gangs that wait at a scheduling gate: no attempts while they wait, and whole when they are admitted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def listed_nodes(one: Object) -> set[str]:
 
 
 def planned_node(one: Object) -> str:
-    """The node that the pod was planned for when it was let in."""
+    """The node that the pod was planned for when it was admitted."""
     return str(one["metadata"]["annotations"][ADMITTED].partition(" ")[0])
 
 
@@ -101,7 +101,7 @@ async def test_thirty_gangs_wait_in_room_for_three(stage: Stage) -> None:
 
 
 async def _three_whole(stage: Stage, bound: Iterable[str]) -> None:
-    """The bound pods are three whole gangs on nodes named for them; everybody else is gated."""
+    """The bound pods are three whole gangs on nodes named for them; all others is gated."""
     pods = await stage.pods()
     there = [one for one in pods if one["spec"].get("nodeName")]
     assert sorted(one["metadata"]["name"] for one in there) == sorted(bound)
@@ -115,7 +115,7 @@ async def _three_whole(stage: Stage, bound: Iterable[str]) -> None:
 
 @core
 async def test_a_planned_node_dies_between_admission_and_bind(stage: Stage) -> None:
-    """The gang was let in, nobody schedules yet, one of its nodes dies: it starts whole all the same, on a spare."""
+    """The gang was admitted, nobody schedules yet, one of its nodes dies: it starts whole all the same, on a spare."""
     await stage.add_nodes(*zone_nodes({"a": 6}, cpu="1500m"))
     netgang = await stage.start_netgang()
     async with invariants_hold(stage.api, netgang, stage.namespace):
@@ -130,7 +130,7 @@ async def test_a_planned_node_dies_between_admission_and_bind(stage: Stage) -> N
 
 
 async def test_a_planned_node_dies_while_its_members_are_held(stage: Stage) -> None:
-    """Half of the gang is let in, its first members are held at bind, and the node of one dies: whole on the others."""
+    """Half of the gang is admitted, its first members are held at bind, and one's node dies: whole on the others."""
     await stage.add_nodes(*zone_nodes({"a": 12}, cpu="1500m"))
     netgang = await stage.netgang({"writes_per_s": 4.0, "node_lost_s": 2.0})
     async with invariants_hold(stage.api, netgang, stage.namespace, commit_s=20.0):
@@ -193,7 +193,7 @@ SPREAD_OVER = {"one each": "1500m", "several each": "8"}
 
 @pytest.mark.parametrize("cpu", SPREAD_OVER.values(), ids=SPREAD_OVER)
 async def test_a_gang_with_topology_spread(stage: Stage, cpu: str) -> None:
-    """Members that must spread over nodes, which only kube-scheduler checks: let in by zone, and bound one per node."""
+    """Members that must spread over nodes, which only kube-scheduler checks: admitted by zone, bound one per node."""
     await stage.add_nodes(*zone_nodes({"a": 4}, cpu=cpu), *zone_nodes({"b": 2}, cpu="1500m", prefix="small"))
     netgang = await stage.netgang()
     members = waiting_gang(stage, "g", 4)
@@ -251,7 +251,7 @@ async def test_a_gang_that_can_never_bind_starves_nobody(stage: Stage, which: sl
 
 
 async def test_a_gate_of_somebody_else_reserves_nothing(stage: Stage) -> None:
-    """A gang one of whose pods waits at a foreign gate too is not let in, and takes no room, until that is gone.
+    """A gang one of whose pods waits at a foreign gate too is not admitted, and takes no room, until that is gone.
 
     docs/safety.md S5.
     """
@@ -272,7 +272,7 @@ async def test_a_gate_of_somebody_else_reserves_nothing(stage: Stage) -> None:
 
 
 async def test_a_heavier_gang_comes_between_two_patches(stage: Stage) -> None:
-    """Half of the gang is let in when one of higher priority asks for the room: it takes nothing back.
+    """Half of the gang is admitted when one of higher priority asks for the room: it takes nothing back.
 
     docs/safety.md S4.
     """

@@ -40,7 +40,7 @@ async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterato
 
 @pytest.mark.timeout(280)
 async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: Site) -> None:
-    """An Indexed Job of eight with backoffLimit 6, then a TFJob of eight, leave for a gang of eight; nobody else does.
+    """An Indexed Job of eight with backoffLimit 6, then a TFJob of eight, leave for a gang of eight; no other does.
 
     Where all that have less priority would not suffice, or a disruption budget forbids it, nobody leaves.
     """

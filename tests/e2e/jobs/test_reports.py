@@ -55,7 +55,7 @@ async def test_a_pod_s_own_token_reports_for_its_namespace(
 ) -> None:
     """The real client with the token of a service account is heard; another namespace's and a person's are not.
 
-    Nor is a token that was made for somebody else; one for netgang alone is, where the settings name it.
+    Nor is a token that was made for another client; one for netgang alone is, where the settings name it.
     """
     [port] = free_ports(1)
     reports = {"port": port, "audiences": list(audiences)}

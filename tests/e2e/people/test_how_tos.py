@@ -1,8 +1,8 @@
 """Somebody with a cluster types what the how-tos and the other pages print, by kubectl and helm, in their order.
 
-The API server is a real one, and so are kubectl, helm, netgang and its scheduler. There is no kubelet: netgang is begun
-here when its Deployment has been applied and stopped before Helm takes it away, a port-forward leads to it by way of
-kwok, and the pods of `netgang uninstall` are run by hand.
+The API server is a real one, and so are kubectl, helm, netgang and its scheduler. There is no kubelet: netgang is
+started here when its Deployment has been applied and stopped before Helm takes it away, a port-forward leads to it by
+way of kwok, and the pods of `netgang uninstall` are run by hand.
 """
 
 from __future__ import annotations

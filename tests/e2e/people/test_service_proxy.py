@@ -31,7 +31,7 @@ from tests.authority import Authority
 from tests.e2e.person import RIGHTS, person
 from tests.e2e.stage import document
 
-ADDRESS = "198.51.100.7"  # of a range that is for examples and belongs to nobody
+ADDRESS = "198.51.100.7"  # of a range that is for examples and belongs to none
 BASE = ROOT / "manifests/base"
 NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 POD = "netgang-0"

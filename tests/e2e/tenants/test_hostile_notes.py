@@ -33,7 +33,7 @@ ENDS_AFTER = "25s"
 
 @pytest.fixture
 async def victim(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[tuple[Site, Replicas, str]]:
-    """Six nodes on each of which one member fits, two replicas, a namespace, and another one for those who forge."""
+    """Six nodes on each of which one member fits, two replicas, a namespace, and another one for those that forge."""
     api, names = controlled_api, [f"{what}-{uuid4().hex[:6]}" for what in ("victim", "hostile")]
     await api.apply([priority_class(HIGH, 1000)])
     await api.apply(ROOT / "manifests/components/restart/rbac.yaml")

@@ -64,7 +64,7 @@ REFUSED = {  # case: (status, part of the detail, headers, path)
 
 @pytest.mark.parametrize(("status", "detail", "headers", "path"), REFUSED.values(), ids=REFUSED)
 async def test_everybody_else_is_told_why_not(status: int, detail: str, headers: Any, path: str) -> None:
-    """A problem document, the connection closed, and the app inside hears of nobody."""
+    """A problem document, the connection closed, and the app inside hears of no call."""
     door = Door()
     answer = await door.ask(headers, path)
     assert (answer.status_code, door.came) == (status, [])
@@ -129,7 +129,7 @@ async def test_only_so_many_questions_at_a_time() -> None:
     """Two are asked, two wait, the fifth is told to come again; afterwards all come in."""
     door = Door(AuthLimits(asked_max=2, waiting_max=4), closed=asyncio.Event())
     calls = [asyncio.create_task(door.ask({"authorization": f"Bearer {number}"})) for number in range(4)]
-    while len(door.reviews.asked) < 2:  # noqa: ASYNC110 - the fake tells nobody
+    while len(door.reviews.asked) < 2:  # noqa: ASYNC110 - the fake reports nothing
         await asyncio.sleep(0)
     answer = await door.ask(ANN)
     assert (answer.status_code, "come again" in answer.json()["detail"]) == (503, True)
@@ -141,10 +141,10 @@ async def test_only_so_many_questions_at_a_time() -> None:
 
 
 async def test_a_caller_that_gives_up_leaves_its_place() -> None:
-    """Hanging up while it is checked is not counted as waiting for ever."""
+    """Hanging up while it is checked is not counted as waiting without end."""
     door = Door(AuthLimits(asked_max=1, waiting_max=1), closed=asyncio.Event())
     call = asyncio.create_task(door.ask(ANN))
-    while not door.reviews.asked:  # noqa: ASYNC110 - the fake tells nobody
+    while not door.reviews.asked:  # noqa: ASYNC110 - the fake reports nothing
         await asyncio.sleep(0)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):

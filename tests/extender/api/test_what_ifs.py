@@ -300,7 +300,7 @@ async def test_before_the_first_plan_nothing_is_supposed() -> None:
 
 
 async def test_large_clusters_are_scored_in_a_thread() -> None:
-    """With more nodes than are scored inline, a link that is measured anew is scored beside the loop."""
+    """With more nodes than are scored inline, a link that is measured again is scored beside the loop."""
     nodes = [node_json(f"n{i:03}", cpu="1") for i in range(201)]
     async with running(*nodes) as world, asking(world) as client:
         world.set_network(mesh(["n000", "n001", "n002"]))

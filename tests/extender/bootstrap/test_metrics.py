@@ -18,7 +18,7 @@ from tests import builders
 from tests.extender.scheduling.world import node_json, running
 
 NEWS = {"relists": 0, "errors": 0, "unreadable": 0, "unreadable_now": 0, "contact_age_s": None}
-"""What a reflector says that has just begun"""
+"""What a reflector says that has just started"""
 
 
 class Desk:

@@ -1,4 +1,4 @@
-"""The process: it answers what it holds when it is told to end, and does not outlive a part or a port that failed."""
+"""The process: it answers what it holds when it is stopped, and does not outlive a part or a port that failed."""
 
 import asyncio
 import json

@@ -535,7 +535,7 @@ def test_what_the_plan_foresaw_is_told_apart() -> None:
     assert now(lambda: cache.assume(first.uid, n1)) == ["expected"]
     running = replace(let_in, node=n1, phase=Phase.RUNNING)
     assert now(lambda: cache.pods.upsert(running)) == ["expected"]
-    assert now(lambda: cache.pods.upsert(replace(second, gates=()))) == ["new"]  # somebody else's doing
+    assert now(lambda: cache.pods.upsert(replace(second, gates=()))) == ["new"]  # another client's doing
     assert now(lambda: cache.pods.upsert(replace(second, gates=(), node=n1))) == ["new"]  # not where it was to go
     assert now(lambda: cache.pods.upsert(replace(running, phase=Phase.SUCCEEDED))) == ["new"]
     assert now(lambda: cache.nodes.upsert(node("n3")), lambda: cache.pods.delete(first.key)) == ["new", "new"]

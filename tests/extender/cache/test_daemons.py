@@ -124,7 +124,7 @@ def test_nothing_is_kept(where: Node, one: DaemonSet) -> None:
 
 
 def test_it_ends_with_the_settle_time() -> None:
-    """A DaemonSet whose pods can never be made closes no node for ever; how many it lacks is known."""
+    """A DaemonSet whose pods can never be made closes no node without end; how many it lacks is known."""
     desk = Desk(daemon_set(), nodes=[YOUNG])
     [kept] = desk.cache.kept_for_daemon_sets()
     assert (kept.daemon_set, kept.nodes, kept.until_s) == ("kube-system/cni", ("n1",), NOW_S - 1.0 + SETTLE_S)

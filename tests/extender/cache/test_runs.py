@@ -35,7 +35,7 @@ def cache_of(*pods: Pod) -> ClusterCache:
 
 
 def gang(cache: ClusterCache) -> Gang:
-    """As it is now; what is kept equals what would be built anew."""
+    """As it is now; what is kept equals what would be built again."""
     cache.validate()
     found = cache.gang(G)
     assert found is not None
@@ -98,7 +98,7 @@ def test_a_pod_group_created_again_changes_no_run() -> None:
 
 
 def test_it_has_started_when_all_of_the_minimum_had_nodes() -> None:
-    """Seen whole once it has started, as long as one of those who counted then counts; a new crew has yet to start."""
+    """Seen whole once it has started, as long as one of those that counted then counts; a new crew has yet to start."""
     a, b, c = run("j", letter="a")
     cache = cache_of(a, b, c)
     for number, one in enumerate((a, b, c)):
@@ -136,7 +136,7 @@ def test_our_note_survives_a_restart() -> None:
 
 
 def test_writing_the_note_changes_no_decision() -> None:
-    """The note that comes back by the watch makes no new version; whoever asks finds it on the pod."""
+    """The note that comes back by the watch makes no new version; the caller finds it on the pod."""
     cache = cache_of(*(bound(one, "n1") for one in run("j", letter="a")))
     version = cache.snapshot().version
     cache.pods.upsert(replace(bound(member("a0"), "n1"), started=True, resource_version="2"))

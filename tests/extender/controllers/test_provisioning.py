@@ -295,7 +295,7 @@ async def test_templates_do_not_outlive_a_request_that_could_not_be_made() -> No
 
 
 async def test_what_cannot_be_taken_back_is_tried_again_later() -> None:
-    """And is no obstacle for others; what somebody else has deleted meanwhile is just gone."""
+    """And is no obstacle for others; what another client has deleted meanwhile is just gone."""
     async with asking(SMALL) as world:
         world.gang("g", 4)
         await world.settle(ROUND_S)
@@ -342,7 +342,7 @@ async def test_an_answer_that_was_lost_makes_no_second_request() -> None:
 
 
 async def test_a_replica_that_does_not_lead_asks_nothing() -> None:
-    """And what it knew is forgotten, for when it leads again: then it reads anew what there is."""
+    """And what it knew is forgotten, for when it leads again: then it reads again what there is."""
     api, leads = FakeClusterApi(), [True]
     api.store.install(POD_TEMPLATES)
     api.store.install(PROVISIONING_REQUESTS)

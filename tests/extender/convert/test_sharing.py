@@ -12,7 +12,7 @@ NAMES = "netgang.io/gang"
 
 
 def member(name: str, *, node: str = "n1") -> Pod:
-    """A pod of a gang that was let in: its affinity names its gang's nodes."""
+    """A pod of a gang that was admitted: its affinity names its gang's nodes."""
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
     pod: dict[str, Any] = {

@@ -89,7 +89,7 @@ async def test_all_kinds_follow_the_first_back() -> None:
 
 
 async def test_a_server_that_is_back_but_not_ready_is_asked_again_soon() -> None:
-    """A new API server answers 429 until it has read its storage: the pause begins anew, it is not sixteen seconds."""
+    """A new API server answers 429 until it has read its storage: the pause starts again, it is not sixteen seconds."""
     api, sink = FakeClusterApi(pod("p0")), RecordingSink()
     reflector = Reflector[Item](
         api, path="/api/v1/pods", reduce=reduce, sink=sink, clock=LoopClock(), rng=random.Random(1)

@@ -180,7 +180,7 @@ def test_a_lease_that_is_refused_again_and_again_makes_no_storm() -> None:
 
 
 def test_a_lease_that_vanished_still_has_to_be_waited_for() -> None:
-    """Somebody deletes it: its holder writes it anew at once, the others wait as if it were there."""
+    """Somebody deletes it: its holder writes it again at once, the others wait as if it were there."""
     one = candidate()
     one.was_read(Lease(OTHER, "v1"), sent_s=0.0, now_s=0.0)
     one.was_read(None, sent_s=1.0, now_s=1.0)
@@ -438,7 +438,7 @@ def test_there_is_time_for_clocks_that_differ(times: LeaseTimes) -> None:
 
 @given(CHANCES, st.integers(2, 3))
 def test_a_lease_that_is_deleted_makes_no_second_leader(chance: random.Random, size: int) -> None:
-    """Among candidates that have seen it: its holder writes it anew, or a frozen one is waited for."""
+    """Among candidates that have seen it: its holder writes it again, or a frozen one is waited for."""
     world = World(chance, size, calm=True)
     world.run(20.0)
     for _ in range(10):

@@ -112,7 +112,7 @@ async def test_a_standby_s_callers_are_turned_away() -> None:
 
 
 async def test_a_standby_follows_and_does_nothing() -> None:
-    """It knows the pods and plans them, and patches, binds and tells nobody."""
+    """It knows the pods and plans them, and patches, binds and reports nothing."""
     async with two() as (group, a, b):
         cut = group.api.calls
         await a.world.service.shut_down()  # nobody leads for a moment
@@ -144,7 +144,7 @@ async def test_without_an_election_one_acts_from_the_start() -> None:
 
 
 async def test_what_is_wrong_with_the_lease_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    """A right that is missing would otherwise look like a standby for ever."""
+    """A right that is missing would otherwise look like a standby without end."""
     async with AsyncExitStack() as stack:
         group = Replicas(stack)
         group.stored.forbidden = True
@@ -249,7 +249,7 @@ async def test_promises_of_the_old_leader_are_kept() -> None:
 
 
 async def test_gates_open_at_once_after_a_take_over() -> None:
-    """A gang that came while nobody led is let in by the plan that the standby had ready."""
+    """A gang that came while nobody led is admitted by the plan that the standby had ready."""
     async with two() as (group, a, b):
         cut_off(a)
         await a.world.settle(2.4)
@@ -368,7 +368,7 @@ async def test_an_end_without_the_api_server_is_no_longer_than_it_must_be() -> N
 
 
 async def test_a_label_of_a_former_process_is_removed() -> None:
-    """The container of a killed leader starts anew in the same pod: it is a standby."""
+    """The container of a killed leader starts again in the same pod: it is a standby."""
     async with AsyncExitStack() as stack:
         group = Replicas(stack)
         a = await group.start("a")
@@ -379,7 +379,7 @@ async def test_a_label_of_a_former_process_is_removed() -> None:
 
 
 async def test_who_stands_down_takes_its_label_away() -> None:
-    """Somebody else is in the Lease, one who labels no pod: the old leader sees it at its next renewal."""
+    """Somebody else is in the Lease, one that labels no pod: the old leader sees it at its next renewal."""
     async with AsyncExitStack() as stack:
         group = Replicas(stack)
         a = await group.start("a")

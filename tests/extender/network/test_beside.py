@@ -1,4 +1,4 @@
-"""Work that may block, in a thread of its own: its result, its errors, and its defects reach who waits."""
+"""Work that may block, in a thread of its own: its result, its errors, and its defects reach what waits."""
 
 import asyncio
 import threading
@@ -32,7 +32,7 @@ async def test_the_result_and_known_errors_arrive() -> None:
 
 
 async def test_a_defect_is_shown_and_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The traceback is that of any thread that fails, and who waits hears of it."""
+    """The traceback is that of any thread that fails, and what waits hears of it."""
     seen: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", seen.append)
     with pytest.raises(RuntimeError, match="ended by a defect"):

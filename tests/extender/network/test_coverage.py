@@ -96,7 +96,7 @@ def test_a_document_of_thousands_of_nodes_is_short(most: int) -> None:
 
 @pytest.mark.looptime
 async def test_the_status_has_them_as_of_the_last_publication() -> None:
-    """Empty before there is one; counted anew with each."""
+    """Empty before there is one; counted again with each."""
     source, clock = FakeNetworkSource(), LoopClock()
     published: list[NetworkMatrix] = []
     source.set(delay("a", "b", clock.now_s()))

@@ -28,7 +28,7 @@ GOOD = '[{{"source": "a", "target": "b", "delay_ms": {}, "loss_ratio": 0.01}}]'
 
 
 class Wall:
-    """The Clock port: seconds really pass, and the wall clock jumps when told."""
+    """The Clock port: seconds really pass, and the wall clock jumps when asked."""
 
     at_s = 1_800_000_000.0
 
@@ -111,7 +111,7 @@ def gone(site: Site) -> None:
 
 
 def directory(site: Site) -> None:
-    """Something else has its name: what cannot be opened for reading, whoever asks."""
+    """Something else has its name: what cannot be opened for reading, the caller."""
     site.path.unlink()
     site.path.mkdir()
 

@@ -31,7 +31,7 @@ async def refusal(one: HttpClient) -> str:
 
 
 async def test_a_token_goes_along_and_into_no_text(tmp_path: Path) -> None:
-    """The token of a file is sent, read anew each time, and cut out of a server's echo."""
+    """The token of a file is sent, read again each time, and cut out of a server's echo."""
     file = tmp_path / "token"
     file.write_text("s3cret-one\n")
     sent: list[str] = []

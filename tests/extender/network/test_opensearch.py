@@ -85,7 +85,7 @@ async def test_pages_are_followed_to_their_end() -> None:
 
 
 async def test_a_key_that_does_not_move_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a server that repeats itself nor one without an end keeps us for ever."""
+    """Neither a server that repeats itself nor one without an end keeps us without end."""
     script = Script(rtt=page(bucket("a", "b", delay=0.1), after={"n": "1"}))
     await read(source(script))
     assert script.asked.count("rtt") == 2

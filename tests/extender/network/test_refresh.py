@@ -412,6 +412,6 @@ async def test_links_between_zones_are_guessed_if_asked() -> None:
 
 
 def test_sources_must_have_different_names() -> None:
-    """Two of one name could not be told apart in what is shown."""
+    """Two of one name could not be distinguished in what is shown."""
     with pytest.raises(ValueError, match="different names"):
         Bench(Polled(FakeNetworkSource(), 1.0), Polled(FakeNetworkSource(), 1.0))

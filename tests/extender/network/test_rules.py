@@ -170,7 +170,7 @@ def test_the_worst_that_is_accepted(pattern: str) -> None:
 
 
 def test_a_name_is_matched_once() -> None:
-    """Nodes are mapped anew with every change: the second time costs nothing, however dear the pattern is."""
+    """Nodes are mapped again with every change: the second time costs nothing, however dear the pattern is."""
     rule, name = Rule("c*[a-c]*[a-c]*d", "ps"), NodeName("c" * 253)
     rule.endpoint_of(name, Metric.LOSS)
     matched = matching.cache_info().misses

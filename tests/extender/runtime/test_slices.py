@@ -83,7 +83,7 @@ async def test_a_later_work_starts_after_the_line_was_empty() -> None:
 
 
 async def test_errors_of_a_work_are_its_own() -> None:
-    """They reach who asked for it, and nobody else."""
+    """They reach who asked for it, and no other."""
 
     def steps(error: Exception | None) -> Iterator[None]:
         yield

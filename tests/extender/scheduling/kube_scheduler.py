@@ -54,7 +54,7 @@ class KubeScheduler:
         """uid → node and millicores, from the bind call until it fails or the pod is seen there"""
 
     def step(self, world: World) -> None:
-        """Take answers, then try every pod whose turn it is."""
+        """Take answers, then try every pod which gang is next."""
         pods = {pod["metadata"]["uid"]: pod for pod in objects(world, PODS)}
         self._take_answers(world, pods)
         for uid, pod in sorted(pods.items()):

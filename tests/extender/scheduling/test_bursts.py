@@ -1,4 +1,4 @@
-"""Many gangs let in at once: in the queue's order, and never faster than the API server is to be written to."""
+"""Many gangs admitted at once: in the queue's order, and never faster than the API server is to be written to."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ GANGS, SIZE = 40, 5
 
 
 async def let_in_by_tenths(world: World, count: int, *, limit_s: float) -> list[int]:
-    """How many pods had been let in after each tenth of a second, until `count` have."""
+    """How many pods had been admitted after each tenth of a second, until `count` have."""
     found = [len(world.api.admitted)]
     while found[-1] < count:
         assert len(found) < limit_s * 10.0, f"only {found[-1]} of {count} were let in"

@@ -111,7 +111,7 @@ OWNERS = 100
 
 
 def never_ends(api: FakeClusterApi, number: int) -> None:
-    """A gang in the forger's namespace, one of whose pods runs for ever."""
+    """A gang in the forger's namespace, one of whose pods runs without end."""
     pod = pod_json(f"g{number}-0", gang=f"g{number}", cpu="1m", nodeName="n0")
     api.add({**pod, "metadata": {**pod["metadata"], "namespace": "hostile"}})
 
@@ -185,7 +185,7 @@ async def test_an_admitted_note_jumps_no_queue() -> None:
 
 
 async def test_an_admitted_note_makes_nobody_evict_the_pod() -> None:
-    """Only a pod that we let in to certain nodes is removed when these are gone."""
+    """Only a pod that we admitted to certain nodes is removed when these are gone."""
     gone = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}
     ]}}}  # fmt: skip

@@ -153,7 +153,7 @@ def test_a_late_second_refusal_is_a_first_one() -> None:
 
 
 def test_what_is_believed_is_told_once() -> None:
-    """The next refusals of the pair begin anew."""
+    """The next refusals of the pair start again."""
     learned, member = Learned(), pod("p")
     told = [learned.refused(member, float(second)) for second in range(4)]
     assert told == [False, True, False, True]

@@ -30,7 +30,7 @@ async def beside(*nodes: Any, **settings: Any) -> AsyncIterator[World]:
 
 
 async def promised(world: World, **fields: Any) -> tuple[str, ...]:
-    """A gang of two that is let in, with 3 CPUs each, on the two nodes of zone a; nobody of it is bound yet."""
+    """A gang of two that is admitted, with 3 CPUs each, on the two nodes of zone a; nobody of it is bound yet."""
     names = world.gang("g", 2, cpu="3", scheduler=OURS, **GATE, **fields)
     await world.settle(1.0)
     assert set(world.committed["default/g"].values()) == {"a1", "a2"}
@@ -43,7 +43,7 @@ def nodes(*names: str) -> list[Any]:
 
 
 def passes(world: World, pod: str, **how: Any) -> list[str]:
-    """Nodes that the pod may use; none: the room is held."""
+    """Nodes that the pod may use; none: the room is reserved."""
     answer = world.filter(pod, **how)
     if isinstance(answer, Refused):
         assert answer.reason is Reason.RESERVED
@@ -72,7 +72,7 @@ PLAIN: dict[str, tuple[dict[str, Any], list[str]]] = {  # case: (the pod, where 
 
 @pytest.mark.parametrize(("fields", "want"), PLAIN.values(), ids=PLAIN)
 async def test_who_may_have_promised_room(fields: dict[str, Any], want: list[str]) -> None:
-    """Members that are let in and not bound: plain pods of our scheduler may have what is beyond, system pods all."""
+    """Members that are admitted and not bound: plain pods of our scheduler may have what is beyond, system pods all."""
     async with beside(*nodes("a1", "a2")) as world:
         names = await promised(world)
         world.pod("p", **{"scheduler": OURS, **fields})
@@ -227,7 +227,7 @@ async def test_a_hold_that_runs_out_lets_plain_pods_in() -> None:
 
 
 async def test_a_gang_that_starves_in_silence_is_noticed() -> None:
-    """Nothing happens but time: its zone is held from a second after STARVELIMIT on."""
+    """Nothing happens but time: its zone is reserved from a second after STARVELIMIT on."""
     clock_s = 1_700_000_000.0
     async with beside(*nodes("a1", "a2"), queue={"starve_limit_s": clock_s + 10.0, "starving_share": 1.0}) as world:
         world.pod("busy", cpu="2", scheduler=OURS, nodeName="a1")

@@ -380,7 +380,7 @@ class ServiceMachine(RuleBasedStateMachine):
         await asyncio.gather(self.keeper, *(call.task for call in self.world.calls), return_exceptions=True)
         me = asyncio.current_task()
         while rest := [task for task in asyncio.all_tasks() if task is not me]:
-            for task in rest:  # an eviction that has just begun, and what its end begins
+            for task in rest:  # an eviction that has just started, and what its end begins
                 task.cancel()
             await asyncio.gather(*rest, return_exceptions=True)
 

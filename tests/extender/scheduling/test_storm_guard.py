@@ -1,4 +1,4 @@
-"""The storm guard: ordinary refusals first, errors for those who keep coming, and back again."""
+"""The storm guard: ordinary refusals first, errors for those that keep coming, and back again."""
 
 import pytest
 
@@ -85,7 +85,7 @@ def test_pods_that_are_gone_do_not_count() -> None:
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many pods: all begin anew."""
+    """Too many pods: all start again."""
     monkeypatch.setattr("extender.scheduling.storm_guard._REMEMBERED_MAX", 2)
     guard = guarded()
     for uid in (OTHER, PodUid("third")):

@@ -407,7 +407,7 @@ async def test_a_node_that_kube_scheduler_asks_about_again_is_used_at_once() -> 
 
 
 async def test_what_is_held_fails_when_a_siblings_place_will_not_do() -> None:
-    """The gang is planned anew as a whole, so its calls at bind end and its commitment with them."""
+    """The gang is planned again as a whole, so its calls at bind end and its commitment with them."""
     zone_b = [node_json(name, zone="b", cpu="4") for name in ("n3", "n4")]
     async with running(N1, N2, *zone_b) as world:
         first, second = await world.planned_gang("g", 2, cpu="3")

@@ -142,7 +142,7 @@ class World:
         return names
 
     def change(self, name: str, **spec: Any) -> None:
-        """Write to a pod's spec, as somebody else may do; `phase` goes to its status, `deleting` marks it."""
+        """Write to a pod's spec, as another client may do; `phase` goes to its status, `deleting` marks it."""
         pod = self.api.pod(name)
         if "phase" in spec:
             pod.setdefault("status", {})["phase"] = spec.pop("phase")

@@ -12,7 +12,7 @@ from tests.liveness import LIVENESS_S
 
 @asynccontextmanager
 async def listening(config: uvicorn.Config, *, setting: str = "port") -> AsyncIterator[PortServer]:
-    """A server that has begun to listen; it ends with the block."""
+    """A server that has started to listen; it ends with the block."""
     server = PortServer(setting, config)
     serving = asyncio.create_task(server.serve(), name=setting)
     try:

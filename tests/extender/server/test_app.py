@@ -396,7 +396,7 @@ async def test_a_bind_may_wait_long() -> None:
 
 
 async def test_a_held_bind_learns_that_its_caller_is_gone() -> None:
-    """`gone` is set when the client hangs up; nothing is sent to nobody."""
+    """`gone` is set when the client hangs up; nothing is sent."""
     seen: list[str] = []
 
     async def hold(args: BindArgs, gone: asyncio.Future[None]) -> Reason:

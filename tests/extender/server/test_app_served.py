@@ -115,7 +115,7 @@ class Served:
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait for what the server does in its own time."""
-        while not true():  # noqa: ASYNC110 - uvicorn tells nobody
+        while not true():  # noqa: ASYNC110 - uvicorn reports nothing
             await asyncio.sleep(0.001)
 
 
@@ -364,7 +364,7 @@ async def test_a_caller_that_asks_before_it_sends(serve: Serve) -> None:
 
 
 async def test_a_held_bind_learns_of_a_broken_connection(serve: Serve) -> None:
-    """kube-scheduler's death reaches the held call at once, so that nothing is bound for nobody."""
+    """kube-scheduler's death reaches the held call at once, so that nothing is bound for none."""
     holding = Holding()
     async with serve(holding.verbs()) as served:
         connection = await served.connect()

@@ -1,6 +1,6 @@
 """Doors are bounded (docs/safety.md S28): what a port does with clients that are slow, greedy or many, over sockets.
 
-Peers are addresses of the loopback: 127.0.0.1 is kube-scheduler, others are somebody else.
+Peers are addresses of the loopback: 127.0.0.1 is kube-scheduler, others are another client.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class Door:
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait for what the server does in its own time."""
-        while not true():  # noqa: ASYNC110 - uvicorn tells nobody
+        while not true():  # noqa: ASYNC110 - uvicorn reports nothing
             await asyncio.sleep(0.001)
 
 
@@ -324,7 +324,7 @@ class Renders(Collector):
 
 
 async def test_metrics_are_written_once_a_second_whoever_asks() -> None:
-    """Fifty clients, five times each, at both paths to the app: as many texts as seconds have begun."""
+    """Fifty clients, five times each, at both paths to the app: as many texts as seconds have started."""
     telemetry, renders = Telemetry(), Renders()
     telemetry.registry.register(renders)
     loop = asyncio.get_running_loop()

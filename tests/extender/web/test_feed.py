@@ -132,7 +132,7 @@ async def test_one_too_many_is_refused() -> None:
 
 
 async def test_the_end_lets_all_go() -> None:
-    """Open pages do not delay a process that is told to end, and no new one is let in."""
+    """Open pages do not delay a process that is stopped, and no new one is admitted."""
     async with running(Shown()) as feed:
         events = await feed.watch()
         await told(events, 3)

@@ -56,7 +56,7 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 
 async def test_the_sections_of_a_moment() -> None:
-    """Who runs, who is held at bind, who waits and why; what is free in each zone; what was decided last."""
+    """Who runs, who is held at bind, what waits and why; what is free in each zone; what was decided last."""
     async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, browser(world) as client:
         names = await world.planned_gang("runs", 2, cpu="4")
         await world.bind_and_settle(*names)

@@ -103,7 +103,7 @@ def test_an_expired_value_is_shown_and_does_not_count() -> None:
 
 
 def test_values_from_zones_and_shared_endpoints_are_told_apart() -> None:
-    """The median of the zone stands for a link nobody measured; nodes at one endpoint have a perfect link."""
+    """The median of the zone stands for a link not measured; nodes at one endpoint have a perfect link."""
     matrix = merged({"x": [("n0", "n2", Metric.DELAY, 7.0, 5.0)]}, zones=True, same=("n0", "n1"))
     wish = placed("n0", "n1", "n3")
     found = links_of(snapshot(NODES, [wish], network=matrix), wish)

@@ -1,4 +1,4 @@
-"""The parts of an explanation: whose turn it is, what is kept for whom, what zones lack, and the words for all that."""
+"""The parts of an explanation: the next gang, the reservations, what zones lack, and the words for all that."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -42,11 +42,11 @@ def told(
     return explain(state, made, wish, Policy(), now_s=now_s, around=around or Around())
 
 
-# -- whose turn it is -------------------------------------------------------------------------------------------------
+# -- which gang is next ---------------------------------------------------------------------------------------------
 
 
 def test_who_is_ahead() -> None:
-    """Those that wait and those that were let in, by name and number; those that start have their room promised."""
+    """Those that wait and those that were admitted, by name and number; those that start have their room promised."""
     many = [gang(f"f{i:02}", 5, priority=9, created_s=float(i)) for i in range(MOST_NAMED + 2)]
     let_in, starts = gang("let-in", 2, priority=5), gang("starts", 1, priority=7)
     turn = told(gang("g", 3), let_in, starts, *many, commitments={starts.key: {"uid-default-starts-0": "b1"}}).turn

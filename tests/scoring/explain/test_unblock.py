@@ -102,7 +102,7 @@ def test_time_that_lets_a_gang_be_spread() -> None:
 
 
 def test_time_that_makes_a_gang_starve() -> None:
-    """A gang behind a heavier one that was let in and has not started goes first once it is STARVING."""
+    """A gang behind a heavier one that was admitted and has not started goes first once it is STARVING."""
     late = [pod(f"heavy-{i}", gang="heavy", created_s=500.0) for i in range(4)]
     light, heavy = gang("light", 3), gang("heavy", members=late, created_s=500.0)
     told = found(light, heavy, nodes=[A1], now_s=1000.0)
@@ -118,7 +118,7 @@ def test_those_ahead_are_withdrawn() -> None:
 
 
 def test_room_that_is_held() -> None:
-    """Behind a STARVING gang for which the zone is held."""
+    """Behind a STARVING gang for which the zone is reserved."""
     large = gang("large", 4, created_s=0.0)
     small = gang("small", 1, created_s=4000.0)
     told = found(small, large, nodes=[A1], pods=[pod("x", cpu="1", node="a1", scheduler_name="x")], now_s=4001.0)
@@ -276,7 +276,7 @@ def test_room_for_all_who_are_ahead() -> None:
 
 
 def crowd(size: int = MOST_AHEAD + 1, **fields: object) -> list[Gang]:
-    """Gangs that wait ahead of everybody else."""
+    """Gangs that wait ahead of all others."""
     return [gang(f"f{i:02d}", 3, priority=5, created_s=float(i), **fields) for i in range(size)]  # type: ignore[arg-type]
 
 
@@ -397,7 +397,7 @@ def test_the_number_of_trials_is_bounded() -> None:
 
 
 def test_long_work_is_left_often() -> None:
-    """Between gangs, zones and jobs somebody else may have a turn (docs/safety.md S15)."""
+    """Between gangs, zones and jobs another client may have a turn (docs/safety.md S15)."""
     wish = gang("g", 3)
     state = snapshot([A1, B1], [wish, *crowd(MOST_AHEAD)], pods=PLAIN)
     made = plan(state, Policy(), now_s=1.0)

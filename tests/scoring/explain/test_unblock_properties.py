@@ -45,7 +45,7 @@ def asked(case: tuple[Situation, Plan, GangKey]) -> Unblocking:
 def test_the_first_suggestion_lets_the_gang_in(case: tuple[Situation, Plan, GangKey]) -> None:
     """200 random cases: there is a way in, and applied through what-if it admits the gang, kept places or not.
 
-    A gang that would not fit the empty cluster is told so, and so is nobody else.
+    A gang that would not fit the empty cluster is told so, and so is no other.
     """
     base, made, key = case
     found = asked(case)

@@ -88,7 +88,7 @@ COUNTS = {  # case: (live, placed, finished) of a gang of this one pod with min_
 
 @pytest.mark.parametrize(("live", "placed", "finished", "member"), COUNTS.values(), ids=COUNTS)
 def test_who_counts(live: bool, placed: bool, finished: bool, member: Pod) -> None:
-    """Succeeded counts for ever; Failed, deleting and on a lost node does not (docs/safety.md S8)."""
+    """Succeeded counts without end; Failed, deleting and on a lost node does not (docs/safety.md S8)."""
     lost = frozenset({NodeName("lost")})
     one = gang("g", members=[member])
     quorum = quorum_of(one, lost_nodes=lost)

@@ -1,4 +1,4 @@
-"""How many members fit on a node, counted anew and kept up to date."""
+"""How many members fit on a node, counted again and kept up to date."""
 
 import numpy as np
 import pytest

@@ -161,7 +161,7 @@ def test_stale_never_beats_fresh_equal_data(
 def test_no_link_gains_by_age(policy: ScorePolicy, grades: list[int], ages: list[list[float]], zoned: bool) -> None:
     """However old which of its values are, and those of all others, a link never has more than all fresh would give it.
 
-    Also where links that nobody measured are worth what is typical between their zones.
+    Also where links without a measurement are worth what is typical between their zones.
     """
     zones = ZONES if zoned else None
     found = measured(grades)
@@ -188,7 +188,7 @@ def test_the_newest_of_several_sources_is_the_limit(
 
 @pytest.mark.parametrize(("metric", "variant"), [(metric, variant) for metric in METRICS for variant in RELATIVE])
 def test_age_costs_points(metric: Metric, variant: Variant) -> None:
-    """The best link of a mesh is worth less when it is old, and least when it is as good as unknown: for ever."""
+    """The best link of a mesh is worth less when it is old, and least when it is as good as unknown: without end."""
     policy = replace(POLICY, variant=variant)
     found = changed(measured([2] * 36), (0, 1), metric, VALUES[metric][4])
     ranks = []

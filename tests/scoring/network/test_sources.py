@@ -186,7 +186,7 @@ def test_links_that_nobody_measured_are_like_others_between_their_zones() -> Non
 
 
 def test_expired_values_are_neither_used_nor_kept_instead_of_an_estimate() -> None:
-    """What is past the hard TTL does not count for a median, and gives way to one, unless it was worse itself."""
+    """What is past the hard TTL does not count for a median, and shrinks to one, unless it was worse itself."""
     found = [measured("ac", 5.0, age_s=20.0), measured("ad", 99.0, age_s=1000.0), measured("bd", 1.0, age_s=1000.0)]
     matrix = merged({"x": found}, zones=ZONES)
     assert delays(matrix) == {"ac": 5.0, "ad": 99.0, "bc": 5.0, "bd": 5.0}

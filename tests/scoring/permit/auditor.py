@@ -166,7 +166,7 @@ class Auditor:
         return all(p.uid in counted for p in minimum_members(known, lost_nodes=self.lost_nodes))
 
     def audit_posts(self, event: Event, quorum: Quorum, posts: list[PostBinding]) -> None:
-        """No Binding before quorum, to a lost or full node, twice, late, for nobody, or by a standby."""
+        """No Binding before quorum, to a lost or full node, twice, late, for none, or by a standby."""
         if not posts:
             return
         assert isinstance(event, BindRequested | GangChanged), "a commit without a room check"
@@ -198,7 +198,7 @@ class Auditor:
     def audit_release(
         self, event: Event, quorum: Quorum, released: list[PodUid], at_bind_before: Iterable[PodUid]
     ) -> None:
-        """Whoever leaves held or posting without being bound there is released, once, and nobody else."""
+        """Whoever leaves held or posting without being bound there is released, once, and no other."""
         assert len(released) == len(set(released)), "released twice in one step"
         at_bind = self.held.keys() | self.under_way.keys()
         assert not at_bind & set(released), "released, but still at bind"

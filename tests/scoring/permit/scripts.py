@@ -63,13 +63,13 @@ def quorum(
 
 
 def ask(uid: str, request: int, *, at: float = 0.0, node: str = "", unusable: str = "") -> BindRequested:
-    """kube-scheduler binds pod `a` to its node `na`, unless told otherwise, and can wait for 30 s."""
+    """kube-scheduler binds pod `a` to its node `na`, by default, and can wait for 30 s."""
     where = NodeName(node or f"n{uid}")
     return BindRequested(PodUid(uid), where, RequestId(request), at, at + HOLD_S, frozenset(uids(unusable)))
 
 
 def bound(uid: str, *, at: float = 0.0, node: str = "") -> MemberBound:
-    """Pod `a` is seen or confirmed on its node `na`, unless told otherwise."""
+    """Pod `a` is seen or confirmed on its node `na`, by default."""
     return MemberBound(PodUid(uid), NodeName(node or f"n{uid}"), at)
 
 
@@ -84,7 +84,7 @@ def hold(request: int, *, until: float = HOLD_S) -> Hold:
 
 
 def post(uid: str, node: str = "") -> PostBinding:
-    """Pod `a` is posted to its node `na`, unless told otherwise."""
+    """Pod `a` is posted to its node `na`, by default."""
     return PostBinding(PodUid(uid), NodeName(node or f"n{uid}"))
 
 

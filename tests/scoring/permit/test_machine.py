@@ -170,7 +170,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     @precondition(lambda self: self.flying)
     @rule(data=st.data(), took_effect=st.booleans())
     def binding_fails(self, data: st.DataObject, took_effect: bool) -> None:
-        """A Binding fails; it may have taken effect all the same, and the watch will tell."""
+        """A Binding fails; it may have taken effect all the same, and the watch will show it."""
         one = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1)))
         if took_effect:
             self.land(one)
@@ -218,7 +218,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     @precondition(lambda self: self.api)
     @rule(data=st.data(), fate=st.sampled_from(["deleted", "deleting", Phase.FAILED, Phase.SUCCEEDED]))
     def pod_ends(self, data: st.DataObject, fate: str | Phase) -> None:
-        """A member is deleted, fails or succeeds; the watch will tell."""
+        """A member is deleted, fails or succeeds; the watch will show it."""
         uid = data.draw(st.sampled_from(sorted(self.api)))
         stored = self.api[uid]
         if fate == "deleted":

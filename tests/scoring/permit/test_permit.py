@@ -124,7 +124,7 @@ SCRIPTS: dict[str, list[Step]] = {
         (ask("a", 4), [ok(1), ok(4)]),
         (bound("a"), []),
     ],
-    # Seen bound by somebody else: another leader's Binding, or an answer that was lost.
+    # Seen bound by another client: another leader's Binding, or an answer that was lost.
     "a held member is seen on the node it asked for": [*HELD_PAIR, (bound("a"), [ok(1)]), (DeadlinePassed(1.0), [])],
     "a held member is seen on another node": [
         *HELD_PAIR,

@@ -87,7 +87,7 @@ def test_a_refused_class_of_members_is_counted_by_itself() -> None:
 
 
 def test_a_long_queue_is_told_the_same_objects_again() -> None:
-    """Whoever waits as before is not told anew."""
+    """Whoever waits as before is not told again."""
     state = snapshot(NODES, [gang(f"g{i:03}", 3, cpu="4", memory=f"{i + 1}Mi") for i in range(300)])
     full = replace(state, used=state.table.allocatable)
     memo, policy = Memo(), Policy()

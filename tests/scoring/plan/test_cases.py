@@ -104,7 +104,7 @@ def test_a_running_gang_says_nothing_of_gated_members() -> None:
 
 
 def test_a_partial_gang_with_a_gated_member_is_still_partial() -> None:
-    """It holds room without working, so the repair must know it, gate or not."""
+    """It uses room without working, so the repair must know it, gate or not."""
     members = [bound(pod("g-0", gang="g"), "n0"), pod("g-1", gang="g", gates=(KUEUE,))]
     outcome = planned(row(3), gang("g", members=members))
     assert told(outcome, "g")[0] is Reason.INCOMPLETE
@@ -297,7 +297,7 @@ def test_the_same_wish_is_refused_once_for_all() -> None:
 
 
 def test_a_back_off_does_not_hold_back_a_gang_that_runs_in_part() -> None:
-    """Its members hold room: completing it is better than any pause.
+    """Its members use room: completing it is better than any pause.
 
     docs/safety.md S5 is for gangs that hold nothing.
     """
@@ -322,7 +322,7 @@ def test_members_that_ask_for_nothing() -> None:
 
 
 def test_what_no_node_has_has_no_place() -> None:
-    """No zone holds, estimates or selects anything for a wish that asks for a resource nobody offers."""
+    """No zone holds, estimates or selects anything for a demand that asks for a resource nobody offers."""
     wish = gang("g", 1, gpu=1)
     run = Run(snapshot(row(2), [wish]), POLICY, Memo())
     ask = run.ask(wish)

@@ -40,7 +40,7 @@ def planned(snapshot: Snapshot, policy: Policy = Policy(), previous: Plan | None
 
 
 def test_what_is_free_already_is_kept() -> None:
-    """A small gang would fit n0; without the claim it is let in there, with it it waits and is told for whom."""
+    """A small gang would fit n0; without the claim it is admitted there, with it it waits and is told for whom."""
     small = gang("small", 1, cpu="4")
     assert small.key in planned(state(small, claim=None)).admitted
     made = planned(state(small))

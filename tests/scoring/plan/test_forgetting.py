@@ -37,7 +37,7 @@ def test_few_that_are_gone_are_kept() -> None:
 
 
 def test_what_is_asked_for_meanwhile_keeps_its_number() -> None:
-    """Another plan begins between any two steps, and asks for a class that no wish named when the look began."""
+    """Another plan begins between any two steps, and asks for a class that no demand named when the look began."""
     whole = sum(1 for _ in keep_only(planned(), {one.key for one in KINDS[:100]}))
     for stop in range(whole):
         memo = planned()
@@ -68,7 +68,7 @@ def test_two_never_forget_at_once() -> None:
 
 
 def test_a_look_that_is_given_up_is_no_harm() -> None:
-    """The planner begins anew when it must: what was not forgotten yet is the next time."""
+    """The planner starts again when it must: what was not forgotten yet is the next time."""
     memo = planned()
     steps = keep_only(memo, {one.key for one in KINDS[:100]})
     for _ in range(6):

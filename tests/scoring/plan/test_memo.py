@@ -209,7 +209,7 @@ def test_older_network_data_is_dropped() -> None:
 
 
 def test_wishes_and_footprints_are_bounded() -> None:
-    """20,000 gangs that are gone do not stay for ever."""
+    """20,000 gangs that are gone do not stay without end."""
     memo = Memo()
     filler: dict = {f"default/{i}": None for i in range(20_001)}
     memo.wishes.known, memo.footprints = dict(filler), dict(filler)
@@ -219,7 +219,7 @@ def test_wishes_and_footprints_are_bounded() -> None:
 
 
 def test_a_wish_is_derived_again_only_when_it_can_differ() -> None:
-    """The same gang under the same policy has the same wish, also when other nodes came and went."""
+    """The same gang under the same policy has the same demand, also when other nodes came and went."""
     memo = Memo()
     index, fewer = state().table.index, snapshot(NODES[:3]).table.index
     wish = memo.wishes.of(WISH, POLICY, index)

@@ -65,7 +65,7 @@ def test_a_former_place_that_fails_leaves_no_ports_behind() -> None:
 
 
 def test_a_former_place_where_kinds_compete_now_is_given_up_whole() -> None:
-    """Each kind alone would still fit on the node, both do not: the gang is placed anew, without any trace."""
+    """Each kind alone would still fit on the node, both do not: the gang is placed again, without any trace."""
     nodes = [node("n0", cpu="3"), node("n1", cpu="2"), node("n2", cpu="1")]
     members = [ported(pod("g-0", gang="g", cpu="2"), 80), ported(pod("g-1", gang="g", cpu="1"), 81)]
     wish = gang("g", members=members, options={"selection": "pack"})
@@ -119,7 +119,7 @@ def test_a_former_place_on_a_node_or_of_a_kind_that_is_gone() -> None:
 
 
 def test_new_members_join_a_former_place() -> None:
-    """Members that came later go beside those that have a place; if the minimum grew, all are placed anew."""
+    """Members that came later go beside those that have a place; if the minimum grew, all are placed again."""
     nodes = row(4)
     before = planned(nodes, gang("g", 2))
     assert told(again(before, nodes, gang("g", 3, min_member=2)), "g") == ["n0", "n1", "n2"]

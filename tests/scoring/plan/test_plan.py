@@ -73,7 +73,7 @@ def test_order(a: dict[str, float], b: dict[str, float], first: str) -> None:
 
 
 def test_a_gang_that_runs_in_part_goes_before_everybody() -> None:
-    """Members that hold room without their gang are completed first, in the zone they are in, whatever the priority."""
+    """Members that use room without their gang are completed first, in the zone they are in, whatever the priority."""
     nodes = [*row(2, zone="a", prefix="a"), *row(2, zone="b", prefix="b")]
     members = [bound(pod("p-0", gang="p"), "b0"), pod("p-1", gang="p")]
     outcome = planned(nodes, gang("p", members=members, created_s=9.0), gang("q", 2, priority=5))
@@ -205,7 +205,7 @@ def test_native_and_foreign_gangs_are_left_alone() -> None:
 
 
 def test_places_are_kept_until_something_speaks_against_them() -> None:
-    """An event elsewhere moves nobody; a gang ahead, a lost node or new network data do."""
+    """An event elsewhere moves no gang; a gang ahead, a lost node or new network data do."""
     nodes = row(4)
     wish = gang("g", 2, created_s=5.0)
     before = plan(snapshot(nodes, [wish]), POLICY, now_s=0.0)

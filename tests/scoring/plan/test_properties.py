@@ -29,7 +29,7 @@ from tests.scoring.plan.planned import LATE_S, POLICY, clusters
 
 
 def in_order(state: Snapshot) -> list[Ask]:
-    """The wishes in the order of their turns."""
+    """The demands in the order of their turns."""
     run = Run(state, POLICY, Memo())
     return sorted(map(run.ask, state.gangs.values()), key=Turns(run, now_s=0.0).key)
 

@@ -1,4 +1,4 @@
-"""Who may starve, whose zone is held, and what a namespace's share does to a plan (docs/safety.md S14)."""
+"""Who may starve, whose zone is reserved, and what a namespace's share does to a plan (docs/safety.md S14)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -89,7 +89,7 @@ def test_an_impossible_gang_leads_nobody() -> None:
 
 
 def held(made: Plan) -> dict[str, list[str]]:
-    """Gang → its held nodes."""
+    """Gang → its reserved nodes."""
     return {str(key): list(hold.nodes) for key, hold in made.holds.items()}
 
 
@@ -101,7 +101,7 @@ def full_but(*free: str) -> list:
     return [pod(f"on-{one.name}", node=one.name, cpu="1") for one in EIGHT if one.name not in free]
 
 
-SHARES = {  # case: (nodes held, share, members of the gang, empty nodes)
+SHARES = {  # case: (nodes reserved, share, members of the gang, empty nodes)
     "a whole zone within the share": (["b0", "b1", "b2", "b3"], 0.5, 2, ["b3"]),
     "a part of it": (["b0", "b3"], 0.25, 2, ["b3"]),
     "more than the share, because less would never do": (["b0", "b1", "b3"], 0.25, 3, ["b1", "b3"]),
@@ -118,7 +118,7 @@ def test_what_is_held(want: list[str] | None, share: float, size: int, empty: li
 
 
 def test_nothing_new_in_a_held_zone() -> None:
-    """Another gang that would fit there is told that the room is held; elsewhere it starts. Kept places go as well."""
+    """A gang that would fit there is refused as the room is reserved, even with a kept place; elsewhere it starts."""
     starving, small = gang("g", 4, cpu="2"), gang("s", 2, cpu="1", created_s=LATE_S, options={"zones": "a"})
     policy = queue(starving_share=0.5)
     state = snapshot(EIGHT, [starving, small], pods=full_but("a0"))
@@ -133,7 +133,7 @@ def test_nothing_new_in_a_held_zone() -> None:
 
 
 def test_a_hold_stays_where_it_is() -> None:
-    """The held zone does not move when another one happens to have more room later."""
+    """The reserved zone does not move when another one happens to have more room later."""
     policy = queue(starving_share=0.5)
     wish = gang("g", 4, cpu="2")
     first = plan(snapshot(EIGHT, [wish], pods=full_but("a0")), policy, now_s=LATE_S)
@@ -167,7 +167,7 @@ def _aged(name: str, size: int, created_s: float) -> list:
 
 
 def test_fifo_starves_and_holds_too() -> None:
-    """In order of age a large gang would be passed by back-fill for ever just as well."""
+    """In order of age a large gang would be passed by back-fill without end just as well."""
     made = plan(snapshot(EIGHT, [gang("g", 4, cpu="2")], pods=full_but()), queue(order=Order.FIFO), now_s=LATE_S)
     assert list(made.holds) == ["default/g"]
 
@@ -225,7 +225,7 @@ def test_what_runs_counts_and_the_rest_is_cut() -> None:
 
 
 def test_a_gang_that_runs_in_part_is_completed_over_its_share() -> None:
-    """It holds room without doing work: its missing members come first, whatever its namespace has."""
+    """It uses room without doing work: its missing members come first, whatever its namespace has."""
     half = gang("half", members=[bound(pod("h0", cpu="2"), "n0"), pod("h1", cpu="2")])
     made = plan(snapshot(NODES, [half]), queue(share_cap=0.25), now_s=0.0)
     assert sorted(made.admitted) == ["default/half"]
@@ -237,7 +237,7 @@ LITERAL = queue(algorithm=Algorithm.LITERAL)
 
 
 def literal(*gangs: Gang, now_s: float = 0.0) -> tuple[list[str], dict[str, str]]:
-    """Who starts, and who waits for which reason, by Algorithm 1."""
+    """Who starts, and what waits for which reason, by Algorithm 1."""
     made = plan(snapshot(NODES, gangs), LITERAL, now_s=now_s)
     started = sorted(made.admitted.values(), key=lambda one: one.rank)
     return [one.gang.partition("/")[2] for one in started], {

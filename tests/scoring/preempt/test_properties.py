@@ -98,7 +98,7 @@ def key_of(gangs: tuple[Gang, ...]) -> tuple[object, ...]:
 
 @given(clusters())
 def test_it_is_the_smallest_of_all_sufficient_sets(state: Snapshot) -> None:
-    """For the first in the queue for whom any set suffices, the best of all subsets; for nobody when none does."""
+    """For the first in the queue for whom any set suffices, the best of all subsets; for none when none does."""
     waiting = sorted(plan(state, ON, now_s=NOW_S).waiting.values(), key=lambda one: one.rank)
     expected = None
     for one in waiting:

@@ -95,7 +95,7 @@ def fresh(name: str, zone: str, pods: Sequence[Pod]) -> Node:
 @FEW
 @given(st.one_of(clusters(), crowded()))
 def test_what_is_asked_for_is_enough(cluster: Snapshot) -> None:
-    """With a node for each pod that was named, where they were asked for, the gang is let in beside all others."""
+    """With a node for each pod that was named, where they were asked for, the gang is admitted beside all others."""
     made = plan(cluster, POLICY, now_s=NOW_S)
     found = steps(cluster, [])
     assume(found)

@@ -1,4 +1,4 @@
-"""What the queue promises, in virtual time: who starts when, and that nobody waits for ever (docs/safety.md S14)."""
+"""What the queue promises, in virtual time: who starts when, and that nobody waits without end (docs/safety.md S14)."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -150,7 +150,7 @@ def workloads(draw: st.DrawFn) -> tuple[list[Node], list[Job], Job, list[Job]]:
 @THOROUGH
 @given(workloads())
 def test_from_starving_on_later_arrivals_delay_nothing(case: tuple[list[Node], list[Job], Job, list[Job]]) -> None:
-    """A STARVING gang starts no later than without all who came after that, and than when its zone has emptied."""
+    """A STARVING gang starts no later than without all that came after that, and than when its zone has emptied."""
     nodes, first, large, late = case
     with_all = World(nodes, [*first, large, *late], POLICY)
     with_all.run()
@@ -205,7 +205,7 @@ LONGEST_RUN_S = 60.0
 @THOROUGH
 @given(streams(), st.sampled_from([150.0, 1e6]))
 def test_nobody_waits_for_ever(case: tuple[list[Node], list[Job], float], hold_s: float) -> None:
-    """In a stream that does not end, overloaded or not, a gang starts while those who come after it still wait.
+    """In a stream that does not end, overloaded or not, a gang starts while those that come after it still wait.
 
     Ahead of a STARVING gang are only those that starve longer. Each has its zone held, which empties within the longest
     run of a job, before it is the next one's turn. Where holds pause, a pause comes on top for each.

@@ -167,7 +167,7 @@ def could_start(size: int, amounts: Mapping[ResourceName, int]) -> bool:
 def test_a_weight_is_finite_and_least_for_what_asks_nothing_or_cannot_start(
     size: int, amounts: dict[ResourceName, int], policy: QueuePolicy
 ) -> None:
-    """No gang outweighs all others for ever: without requests, or too large for the cluster, it weighs 0, the least."""
+    """No gang leads permanently: without requests, or too large for the cluster, it weighs 0, the least."""
     totals = totals_of(FOUR)
     weight = weight_of(asking(size, amounts), totals, policy)
     assert 0.0 <= weight.omega_prime < math.inf

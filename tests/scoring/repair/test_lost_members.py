@@ -122,7 +122,7 @@ def test_what_a_restarted_process_can_tell(seen: Gang, gone: tuple[str, ...], br
 
 
 def test_time_counts_from_the_first_loss() -> None:
-    """A second one does not begin it anew; a node that comes back ends it."""
+    """A second one does not begin it again; a node that comes back ends it."""
     crew = look(look(None, WHOLE), WHOLE, now_s=200.0, lost=("n2",))
     crew = look(crew, WHOLE, now_s=205.0, lost=("n1", "n2"))
     assert crew is not None

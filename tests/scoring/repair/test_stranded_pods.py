@@ -111,7 +111,7 @@ def test_pods_that_do_not_wait_for_a_listed_node(fields: dict[str, object]) -> N
 
 
 def test_gangs_that_are_not_ours_to_help() -> None:
-    """A gang with a fault cannot be let in anywhere, and others' gangs are others' business."""
+    """A gang with a fault cannot be admitted anywhere, and others' gangs are others' business."""
     faulty = replace(gang("f", members=[pinned("p", "n1", gang="f")]), problem=Reason.INVALID_GROUP)
     foreign = replace(gang("h", members=[pinned("q", "n1", gang="h")]), own=False)
     assert losses(snapshot([node("n3")], [faulty, foreign])) == {}

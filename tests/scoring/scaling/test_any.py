@@ -103,7 +103,7 @@ def test_gangs_that_ask_for_the_same_are_tried_once() -> None:
 
 @given(clusters(), options_of)
 def test_everything_comes_to_rest(made: tuple[Snapshot, list[ElasticJob]], options: Options) -> None:
-    """As with every condition: no job is shrunk and grown for ever, and bounds hold all the way."""
+    """As with every condition: no job is shrunk and grown without end, and bounds hold all the way."""
     Cluster(*made).rest(replace(options, condition=Condition.ANY))
 
 

@@ -23,7 +23,7 @@ Loss = Callable[[float], float]
 
 @dataclass
 class Training:
-    """A job that trains, reports every `every` steps, and gets each wish at once, after a stall."""
+    """A job that trains, reports every `every` steps, and gets each demand at once, after a stall."""
 
     wants: Wants
     loss: Loss
@@ -44,7 +44,7 @@ class Training:
     memory: Memory | None = None
     time_s: float = 0.0
     wishes: list[tuple[int, Wish]] = field(default_factory=list)
-    """Each change of the wish, with its step."""
+    """Each change of the demand, with its step."""
     jobs: dict[int, ElasticJob] = field(default_factory=dict)
     """workers → the job with as many"""
 
@@ -85,7 +85,7 @@ class Training:
 
 
 def turns(found: Training) -> list[int]:
-    """Steps at which the direction of the wishes changed."""
+    """Steps at which the direction of the demands changed."""
     counts = found.counts
     signs = [b > a for a, b in pairwise(counts)]
     steps = [step for step, _ in found.wishes]
@@ -109,7 +109,7 @@ def test_iterations_has_the_published_shape(k: int) -> None:
 
 
 def test_iterations_do_not_go_back_with_a_checkpoint() -> None:
-    """After a restart from step 490 the count due from step 500 on stays: else the job would be resized for ever."""
+    """After a restart from step 490 the count due from step 500 on stays: else the job would be resized without end."""
     found = Training(Wants.ITERATIONS, lambda _: 1.0).run(500)
     assert found.workers == 6
     found.told.undo(490)
@@ -138,7 +138,7 @@ def test_curve_stops_where_workers_no_longer_make_it_faster() -> None:
 
 @pytest.mark.parametrize(("stall_s", "grows"), [(40.0, True), (4000.0, False)])
 def test_curve_weighs_the_stall(stall_s: float, grows: bool) -> None:
-    """The same job with a stall longer than the horizon asks for nobody."""
+    """The same job with a stall longer than the horizon asks for none."""
     options = replace(QUICK, stall_s=stall_s)
     found = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k / 10), options).run(1000)
     assert bool(found.wishes) is grows
@@ -251,7 +251,7 @@ def test_a_turn_too_soon_is_refused() -> None:
 
 
 def test_what_was_not_granted_is_not_wished_twice() -> None:
-    """Six wished, three granted for want of room: the loss falls on, and the wish stays six."""
+    """Six wished, three granted for want of room: the loss falls on, and the demand stays six."""
     job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.LOSS)
     assert wish(job, told(600), KEPT, QUICK, now_s=600.0).workers == 6
 

@@ -182,7 +182,7 @@ def test_growth_stays_within_bounds_and_takes_nothing_from_gangs(
 
 @given(st.integers(2, 6), st.integers(1, 5), st.integers(1, 3))
 def test_in_and_out_again_returns_to_the_start(size: int, needed: int, step: int) -> None:
-    """One elastic job without cool-down: it gives way, the gang ends, it grows back, and there it stays."""
+    """One elastic job without cool-down: it shrinks, the gang ends, it grows back, and there it stays."""
     options = replace(FREE, increment=step, decrement=None)
     start = workers("l", ["n1"] * size, ps="n1")
     job = elastic(start, least=1)

@@ -221,7 +221,7 @@ def test_a_gang_that_could_never_start_moves_nobody() -> None:
 
 
 def test_only_the_first_gang_that_waits_is_served() -> None:
-    """The heaviest does not fit even so; the lighter one behind it, which would, moves nobody."""
+    """The heaviest does not fit even so; the lighter one behind it, which would, moves no gang."""
     light = workers("l", ["n1"] * 4)
     gangs = [light, waiting("h", 4, weight=9), waiting("small", 1, weight=8)]
     found = decide([node("n1", cpu="4")], gangs, [elastic(light)])
@@ -294,7 +294,7 @@ def test_a_gang_ahead_that_would_take_the_room_prevents_the_plan() -> None:
 
 
 def test_the_published_condition() -> None:
-    """`heaviest`: a gang lighter than some job that runs moves nobody, not even lighter ones."""
+    """`heaviest`: a gang lighter than some job that runs moves no gang, not even lighter ones."""
     light, heavy = workers("l", ["n1"] * 2, weight=1), workers("big", ["n1"] * 2, weight=10)
     cluster = [node("n1", cpu="4")], [light, heavy, waiting("h", 1, weight=9)], [elastic(light)]
     assert given(decide(*cluster)) == {"l": (2, 1)}
@@ -364,7 +364,7 @@ def test_what_turns_out_not_to_help_is_not_taken() -> None:
 
 
 def test_a_ps_job_with_nobody_else_has_no_links() -> None:
-    """Jobs whose ps has failed: their workers talk to nobody for now, so their links decide nothing."""
+    """Jobs whose ps has failed: their workers talk to no server for now, so their links decide nothing."""
     one, two = (workers(name, ["n1", "n1"], ps="n2", weight=1) for name in "ab")
     ended = [
         replace(g, members=tuple(replace(p, phase=Phase.FAILED) if p.role is Role.PS else p for p in g.members))

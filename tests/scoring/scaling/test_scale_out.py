@@ -1,4 +1,4 @@
-"""Scale-out, wishes and one whole pass: who grows where, and for whom room is kept (docs/explanation/elastic.md)."""
+"""Scale-out, demands and one whole pass: who grows where, and for whom room is kept (docs/explanation/elastic.md)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ def decide(
     now_s: float = 1000.0,
     claims: Mapping[str, Claim] | None = None,
 ) -> ScaleOut:
-    """The decision for this cluster, from its own plan; wishes by the job's name."""
+    """The decision for this cluster, from its own plan; demands by the job's name."""
     cluster = snapshot(nodes, gangs, network=network, claims=claims or {})
     made = plan(cluster, policy, now_s=now_s)
     asked = {job.key: wishes[job.key.name] for job in jobs if wishes and job.key.name in wishes}
@@ -60,7 +60,7 @@ def test_a_job_grows_to_its_maximum_and_no_further() -> None:
 
 
 def test_l_iw_bounds_what_a_job_gets_at_once() -> None:
-    """With an increment of 2 it grows by two; what it gave up, or wishes, comes at once."""
+    """With an increment of 2 it grows by two; what it gave up, or demands, comes at once."""
     job = workers("g", ["n1", "n1"])
     two, cluster = replace(UNBOUNDED, increment=2), ([node("n1", cpu="8")], [job])
     assert sizes(decide(*cluster, [elastic(job, most=8)], two)) == {"g": (2, 4)}
@@ -143,7 +143,7 @@ def test_claimed_room_is_not_grown_into() -> None:
 
 
 def test_room_held_for_a_starving_gang_is_not_grown_into() -> None:
-    """From STARVELIMIT on a zone is held; before, growth may use what the gang cannot."""
+    """From STARVELIMIT on a zone is reserved; before, growth may use what the gang cannot."""
     job, large = workers("g", ["n1"], weight=9), waiting("w", 3)
     nodes = [node("n1", cpu="3")]
     policy = replace(TRUSTING, queue=replace(TRUSTING.queue, starve_limit_s=500.0, starving_share=1.0))
@@ -259,7 +259,7 @@ def test_a_job_whose_workers_nobody_knows_does_not_grow() -> None:
 
 
 def test_a_wish_bounds_growth_and_an_old_debt_is_paid_first() -> None:
-    """A job that wishes 3 of 8 grows to 3; one whose wish is fewer than it gave up gets what it wishes."""
+    """A job that demands 3 of 8 grows to 3; one whose demand is fewer than it gave up gets what it demands."""
     job = workers("g", ["n1"])
     cluster = [node("n1", cpu="9")], [job]
     assert sizes(decide(*cluster, [elastic(job, most=8)], wishes={"g": 3})) == {"g": (1, 3)}
@@ -268,7 +268,7 @@ def test_a_wish_bounds_growth_and_an_old_debt_is_paid_first() -> None:
 
 
 def test_the_queue_arbitrates_wishes_when_room_is_short() -> None:
-    """Both wish three more and four are free: the heavier gets its three, the lighter one of them."""
+    """Both demand three more and four are free: the heavier gets its three, the lighter one of them."""
     light, heavy = workers("l", ["n1"], weight=1), workers("h", ["n1"], weight=9)
     jobs = [elastic(light, most=9), elastic(heavy, most=9)]
     found = decide([node("n1", cpu="6")], [light, heavy], jobs, wishes={"l": 4, "h": 4})
@@ -303,7 +303,7 @@ def test_a_pass_grants_wishes_for_fewer_at_once_and_grows_the_others() -> None:
 
 
 def test_a_wish_for_fewer_ends_at_the_minimum_and_waits_for_the_cool_down() -> None:
-    """Bounds and cool-down hold for wishes as for everything else."""
+    """Bounds and cool-down hold for demands as for everything else."""
     job = workers("f", ["n1"] * 4)
     found = one_pass([node("n1", cpu="6")], [job], [elastic(job, least=3)], {"f": 1})
     assert [(c.before, c.after) for c in found.changes] == [(4, 3)]

@@ -87,7 +87,7 @@ class Cluster:
 
 @given(clusters(), options_of)
 def test_everything_comes_to_rest(made: tuple[Snapshot, list[ElasticJob]], options: Options) -> None:
-    """No job is shrunk and grown for ever; room is never given twice; bounds hold all the way."""
+    """No job is shrunk and grown without end; room is never given twice; bounds hold all the way."""
     Cluster(*made).rest(options)
 
 

@@ -64,7 +64,7 @@ CASES: dict[str, Callable[[], tuple[list[Node], list[Gang]]]] = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_no_step_is_long(case: Callable[[], tuple[list[Node], list[Gang]]]) -> None:
-    """Whether jobs give way or grow; and the result is that of doing it all at once."""
+    """Whether jobs shrink or grow; and the result is that of doing it all at once."""
     nodes = [node(f"n{i:03}", zone=f"z{i % 4}", cpu="4") for i in range(JOBS)]
     gangs = [workers(f"l{i:03}", [f"n{i:03}"] * 4, weight=1 + i % 7, created_s=float(i)) for i in range(JOBS)]
     more_nodes, more_gangs = case()

@@ -87,7 +87,7 @@ def test_better_loss_and_delay_need_no_fixed_reference(block: Block, name: str, 
 
 VALUES = {"loss_ratio": LOSS_RATIO, "delay_ms": DELAY_MS, "throughput_bps": THROUGHPUT_BPS}
 SMALLEST = {"loss_ratio": 1e-6, "delay_ms": 1e-3, "throughput_bps": 1.0}
-"""metric → step that a measurement can tell apart: 1 per million, 1 µs, 1 bit/s (and 1 part in 100,000)"""
+"""metric → step that a measurement can distinguish: 1 per million, 1 µs, 1 bit/s (and 1 part in 100,000)"""
 
 
 @pytest.mark.parametrize("name", sorted(VALUES))

@@ -45,6 +45,6 @@ def test_nobodys_place_is_taken() -> None:
 
 
 def test_a_gang_without_a_place_has_no_alternative() -> None:
-    """Who is not admitted is not let in by another door."""
+    """Who is not admitted is not admitted by another door."""
     state = snapshot([node("n1")], [gang("g", 2, cpu="8")])
     assert asked(state, 0, "n1") == Alternative(None, ())

@@ -96,7 +96,7 @@ def with_ports(one: Pod, *ports: HostPort) -> Pod:
     return replace(one, member_class=replace(kind, constraints=replace(kind.constraints, host_ports=ports)))
 
 
-SAVED = {  # case: (what the plain pod asks for, whether nodes held for a gang of CPU and GPU pods are closed to it)
+SAVED = {  # case: (what the plain pod asks for, whether nodes reserved for a gang of CPU and GPU pods are closed to it)
     "a millicore": ({"cpu": "1m"}, True),
     "a GPU": ({"cpu": "0", "gpu": 1}, True),
     "memory, which the gang does not ask for": ({"cpu": "0", "memory": "1Gi"}, False),

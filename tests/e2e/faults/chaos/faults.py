@@ -82,7 +82,7 @@ class Faults:
             await asyncio.wait(self._under_way)
 
     async def kill_all_replicas(self) -> None:
-        """Kill -9 every netgang at one time and start them again: whoever leads then has nothing but what it reads."""
+        """Kill -9 every netgang at one time and start them again: the leader then has nothing but what it reads."""
         names = sorted(self.replicas.running)
         self._down.update(names)
         for name in names:

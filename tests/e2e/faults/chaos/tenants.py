@@ -31,7 +31,7 @@ _LIFE_S = (2.0, 15.0)
 
 @dataclass(slots=True)
 class Tenants:
-    """What they made, and what became of it."""
+    """What they made, and the outcome of it."""
 
     api: Api
     witness: Witness

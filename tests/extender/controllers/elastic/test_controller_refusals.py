@@ -20,7 +20,7 @@ class Case:
     """Workers and minimum of the one that runs"""
     heavy: tuple[int, int]
     why_not: No
-    """Why nobody gives way"""
+    """Why nobody shrinks"""
     low_says: str = ""
     """Part of what the first says of itself"""
     elastic: dict[str, Any] = field(default_factory=dict)
@@ -72,7 +72,7 @@ async def test_nothing_is_patched_and_the_reason_is_visible(case: Case) -> None:
 
 
 async def test_a_job_that_was_changed_a_short_time_ago() -> None:
-    """It gives way once; for the next gang it does not before its cool-down is over."""
+    """It shrinks once; for the next gang it does not before its cool-down is over."""
     async with site(elastic={"cool_down_s": 60.0}) as here:
         await here.runs("low", 8, least=2)
         await here.until_quiet_is_over()

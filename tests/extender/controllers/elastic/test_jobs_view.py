@@ -1,4 +1,4 @@
-"""What /v1/jobs, `netgang jobs` and Prometheus say of jobs that report, wish and are resized, by the whole service."""
+"""What /v1/jobs, `netgang jobs` and Prometheus say of jobs that report and are resized, by the whole service."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -112,7 +112,7 @@ async def test_the_history_of_a_change() -> None:
 
 
 async def test_reports_become_a_wish_and_the_wish_workers(reports: dict[str, Any]) -> None:
-    """The loss falls, so the job wishes two more, gets them, and every document says why."""
+    """The loss falls, so the job demands two more, gets them, and every document says why."""
     async with site(reports=reports, elastic={"metrics": METRICS}) as here:
         await here.runs("low", 2, least=2, annotations=LOSS)
         await here.world.settle(2.0)
@@ -319,6 +319,6 @@ def test_a_door_that_would_stand_open_is_refused(settings: dict[str, Any], said:
 
 @pytest.mark.parametrize("more", [{"plain": True}, {"host": "127.0.0.1"}], ids=["said to be safe", "loopback"])
 def test_a_door_that_is_guarded_is_accepted(more: dict[str, Any]) -> None:
-    """Somebody else protects the tokens, or nobody else can reach the port."""
+    """Somebody else protects the tokens, or no other can reach the port."""
     reports = {"port": 8891, **more}
     assert Settings.model_validate({"host": "0.0.0.0", "elastic": {"enabled": True}, "reports": reports}).reports.port

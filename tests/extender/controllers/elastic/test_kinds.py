@@ -238,7 +238,7 @@ def test_what_was_noted_is_read_back() -> None:
 
 
 def test_wishes_are_one_of_the_words() -> None:
-    """What is not a word is told apart from nothing at all."""
+    """What is not a word is distinguished from nothing at all."""
     said = seen(job(JOB, indexed(), annotations={SCALING: "loss"}))
     assert (said.wants, said.bad_wants) == (Wants.LOSS, False)
     typo = seen(job(JOB, indexed(), annotations={SCALING: "los"}))

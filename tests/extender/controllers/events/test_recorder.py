@@ -151,7 +151,7 @@ async def test_failures_do_not_matter(error: Exception) -> None:
 
 
 async def test_a_lapse_is_told_of_one_member() -> None:
-    """A gang that was let in and does not come to bind."""
+    """A gang that was admitted and does not come to bind."""
     async with running(N1) as world:
         first, *_ = world.gang("g", 3, schedulingGates=GATED)
         await world.settle(ADMIT_S - 2.0)

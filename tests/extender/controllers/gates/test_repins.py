@@ -89,7 +89,7 @@ def told(world: World) -> list[tuple[str, str]]:
 
 
 async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:
-    """They are removed after the grace, with uid and version; their successors are let in to other nodes and bound."""
+    """They are removed after the grace, with uid and version; successors are admitted to other nodes and bound."""
     async with running(*nodes("n1", "n2", "n3")) as world:
         owner = job(world)
         names = await let_in(world, member("p", owner), member("q", owner))

@@ -146,7 +146,7 @@ def alone(owner: Any) -> tuple[FakeClusterApi, ClusterCache]:
 
 
 async def test_another_object_of_the_same_name_is_another_job() -> None:
-    """The owner was deleted and made anew while its pods are still there."""
+    """The owner was deleted and created again while its pods are still there."""
     async with running() as world:
         gone = {**job(world, "j", created_s=OLD_S), "uid": "somebody-else"}
         members(world, "g", gone)

@@ -81,5 +81,5 @@ JOBS: dict[str, tuple[int | None, dict[str, Any], dict[str, Any]]] = {  # case: 
 
 @pytest.mark.parametrize(("left", "spec", "status"), JOBS.values(), ids=JOBS)
 def test_how_many_runs_are_left(left: int | None, spec: dict[str, Any], status: dict[str, Any]) -> None:
-    """Of an Indexed Job of which some pods have succeeded; of nobody else."""
+    """Of an Indexed Job of which some pods have succeeded; of no other."""
     assert left == runs_left(json.dumps({"spec": spec, "status": status}).encode())

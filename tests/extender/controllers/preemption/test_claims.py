@@ -145,7 +145,7 @@ async def test_another_leader_keeps_the_room() -> None:
 
 
 async def test_a_defect_is_counted_and_does_not_stop_it() -> None:
-    """The next look decides anew."""
+    """The next look decides again."""
     async with full(("two", 2)) as (world, stack, _):
         world.api.fail_next("patch", RuntimeError("a defect"))
         await arrives(world, stack, 2)

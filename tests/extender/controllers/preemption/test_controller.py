@@ -269,7 +269,7 @@ async def test_a_restart_in_the_middle_forgets_nothing() -> None:
 
 
 async def test_room_that_is_lost_to_others_is_not_waited_for_for_ever() -> None:
-    """A plain pod takes a place that was made: the claim lapses, the rest is given back, and nobody else leaves."""
+    """A plain pod takes a place that was made: the claim lapses, the rest is given back, and no other leaves."""
     settings = {**ON, "preemption_timeout_s": 60.0}
     async with full(("two", 2), ("three", 3), settings=settings) as (world, stack, jobs):
         jobs["two"].ends = False

@@ -28,7 +28,7 @@ async def half_bound(world: World, *, minimum: int = 2) -> tuple[str, str]:
 
 
 async def test_a_gang_that_never_started_is_evicted_after_its_time() -> None:
-    """Its bound member holds room and does no work: after `partial_timeout_s` it goes, with its uid as precondition."""
+    """Its bound member uses room and does no work: after `partial_timeout_s` it goes, with its uid as precondition."""
     async with running(N1, N2) as world:
         bound, _ = await half_bound(world)
         began_s, uid = world.now_s, world.uid(bound)
@@ -87,7 +87,7 @@ async def test_nothing_is_evicted_soon_after_the_start() -> None:
 
 
 async def test_nothing_is_evicted_soon_after_a_resync() -> None:
-    """The API server forgot the watch's version, and the new list changed something: the quiet time begins anew."""
+    """The API server forgot the watch's version, and the new list changed something: the quiet time starts again."""
     async with running(N1, N2, partial_timeout_s=50.0) as world:
         await half_bound(world)
         began_s = world.now_s
@@ -111,7 +111,7 @@ REFUSALS = {  # case: what the API server says to the Eviction
 
 @pytest.mark.parametrize("error", REFUSALS.values(), ids=REFUSALS)
 async def test_a_refused_eviction_is_tried_again_later(error: Exception) -> None:
-    """The member counts again at once, so the gang can still be completed, and its time begins anew."""
+    """The member counts again at once, so the gang can still be completed, and its time starts again."""
     async with running(N1, N2) as world:
         bound, _ = await half_bound(world)
         began_s, uid = world.now_s, world.uid(bound)

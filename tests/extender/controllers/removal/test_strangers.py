@@ -34,7 +34,7 @@ def invalid(world: World) -> dict[str, str]:
 
 
 async def test_running_pods_of_another_scheduler_are_never_evicted() -> None:
-    """Three run under default-scheduler, the fourth names netgang: it is refused, and the three stay for ever."""
+    """Three run under default-scheduler, the fourth names netgang: it is refused, and the three stay without end."""
     async with running(*NODES) as world:
         strangers(world)
         world.pod("g-3", gang="g", size=4)

@@ -87,7 +87,7 @@ async def test_a_kubelet_that_rejects_what_was_bound() -> None:
 
 
 async def test_a_wait_for_room_is_explained() -> None:
-    """The successor has no place beside the others: it is said who waits, and nobody is removed for it."""
+    """The successor has no place beside the others: it is said what waits, and nobody is removed for it."""
     async with running(*NODES[:3]) as world, started(world, annotations={}) as operator:
         node = world.node_of("job-1")
         assert node is not None
@@ -114,7 +114,7 @@ async def test_gangs_of_which_nothing_is_said(how: dict[str, Any]) -> None:
 
 
 async def test_an_annotation_that_is_not_understood() -> None:
-    """It is told, and the default is used: nobody is started anew by a typing mistake."""
+    """It is told, and the default is used: nobody is restarted by a typing mistake."""
     annotations = {"netgang.io/repair": "restrat"}
     async with running(*NODES) as world, started(world, annotations=annotations):
         world.delete("job-1")
@@ -142,7 +142,7 @@ OVER: dict[str, dict[str, Any]] = {  # case: fields of the owner
 @pytest.mark.parametrize("fields", OVER.values(), ids=OVER)
 @pytest.mark.parametrize("repair", ["replace", "restart"])
 async def test_a_job_that_is_over_loses_its_members_in_silence(repair: str, fields: dict[str, Any]) -> None:
-    """One after the other, as its operator cleans up: nobody is told, and nothing is started anew.
+    """One after the other, as its operator cleans up: nobody is told, and nothing is restarted.
 
     docs/safety.md S8.
     """

@@ -1,4 +1,4 @@
-"""Gangs that are started anew as a whole: when, how, how often, and what survives a crash.
+"""Gangs that are restarted as a whole: when, how, how often, and what survives a crash.
 
 docs/safety.md S8, S10, S11.
 """
@@ -58,7 +58,7 @@ def reasons(world: World) -> list[str]:
 
 
 def restarts(world: World) -> int:
-    """How often an owner was told that its gang is started anew; its pods are told too."""
+    """How often an owner was told that its gang is restarted; its pods are told too."""
     told = [one for one in world.api.events if one["reason"] == "GangRestarted"]
     return sum(one["regarding"]["kind"] != "Pod" for one in told)
 
@@ -161,7 +161,7 @@ async def test_a_crash_between_suspend_and_resume() -> None:
 
 
 async def test_a_leader_that_is_deposed_in_the_middle() -> None:
-    """What it had under way is broken off; whoever leads next, itself perhaps, takes it up by the note."""
+    """What it had under way is broken off; the leader next, itself perhaps, takes it up by the note."""
     async with running(*NODES) as world, started(world) as operator:
         operator.ends = False
         world.delete("job-1")
@@ -231,7 +231,7 @@ FAULTS = {  # case: (verb, what it ends with, whether it took effect)
 
 @pytest.mark.parametrize(("verb", "error", "applied"), FAULTS.values(), ids=FAULTS)
 async def test_faults_of_the_api_server(verb: str, error: Exception, applied: bool) -> None:
-    """It is tried again a little later; the gang is started anew once, not twice."""
+    """It is tried again a little later; the gang is restarted once, not twice."""
     async with running(*NODES) as world, started(world) as operator:
         before = operator.uids()
         world.delete("job-1")
@@ -272,7 +272,7 @@ async def test_restarts_are_bounded() -> None:
         assert ["restarted once" in notes[0], "restarted 2 times" in notes[-1]] == [True, True]
 
 
-OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {  # case: (how the gang is made, why it is not started anew)
+OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {  # case: (how the gang is made, why it is not restarted)
     "Kueue": ({"labels": {"kueue.x-k8s.io/queue-name": "q"}}, "Kueue"),
     "another manager": ({"spec": {"managedBy": "example.com/other"}}, "managedBy"),
     "belongs to something else": ({"above": "Robot"}, "how its owner counts removed pods is not known"),
@@ -299,7 +299,7 @@ async def test_owners_that_must_be_left_alone(how: dict[str, Any], said: str) ->
 
 
 async def test_a_disruption_budget_is_asked_for_all_at_once() -> None:
-    """One that allows a single member to go forbids the start anew until it allows them all."""
+    """One that allows a single member to go forbids the start again until it allows them all."""
     async with running(*NODES) as world, started(world) as operator:
         budget = {
             "kind": "PodDisruptionBudget",

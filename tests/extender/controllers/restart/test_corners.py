@@ -1,4 +1,4 @@
-"""Gangs that are started anew: what goes wrong in the middle, and what is asked of the owner first.
+"""Gangs that are restarted: what goes wrong in the middle, and what is asked of the owner first.
 
 docs/safety.md S8, S10, S11.
 """
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.looptime
 
 
 def refusals(world: World) -> list[str]:
-    """Notes of the Events about gangs that were not started anew."""
+    """Notes of the Events about gangs that were not restarted."""
     return [one["note"] for one in world.api.events if one["reason"] == "GangNotRestarted"]
 
 
@@ -118,7 +118,7 @@ async def test_a_job_does_not_wait_for_a_pod_on_a_dead_node() -> None:
 
 @pytest.mark.parametrize("error", [NO_BUDGET, ApiUnavailableError("timeout")], ids=["budget", "away"])
 async def test_an_eviction_that_is_refused_ends_the_attempt(error: Exception) -> None:
-    """What is left is looked at anew a little later."""
+    """What is left is looked at again a little later."""
     async with running(*NODES) as world, started(world, kind="StatefulSet") as operator:
         world.delete("job-1")
         await world.settle(1.0)

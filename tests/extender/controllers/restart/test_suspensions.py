@@ -78,7 +78,7 @@ def test_suspended_and_resumed_an_owner_is_as_it_was(ref: OwnerRef) -> None:
 
 
 def test_a_forgotten_note_leaves_the_switch() -> None:
-    """For an owner that is over, or that somebody else has resumed."""
+    """For an owner that is over, or that another client has resumed."""
     held = patched(owner(), suspend_patch(owner(), JOB, Note("g", "", 1.0), repair=False, notes=NOTES))
     left = patched(held, forget_patch(held))
     assert (is_suspended(left, JOB), note_of(left, JOB, NOTES)) == (True, None)

@@ -99,7 +99,7 @@ RETRY_AFTER = {  # case: (expected seconds, header, body)
 
 @pytest.mark.parametrize(("want", "header", "body"), RETRY_AFTER.values(), ids=RETRY_AFTER)
 def test_retry_after(want: float | None, header: str, body: bytes) -> None:
-    """The server's wish to be left alone is read from the header and from the Status."""
+    """The server's wait before the next call is read from the header and from the Status."""
     assert want == refusal(429, body, retry_after=header).retry_after_s
 
 

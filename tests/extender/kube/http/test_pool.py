@@ -116,7 +116,7 @@ async def test_a_quick_server_is_asked_over_few_connections(burst: int, want: in
 
 
 async def test_long_exchanges_do_not_hold_up_others() -> None:
-    """When all connections are busy for long, more are opened for those who wait."""
+    """When all connections are busy for long, more are opened for those that wait."""
     release = asyncio.Event()
 
     async def script(talk: Talk) -> None:

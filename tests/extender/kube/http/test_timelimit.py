@@ -96,7 +96,7 @@ async def test_beside_asyncios_own() -> None:
 
 @pytest.mark.parametrize("at_s", [1.0, 3.0], ids=["before", "in the same moment"])
 async def test_a_cancellation_stays_one(at_s: float) -> None:
-    """Who is cancelled by somebody else sees that, not a TimeoutError."""
+    """Who is cancelled by another client sees that, not a TimeoutError."""
     limits, loop = TimeLimits(), asyncio.get_running_loop()
 
     async def work() -> None:

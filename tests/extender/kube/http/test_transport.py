@@ -20,7 +20,7 @@ POD = "/api/v1/namespaces/default/pods/p"
 
 
 def transport(url: str, *, limits: TransportLimits | None = None, tokens: Sequence[str] = ("",)) -> Transport:
-    """A transport whose token is the next of `tokens` at each renewal, the last for ever."""
+    """A transport whose token is the next of `tokens` at each renewal, the last without end."""
     left = list(tokens)
 
     def read() -> Token:

@@ -31,7 +31,7 @@ GRIDS = {
 
 
 class Wall:
-    """The Clock port: seconds really pass, and the wall clock jumps when told."""
+    """The Clock port: seconds really pass, and the wall clock jumps when asked."""
 
     ahead_s = 0.0
 

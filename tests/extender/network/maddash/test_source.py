@@ -237,7 +237,7 @@ async def test_empty_list_of_grids_in_a_reload() -> None:
 
 
 async def test_a_grid_that_is_gone_is_forgotten_after_an_hour() -> None:
-    """A grid that is no longer listed keeps its data for `forget_s`, not for ever."""
+    """A grid that is no longer listed keeps its data for `forget_s`, not without end."""
     script = Script(
         {
             "/maddash/grids": grids("L", "D"),

@@ -1,4 +1,4 @@
-"""The mesh changes while gangs wait, are let in, are held or run: who is planned anew and who keeps its nodes."""
+"""The mesh changes while gangs wait, are admitted, are held or run: who is planned again and who keeps its nodes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -52,7 +52,7 @@ async def test_a_waiting_gang_goes_where_the_network_is_good_now() -> None:
 
 @looptime
 async def test_new_data_alone_moves_a_planned_gang() -> None:
-    """A gang that nothing is promised to yet is planned anew as soon as the measurements change."""
+    """A gang that nothing is promised to yet is planned again as soon as the measurements change."""
     async with running(*nodes(4)) as world:
         measured(world, 1, {"n3": SLOW, "n4": SLOW})
         gang = await world.planned_gang("g", 2)
@@ -64,7 +64,7 @@ async def test_new_data_alone_moves_a_planned_gang() -> None:
 
 @looptime
 async def test_new_data_lets_in_a_gang_that_it_makes_room_for() -> None:
-    """The heavier gang is better off in zone b now: the one that may only use zone a is let in and asleep no more."""
+    """The heavier gang is better off in zone b now: the one that may only use zone a is admitted and asleep no more."""
     zones = {"zone a": ["n1", "n2"], "zone b": ["n3", "n4"]}
     objects = [node_json(name, zone=zone[-1], cpu="1") for zone, names in zones.items() for name in names]
     async with running(*objects) as world:
@@ -254,7 +254,7 @@ async def test_links_that_come_and_go_move_a_gang_three_times_at_most() -> None:
 
 @looptime
 async def test_a_threshold_that_is_crossed_all_the_time_costs_one_move() -> None:
-    """The loss of one node swings about the limit every second while the gang waits: it is left once, not for ever."""
+    """The loss of one node swings about the limit every second while the gang waits: it is left once, not each time."""
     async with running(*nodes(6)) as world:
         measured(world, 1)
         gang = await world.planned_gang("g", 2)

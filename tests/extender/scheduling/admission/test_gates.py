@@ -1,4 +1,4 @@
-"""Gangs wait at their gate and are let in whole: the service in virtual time, with its fake API server."""
+"""Gangs wait at their gate and are admitted whole: the service in virtual time, with its fake API server."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
 
 
 async def test_a_gang_that_does_not_fit_stays_gated() -> None:
-    """No patch, no reservation; it is let in as soon as there is room."""
+    """No patch, no reservation; it is admitted as soon as there is room."""
     async with running(*nodes(2)) as world:
         world.gang("g", 3, schedulingGates=GATED)
         await world.settle(30.0)
@@ -205,7 +205,7 @@ async def test_what_is_refused_once_more_is_believed_once_more() -> None:
 
 
 async def test_a_foreign_gate_keeps_the_gang_out() -> None:
-    """A member that waits for somebody else cannot come, so nothing is reserved and no gate of ours goes.
+    """A member that waits for another client cannot come, so nothing is reserved and no gate of ours goes.
 
     docs/safety.md S5.
     """
@@ -225,7 +225,7 @@ async def test_pods_of_others_keep_their_gates() -> None:
 
 
 async def test_gated_and_ungated_members_start_together() -> None:
-    """Who is at bind waits for those who are still let in."""
+    """Who is at bind waits for those that are still let in."""
     async with running(*nodes(3)) as world:
         await world.planned_pod("g-0", gang="g", size=3)
         world.pod("g-1", gang="g", size=3, schedulingGates=GATED)
@@ -322,7 +322,7 @@ async def test_a_hold_that_ends_while_others_are_still_let_in_is_no_lapse() -> N
 
 
 async def test_holding_again_and_again_does_not_put_off_the_lapse() -> None:
-    """One member that always comes back does not keep the room for ever."""
+    """One member that always comes back does not keep the room without end."""
     async with running(*nodes(2)) as world:
         [first, _] = await world.planned_gang("g", 2, schedulingGates=GATED)
         for _ in range(4):

@@ -118,7 +118,7 @@ async def test_success_ends_the_count_of_lapses() -> None:
 
 
 async def test_other_pods_end_the_back_off() -> None:
-    """A gang whose pods changed may reserve again at once, and the count starts anew (docs/safety.md S5)."""
+    """A gang whose pods changed may reserve again at once, and the count starts again (docs/safety.md S5)."""
     async with running(N1) as world:
         first, second = await world.planned_gang("g", 2)
         await lapse(world, first)
@@ -267,7 +267,7 @@ async def test_a_gang_that_became_invalid_after_the_offer_is_refused() -> None:
         assert call.answer is Reason.INVALID_GROUP
 
 
-# -- pods that wait for nobody ----------------------------------------------------------------------------------------
+# -- pods that wait for none ----------------------------------------------------------------------------------------
 
 ALONE = {  # case: (error, answer)
     "confirmed": (None, None),

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.looptime
 
 
 def group(begin_by_s: float = math.inf, end_by_s: float = math.inf, *, urgent: bool = False) -> Together:
-    """Bindings that wait as long as it takes, unless told otherwise."""
+    """Bindings that wait as long as it takes, by default."""
     return Together(min(begin_by_s, 1e6), min(end_by_s, 1e6), urgent=urgent)
 
 

@@ -1,4 +1,4 @@
-"""Bindings on their way to the API server: lost, refused, late, and done by somebody else."""
+"""Bindings on their way to the API server: lost, refused, late, and done by another client."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The planner's keeper: one run for many changes, none for none, and everybody who waits for it is told."""
+"""The planner's keeper: one run for many changes, none for none, and everybody what waits for it is told."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -325,7 +325,7 @@ async def test_who_asks_is_kept_waiting_for_one_slice_at_most() -> None:
 
 
 async def test_a_change_while_a_run_is_under_way_leads_to_another() -> None:
-    """What came after the run on the spot had begun is in the next plan."""
+    """What came after the run on the spot had started is in the next plan."""
     desk = Desk(clock=BusyClock())
     for number in range(10):
         desk.cache.pods.upsert(pod(f"g{number}-0", gang=f"g{number}", min_available=1, cpu="1m"))

@@ -66,7 +66,7 @@ async def test_a_zone_that_fills_up_in_the_middle_is_not_mixed_with_another() ->
 
 
 async def test_a_lost_try_ends_though_kube_scheduler_leaves_no_break() -> None:
-    """It may try a group of its own again at once, for ever: the other zone's turn comes within a second."""
+    """It may try a group of its own again at once, without end: the other zone's turn comes within a second."""
     async with running(*NODES) as world:
         names = group(world)
         await world.settle()

@@ -1,4 +1,4 @@
-"""A node that has just joined keeps room for its DaemonSets' pods, and not for ever (docs/safety.md S12, S26)."""
+"""A node that has just joined keeps room for its DaemonSets' pods, and not without end (docs/safety.md S12, S26)."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -57,7 +57,7 @@ async def served(tls: TlsSettings, **more: Any) -> AsyncIterator[Served]:
         for name, config in configs(settings, service):
             urls[name] = url_of(await stack.enter_async_context(listening(config, setting=name)))
         async with asyncio.timeout(LIVENESS_S):
-            while service.planner.snapshot is None:  # noqa: ASYNC110 - it tells nobody
+            while service.planner.snapshot is None:  # noqa: ASYNC110 - it reports nothing
                 await asyncio.sleep(0.001)
         stack.push_async_callback(service.shut_down)
         yield Served(service, urls)
@@ -92,5 +92,5 @@ async def held_bind(served: Served, scheduler: httpx.AsyncClient) -> "asyncio.Ta
 async def until_held(served: Served, count: int) -> None:
     """Wait until so many binds are held."""
     async with asyncio.timeout(LIVENESS_S):
-        while served.service.views.plan().held_binds != count:  # noqa: ASYNC110 - it tells nobody
+        while served.service.views.plan().held_binds != count:  # noqa: ASYNC110 - it reports nothing
             await asyncio.sleep(0.005)

@@ -201,7 +201,7 @@ async def test_a_hang_up_reaches_the_held_bind(certificates: Certificates) -> No
 
 
 async def test_sessions_are_not_resumed(certificates: Certificates) -> None:
-    """Each connection shows its certificate anew: what is refused now cannot come in with a ticket of before."""
+    """Each connection shows its certificate again: what is refused now cannot come in with a ticket of before."""
     context = client_context(certificates, certificates.client)
     async with served(certificates.settings()) as ports:
         for _ in range(2):

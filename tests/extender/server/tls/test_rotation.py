@@ -133,7 +133,7 @@ async def test_the_files_are_followed(certificates: Certificates, pair: Pair) ->
     certificates.ours.server(file="renewed").into(pair.cert.parent)
     loaded = partial(telemetry.registry.get_sample_value, "netgang_tls_reloads_total", {"outcome": "loaded"})
     async with asyncio.timeout(LIVENESS_S):
-        while not loaded():  # noqa: ASYNC110 - it tells nobody
+        while not loaded():  # noqa: ASYNC110 - it reports nothing
             await asyncio.sleep(0.01)
     following.cancel()
 

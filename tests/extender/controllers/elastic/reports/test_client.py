@@ -224,7 +224,7 @@ def test_a_token_that_is_not_there_stops_nothing(
 def test_a_server_must_show_a_certificate_that_is_trusted(
     client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, trusted: bool
 ) -> None:
-    """The authority of NETGANG_CA_FILE, or one of the system's; to nobody else goes the token."""
+    """The authority of NETGANG_CA_FILE, or one of the system's; the token goes nowhere else."""
     with RawServer({PATH: ok(b"{}")}, tls=True) as server, caplog.at_level(logging.WARNING):
         monkeypatch.setenv("NETGANG_REPORT_URL", f"{server.url}{PATH}")
         if trusted:

@@ -99,7 +99,7 @@ async def test_a_bad_value_is_400_and_names_the_field() -> None:
 
 
 async def test_steps_go_back_only_after_a_restart() -> None:
-    """409 names the last step; a process that began anew says so, and what it undid is forgotten."""
+    """409 names the last step; a process that started again says so, and what it undid is forgotten."""
     port = Port()
     assert await port.statuses(10, 20, 30) == [200, 200, 200]
     answer = await port.send(point(20))
@@ -126,7 +126,7 @@ UNKNOWN = {  # case: (path, status)
 
 @pytest.mark.parametrize(("path", "status"), UNKNOWN.values(), ids=UNKNOWN)
 async def test_nothing_else_is_at_this_port(path: str, status: int) -> None:
-    """A problem document for every other address, whoever asks."""
+    """A problem document for every other address, the caller."""
     port = Port()
     answer = await port.send(point(1), path)
     assert answer.status_code == status
@@ -206,7 +206,7 @@ async def test_a_name_cannot_lead_into_another_namespace() -> None:
 
 
 async def test_the_secret_stands_for_every_namespace(tmp_path: Path) -> None:
-    """Whoever shows it; it is read anew when it was changed, and one that is too short counts for nothing."""
+    """Whoever shows it; it is read again when it was changed, and one that is too short counts for nothing."""
     file = tmp_path / "secret"
     file.write_text(f"{SECRET}\n")
     port = Port(view("resnet"), view("vgg", namespace="other"), secret_file=file, accounts=False)

@@ -38,7 +38,7 @@ def elastic(name: str = "resnet", *, workers: int = 2, uid: str = "uid-1", wants
 
 
 class Told:
-    """A book, and the wishes that are read from it."""
+    """A book, and the demands that are read from it."""
 
     def __init__(self, options: MetricOptions = OPTIONS) -> None:
         self.clock, self.book = FakeClock(), SeriesBook()
@@ -56,7 +56,7 @@ class Told:
 
 
 def test_only_who_reports_wishes() -> None:
-    """A job that says nothing is not among the wishes, so that the queue alone decides; nor one that wants none."""
+    """A job that says nothing is not among the demands, so that the queue alone decides; nor one that wants none."""
     told, job = Told(), elastic()
     assert told.wishes([job]) == {}
     told.fall(job)
@@ -65,7 +65,7 @@ def test_only_who_reports_wishes() -> None:
 
 
 def test_a_wish_is_remembered_while_pods_come_and_go() -> None:
-    """A job that is missing for a round wishes the same afterwards, and is not looked at as if it were new."""
+    """A job that is missing for a round demands the same afterwards, and is not looked at as if it were new."""
     told, job = Told(MetricOptions(every_steps=50, workers_step=1, min_interval_s=300.0, settle_steps=0)), elastic()
     told.fall(job)
     assert told.wishes([job]) == {job.key: 3}
@@ -80,7 +80,7 @@ def test_a_wish_is_remembered_while_pods_come_and_go() -> None:
 
 
 def test_a_job_of_the_same_name_begins_anew() -> None:
-    """Neither the wish nor the reports of its predecessor count."""
+    """Neither the demand nor the reports of its predecessor count."""
     told, job = Told(), elastic()
     told.fall(job)
     assert told.wishes([job]) == {job.key: 3}
@@ -91,7 +91,7 @@ def test_a_job_of_the_same_name_begins_anew() -> None:
 
 
 def test_a_look_is_not_repeated_without_news() -> None:
-    """Ten seconds long the very same wish stands; a report or a change of the job is news at once."""
+    """Ten seconds long the very same demand stands; a report or a change of the job is news at once."""
     told, job = Told(), elastic()
     told.fall(job)
     told.wishes([job])
@@ -109,7 +109,7 @@ def test_a_look_is_not_repeated_without_news() -> None:
 
 
 def test_others_have_their_turn_between_two_looks() -> None:
-    """A fit takes a while, so there is a pause after each job that was looked at anew; without news there are few."""
+    """A fit takes a while, so there is a pause after each job that was looked at again; without news there are few."""
     told, jobs = Told(), [elastic(f"j{number:02}") for number in range(20)]
     for job in jobs:
         told.fall(job)
