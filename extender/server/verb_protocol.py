@@ -2,7 +2,9 @@
 
 Why: between socket and service an ASGI server makes a task, a scope, two channels and a second task that watches for
 a hang-up. For a call that is answered from memory that is most of the CPU, and kube-scheduler's client keeps two idle
-connections, so in a backlog nearly every held bind pays for a connection of its own too.
+connections, so in a backlog nearly every held bind pays for a connection of its own too. It stays for its figure:
+`python -m bench.http_cpu` has 21 µs of CPU a call on a kept connection where uvicorn's own takes 51, and 55 where it
+takes 93 for a bind that is held on a new one (medians of three rounds; two cores, beside other work).
 
 Rules:
 - Answered here is what is plainly a call of a verb (`request_head`) on a connection that has had nothing else. At the
