@@ -32,8 +32,8 @@ def test_words_are_found_where_people_read(path: str, text: str, want: list[tupl
 
 def test_a_finding_names_place_word_and_replacement() -> None:
     """A line of output says where the word is and what to write instead."""
-    [finding] = prose.findings("docs/a.md", "Planned anew.")
-    assert str(finding) == 'docs/a.md:1: "anew" → again; a new one; restart'
+    [finding] = prose.findings("docs/safety.md", "Planned anew.")
+    assert str(finding) == 'docs/safety.md:1: "anew" → again; a new one; restart'
 
 
 def test_an_allowance_only_falls() -> None:

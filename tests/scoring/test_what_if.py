@@ -271,7 +271,11 @@ MISFITS = {  # case: (field, part of the reason, change)
     "a node larger than can be counted": ("allocatable", "an amount", AddNodes(A, 1, Resources.parse({"x/y": 2**60}))),
     "an unknown node": ("nodes", "no node x", RemoveNodes((NodeName("x"),))),
     "no pods": ("count", "between", AddPods(Namespace("a"), "p", 0, gang="waits")),
-    "a plain pod nowhere": ("node", "nobody", AddPods(Namespace("a"), "p", 1, requests=Resources.parse({"cpu": 1}))),
+    "a plain pod nowhere": (
+        "node",
+        "plain pods",
+        AddPods(Namespace("a"), "p", 1, requests=Resources.parse({"cpu": 1})),
+    ),
     "a pod on no node": ("node", "no node x", AddPods(Namespace("a"), "p", 1, gang="waits", node=NodeName("x"))),
     "a new gang of nothing": ("requests", "ask for", AddPods(Namespace("a"), "p", 1, gang="new")),
     "a new gang of less than one": (
