@@ -26,9 +26,9 @@ def test_each_kind_that_is_followed_was_recorded() -> None:
 
 
 async def test_no_object_leaves_its_reader() -> None:
-    """3,000 objects: nothing is listed again, nothing fails but single readings, and one takes milliseconds at most."""
-    found = await read_objects(3000, seed=SEED)
-    assert found.objects == 3000
+    """1,000 objects: nothing is listed again, nothing fails but single readings, and one takes milliseconds at most."""
+    found = await read_objects(1000, seed=SEED)
+    assert found.objects == 1000
     assert found.relists_and_errors == {}
     assert found.mean_ms < 20.0  # of CPU; a liveness bound: 0.4 when this was written
     assert len([kind for kind, count in found.unreadable.items() if count]) > 8
@@ -36,8 +36,8 @@ async def test_no_object_leaves_its_reader() -> None:
 
 def test_no_text_leaves_its_reader() -> None:
     """Annotations and notes: each reader answers, or raises ValueError."""
-    found = read_texts(120, seed=SEED)
-    assert found.objects > 1000
+    found = read_texts(40, seed=SEED)
+    assert found.objects > 300
     assert found.mean_ms < 20.0
 
 
