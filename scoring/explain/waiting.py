@@ -45,7 +45,7 @@ def why_it_waits(explanation: Explanation, gang: Gang, plan: Plan, snapshot: Sna
         case Reason.IMPOSSIBLE:
             return f"{_never(explanation, gang)} More or larger nodes, smaller requests or a lower minimum would help."
         case Reason.NO_ALLOWED_ZONE:
-            return f"The gang has no zone to go to: {waiting.detail}."
+            return f"The gang may use no zone: {waiting.detail}."
         case Reason.BACKING_OFF:
             return f"The gang was admitted and did not come to start; it waits before the next try, {waiting.detail}."
         case Reason.SPILL_WAIT:
@@ -62,7 +62,7 @@ def _missing(explanation: Explanation, gang: Gang) -> str:
         return f"{needed}."
     best = max(zones, key=lambda zone: (min(zone.room, zone.wanted), zone.zone))
     if best.room >= best.wanted:
-        return f"{needed}; {zone_text(best.zone)} has enough that is neither used nor promised."
+        return f"{needed}; {zone_text(best.zone)} has enough that is neither used nor reserved."
     others = len(zones) - 1
     more = f" and the other {counted(others, 'zone')} no more" if others else ""
     few = f"{best.wanted - best.room} too few{_short(best)}"
@@ -101,7 +101,7 @@ def _room_is_made(snapshot: Snapshot, key: GangKey) -> str:
     if claim is None or not claim.givers:
         return ""
     leave = "leaves" if len(claim.givers) == 1 else "leave"
-    return f" {some(claim.givers, _NAMED)} {leave} for it, and the room is kept."
+    return f" {some(claim.givers, _NAMED)} {leave} for it, and the room is reserved."
 
 
 def _ahead(explanation: Explanation, key: GangKey, plan: Plan, snapshot: Snapshot) -> str:

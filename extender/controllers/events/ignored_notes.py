@@ -30,7 +30,7 @@ _FOLLOWS: Final[Mapping[NoteKind, str]] = {
     # kind of note → what that means
     NoteKind.ADMITTED: "after a restart the pod's place is planned again",
     NoteKind.STARTED: "it proves no start of the pod's gang",
-    NoteKind.PREEMPTS: "no room is kept for the gang because of it",
+    NoteKind.PREEMPTS: "it reserves no room for the gang",
     NoteKind.RESUME: "netgang does not resume this owner; if netgang has suspended it, set its suspend field to false",
     NoteKind.RESTARTS: "restarts that it names are not counted",
     NoteKind.LAST_CHANGE: "the job's present worker count is taken for the one that its owner asked for",

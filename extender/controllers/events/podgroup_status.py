@@ -196,7 +196,7 @@ class GroupStatuses:
             return True  # the watch will say so
         except (ApiError, ApiUnavailableError, ValueError) as error:
             if not isinstance(error, ConflictError):
-                _log.info("the status of PodGroup %s is not written: %s", key, error)
+                _log.info("the status of PodGroup %s cannot be written: %s", key, error)
             group.not_before_s = self._clock.monotonic_s() + _wait_s(group.failures)
             group.failures += 1
             return True

@@ -53,7 +53,7 @@ class PreemptionWords:
             found.gang,
             Happening.PREEMPTS,
             f"{_gangs(found.victims)} of lower priority {_leave(found.victims)} for this gang: {pods} pods in all. The "
-            f"room in {places} is kept for it until it has its nodes, or nothing has moved for {timeout_s:.0f} s.",
+            f"room in {places} is reserved for it until it has its nodes, or nothing has moved for {timeout_s:.0f} s.",
             ",".join(found.victims),
         )
         for victim in found.victims:
@@ -95,7 +95,7 @@ class PreemptionWords:
         why = f"pod {stayed[0].key} and {len(stayed) - 1} others stayed" if stayed else "it did not start in time"
         self._blocked[gang.key] = f"{_gangs(claim.givers)} left for it, but {why}"
         self._note(Decision("preempt", gang=gang.key, reason="lapsed"))
-        note = f"{_gangs(claim.givers)} left for this gang, but {why}: the room is not kept any longer."
+        note = f"{_gangs(claim.givers)} left for this gang, but {why}: the reservation ends."
         self._about(gang.key, Happening.PREEMPTION_LAPSED, note, "")
 
     def _about(self, key: GangKey, what: Happening, note: str, topic: str) -> None:

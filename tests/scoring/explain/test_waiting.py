@@ -72,7 +72,7 @@ def test_what_can_never_be() -> None:
 def test_no_zone() -> None:
     """Its own annotation names zones that are not there."""
     text = said(gang("g", 1, options={"zones": "x"}), [A])
-    assert text == "The gang has no zone to go to: netgang.io/zones names x; the cluster has a."
+    assert text == "The gang may use no zone: netgang.io/zones names x; the cluster has a."
 
 
 def test_a_wait_for_one_zone() -> None:

@@ -115,7 +115,7 @@ def test_it_is_said_who_leaves() -> None:
     now = state()
     made = planned(now)
     said = why_it_waits(explain(now, made, BIG, Policy(), now_s=0.0), BIG, made, now)
-    assert said.endswith("default/left leaves for it, and the room is kept.")
+    assert said.endswith("default/left leaves for it, and the room is reserved.")
     nobody = state(claim=replace(CLAIM, givers=()))
     assert "leave" not in why_it_waits(
         explain(nobody, planned(nobody), BIG, Policy(), now_s=0.0), BIG, planned(nobody), nobody
