@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from cli.main import app
 from scoring.model import GATE
 from tests.cli.doctor.installed import LEASE, SETTINGS, installed, text
-from tests.contract.rendered_manifests import ROOT
+from tests.contract.manifests.rendered_manifests import ROOT
 from tests.fakes.operator_api import FakeOperatorApi
 from tests.fakes.operator_server import OperatorServer
 from tests.fakes.raw_http import RawServer, ok

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from cli import kubectl as cli_kubectl
 from cli.main import app
-from tests.contract import rendered_manifests
+from tests.contract.manifests import rendered_manifests
 from tests.fakes.api_proxy import ApiProxy
 from tests.fakes.raw_http import RawServer, ok
 from tests.liveness import LIVENESS_S

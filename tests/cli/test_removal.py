@@ -9,7 +9,7 @@ import yaml
 from cli.removal import CALLS, POLICIES, Removal
 from extender.errors import ApiError
 from scoring.model import GATE
-from tests.contract.rendered_manifests import ROOT
+from tests.contract.manifests.rendered_manifests import ROOT
 from tests.fakes.clock import FakeClock
 from tests.fakes.operator_api import FakeOperatorApi
 

@@ -7,10 +7,10 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 EXCEPTIONS = {  # (file, private name): why there is no public one
     (
-        "contract/reference_words.py",
+        "contract/reference/words.py",
         "_collector_to_names",
     ): "prometheus_client gives the labels of a metric nowhere else",
-    ("contract/test_dashboard.py", "_names_to_collectors"): "the same",
+    ("contract/manifests/test_dashboard.py", "_names_to_collectors"): "the same",
     ("scoring/plan/test_standings.py", "_scales"): "how many are kept is seen nowhere else",
     ("scoring/plan/test_steps.py", "_together"): "a step of the planner that its result does not show alone",
     ("extender/server/test_connections.py", "_scheduled"): "asyncio lists the timers of a loop nowhere else",

@@ -2,7 +2,8 @@
 
 Rule: netgang is installed with the chart, then used, then taken away; what follows needs a cluster without it. A name
 of the pages (NODE, an example's host) is given this site's own; nothing else is typed otherwise than it is printed.
-tests/e2e/people/test_how_tos.py types all of it, tests/contract/test_commands.py compares these tables with the pages.
+tests/e2e/people/test_how_tos.py types all of it, tests/contract/docs/test_commands.py compares these tables with the
+pages.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _DOCKER = {
     "docker build …": "builds and pushes an image, without a container engine: tests/e2e/people/test_image.py runs the"
     " Dockerfile's steps"
 }
-_MACHINE = "is for a control-plane machine with kubeadm: tests/contract/test_control_plane.py checks the files"
+_MACHINE = (
+    "is for a control-plane machine with kubeadm: tests/contract/manifests/test_control_plane.py checks the files"
+)
 _NO_GANG = "kubectl delete job resnet --ignore-not-found"
 _NO_TESTPOINTS = "kubectl delete --ignore-not-found -k manifests/perfsonar"
 """No controller makes the pods of site.md's DaemonSet here, and netgang keeps their room free for two minutes."""
@@ -111,7 +114,7 @@ HOW_TOS = (
         ends={"netgang doctor": (1, 0)},  # before there is a policy, and with it
         left={
             "kubectl kustomize manifests/components/gate-policy | sed …": "needs an API server of 1.34 or 1.35 with its"
-            " beta switched on: tests/contract/test_policy.py runs the sed on what kubectl renders"
+            " beta switched on: tests/contract/manifests/test_policy.py runs the sed on what kubectl renders"
         },
     ),
     _walk(

@@ -14,7 +14,7 @@ from testbed.objects import zone_nodes
 from testbed.parts.jobset import end_jobset, start_jobset
 from testbed.parts.service import ROOT
 from tests.authority import Authority
-from tests.contract.job_pods import made
+from tests.contract.docs.job_pods import made
 from tests.e2e.site import Site, controlled_site
 from tests.e2e.stage import document
 

@@ -1,6 +1,6 @@
 """manifests/components/reports: pods reach the reports and nothing else, and netgang may ask whose a token is.
 
-Needs kubectl as tests/contract/test_manifests.py does.
+Needs kubectl as tests/contract/manifests/test_manifests.py does.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 
 from extender.kube.calls import TOKEN_REVIEW, rules
 from extender.settings.settings import Settings
-from tests.contract.rendered_manifests import (
+from tests.contract.manifests.rendered_manifests import (
     Object,
     container_of,
     mounted_settings,

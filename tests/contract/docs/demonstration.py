@@ -1,0 +1,81 @@
+"""README's demonstration in one process: the same files, the same requests, the whole service."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from extender import bootstrap
+from extender.bootstrap import Service
+from extender.bootstrap.serve import running
+from extender.settings.settings import Settings
+from scoring.ids import NodeName, gang_key
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+BEST = {"node28", "node29", "node30", "node31", "node32", "node36"}
+"""What the network paper's scheduler chose in its test case I: zone D without the three impaired nodes."""
+
+
+AS_CURL = {"User-Agent": "curl/8.5.0"}
+"""As README's reader asks: there is no kube-scheduler here, and curl plays it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """The running service and a client for it."""
+
+    service: Service
+    client: httpx.AsyncClient
+
+    async def ask(self, verb: str, request: str, *, index: int = 0) -> Any:
+        """POST a file of examples/requests, for pod `index` of the gang."""
+        text = (EXAMPLES / "requests" / request).read_text().replace("case1-0", f"case1-{index}")
+        answer = await self.client.post(f"/{verb}", content=text)
+        assert answer.status_code == 200
+        return answer.json()
+
+    def nodes_of_case1(self) -> set[NodeName | None]:
+        """Where the gang's members are, as the cluster sees it."""
+        gang = self.service.cache.gang(gang_key("demo", "case1"))
+        assert gang is not None
+        return {member.node for member in gang.members}
+
+    async def bind(self, index: int, node: str) -> Any:
+        """POST bind-case1.json for pod `index` and `node`."""
+        body = json.loads((EXAMPLES / "requests/bind-case1.json").read_text().replace("case1-0", f"case1-{index}"))
+        return (await self.client.post("/bind", json={**body, "Node": node})).json()
+
+
+@asynccontextmanager
+async def demonstration(**settings: Any) -> AsyncIterator[Demonstration]:
+    """The saved test bed with its mesh, once the first measurements are planned with."""
+    given: dict[str, Any] = {
+        "snapshot": EXAMPLES / "snapshot/paper-testbed.json",
+        # As `netgang demo` has it: an example's values do not age with its file.
+        "network": {
+            "sources": [{"kind": "file", "path": EXAMPLES / "mesh/paper-testbed.json"}],
+            "soft_ttl_s": None,
+            "hard_ttl_s": None,
+        },
+    }
+    async with bootstrap.embedded(Settings.model_validate(given | settings)) as made:
+        measured = asyncio.Event()
+        made.planner.subscribe(lambda plan: measured.set() if plan.network_version else None)
+        async with (
+            running(_already(made)) as service,
+            httpx.AsyncClient(
+                transport=httpx.ASGITransport(app=service.app), base_url="http://netgang", headers=AS_CURL
+            ) as client,
+        ):
+            await measured.wait()
+            yield Demonstration(service, client)
+
+
+@asynccontextmanager
+async def _already(service: Service) -> AsyncIterator[Service]:
+    yield service

@@ -1,0 +1,133 @@
+"""Every line for the shell in README and docs is run by a test, or stands on a short list with the reason why not.
+
+Who runs what is taken from those that run it: the newcomer's walks, those of
+tests/e2e/people/test_how_tos.py, and the tests that run commands of ours in process. A new line that none of them takes
+up is a failure, and so is an entry of a list or a table that is about nothing any more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.contract.docs import test_explain_docs as explained
+from tests.contract.docs.test_how_tos import DOCUMENTS, ROOT, in_process, page_commands
+from tests.newcomer.document import Walk, commands, hides_commands, parts
+from tests.newcomer.page import names
+from tests.newcomer.reader import typed_of
+from tests.newcomer.site_pages import PAGES
+from tests.newcomer.walk import DOCUMENTS as WALKED
+
+_PEERS = "takes minutes and builds a peer's scheduler: tests/bench/test_peers_loads.py and test_peers_watch.py"
+_SIMULATED = (
+    "takes long: tests/simulator/test_compare.py and tests/simulator/test_records.py make the same rows, or some"
+)
+_IMPAIRED = "needs root, network namespaces and 14 minutes: tests/bench/test_testbed_cases.py"
+
+NOT_RUN = {
+    ".venv/bin/python -m testbed build coscheduling": _PEERS,
+    ".venv/bin/python -m bench peers …": _PEERS,
+    "netgang simulate kod2": _SIMULATED,
+    "netgang simulate kod2 --sweep": _SIMULATED,
+    "netgang simulate pollux …": _SIMULATED,
+    "kubectl -n netgang-system patch secret netgang-notes …": "tests/extender/notes/test_keeper.py puts such a key in",
+    "RACE_S=30 .venv/bin/python -m pytest …": "`make e2e` runs tests/e2e/tenants/test_two_schedulers.py half as long",
+    "sudo make testbed": _IMPAIRED,
+    ".venv/bin/python -m bench.testbed …": _IMPAIRED,
+}
+"""Command, or how it begins → why no test runs it as it is printed, and what is tested in its place."""
+
+
+def left_out() -> dict[str, str]:
+    """What is said not to be run, here and by the pages' tables."""
+    return NOT_RUN | {key: why for walk in PAGES if walk.page is not None for key, why in walk.page.left.items()}
+
+
+def run() -> frozenset[str]:
+    """All commands that tests run, as printed."""
+    return frozenset(
+        [
+            *(one for walk in WALKED for one in commands(walk.steps())),
+            *(one for walk in PAGES for one in typed_of(walk)),
+            *(one for lines in in_process().values() for one in lines),
+            *explained.OURS,
+        ]
+    )
+
+
+def unaccounted(lines: Iterable[str]) -> list[str]:
+    """Those that nobody runs and no list names."""
+    known, left = run(), left_out()
+    return [line for line in lines if line not in known and not any(names(key, line) for key in left)]
+
+
+@pytest.fixture(params=DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+def document(request: pytest.FixtureRequest) -> Path:
+    """Each document in turn."""
+    assert isinstance(request.param, Path)
+    return request.param
+
+
+def test_every_command_is_accounted_for(document: Path) -> None:
+    """It is run by a test, or it is said why not."""
+    assert unaccounted(page_commands(document)) == []
+
+
+def test_a_new_line_is_noticed() -> None:
+    """A line that nobody runs, also if it differs from one that is run in a word only."""
+    known = "kubectl apply -k manifests/components/restart"
+    assert unaccounted([known, f"{known}s", "kubectl get pods", "docker build . -t x"]) == [
+        f"{known}s",
+        "kubectl get pods",
+    ]
+
+
+def test_no_command_hides_in_another_block(document: Path) -> None:
+    """What is to be typed stands in a block of the shell's."""
+    assert [one.line for one in parts(document.read_text()) if hides_commands(one)] == []
+
+
+@pytest.mark.parametrize(("key", "why"), left_out().items(), ids=left_out())
+def test_what_is_left_out_is_printed_and_run_by_nobody(key: str, why: str) -> None:
+    """An entry is about a line that is there; the reason names tests that exist."""
+    printed = [line for path in DOCUMENTS for line in page_commands(path) if names(key, line)]
+    assert printed
+    assert not run() & set(printed)
+    named = re.findall(r"tests/[\w/]+\.py", why)
+    assert named
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_few_are_left_out() -> None:
+    """Most is run: of five lines at least four."""
+    lines = {line for path in DOCUMENTS for line in page_commands(path)}
+    assert len(lines & run()) >= 4 * len(lines) / 5
+
+
+@pytest.mark.parametrize("walk", PAGES, ids=[f"{one.path.stem} {one.sections}" for one in PAGES])
+def test_the_tables_of_a_page_are_about_it(walk: Walk) -> None:
+    """Each entry is about a command that is typed (or left) there, a word or a block of the page."""
+    page, text = walk.page, walk.path.read_text()
+    assert page is not None
+    typed, shown = typed_of(walk), commands(walk.steps())
+    assert typed
+    for table in (page.before, page.effects, page.ends):
+        assert [key for key in table if not any(names(key, one) for one in typed)] == []
+    assert [key for key in page.left if not any(names(key, one) for one in shown)] == []
+    assert [word for word in page.words if not any(word in one for one in typed)] == []
+    blocks = ["\n".join(one.lines) for one in parts(text) if one.language == "yaml"]
+    assert [words for words in page.files.values() if not any(words in block for block in blocks)] == []
+
+
+def test_pages_of_commands_are_walked_whole() -> None:
+    """A page is typed by sections only where other sections stand in another walk, or have nothing to be typed."""
+    for path in {walk.path for walk in PAGES}:
+        walks = [walk for walk in PAGES if walk.path == path]
+        if all(walk.sections for walk in walks):
+            done = {one for walk in walks for one in commands(walk.steps())}
+            assert [one for one in page_commands(path) if one not in done and one not in run()] == []
+        else:
+            assert len(walks) == 1

@@ -1,0 +1,70 @@
+"""README's demonstration does what README says: the same files, the same requests, the whole service in one process."""
+
+import asyncio
+
+import pytest
+
+from tests.contract.docs.demonstration import BEST, demonstration
+
+
+async def test_case1_gets_the_papers_six_nodes() -> None:
+    """Each member is answered one node; together they are zone D without the three nodes with bad links."""
+    async with demonstration() as demo:
+        answers = [await demo.ask("filter", "filter-case1.json", index=index) for index in range(6)]
+    assert all(len(answer["NodeNames"]) == 1 for answer in answers)
+    assert {name for answer in answers for name in answer["NodeNames"]} == BEST
+
+
+async def test_prioritize_prefers_them_too() -> None:
+    """The six score highest, the three impaired ones of their zone lower, everything else lower than the six."""
+    async with demonstration() as demo:
+        listed = await demo.ask("prioritize", "prioritize-case1.json")
+    scores = {one["Host"]: one["Score"] for one in listed}
+    assert len(scores) == 36
+    assert min(scores[node] for node in BEST) > max(score for node, score in scores.items() if node not in BEST)
+
+
+async def test_five_binds_are_held_and_the_sixth_releases_all() -> None:
+    """Nothing is bound before the gang is whole; then all are, and every call is answered with success."""
+    async with demonstration() as demo:
+        nodes = [(await demo.ask("filter", "filter-case1.json", index=i))["NodeNames"][0] for i in range(6)]
+        calls = [asyncio.create_task(demo.bind(index, nodes[index])) for index in range(5)]
+        answered, held = await asyncio.wait(calls, timeout=0.2)
+        assert (len(answered), len(held), demo.service.binds.held_count) == (0, 5, 5)
+        assert demo.nodes_of_case1() == {None}
+        answers = [await demo.bind(5, nodes[5]), *await asyncio.gather(*calls)]
+        assert answers == [{"Error": ""}] * 6
+        assert demo.nodes_of_case1() == BEST
+
+
+async def test_a_bind_that_stays_alone_fails_at_the_hold_limit() -> None:
+    """Five pods that never come: the one that did is answered with a constant error, and is not bound."""
+    async with demonstration(hold_limit_s=0.05) as demo:
+        node = (await demo.ask("filter", "filter-case1.json"))["NodeNames"][0]
+        answer = await demo.bind(0, node)
+        assert answer == {"Error": "netgang: the gang did not reach min-available in time"}
+        assert demo.nodes_of_case1() == {None}
+
+
+async def test_a_bind_that_filter_did_not_offer_is_refused() -> None:
+    """/bind is not a back door (docs/safety.md S2)."""
+    async with demonstration() as demo:
+        assert await demo.bind(0, "node28") == {"Error": "netgang: this node was not offered to this pod"}
+
+
+@pytest.mark.parametrize("request_file", ["filter-tf-smoke-gpu.json", "filter-tf-smoke-gpu-ps.json"])
+async def test_a_gang_without_room_waits_whole(request_file: str) -> None:
+    """Eight GPUs wanted and four there: workers and ps alike are refused, with one reason for every node."""
+    async with demonstration() as demo:
+        answer = await demo.ask("filter", request_file)
+        explained = (await demo.client.get("/v1/explain/demo/tf-smoke-gpu")).json()
+    assert answer["NodeNames"] == []
+    assert set(answer["FailedAndUnresolvableNodes"].values()) == {explained["reason"]}
+    assert len(answer["FailedAndUnresolvableNodes"]) == 36
+
+
+async def test_what_readme_shows_is_served() -> None:
+    """Plan, explain, readiness and metrics answer."""
+    async with demonstration() as demo:
+        for path in ("/v1/plan", "/v1/explain/demo/case1", "/v1/network", "/healthz", "/readyz", "/metrics", "/docs"):
+            assert (await demo.client.get(path)).status_code == 200, path

@@ -1,0 +1,145 @@
+"""What the documents say exists, does exist: links, files, make targets, settings, annotations, metrics.
+
+The other way round, lists that claim to be complete are written from the code (`tests.contract.reference`). Renew them,
+and the schema of the chart's values, with `.venv/bin/python -m tests.contract.docs.test_docs`, which is the same
+command.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extender.runtime.telemetry import Telemetry
+from extender.settings.settings import Settings
+from tests.contract.docs.vocabulary import VOCABULARY
+from tests.contract.reference import pages as reference
+
+ROOT = Path(__file__).parents[3]
+DOCUMENTS = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
+OURS = ("docs", "examples", "manifests", "scheduler-config", "extender", "scoring", "testbed", "bench")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+
+
+@pytest.fixture(params=DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+def document(request: pytest.FixtureRequest) -> Path:
+    """Each document in turn."""
+    assert isinstance(request.param, Path)
+    return request.param
+
+
+def _fenced(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def _commands() -> list[str]:
+    """Lines of shell blocks in all documents, without comments."""
+    blocks = [block for path in DOCUMENTS for block in _fenced(path.read_text(), "sh")]
+    return [line.split(" #")[0].strip() for block in blocks for line in block.splitlines()]
+
+
+def _anchors(path: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_links_lead_somewhere(document: Path) -> None:
+    """A relative link names a file of the project, and an anchor one of its headings."""
+    for target in LINK.findall(document.read_text()):
+        if target.startswith(("http://", "https://")):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (document.parent / name).resolve() if name else document
+        assert path.exists(), f"{document.name}: {target}"
+        assert path.is_relative_to(ROOT), f"{document.name}: {target}"
+        assert not anchor or anchor in _anchors(path), f"{document.name}: {target}"
+
+
+def test_paths_in_the_text_exist(document: Path) -> None:
+    """`extender/convert/wire.py` or `manifests/base` in backquotes is there."""
+    for code in CODE.findall(document.read_text()):
+        if re.fullmatch(rf"(?:{'|'.join(OURS)})/[\w./-]*", code) and not code.startswith("bench/out"):
+            assert (ROOT / code).exists(), f"{document.name}: {code}"
+
+
+def test_pages_that_other_files_cite_exist() -> None:
+    """`docs/….md` in code, manifests, charts and examples is a page."""
+    names = ("bench", "charts", "examples", "manifests", "scheduler-config", "scoring", "simulator", "testbed", "tests")
+    folders = [*(ROOT / name for name in names), *(one.parent for one in ROOT.glob("*/__init__.py"))]
+    kinds = {".py", ".yaml", ".txt", ".md", ".sh"}
+    files = {path for folder in folders for path in folder.rglob("*") if path.suffix in kinds}
+    cited = {(path, page) for path in files for page in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text())}
+    assert len(cited) > 50
+    assert sorted(f"{path.relative_to(ROOT)}: {page}" for path, page in cited if not (ROOT / page).exists()) == []
+
+
+def test_paths_in_commands_exist() -> None:
+    """Every file or directory of ours that a shell line names is there; a script can be run."""
+    named = [word.lstrip("@") for line in _commands() for word in line.split()]
+    paths = [ROOT / word for word in named if word.startswith(tuple(f"{name}/" for name in OURS))]
+    assert len(paths) >= 6
+    assert [path for path in paths if not path.exists()] == []
+    assert all(path.stat().st_mode & 0o100 for path in paths if path.suffix == ".sh")
+
+
+def test_make_targets_exist(document: Path) -> None:
+    """`make something` in a document is a target of the Makefile."""
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = document.read_text()
+    shown = [line for block in _fenced(text, "sh") for line in block.splitlines()] + CODE.findall(text)
+    named = {match for line in shown for match in re.findall(r"^make ([a-z0-9-]+)", line)}
+    assert named <= targets
+
+
+def test_addresses_in_commands_are_served() -> None:
+    """What README asks by curl is a verb or a document of the API."""
+    paths = {match for line in _commands() for match in re.findall(r"localhost:8888(/[\w/-]*)", line)}
+    assert paths == {"/filter", "/prioritize", "/v1/plan", "/v1/explain/demo/tf-smoke-gpu"}
+
+
+def test_yaml_in_documents_is_yaml(document: Path) -> None:
+    """Blocks to copy are valid; settings among them are accepted."""
+    for block in _fenced(document.read_text(), "yaml"):
+        content = yaml.safe_load(block)
+        if isinstance(content, dict) and content.keys() <= set(Settings.model_fields):
+            assert Settings(**content) != Settings()
+
+
+def test_annotations_in_documents_exist(document: Path) -> None:
+    """`netgang.io/…` in backquotes, also with a value, is a word of the vocabulary."""
+    known = {word.name for word in VOCABULARY}
+    named = set(re.findall(r"`(netgang\.io/[a-z-]+)[`:=]", document.read_text()))
+    assert named <= known
+
+
+def test_metrics_in_documents_exist(document: Path) -> None:
+    """A metric to watch is one that is exported."""
+    known = set(re.findall(r"^# TYPE (\w+)", Telemetry().exposition().decode(), re.MULTILINE))
+    named = set(re.findall(r"`(netgang_\w+)`", document.read_text()))
+    assert {name for name in named if name not in known} == set()
+
+
+def test_documents_stand_by_themselves(document: Path) -> None:
+    """No path of somebody's machine, nothing unfinished."""
+    text = document.read_text()
+    assert not re.search(r"(?<![\w.])/(?:root|home|work|tmp)\b", text)
+    assert not re.search(r"\b(?:TODO|FIXME)\b", text)
+
+
+def test_documents_are_not_long(document: Path) -> None:
+    """At most 200 lines of at most 125 characters; tables may be wider, and targets of links do not count.
+
+    Pages of the reference are looked up, not read: 400 lines of any width.
+    """
+    lines = [re.sub(r"\]\([^)]*\)", "]", line) for line in document.read_text().splitlines()]
+    if document.parent.name == "reference":
+        assert len(lines) <= 400
+        return
+    assert len(lines) <= 200
+    assert [line for line in lines if len(line) > 125 and not line.startswith("|")] == []
+
+
+if __name__ == "__main__":
+    reference.write()

@@ -1,0 +1,265 @@
+"""examples/kinds: what each comment promises (gang, minimum, members, worker range) is what netgang makes of the file.
+
+The pods are those that the kind's controller would make (`job_pods`); from there on everything is netgang's own: what
+it reads, how it puts gangs together, what it plans, and which jobs it would resize.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.bootstrap import empty_cache, fill
+from extender.controllers.elastic.kinds import TRAIN_JOB, Kind, kinds_with, read
+from extender.convert.clusterfile import parse_cluster
+from extender.settings.settings import Settings
+from scoring.ids import GangKey
+from scoring.model import Gang, GangSource
+from scoring.model.policy import Policy, gang_options
+from scoring.model.snapshot import Snapshot
+from scoring.plan import Plan, plan
+from testbed.programs.catalogue import TRAINING_CRDS
+from testbed.programs.definitions import DEFINITIONS
+from tests.contract.docs.job_pods import made
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples"
+FILES = sorted((EXAMPLES / "kinds").glob("*.yaml"))
+STARTED_BY_US = [one for one in FILES if one.stem != "native-gang"]
+OTHERS = {  # examples that are older than this folder → their gang's key
+    "gang-job.yaml": "default/resnet",
+    "podgroup.yaml": "default/pair",
+    "case1.yaml": "demo/case1",
+    "tf-smoke-gpu.yaml": "demo/tf-smoke-gpu",
+    "reporting-job.yaml": "team/resnet",
+}
+SCALE_KINDS = ("apps/v1/statefulsets/StatefulSet",)
+FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What a file's first lines say."""
+
+    gang: GangKey
+    minimum: int
+    members: Counter[str]
+    workers: str
+    settings: Path | None
+
+    @classmethod
+    def of(cls, text: str) -> "Promise":
+        """Read them. KeyError: one is missing."""
+        said = dict(re.findall(r"^# (with|gang|members|workers): (.+)$", text, re.MULTILINE))
+        gang, _, minimum = said["gang"].removesuffix(" pods on").partition(", whole from ")
+        members = Counter[str]()
+        for part in said["members"].split(", "):
+            count, role = part.split()
+            members[role.removesuffix("s") if role != "ps" else role] += int(count)
+        path = ROOT / said["with"] if "with" in said else None
+        return cls(GangKey(gang), int(minimum), members, said["workers"].partition(",")[0], path)
+
+
+@pytest.fixture(params=FILES, ids=[one.stem for one in FILES])
+def file(request: pytest.FixtureRequest) -> Path:
+    """Each example in turn."""
+    assert isinstance(request.param, Path)
+    return request.param
+
+
+def documents(file: Path) -> list[dict[str, Any]]:
+    """The objects of a file."""
+    return list(yaml.safe_load_all(file.read_text()))
+
+
+def settings_of(promise: Promise) -> Settings:
+    """Those that the file is written for; else the ones that are installed by default."""
+    return Settings.load(promise.settings or ROOT / "manifests/base/settings.yaml")
+
+
+def nodes(count: int) -> list[dict[str, Any]]:
+    """Large nodes of zone D with room for one pod each."""
+    allocatable = {"cpu": "64", "memory": "256Gi", "pods": "1", "nvidia.com/gpu": "8"}
+    return [
+        {
+            "kind": "Node",
+            "metadata": {"name": f"n{number}", "labels": {"topology.kubernetes.io/zone": "D"}},
+            "status": {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]},
+        }
+        for number in range(count)
+    ]
+
+
+def snapshot(objects: Iterable[Mapping[str, Any]], settings: Settings) -> Snapshot:
+    """What netgang would have of these objects."""
+    listed = json.dumps({"kind": "List", "items": list(objects)}).encode()
+    cache = empty_cache(settings)
+    fill(cache, parse_cluster(listed, name="example", zone_label=settings.zone_label), now_s=0.0)
+    return cache.snapshot()
+
+
+def gang_in(seen: Snapshot) -> Gang:
+    """The only one."""
+    (gang,) = seen.gangs.values()
+    return gang
+
+
+def planned(file: Path, promise: Promise, room: int) -> Plan:
+    """The plan for the example alone in a cluster with room for so many pods."""
+    settings = settings_of(promise)
+    return plan(snapshot([*nodes(room), *made(documents(file))], settings), settings.policy(), now_s=0.0)
+
+
+def test_the_gang_is_the_one_promised(file: Path) -> None:
+    """Name, minimum and roles are those of the comment; the gang is ours, and nothing is wrong with it."""
+    promise = Promise.of(file.read_text())
+    gang = gang_in(snapshot(made(documents(file)), settings_of(promise)))
+    roles = Counter(pod.role.value for pod in gang.members)
+    assert (gang.key, gang.min_member, roles) == (promise.gang, promise.minimum, promise.members)
+    assert (gang.problem, gang.problem_detail, gang.own) == (None, "", True)
+    assert gang_options(dict(gang.options), Policy()).problems == ()
+
+
+@pytest.mark.parametrize("file", STARTED_BY_US, ids=[one.stem for one in STARTED_BY_US])
+def test_it_starts_with_its_minimum_and_not_with_less(file: Path) -> None:
+    """With room for all it is admitted whole, with room for its minimum in part, and with one place less it waits."""
+    promise = Promise.of(file.read_text())
+    for room in {promise.minimum, promise.members.total()}:
+        admitted = planned(file, promise, room).admitted[promise.gang]
+        assert len(set(admitted.members.values())) == room
+    assert set(planned(file, promise, promise.minimum - 1).waiting) == {promise.gang}
+
+
+def as_run(objects: Iterable[Mapping[str, Any]], run: str, *, created: str, done: bool) -> list[dict[str, Any]]:
+    """These pods as those of one run: their controllers are its own, and `done` ones Succeeded on their nodes."""
+    found = []
+    for one in objects:
+        labels = dict(one["metadata"].get("labels", {}))
+        if "jobset.sigs.k8s.io/jobset-uid" in labels:
+            labels["jobset.sigs.k8s.io/jobset-uid"] += run
+        owners = [{**owner, "uid": owner["uid"] + run} for owner in one["metadata"].get("ownerReferences", ())]
+        name = one["metadata"]["name"]
+        metadata = {
+            **one["metadata"],
+            "uid": f"{name}-{run}",
+            "labels": labels,
+            "ownerReferences": owners,
+            "creationTimestamp": created,
+        }
+        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:30Z"}
+        status = {"phase": "Succeeded", "conditions": [scheduled]} if done else {"phase": "Pending"}
+        spec = {**one["spec"], "nodeName": "n0"} if done else one["spec"]
+        found.append({**one, "metadata": metadata, "spec": spec, "status": status})
+    return found
+
+
+@pytest.mark.parametrize("file", STARTED_BY_US, ids=[one.stem for one in STARTED_BY_US])
+def test_finished_pods_count_in_their_own_run_only(file: Path) -> None:
+    """Of every kind: half of a run has Succeeded and counts; when the other half is another run's it counts no more."""
+    promise = Promise.of(file.read_text())
+    settings = settings_of(promise)
+    objects = made(documents(file))
+    pods = [one for one in objects if one["kind"] == "Pod"]
+    groups = [one for one in objects if one["kind"] != "Pod"]
+    half = len(pods) // 2
+    done = as_run(pods[:half], "first", created="2026-01-01T00:00:00Z", done=True)
+    same = as_run(pods[half:], "first", created="2026-01-01T00:00:00Z", done=False)
+    next_ones = as_run(pods[half:], "second", created="2026-01-01T01:00:00Z", done=False)
+    gang = gang_in(snapshot([*groups, *done, *same], settings))
+    assert {pod.uid for pod in gang.members} == {one["metadata"]["uid"] for one in (*done, *same)}
+    gang = gang_in(snapshot([*groups, *done, *next_ones], settings))
+    assert {pod.uid for pod in gang.members} == {one["metadata"]["uid"] for one in next_ones}
+    assert {pod.uid for pod in gang.earlier} == {one["metadata"]["uid"] for one in done}
+
+
+def kind_of(one: Mapping[str, Any]) -> Kind | None:
+    """How netgang reads jobs of this kind; `None`: it does not."""
+    known = {**kinds_with(SCALE_KINDS), TRAIN_JOB.where.name: TRAIN_JOB}
+    return known.get(f"{one['kind']}.{one['apiVersion'].rpartition('/')[0]}")
+
+
+def test_it_may_be_resized_as_promised(file: Path) -> None:
+    """The range of workers is what the job's own kind reads from it: none where a change is unsafe."""
+    promise = Promise.of(file.read_text())
+    found = FIXED
+    for one in documents(file):
+        kind = kind_of(one)
+        if kind is None:
+            continue
+        seen = read(kind, json.dumps(one).encode())
+        assert (seen.bounds.bad, seen.bad_wants) == (False, False)
+        if seen.unsafe is not None:
+            continue
+        assert seen.workers == promise.members["worker"]
+        least, most = seen.bounds.least, seen.bounds.most or seen.workers
+        if least is not None and least < most:
+            found = f"{least} to {most}"
+    assert found == promise.workers
+
+
+def test_every_kind_that_is_understood_has_an_example() -> None:
+    """Each kind that can be resized, each framework whose labels are read, and each way to name a gang."""
+    every = [one for file in FILES for one in documents(file)]
+    shown = {f"{one['kind']}.{one['apiVersion'].rpartition('/')[0]}" for one in every}
+    assert set(kinds_with(SCALE_KINDS)) | {TRAIN_JOB.where.name} <= shown
+    assert {"LeaderWorkerSet.leaderworkerset.x-k8s.io", "RayCluster.ray.io", "Pod."} <= shown
+    promises = {file: Promise.of(file.read_text()) for file in FILES}
+    gangs = [gang_in(snapshot(made(documents(file)), settings_of(promises[file]))) for file in FILES]
+    assert {gang.source for gang in gangs} == set(GangSource)
+    assert {str(one.settings) for one in promises.values() if one.settings} == {
+        str(ROOT / f"manifests/overlays/{name}/settings.yaml") for name in ("default-scheduler", "managed-resource")
+    }
+
+
+def test_names_are_used_once() -> None:
+    """All of examples/kinds can be applied to one cluster: no two files have an object of the same name."""
+    named = [
+        (one["apiVersion"], one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"])
+        for file in FILES
+        for one in documents(file)
+        if one["kind"] != "PriorityClass"
+    ]
+    assert len(set(named)) == len(named)
+    classes = [one for file in FILES for one in documents(file) if one["kind"] == "PriorityClass"]
+    assert all(one == classes[0] for one in classes)
+
+
+@pytest.mark.parametrize(("name", "gang"), OTHERS.items(), ids=OTHERS)
+def test_the_other_examples_are_made_into_gangs_too(name: str, gang: str) -> None:
+    """The older examples go the whole way as well."""
+    found = gang_in(snapshot(made(documents(EXAMPLES / name)), Settings.load(ROOT / "manifests/base/settings.yaml")))
+    assert (found.key, found.problem, found.own) == (gang, None, True)
+
+
+def test_the_list_of_examples_is_complete() -> None:
+    """examples/README.md names every file, once, and each kind that it names for a file is in it."""
+    text = (EXAMPLES / "README.md").read_text()
+    rows = re.findall(r"^\| \[([^\]]+)\]\(([^)]+)\) \| ([^|]*) \|", text, re.MULTILINE)
+    assert all(shown == target and (EXAMPLES / target).exists() for shown, target, _ in rows)
+    listed = [target for _, target, _ in rows]
+    here = {str(one.relative_to(EXAMPLES)) for one in EXAMPLES.rglob("*.*") if one.suffix in (".yaml", ".py", ".sh")}
+    assert sorted(listed) == sorted(here)
+    for _, target, kinds in rows:
+        if target.endswith(".yaml") and target != "simulate.yaml":
+            inside = {one["kind"] for one in documents(EXAMPLES / target)}
+            assert {kind.strip() for kind in kinds.split(",")} <= inside, target
+
+
+def test_the_definitions_named_are_those_of_the_tests() -> None:
+    """examples/README.md says against which releases' definitions the examples are held."""
+    text = (EXAMPLES / "README.md").read_text().partition("How far each kind is checked")[2].partition("\n\n")[0]
+    pinned = {one.default_version.rpartition(".")[0] for one in (*DEFINITIONS.values(), TRAINING_CRDS)}
+    assert set(re.findall(r"\s(\d+\.\d+)\b", text)) == pinned
+
+
+def test_pages_link_what_exists() -> None:
+    """Relative links of examples/README.md lead to files of the project."""
+    text = (EXAMPLES / "README.md").read_text()
+    targets = re.findall(r"\]\((?!https?://)([^)#\s]+)", text)
+    assert [one for one in targets if not (EXAMPLES / one).exists()] == []

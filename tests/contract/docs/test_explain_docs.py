@@ -1,0 +1,97 @@
+"""docs/how-to/explain.md: its commands are run as they are printed, and print what it shows."""
+
+import asyncio
+import json
+import re
+import shlex
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import uvicorn
+from typer.testing import CliRunner, Result
+
+from cli.commands.serve import demo_settings
+from cli.main import app
+from extender import bootstrap
+from extender.api.what_if.body import WhatIfBody, typed_changes
+from extender.bootstrap.serve import running
+from extender.settings.settings import Settings
+
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / "docs/how-to/explain.md").read_text()
+COMMANDS = [
+    line.strip()
+    for block in re.findall(r"^ *```sh\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL)
+    for line in block.splitlines()
+]
+SHOWN = [block.splitlines() for block in re.findall(r"^```text\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL)]
+OURS = [command for command in COMMANDS if command.startswith("netgang ")]
+
+
+def run(command: str, *more: str) -> Result:
+    """Run one command of ours in this process, in the project's directory's words."""
+    words = [str(ROOT / word) if word.startswith("examples/") else word for word in shlex.split(command)[1:]]
+    return CliRunner().invoke(app, [*words, *more], env={"COLUMNS": "200", "NO_COLOR": "1"})
+
+
+def in_order(want: list[str], text: str) -> bool:
+    """Whether the lines are there, one after the other, perhaps with others between them or longer ones."""
+    lines = iter(text.splitlines())
+    return all(any(line.strip().startswith(one.strip()) for line in lines) for one in want)
+
+
+@asynccontextmanager
+async def demonstration() -> AsyncIterator[str]:
+    """Where `netgang demo` would answer."""
+    async with bootstrap.embedded(demo_settings(0)) as made:
+        measured = asyncio.Event()
+        made.planner.subscribe(lambda plan: measured.set() if plan.network_version else None)
+
+        @asynccontextmanager
+        async def already() -> AsyncIterator[bootstrap.Service]:
+            yield made
+
+        async with running(already()) as service:
+            await measured.wait()
+            listening = socket.create_server(("127.0.0.1", 0))
+            server = uvicorn.Server(uvicorn.Config(service.app, log_level="error", lifespan="off"))
+            serving = asyncio.create_task(server.serve([listening]))
+            try:
+                yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+            finally:
+                server.should_exit = True
+                await serving
+
+
+async def test_commands_do_what_is_printed() -> None:
+    """Each exits with 0, against a demonstration or from files; the texts below them are what they print."""
+    printed: dict[str, str] = {}
+    async with demonstration() as url:
+        for command in OURS:
+            more = () if "--cluster" in command else ("--server", url)
+            result = await asyncio.to_thread(run, command, *more)
+            assert result.exit_code == 0, (command, result.output)
+            printed[command] = result.stdout
+        body = json.loads(re.findall(r"^```json\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL)[0])
+        async with httpx.AsyncClient(base_url=url) as client:
+            alone = [await client.post("/v1/what-if", json={"changes": [one]}) for one in body["changes"]]
+    assert [reply.status_code for reply in alone] == [200] * len(body["changes"])
+    explained, supposed = SHOWN
+    assert in_order(explained, printed[next(one for one in OURS if "--cluster" in one)])
+    assert in_order(supposed, printed[next(one for one in OURS if "--suggestion" in one)])
+
+
+def test_the_request_that_is_shown_has_every_change() -> None:
+    """All kinds of changes, each as it is read."""
+    body = json.loads(re.findall(r"^```json\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL)[0])
+    named = {one["change"] for one in body["changes"]}
+    schema = json.dumps(WhatIfBody.model_json_schema())
+    kinds = set(re.findall(r'"const": "([a-z-]+)"', schema)) | {
+        kind for kind in ("shrink-job", "grow-job", "open-gates", "mend-group", "forget-refusals") if kind in schema
+    }
+    assert named == kinds
+    read = typed_changes(WhatIfBody.model_validate(body), now_s=0.0, policy_of=lambda _: Settings().policy())
+    assert len(read) == len(body["changes"])

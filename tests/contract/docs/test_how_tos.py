@@ -1,0 +1,375 @@
+"""docs/how-to, the comparison and the questions: what they print is read, parsed and, where no cluster is needed, run.
+
+Every YAML block is one of five things, and is held against what it would be used for: settings, values of the chart, a
+kube-scheduler configuration, a kustomization, or a manifest that must become the gang that its page promises. Every
+`netgang` line must be one that the program takes.
+"""
+
+import asyncio
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from cli.main import app
+from extender.bootstrap import empty_cache, fill
+from extender.convert.clusterfile import parse_cluster
+from extender.settings.settings import Settings
+from scoring.model.policy import Policy, gang_options
+from testbed.parts.schedulers import load_configuration
+from tests.contract.docs.job_pods import made
+from tests.contract.docs.test_explain_docs import demonstration
+from tests.contract.manifests import chart_schema
+from tests.fakes.maddash_server import MaddashServer, paper_mesh
+from tests.newcomer.document import SHELLS, bare, parts, typed_lines
+from tests.newcomer.page import needs_no_cluster
+from tests.newcomer.walk import DOCUMENTS as WALKED
+
+ROOT = Path(__file__).parents[3]
+_SHORT = ("from-coscheduling", "gates", "maddash", "opensearch", "pytorch-elastic", "tfjob", "which-scheduler")
+HOW_TOS = [ROOT / f"docs/how-to/{name}.md" for name in _SHORT]
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = [*HOW_TOS, ROOT / "docs/explanation/comparison.md", ROOT / "docs/start/faq.md"]
+MADDASH = "https://maddash.example.org/maddash"
+DEMO = ("http://127.0.0.1:8889", "http://127.0.0.1:8888")
+SCHEMA = json.loads(chart_schema.FILE.read_text())
+OWN_TESTS = frozenset({ROOT / "docs/how-to/explain.md", *(walk.path for walk in WALKED)})
+"""Pages whose tests compare what is printed: tests/contract/docs/test_explain_docs.py,
+tests/e2e/people/test_newcomer.py."""
+
+
+@pytest.fixture(params=PAGES, ids=[one.stem for one in PAGES])
+def page(request: pytest.FixtureRequest) -> Path:
+    """Each page in turn."""
+    assert isinstance(request.param, Path)
+    return request.param
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The blocks of a page, also those inside lists, without their indentation."""
+    found = re.findall(rf"^( *)```{language}\n(.*?)^ *```", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [re.sub(rf"^{indent}", "", text, flags=re.MULTILINE) for indent, text in found]
+
+
+def yaml_blocks(page: Path) -> list[dict[str, Any]]:
+    """What the YAML blocks of a page say."""
+    return [one for text in blocks(page, "yaml") for one in yaml.safe_load_all(text)]
+
+
+def commands(page: Path, program: str) -> list[list[str]]:
+    """The words of each line that begins with this program, comments, pipes and redirections left out."""
+    return [words for words in map(words_of, page_commands(page)) if words[:1] == [program]]
+
+
+def words_of(command: str) -> list[str]:
+    """The words of a command, up to where its output goes elsewhere."""
+    words = shlex.split(command.replace("\\\n", " "))
+    ends = [at for at, word in enumerate(words) if word in ("|", ">", "&", "&&")]
+    return words[: min(ends, default=len(words))]
+
+
+def page_commands(page: Path) -> list[str]:
+    """All commands of a page, without their comments."""
+    shells = [one for one in parts(page.read_text()) if one.language in SHELLS]
+    return [bare(line) for one in shells for line in typed_lines(one.lines)]
+
+
+def inline(page: Path) -> Iterator[list[str]]:
+    """The words of `netgang …` in the text itself, where it names no placeholder."""
+    for code in re.findall(r"`(?:kubectl )?(netgang [^`]+)`", page.read_text()):
+        if not re.search(r"[A-Z]{3,}|…", code):
+            yield shlex.split(code)
+
+
+def in_schema(values: Mapping[str, Any], schema: Mapping[str, Any], path: str = "") -> None:
+    """AssertionError: the chart has no such value."""
+    known = schema.get("properties", {})
+    for name, value in values.items():
+        assert name in known, f"the chart has no value {path}{name}"
+        if isinstance(value, Mapping) and "properties" in known[name]:
+            in_schema(value, known[name], f"{path}{name}.")
+
+
+def check_values(values: Mapping[str, Any]) -> None:
+    """Values of the chart: names that it has, and settings that netgang takes."""
+    in_schema(values, SCHEMA)
+    if "settings" in values:
+        Settings(**values["settings"])
+
+
+def check_kustomization(one: Mapping[str, Any]) -> None:
+    """Beside a clone of the project: everything that it names is there, and every patch has something to change."""
+    names = [*one.get("resources", ()), *one.get("components", ())]
+    paths = [ROOT / name.removeprefix("netgang/") for name in names]
+    assert paths
+    assert [path for path in paths if not (path / "kustomization.yaml").exists()] == []
+    for patch in one.get("patches", ()):
+        target = yaml.safe_load(patch["patch"])
+        sources = [*(ROOT / "manifests/base").glob("*.yaml"), *paths[0].glob("*.yaml")]
+        there = [two for path in sources for two in yaml.safe_load_all(path.read_text()) if isinstance(two, dict)]
+        assert any(
+            two.get("kind") == target["kind"] and two["metadata"].items() >= target["metadata"].items() for two in there
+        )
+
+
+def check_manifest(one: Mapping[str, Any]) -> None:
+    """A gang of ours, with annotations that exist; and if an example shows the same job, the example has all of it."""
+    seen = {"kind": "List", "items": made([one])}
+    settings = Settings.load(ROOT / "manifests/base/settings.yaml")
+    cache = empty_cache(settings)
+    fill(cache, parse_cluster(json.dumps(seen).encode(), name="page", zone_label=settings.zone_label), now_s=0.0)
+    (gang,) = cache.snapshot().gangs.values()
+    assert (gang.problem, gang.problem_detail, gang.own) == (None, "", True)
+    assert gang.min_member <= len(gang.members)
+    assert gang_options(dict(gang.options), Policy()).problems == ()
+    whole = {(two["kind"], two["metadata"]["name"]): two for two in _examples()}
+    example = whole.get((one["kind"], one["metadata"]["name"]))
+    assert example is None or contains(example, one), one["metadata"]["name"]
+
+
+def _examples() -> Iterator[dict[str, Any]]:
+    for path in (ROOT / "examples/kinds").glob("*.yaml"):
+        yield from yaml.safe_load_all(path.read_text())
+
+
+def contains(whole: object, part: object) -> bool:
+    """Whether everything that `part` says stands in `whole`; of lists of words only that they share the first.
+
+    >>> contains({"a": 1, "b": [{"c": 2, "d": 3}]}, {"b": [{"c": 2}]})
+    True
+    """
+    match whole, part:
+        case dict(), dict():
+            return all(name in whole and contains(whole[name], value) for name, value in part.items())
+        case list(), list() if all(isinstance(one, str) for one in part):
+            return set(part) <= set(whole)
+        case list(), list():
+            return len(whole) == len(part) and all(map(contains, whole, part))
+        case _:
+            return whole == part
+
+
+def kind_of_block(one: Mapping[str, Any]) -> str:
+    """What a block is used for."""
+    if one.get("kind") == "Kustomization":
+        return "kustomization"
+    if "kind" in one:
+        return "manifest"
+    if one.keys() == {"extenders"}:
+        return "scheduler"
+    return "settings" if one.keys() <= set(Settings.model_fields) else "values"
+
+
+def test_every_block_is_what_it_is_used_for(page: Path) -> None:
+    """Settings load, values are the chart's, entries are those of scheduler-config, manifests become gangs."""
+    for one in yaml_blocks(page):
+        match kind_of_block(one):
+            case "kustomization":
+                check_kustomization(one)
+            case "manifest":
+                check_manifest(one)
+            case "scheduler":
+                files = (ROOT / "scheduler-config").glob("*-*.yaml")
+                assert one["extenders"] in [load_configuration(file)["extenders"] for file in files]
+            case "settings":
+                assert Settings(**one) != Settings()
+            case _:
+                check_values(one)
+
+
+def test_all_kinds_of_blocks_occur() -> None:
+    """None of the checks above is for nothing."""
+    found = {kind_of_block(one) for page in PAGES for one in yaml_blocks(page)}
+    assert found == {"kustomization", "manifest", "scheduler", "settings", "values"}
+
+
+def parsed(words: list[str]) -> str:
+    """Let the program take the words apart without doing anything; "" if it does, else the name of its complaint."""
+    command, parent, rest = get_command(app), None, words[1:]
+    while isinstance(command, TyperGroup):
+        parent = command.make_context(words[0], [], parent=parent, resilient_parsing=True)
+        found = command.get_command(parent, rest[0])
+        assert found is not None, f"no such command: {shlex.join(words)}"
+        command, rest = found, rest[1:]
+    try:
+        command.make_context(words[0], rest, parent=parent)
+    except TyperException as refused:
+        return type(refused).__name__
+    return ""
+
+
+@pytest.fixture
+def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with the files that the pages speak of: the demonstration's cluster and mesh, and the project's."""
+    shutil.copy(ROOT / "examples/snapshot/paper-testbed.json", tmp_path / "cluster.json")
+    shutil.copy(ROOT / "examples/mesh/paper-testbed.json", tmp_path / "mesh.json")
+    for name in ("examples", "scheduler-config", "manifests", "charts"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "settings.yaml").write_text("{}\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+LINES = {f"{one.stem}: {shlex.join(words)}": words for one in PAGES for words in commands(one, "netgang")}
+NAMED = sorted({shlex.join(words) for one in PAGES for words in inline(one)})
+
+
+@pytest.mark.usefixtures("beside")
+@pytest.mark.parametrize("words", LINES.values(), ids=LINES)
+def test_every_command_line_is_taken(words: list[str]) -> None:
+    """Each `netgang` line of a block is one that the program takes: command, options, arguments, kinds of values."""
+    assert parsed(words) == ""
+
+
+@pytest.mark.parametrize("line", NAMED)
+def test_every_command_in_the_text_exists(line: str) -> None:
+    """`netgang explain` in a sentence is a command, and so are its options; what it needs besides may be left out."""
+    assert parsed(shlex.split(line)) in ("", "MissingParameter")
+
+
+def in_process() -> dict[Path, list[str]]:
+    """Page → its commands that need no cluster: those of all documents but the ones with tests of their own."""
+    found = {page: list(filter(needs_no_cluster, page_commands(page))) for page in DOCUMENTS if page not in OWN_TESTS}
+    return {page: lines for page, lines in found.items() if lines}
+
+
+async def test_commands_that_need_no_cluster_do_what_they_should(beside: Path) -> None:
+    """They are run in the order of their page, with its settings as settings.yaml, and end with 0.
+
+    A stand-in serves MaDDash, the demonstration is the running netgang, and its gang case1 is everybody's gang.
+    """
+    ran: dict[str, int] = {}
+    async with demonstration() as url:
+        with MaddashServer(paper_mesh(), checked_at_s=lambda: 1_700_000_000.0) as maddash:
+            own = {MADDASH: maddash.url, **dict.fromkeys(DEMO, url)}
+            for page, lines in in_process().items():
+                blocks = [one for one in yaml_blocks(page) if isinstance(one, Mapping)]
+                settings = [one for one in blocks if kind_of_block(one) == "settings"]
+                (beside / "settings.yaml").write_text(yaml.safe_dump(settings[0] if settings else {}))
+                for line in lines:
+                    words = ["demo/case1" if one.startswith("team/") else one for one in words_of(with_own(line, own))]
+                    done = await asyncio.to_thread(
+                        CliRunner().invoke, app, words[1:], env={"COLUMNS": "200", "NO_COLOR": "1", "NETGANG_URL": url}
+                    )
+                    assert done.exit_code == 0, (page.name, line, done.output)
+                    ran[" ".join(words_of(line)[1:3])] = len(done.output)
+    assert {"network show", "check-config settings.yaml", "plan cluster.json", "what-if --cluster"} <= set(ran)
+    assert {"scores --url", "explain team/retrain", "doctor --no-cluster"} <= set(ran)
+    assert min(ran.values()) > 0
+
+
+def with_own(line: str, own: Mapping[str, str]) -> str:
+    """The line with other words in place of some."""
+    for printed, ours in own.items():
+        line = line.replace(printed, ours)
+    return line
+
+
+def test_helm_lines_set_values_that_exist(page: Path) -> None:
+    """`--set a.b=c`, in blocks and in the text, is a value of the chart; the chart's directory is there."""
+    lines = [*commands(page, "helm"), *(shlex.split(one) for one in re.findall(r"`(helm [^`]+)`", page.read_text()))]
+    for words in lines:
+        assert all((ROOT / word).exists() for word in words if word.startswith("charts/"))
+        for word, value in pairwise(words):
+            if word == "--set":
+                name, _, text = value.partition("=")
+                values: Any = text
+                for part in reversed(name.split(".")):
+                    values = {part: values}
+                in_schema(values, SCHEMA)
+
+
+def test_applied_directories_can_be_applied(page: Path) -> None:
+    """`kubectl apply -k PATH` and its like name a kustomization, `-f PATH` a file with manifests."""
+    for words in commands(page, "kubectl"):
+        for option, path in pairwise(words):
+            if option == "-k" or option == "kustomize":
+                assert (ROOT / path / "kustomization.yaml").exists(), path
+            elif option == "-f" and path != "-":
+                assert all(one["kind"] for one in yaml.safe_load_all((ROOT / path).read_text())), path
+
+
+@pytest.mark.parametrize("how_to", HOW_TOS, ids=[one.stem for one in HOW_TOS])
+def test_a_how_to_is_short_and_says_for_whom(how_to: Path) -> None:
+    """At most 120 lines; its first words say who it is for, then what they have at the end; the index has it."""
+    text = how_to.read_text()
+    assert len(text.splitlines()) <= 120
+    first = text.split("\n\n")[1]
+    assert first.startswith("For ")
+    assert "at the end" in first.lower()
+    assert f"[{how_to.name}]({how_to.name})" in (how_to.parent / "README.md").read_text()
+
+
+def test_the_table_of_configurations_says_what_is_installed() -> None:
+    """How long a bind is held and what a hung call stops are those of the installed settings and configurations."""
+    text = (ROOT / "docs/how-to/which-scheduler.md").read_text()
+    rows = {
+        row.split(" | ")[0].strip("| "): row.strip("| \n").split(" | ")[1:] for row in text.splitlines() if "|" in row
+    }
+    names = ("second-scheduler", "default-scheduler", "managed-resource")
+    folders = [ROOT / "manifests/base", *(ROOT / "manifests/overlays" / name for name in names[1:])]
+    held = [Settings.load(folder / "settings.yaml").hold_limit_s for folder in folders]
+    assert rows["a bind is held"] == [f"{one:g} s" for one in held]
+    for shown, name in zip(rows["hung `/filter` stops"], names, strict=True):
+        entries = load_configuration(ROOT / f"scheduler-config/{name}.yaml")["extenders"]
+        (timeout,) = {one["httpTimeout"] for one in entries if one.get("filterVerb")}
+        assert f"{timeout.removesuffix('s')} s a call" in shown
+
+
+def test_the_page_of_gates_names_both_switches() -> None:
+    """The options that an API server of 1.34 or 1.35 needs."""
+    switches = (
+        r"--(?:feature-gates=MutatingAdmissionPolicy=true|runtime-config=admissionregistration\.k8s\.io/v1beta1=true)"
+    )
+    assert len(set(re.findall(switches, (ROOT / "docs/how-to/gates.md").read_text()))) == 2
+
+
+def test_answers_are_short_and_lead_on() -> None:
+    """Every question has an answer of at most five lines with a link or a command."""
+    asked = re.findall(
+        r"^### ([^\n]+)\n\n(.*?)\n(?:\n|\Z)", (ROOT / "docs/start/faq.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert len(asked) >= 30
+    assert [question for question, answer in asked if answer.count("\n") >= 5] == []
+    assert [question for question, answer in asked if "](" not in answer and "`" not in answer] == []
+    assert (ROOT / "docs/start/faq.md").read_text().count("\n### ") == len(asked)
+
+
+def test_the_comparison_has_no_figures_of_its_own() -> None:
+    """Rates, times and shares stand in results.md, which is made from records; others are linked over https."""
+    text = (ROOT / "docs/explanation/comparison.md").read_text()
+    assert re.findall(r"\b\d[\d.,]* ?(?:pods/s|ms\b|s\b|%|MiB|GiB)", text) == []
+    assert "results.md" in text
+    assert re.findall(r"\]\(http://", text) == []
+
+
+def test_what_is_said_to_be_seen_can_be_seen(page: Path) -> None:
+    """Findings of the doctor, alerts and Events that a page names are ones that exist."""
+    text = page.read_text()
+    doctor = (ROOT / "docs/reference/doctor.md").read_text()
+    near = [line for line in text.splitlines() if "doctor" in line]
+    assert [
+        one for line in near for one in re.findall(r"`([a-z]+(?:-[a-z]+)+)`", line) if f"`{one}`" not in doctor
+    ] == []
+    rules = (ROOT / "manifests/components/monitoring/rules.yaml").read_text()
+    assert [one for one in re.findall(r"`(Netgang[A-Z]\w+)`", text) if f"alert: {one}\n" not in rules] == []
+    events = "".join(path.read_text() for path in (ROOT / "extender").rglob("*.py"))
+    assert [one for one in re.findall(r"`((?:Gang|Job)[A-Z]\w+)`", text) if f'"{one}"' not in events] == []
+
+
+def test_ports_are_brought_from_where_they_are(page: Path) -> None:
+    """`kubectl port-forward` names netgang's Deployment and its port for people."""
+    settings = Settings.load(ROOT / "manifests/base/settings.yaml")
+    wanted = ["kubectl", "-n", "netgang-system", "port-forward", "deploy/netgang", str(settings.debug_port)]
+    assert [words for words in commands(page, "kubectl") if "port-forward" in words and words != wanted] == []

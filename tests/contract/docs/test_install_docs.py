@@ -1,0 +1,96 @@
+"""docs/start/install.md: the versions it promises are those that are tested; the parts it lists are all there are."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from cli.doctor.running import check_versions
+from testbed.programs.catalogue import E2E, KUBERNETES, PROGRAMS, SCHEDULERS
+from tests.contract.manifests.chart_schema import document
+
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / "docs/start/install.md").read_text()
+
+
+def table(heading: str) -> list[list[str]]:
+    """Rows of the first table under a heading, header first."""
+    section = TEXT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|") and not line.startswith("|---")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def matrix() -> dict[str, dict[str, str]]:
+    """Row → minor version → what is said."""
+    head, *rows = table("Versions")
+    return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows}
+
+
+def minor(version: str) -> str:
+    """1.36 of 1.36.3."""
+    return version.rpartition(".")[0]
+
+
+def test_the_versions_are_those_of_the_test_bed() -> None:
+    """Each column is a minor version that a kube-scheduler of the tests has, and names its version."""
+    said = matrix()["kube-scheduler in the tests"]
+    assert list(said) == sorted(map(minor, SCHEDULERS))
+    assert sorted(cell.split(",")[0] for cell in said.values()) == sorted(SCHEDULERS)
+    assert [column for column, cell in said.items() if cell.endswith("every change")] == [minor(KUBERNETES)]
+    servers = {column: cell for column, cell in matrix()["API server in the tests"].items() if cell}
+    assert servers == {minor(KUBERNETES): f"{KUBERNETES}, every change"}
+
+
+def test_the_command_for_the_other_versions_is_the_makefiles() -> None:
+    """As it is printed, with the versions that there are."""
+    command = f"VERSIONS={','.join(SCHEDULERS)}"
+    assert f"`make e2e {command}`" in TEXT
+    makefile = (ROOT / "Makefile").read_text()
+    assert command in makefile
+    assert f"VERSIONS ?= {KUBERNETES}" in makefile
+
+
+def test_the_oldest_version_is_the_doctors() -> None:
+    """What is older than the first column is found, and the first column is not."""
+    oldest = min(map(minor, SCHEDULERS))
+    before = f"1.{int(oldest.partition('.')[2]) - 1}.0"
+
+    def found(version: str) -> list[str]:
+        return [one.id for one in check_versions(None, kubernetes=version, scheduler=None, own="")]
+
+    assert (found(f"v{oldest}.0"), found(f"v{before}")) == ([], ["kubernetes-old"])
+
+
+def test_the_apis_of_gates_are_those_that_the_chart_can_use() -> None:
+    """`v1` and `v1beta1`, and no other."""
+    said = set(re.findall(r"`(v1\w*)`", " ".join(matrix()["gates set by an admission policy"].values())))
+    offered = document()["properties"]["gates"]["properties"]["apiVersion"]["enum"]
+    assert said == {one.rpartition("/")[2] for one in offered}
+
+
+def test_every_part_is_listed() -> None:
+    """Each switch of the chart, and each component of kustomize."""
+    rows = table("What can be added")[1:]
+    switches = {match for row in rows for match in re.findall(r"`(\w+)\.enabled`", row[0])}
+    values = yaml.safe_load((ROOT / "charts/netgang/values.yaml").read_text())
+    assert switches == {name for name, one in values.items() if isinstance(one, dict) and "enabled" in one} - {
+        "uninstall"
+    }
+    components = {word for row in rows for word in re.findall(r"[a-z]+(?:[-/][a-z]+)*", row[1])} - {"or"}
+    there = {str(one.parent.relative_to(ROOT / "manifests/components")) for one in _kustomizations()}
+    assert components == there - {"host-network"}
+
+
+def _kustomizations() -> list[Path]:
+    return list((ROOT / "manifests/components").glob("**/kustomization.yaml"))
+
+
+def test_what_e2e_asks_for_is_built_before_its_tests() -> None:
+    """Every program that a test or the test bed names, but those of benchmarks and of archives."""
+    assert set(E2E) == set(PROGRAMS) - {"prometheus", "coscheduling"}
+    lines = (ROOT / "Makefile").read_text().splitlines()
+    built, tested = (
+        next(number for number, line in enumerate(lines) if words in line)
+        for words in ("testbed build --e2e", "pytest tests/e2e tests/browser --e2e=all")
+    )
+    assert built < tested

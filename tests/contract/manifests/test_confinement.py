@@ -1,0 +1,84 @@
+"""The policies that confine netgang's account: they say what the code writes, of the account that the roles are for.
+
+A name that only one side knows would refuse netgang's own writes, or confine nobody. What the API server makes of the
+policies is asked in tests/e2e/tenants/test_confinement.py.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.controllers.restart.suspensions import MARK
+from extender.convert import NUDGE_ANNOTATION
+from extender.convert.provisioning import MANAGED_BY
+from extender.kube import calls
+from extender.kube.leases import ROLE_LABEL
+from extender.notes import NoteKind
+from scoring.model import GATE
+from tests.contract.manifests.rendered_manifests import ROOT
+
+Object = Mapping[str, Any]
+FILE = ROOT / "manifests/base/confinement.yaml"
+PAGE = ROOT / "docs/reference/rights.md"
+OBJECTS: list[Object] = [one for one in yaml.safe_load_all(FILE.read_text()) if one]
+POLICIES: dict[str, Object] = {
+    one["metadata"]["name"]: one["spec"] for one in OBJECTS if one["kind"] == "ValidatingAdmissionPolicy"
+}
+
+
+def quoted(policy: Object) -> set[str]:
+    """Every text in its expressions."""
+    parts = [*policy["variables"], *policy["validations"]]
+    return {text for part in parts for text in re.findall(r"'([^']*)'", part["expression"])}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_policy_is_for_the_account_of_the_roles(name: str) -> None:
+    """The one service account of manifests/base, and no other."""
+    roles = list(yaml.safe_load_all((ROOT / "manifests/base/rbac.yaml").read_text()))
+    (account,) = [one["metadata"] for one in roles if one["kind"] == "ServiceAccount"]
+    username = f"system:serviceaccount:{account['namespace']}:{account['name']}"
+    first = POLICIES[name]["matchConditions"][0]
+    assert first == {"name": "netgang", "expression": f"request.userInfo.username == '{username}'"}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_policy_refuses_and_is_bound_everywhere(name: str) -> None:
+    """What cannot be evaluated is refused too; the binding leaves out no namespace."""
+    assert POLICIES[name]["failurePolicy"] == "Fail"
+    bound = [one["spec"] for one in OBJECTS if one["kind"] == "ValidatingAdmissionPolicyBinding"]
+    assert {"policyName": name, "validationActions": ["Deny"]} in bound
+    assert len(bound) == len(POLICIES)
+
+
+def test_the_policies_know_the_names_that_the_code_writes() -> None:
+    """Gate, labels, and the prefix of all annotations."""
+    assert {GATE, ROLE_LABEL, "netgang.io/"} <= quoted(POLICIES["netgang-pods"])
+    assert {MARK.partition("=")[0], *MANAGED_BY, "netgang.io/"} <= quoted(POLICIES["netgang-jobs"])
+    ours = (*NoteKind, NUDGE_ANNOTATION)
+    assert all(name.startswith("netgang.io/") for name in ours)
+    assert all(text.startswith(("netgang.io/", "netgang-system")) for text in quoted(POLICIES["netgang-pods"])
+               if "netgang" in text)  # fmt: skip
+
+
+def test_every_group_whose_jobs_are_changed_has_its_rule() -> None:
+    """Groups with a `patch` on a whole object; the rest of the kinds may change spec.replicas alone."""
+    changed = {
+        call.resource.group
+        for call in (*calls.RESTARTS, *calls.ELASTIC)
+        if call.verb == "patch" and not call.subresource
+    }
+    assert changed <= quoted(POLICIES["netgang-jobs"])
+
+
+def test_the_page_names_every_write() -> None:
+    """Each call that is not a read is in docs/reference/rights.md, by the resource's name."""
+    page = PAGE.read_text()
+    called = {f"{one}jobs": "Kubeflow's jobs" for one in ("tf", "pytorch", "mpi", "xgboost", "paddle", "jax")}
+    parts = (calls.CALLS, calls.LEADING, calls.RESTARTS, calls.ELASTIC, calls.PROVISIONING, calls.REVIEWS)
+    writes = [call.rule for part in parts for call in part if call.verb not in ("get", "list", "watch")]
+    assert len(writes) > 10
+    assert [rule for rule in writes if called.get(rule[2], rule[2]) not in page] == []

@@ -1,0 +1,285 @@
+"""The manifests as kustomize renders them: rights equal to the calls made, one acts, no privileges, closed doors.
+
+Needs a kubectl, as rendered_manifests says.
+"""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extender.kube import calls
+from extender.kube.key_store import NAME
+from extender.kube.leases import ROLE_LABEL
+from extender.leadership.role import LEADER
+from extender.settings.leadership import LeaderElection
+from testbed.parts.schedulers import load_configuration
+from tests.contract.manifests.rendered_manifests import (
+    OVERLAYS,
+    ROOT,
+    Object,
+    mounted_settings,
+    of_kind,
+    pod_spec,
+    rendered_overlay,
+    rights_of,
+)
+
+
+@pytest.fixture(params=OVERLAYS)
+def overlay(request: pytest.FixtureRequest) -> str:
+    """Each overlay in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def objects(overlay: str) -> tuple[Object, ...]:
+    """All objects of the overlay."""
+    return rendered_overlay(overlay)
+
+
+def test_the_rights_are_the_calls_that_are_made(objects: tuple[Object, ...]) -> None:
+    """Netgang's one role allows what extender.kube.calls lists, nothing more and nothing less."""
+    allowed = list(rights_of(of_kind(objects, "ClusterRole")["netgang"]["rules"]))
+    assert set(allowed) == calls.rules()
+    assert len(set(allowed)) == len(allowed)
+
+
+def test_netgang_has_no_other_rights(overlay: str, objects: tuple[Object, ...]) -> None:
+    """Its account is bound to its own role, and in its own namespace to those for its Secret and its Lease."""
+    bindings = [one for one in objects if one["kind"] in ("ClusterRoleBinding", "RoleBinding")]
+    mine = [b for b in bindings for s in b["subjects"] if (s["name"], s["namespace"]) == ("netgang", "netgang-system")]
+    everywhere = ("ClusterRoleBinding", "ClusterRole", "netgang", None)
+    at_home = [("RoleBinding", "Role", "netgang-notes", "netgang-system")]
+    if overlay == "second-scheduler":
+        at_home.append(("RoleBinding", "Role", "netgang", "netgang-system"))
+    found = [(b["kind"], b["roleRef"]["kind"], b["roleRef"]["name"], b["metadata"].get("namespace")) for b in mine]
+    assert sorted(found) == sorted([everywhere, *at_home])
+
+
+def test_rules_name_what_they_allow(objects: tuple[Object, ...]) -> None:
+    """No rule of ours has a star, reads secrets but the one of its own, or hands out rights."""
+    roles = [one for one in objects if one["kind"] in ("ClusterRole", "Role")]
+    rules = [rule for role in roles for rule in role["rules"]]
+    allowed = [right for rule in rules for right in rights_of([rule]) if rule.get("resourceNames") != [NAME]]
+    assert not [right for right in allowed if "*" in right or right[2] in ("secrets", "clusterroles", "roles")]
+
+
+def test_the_keys_are_in_the_only_secret_that_netgang_may_read(objects: tuple[Object, ...]) -> None:
+    """It is there, empty, of a type that no controller fills; netgang may read and replace it, and make no other."""
+    secrets, role = of_kind(objects, "Secret"), of_kind(objects, "Role")["netgang-notes"]
+    assert list(secrets) == [NAME]
+    assert (secrets[NAME]["type"], secrets[NAME].get("data")) == ("Opaque", None)
+    assert secrets[NAME]["metadata"]["namespace"] == role["metadata"]["namespace"] == "netgang-system"
+    assert set(rights_of(role["rules"])) == calls.rules(calls.NOTES)
+    assert [rule["resourceNames"] for rule in role["rules"]] == [[NAME]]
+
+
+def test_accounts_that_are_used_exist(objects: tuple[Object, ...]) -> None:
+    """Every pod runs under an account of these manifests, and every binding names one."""
+    accounts = set(of_kind(objects, "ServiceAccount"))
+    used = {pod_spec(one)["serviceAccountName"] for one in of_kind(objects, "Deployment").values()}
+    bound = {s["name"] for one in objects if one["kind"].endswith("RoleBinding") for s in one["subjects"]}
+    assert used == accounts == bound
+
+
+def test_everything_is_in_its_own_namespace(objects: tuple[Object, ...]) -> None:
+    """Only the binding to the API server's client CA lives elsewhere."""
+    elsewhere = [
+        (one["kind"], one["metadata"]["name"])
+        for one in objects
+        if one["metadata"].get("namespace", "netgang-system") != "netgang-system"
+    ]
+    assert elsewhere in ([], [("RoleBinding", "netgang-scheduler-authentication")])
+
+
+def test_one_netgang_acts_at_a_time(objects: tuple[Object, ...], tmp_path: Path) -> None:
+    """Two processes would count the same gang twice, also during an update: several only with leader election."""
+    spec = of_kind(objects, "Deployment")["netgang"]["spec"]
+    if mounted_settings(objects, tmp_path).leader_election is LeaderElection.OFF:
+        assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    else:
+        assert (spec["replicas"], spec["strategy"]["rollingUpdate"]["maxUnavailable"]) == (2, 0)
+
+
+def test_which_overlays_have_a_standby(overlay: str, objects: tuple[Object, ...], tmp_path: Path) -> None:
+    """The one with a Service; a kube-scheduler that asks 127.0.0.1 could not change over."""
+    on = mounted_settings(objects, tmp_path).leader_election is LeaderElection.ON
+    assert on == (overlay == "second-scheduler") == bool(of_kind(objects, "Service"))
+
+
+def test_the_lease_is_the_only_one_that_netgang_may_write(tmp_path: Path) -> None:
+    """Name, namespace and verbs of its role are those of the settings and of the calls that are made."""
+    objects = rendered_overlay("second-scheduler")
+    role = of_kind(objects, "Role")["netgang"]
+    assert set(rights_of(role["rules"])) == calls.rules(calls.LEADING)
+    lease = mounted_settings(objects, tmp_path).lease
+    assert (role["metadata"]["namespace"], lease.namespace) == ("netgang-system", None)
+    assert [rule.get("resourceNames") for rule in role["rules"]] == [None, [lease.name]]
+    assert [rule["verbs"] for rule in role["rules"] if "resourceNames" not in rule] == [["create"]]
+
+
+def test_the_service_leads_to_the_leader() -> None:
+    """By the label that the leader sets on the pod whose name it is told."""
+    objects = rendered_overlay("second-scheduler")
+    template = of_kind(objects, "Deployment")["netgang"]["spec"]["template"]
+    selector = of_kind(objects, "Service")["netgang"]["spec"]["selector"]
+    assert selector == {**template["metadata"]["labels"], ROLE_LABEL: LEADER}
+    (container,) = template["spec"]["containers"]
+    told = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in container["env"]}
+    assert told == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
+
+
+def test_replicas_are_drained_one_at_a_time() -> None:
+    """Each Deployment of several has a budget, and its pods are kept apart where that is possible."""
+    objects = rendered_overlay("second-scheduler")
+    budgets = of_kind(objects, "PodDisruptionBudget")
+    for name, deployment in of_kind(objects, "Deployment").items():
+        labels = deployment["spec"]["selector"]["matchLabels"]
+        assert deployment["spec"]["replicas"] == 2
+        assert budgets[name]["spec"] == {"maxUnavailable": 1, "selector": {"matchLabels": labels}}
+        affinity = pod_spec(deployment)["affinity"]["podAntiAffinity"]
+        (term,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+        assert term["podAffinityTerm"]["labelSelector"]["matchLabels"] == labels
+
+
+def test_containers_have_no_privileges(objects: tuple[Object, ...]) -> None:
+    """Not root, nothing writable, no capability, the runtime's seccomp profile."""
+    for deployment in of_kind(objects, "Deployment").values():
+        pod = pod_spec(deployment)
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["securityContext"]["runAsUser"] >= 1000
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+
+
+def test_containers_say_what_they_need(objects: tuple[Object, ...]) -> None:
+    """Requests for all, a memory limit for netgang, no CPU limit: throttling would stop the scheduler behind it."""
+    for name, deployment in of_kind(objects, "Deployment").items():
+        (container,) = pod_spec(deployment)["containers"]
+        assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+        assert "cpu" not in container["resources"].get("limits", {})
+        assert "memory" in container["resources"].get("limits", {}) or name == "netgang-scheduler"
+
+
+def test_probes_ask_the_port_of_the_settings(objects: tuple[Object, ...], tmp_path: Path) -> None:
+    """Alive and ready are two questions, and both reach the address that netgang listens on."""
+    settings = mounted_settings(objects, tmp_path)
+    (container,) = pod_spec(of_kind(objects, "Deployment")["netgang"])["containers"]
+    alive, ready = container["livenessProbe"]["httpGet"], container["readinessProbe"]["httpGet"]
+    assert (alive["path"], ready["path"]) == ("/healthz", "/readyz")
+    assert alive["port"] == ready["port"] == settings.port == container["ports"][0]["containerPort"]
+    assert alive.get("host", "0.0.0.0") == ready.get("host", "0.0.0.0") == settings.host
+
+
+def test_netgang_reads_the_mounted_settings(objects: tuple[Object, ...]) -> None:
+    """The file that is mounted is the file that is named on the command line."""
+    pod = pod_spec(of_kind(objects, "Deployment")["netgang"])
+    (container,) = pod["containers"]
+    (mount,) = container["volumeMounts"]
+    assert container["args"] == ["serve", "--config", f"{mount['mountPath']}/netgang.yaml"]
+    assert mount["name"] == pod["volumes"][0]["name"]
+
+
+def test_service_variables_stay_out(objects: tuple[Object, ...]) -> None:
+    """NETGANG_PORT=tcp://…, which Kubernetes sets beside the Service, would be refused as a setting."""
+    assert all(pod_spec(one)["enableServiceLinks"] is False for one in of_kind(objects, "Deployment").values())
+
+
+def test_a_held_bind_outlives_an_orderly_stop(objects: tuple[Object, ...], tmp_path: Path) -> None:
+    """On a stop the held calls can still be answered before the process is killed."""
+    settings = mounted_settings(objects, tmp_path)
+    grace_s = pod_spec(of_kind(objects, "Deployment")["netgang"])["terminationGracePeriodSeconds"]
+    assert settings.hold_limit_s + settings.commit_timeout_s < grace_s
+
+
+def test_the_door_is_closed(overlay: str, objects: tuple[Object, ...], tmp_path: Path) -> None:
+    """Only kube-scheduler reaches the verbs: by NetworkPolicy in a pod network, by the loopback in the host's."""
+    settings = mounted_settings(objects, tmp_path)
+    netgang = of_kind(objects, "Deployment")["netgang"]
+    labels = netgang["spec"]["template"]["metadata"]["labels"]
+    if overlay == "second-scheduler":
+        scheduler = of_kind(objects, "Deployment")["netgang-scheduler"]
+        policy = of_kind(objects, "NetworkPolicy")["netgang"]["spec"]
+        assert policy["podSelector"]["matchLabels"] == labels
+        assert policy["policyTypes"] == ["Ingress"]
+        assert policy["ingress"] == [
+            {
+                "from": [{"podSelector": {"matchLabels": scheduler["spec"]["template"]["metadata"]["labels"]}}],
+                "ports": [{"protocol": "TCP", "port": settings.port}],
+            }
+        ]
+        assert of_kind(objects, "Service")["netgang"]["spec"]["selector"].items() >= labels.items()
+    else:
+        assert settings.host == "127.0.0.1"
+        assert pod_spec(netgang)["hostNetwork"] is True
+        assert not of_kind(objects, "Service")
+        assert not of_kind(objects, "NetworkPolicy")
+
+
+def test_the_port_for_people_is_on_the_pod_s_loopback(objects: tuple[Object, ...], tmp_path: Path) -> None:
+    """`kubectl port-forward` reaches it; no Service, container port, probe or NetworkPolicy names it."""
+    settings = mounted_settings(objects, tmp_path)
+    assert (settings.debug_host, settings.debug_port) == ("127.0.0.1", 8889)
+    (container,) = pod_spec(of_kind(objects, "Deployment")["netgang"])["containers"]
+    assert [port["containerPort"] for port in container["ports"]] == [settings.port]
+    assert [port["port"] for one in of_kind(objects, "Service").values() for port in one["spec"]["ports"]] in (
+        [],
+        [settings.port],
+    )
+    others = [one for one in objects if one["kind"] != "ConfigMap"]
+    assert str(settings.debug_port) not in yaml.safe_dump(others)
+
+
+def test_the_namespace_allows_what_its_pods_need_and_no_more(overlay: str, objects: tuple[Object, ...]) -> None:
+    """`restricted` wherever the host's network is not used."""
+    (namespace,) = of_kind(objects, "Namespace").values()
+    level = namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+    assert level == ("restricted" if overlay == "second-scheduler" else "privileged")
+
+
+def test_the_default_scheduler_does_not_place_what_it_needs() -> None:
+    """With every pod behind netgang, netgang's own pod must name its machine."""
+    assert "nodeName" in pod_spec(of_kind(rendered_overlay("default-scheduler"), "Deployment")["netgang"])
+    assert "nodeName" not in pod_spec(of_kind(rendered_overlay("managed-resource"), "Deployment")["netgang"])
+
+
+def test_the_second_scheduler_runs_our_configuration() -> None:
+    """The mounted file is scheduler-config/second-scheduler.yaml, and no feature gate is set (ADR 4)."""
+    objects = rendered_overlay("second-scheduler")
+    pod = pod_spec(of_kind(objects, "Deployment")["netgang-scheduler"])
+    (container,) = pod["containers"]
+    (mount,) = container["volumeMounts"]
+    (volume,) = pod["volumes"]
+    mounted = of_kind(objects, "ConfigMap")[volume["configMap"]["name"]]["data"]["scheduler.yaml"]
+    assert yaml.safe_load(mounted) == load_configuration(ROOT / "scheduler-config/second-scheduler.yaml")
+    assert f"--config={mount['mountPath']}/scheduler.yaml" in container["command"]
+    assert not any("--feature-gates" in argument for argument in container["command"])
+
+
+def test_the_second_scheduler_may_take_its_own_lease_only() -> None:
+    """Name and namespace of the lease are the same in its role and in its configuration."""
+    role = of_kind(rendered_overlay("second-scheduler"), "Role")["netgang-scheduler"]
+    lease = load_configuration(ROOT / "scheduler-config/second-scheduler.yaml")["leaderElection"]
+    assert role["metadata"]["namespace"] == lease["resourceNamespace"]
+    named = [rule for rule in role["rules"] if rule.get("resourceNames")]
+    assert [rule["resourceNames"] for rule in named] == [[lease["resourceName"]]]
+    assert [rule["verbs"] for rule in role["rules"] if not rule.get("resourceNames")] == [["create"]]
+
+
+def test_the_second_scheduler_has_kube_schedulers_own_roles() -> None:
+    """Its two built-in roles, so that it may what the cluster's version of kube-scheduler may."""
+    bindings = of_kind(rendered_overlay("second-scheduler"), "ClusterRoleBinding").values()
+    roles = {b["roleRef"]["name"] for b in bindings if b["subjects"][0]["name"] == "netgang-scheduler"}
+    assert roles == {"system:kube-scheduler", "system:volume-scheduler"}
+
+
+def test_images_have_versions(objects: tuple[Object, ...]) -> None:
+    """A rollout is the same tomorrow: no image without a version, none called latest."""
+    images = [c["image"] for one in of_kind(objects, "Deployment").values() for c in pod_spec(one)["containers"]]
+    assert all(":" in image and not image.endswith(":latest") for image in images)

@@ -1,0 +1,218 @@
+"""manifests/components/monitoring: alerts on metrics that exist, that fire when they should and keep still otherwise.
+
+promtool, which comes with Prometheus (`make archives`, or on PATH), evaluates them; without it that part is skipped.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.runtime.telemetry import Telemetry
+from extender.settings.settings import Settings
+from tests.contract.manifests.promtool import promtool
+from tests.contract.manifests.rendered_manifests import OVERLAYS, ROOT, rendered, with_components
+
+COMPONENT = ROOT / "manifests/components/monitoring"
+FOREIGN = {"scheduler_pending_pods": {"queue": {"gated"}}}
+"""kube-scheduler's own metrics that are used → label → values; stable since Kubernetes 1.26"""
+WORDS = {"absent", "and", "or", "on", "unless", "sum", "max", "min", "count", "by", "rate", "increase", "time"}
+WORDS |= {"last_over_time", "histogram_quantile"}
+
+
+def rules() -> list[dict[str, Any]]:
+    """All alerting rules."""
+    [group] = yaml.safe_load((COMPONENT / "rules.yaml").read_text())["spec"]["groups"]
+    return list(group["rules"])
+
+
+ALERTS = {rule["alert"]: rule for rule in rules()}
+
+
+@cache
+def exposed() -> str:
+    """The metrics of a process to which everything has happened that an alert asks about."""
+    telemetry = Telemetry()
+    telemetry.leader(leads=True)
+    telemetry.gangs({"waiting": 1, "admitted": 1})
+    telemetry.internal_error("loop")
+    telemetry.planned(duration_s=0.01, snapshot_version=1)
+    for outcome in ("bound", "error"):
+        telemetry.binding_posted(outcome)
+    for outcome in ("done", "error"):
+        telemetry.nudged("ungate", outcome)
+    for outcome in ("success", "error"):
+        telemetry.network_fetched("maddash", outcome)
+    telemetry.tls_expiry("server", 1.0)
+    return telemetry.exposition().decode()
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_alerts_name_metrics_that_exist(alert: str) -> None:
+    """Each metric, with each label and value that is asked for, is exposed; nothing unknown is asked of anybody."""
+    expr = ALERTS[alert]["expr"]
+    bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]|by \([^)]*\)|on \([^)]*\)", " ", expr)
+    names = set(re.findall(r"[a-z_]{2,}", bare)) - WORDS
+    assert names
+    for name in names:
+        assert name in FOREIGN or re.search(rf"^{name}[ {{]", exposed(), re.MULTILINE), name
+    for name, label, sign, value in re.findall(r'([a-z_]+)\{(\w+)(!?=)"([^"]*)"\}', expr):
+        if name in FOREIGN:
+            assert value in FOREIGN[name][label]
+        else:
+            assert re.search(rf'^{name}\{{[^}}]*\b{label}="{value}"', exposed(), re.MULTILINE), (name, sign, value)
+    for labels in re.findall(r"by \(([^)]*)\)", expr):
+        assert all(f"{label.strip()}=" in exposed() for label in labels.split(","))
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_alerts_say_what_to_do(alert: str) -> None:
+    """Severity, one sentence, and an explanation."""
+    rule = ALERTS[alert]
+    assert rule["labels"]["severity"] in ("critical", "warning", "info")
+    assert set(rule["annotations"]) == {"summary", "description", "runbook"}
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_alerts_lead_to_what_is_to_be_done(alert: str) -> None:
+    """The runbook has a part of the alert's name, which begins with its severity, and no part of another name."""
+    assert ALERTS[alert]["annotations"]["runbook"] == f"docs/how-to/alerts.md#{alert.lower()}"
+    text = (ROOT / "docs/how-to/alerts.md").read_text()
+    parts = dict(re.findall(r"^## (\w+)\n\n(.+?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    assert parts.keys() == ALERTS.keys()
+    assert parts[alert].lower().startswith(ALERTS[alert]["labels"]["severity"])
+    assert len(parts[alert].split()) >= 40
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_prometheus_reaches_metrics_and_nothing_else(overlay: str, tmp_path: Path) -> None:
+    """Beside every overlay: a port with health and metrics alone, named by PodMonitor and NetworkPolicy."""
+    objects = rendered(with_components(tmp_path, f"overlays/{overlay}", ("monitoring",)))
+    found = {(one["kind"], one["metadata"]["name"]): one for one in objects}
+    template = found["Deployment", "netgang"]["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    env = {one["name"]: one.get("value") for one in container["env"]}
+    assert env["NETGANG_HEALTH_PORT"] == str(ports["health"])
+    assert {"health_port", "health_host"} <= set(Settings.model_fields)
+    monitor = found["PodMonitor", "netgang"]["spec"]
+    assert monitor["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    assert [one["port"] for one in monitor["podMetricsEndpoints"]] == ["health"]
+    policy = found["NetworkPolicy", "netgang-metrics"]["spec"]
+    assert [one["ports"] for one in policy["ingress"]] == [[{"protocol": "TCP", "port": ports["health"]}]]
+
+
+LEADS = {"netgang_leader": "1x10", 'netgang_gangs{state="waiting"}': "3x10"}
+GONE = {"netgang_leader": "1 1 stale", 'netgang_gangs{state="waiting"}': "3 3 stale"}
+FIRING: dict[str, tuple[dict[str, str], set[str]]] = {  # case: (series in steps of 30 s, alerts after five minutes)
+    "all is well": (LEADS, set()),
+    "a standby is scraped too": ({**LEADS, 'netgang_leader{pod="b"}': "0x10"}, set()),
+    "netgang is gone and gangs waited": (GONE, {"NetgangNoLeader", "NetgangPodsStranded"}),
+    "netgang is gone, nobody waited": ({**GONE, 'netgang_gangs{state="waiting"}': "0 0 stale"}, {"NetgangNoLeader"}),
+    "netgang never was, kube-scheduler has gated pods": (
+        {'scheduler_pending_pods{queue="gated"}': "2x10", 'scheduler_pending_pods{queue="active"}': "0x10"},
+        {"NetgangNoLeader", "NetgangPodsStranded"},
+    ),
+    "no replica leads": (
+        {
+            'netgang_leader{pod="a"}': "0x10",
+            'netgang_leader{pod="b"}': "0x10",
+            'netgang_gangs{state="waiting"}': "1x10",
+        },
+        {"NetgangNoLeader", "NetgangPodsStranded"},
+    ),
+    "a take-over of half a minute": ({'netgang_leader{pod="a"}': "1 0x9", 'netgang_leader{pod="b"}': "0 0 1x8"}, set()),
+    "two lead": ({'netgang_leader{pod="a"}': "1x10", 'netgang_leader{pod="b"}': "1x10"}, {"NetgangTwoLeaders"}),
+    "a bug": ({**LEADS, 'netgang_internal_errors_total{place="loop"}': "0 0 1x8"}, {"NetgangInternalError"}),
+}
+
+
+BUCKETS = {f'netgang_plan_duration_seconds_bucket{{le="{le}"}}': "0+60x400" for le in ("1", "2", "+Inf")}
+SLOWLY: dict[str, tuple[dict[str, str], set[str]]] = {  # the same, for alerts that wait longer: after two hours
+    "all is well": (
+        {
+            "netgang_leader": "1x400",
+            'netgang_bindings_total{outcome="bound"}': "0+9x400",
+            'netgang_bindings_total{outcome="conflict"}': "0+1x400",
+            'netgang_nudges_total{action="ungate",outcome="done"}': "0+9x400",
+            'netgang_nudges_total{action="ungate",outcome="error"}': "0+1x400",
+            'netgang_network_fetches_total{source="maddash",outcome="error"}': "0+1x400",
+            'netgang_network_fetches_total{source="maddash",outcome="success"}': "0+1x400",
+            'netgang_tls_expiry_timestamp_seconds{certificate="server"}': "900000x400",
+            'netgang_plan_duration_seconds_bucket{le="0.1"}': "0+55x400",
+            **BUCKETS,
+        },
+        set(),
+    ),
+    "Bindings fail": (
+        {
+            "netgang_leader": "1x400",
+            'netgang_bindings_total{outcome="bound"}': "0+1x400",
+            'netgang_bindings_total{outcome="error"}': "0+4x400",
+        },
+        {"NetgangWritesFail"},
+    ),
+    "patches fail": (
+        {
+            "netgang_leader": "1x400",
+            'netgang_bindings_total{outcome="bound"}': "0+1x400",
+            'netgang_nudges_total{action="ungate",outcome="done"}': "0+1x400",
+            'netgang_nudges_total{action="ungate",outcome="error"}': "0+4x400",
+        },
+        {"NetgangWritesFail"},
+    ),
+    "plans are slow": (
+        {"netgang_leader": "1x400", 'netgang_plan_duration_seconds_bucket{le="0.5"}': "0+1x400", **BUCKETS},
+        {"NetgangPlansSlow"},
+    ),
+    "one source of two is silent": (
+        {
+            "netgang_leader": "1x400",
+            'netgang_network_fetches_total{source="maddash",outcome="error"}': "0+1x400",
+            'netgang_network_fetches_total{source="file",outcome="success"}': "0+1x400",
+        },
+        {"NetgangMeasurementsFail"},
+    ),
+    "a certificate ends": (
+        {"netgang_leader": "1x400", 'netgang_tls_expiry_timestamp_seconds{certificate="server"}': "500000x400"},
+        {"NetgangCertificateEnds"},
+    ),
+}
+CASES = [
+    *((case, series, want, "5m") for case, (series, want) in FIRING.items()),
+    *((f"{case}, for long", series, want, "2h") for case, (series, want) in SLOWLY.items()),
+]
+
+
+def test_each_alert_is_seen_firing() -> None:
+    """No alert without a case in which it calls somebody."""
+    assert set(ALERTS) == {alert for _, _, want, _ in CASES for alert in want}
+    assert 6 <= len(ALERTS) <= 8
+
+
+@pytest.mark.parametrize(("series", "want", "at"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_alerts_fire_when_they_should(series: dict[str, str], want: set[str], at: str, tmp_path: Path) -> None:
+    """Also, and above all, when netgang's own series are gone."""
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "netgang", "rules": rules()}]}))
+
+    tests = {
+        "rule_files": ["rules.yaml"],
+        "evaluation_interval": "30s",
+        "tests": [
+            {
+                "interval": "30s",
+                "input_series": [{"series": name, "values": values} for name, values in series.items()],
+                "alert_rule_test": [
+                    {"eval_time": at, "alertname": alert, "exp_alerts": []} for alert in sorted(ALERTS)
+                ],
+            }
+        ],
+    }
+    (tmp_path / "tests.yaml").write_text(yaml.safe_dump(tests))
+    done = promtool("test", "rules", "tests.yaml", directory=tmp_path)
+    fired = set(re.findall(r"alertname:\s*(\w+)", done.stdout + done.stderr))
+    assert want == fired, done.stdout + done.stderr
+    assert (done.returncode == 0) is not bool(want)

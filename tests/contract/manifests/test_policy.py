@@ -1,0 +1,213 @@
+"""The admission policies and the flow schema of manifests/components: what they say is what the code and settings say.
+
+A mark that only one side knows would leave gangs ungated, or pods at a gate that nobody opens. What the API server
+makes of the policies is asked in tests/e2e/tenants/test_policy.py.
+"""
+
+import math
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extender.convert.pod import gang_labels as groups
+from extender.kube.http.transport import TransportLimits
+from extender.settings.settings import Settings
+from scoring.model import GATE
+from tests.contract.manifests.rendered_manifests import (
+    MANIFESTS,
+    OVERLAYS,
+    ROOT,
+    Object,
+    kustomized,
+    rendered,
+    rendered_overlay,
+    with_components,
+)
+from tests.liveness import LIVENESS_S
+
+COMPONENTS = MANIFESTS / "components"
+POLICIES = ("gate-policy", "scheduler-name-policy")
+VARIANTS = {  # gate policy → the settings it must agree with
+    "gate-policy": MANIFESTS / "base/settings.yaml",
+    "gate-policy-default-scheduler": MANIFESTS / "overlays/default-scheduler/settings.yaml",
+    "gate-policy-managed-resource": MANIFESTS / "overlays/managed-resource/settings.yaml",
+}
+TOGETHER = {  # overlay → components that belong beside it
+    "second-scheduler": ("gate-policy", "scheduler-name-policy", "flow-schema"),
+    "default-scheduler": ("gate-policy-default-scheduler", "flow-schema"),
+    "managed-resource": ("gate-policy-managed-resource", "flow-schema"),
+}
+
+
+def only(objects: Sequence[Object], kind: str) -> Object:
+    """The one object of a kind."""
+    (found,) = (one for one in objects if one["kind"] == kind)
+    return found
+
+
+def _written(component: str) -> list[Object]:
+    """The objects in a component's own files, without kustomize."""
+    kustomization = yaml.safe_load((COMPONENTS / component / "kustomization.yaml").read_text())
+    texts = [(COMPONENTS / component / name).read_text() for name in kustomization["resources"]]
+    return [one for text in texts for one in yaml.safe_load_all(text) if one]
+
+
+@pytest.fixture(params=POLICIES)
+def spec(request: pytest.FixtureRequest) -> Object:
+    """The spec of each policy in turn."""
+    found: Object = only(_written(request.param), "MutatingAdmissionPolicy")["spec"]
+    return found
+
+
+def _conditions(spec: Object) -> dict[str, str]:
+    """Name → expression."""
+    return {one["name"]: one["expression"] for one in spec["matchConditions"]}
+
+
+def _quoted(text: str) -> set[str]:
+    return set(re.findall(r"'([^']+)'", text))
+
+
+def test_a_policy_knows_the_marks_that_the_code_knows(spec: Object) -> None:
+    """Each label and annotation that makes a pod a gang's for group_of is named where it counts, and no other is."""
+    in_labels, in_annotations = _conditions(spec)["gang-member"].split("||")
+    assert "object.metadata.labels" in in_labels
+    assert "object.metadata.annotations" in in_annotations
+    listed = [value for name, value in vars(groups).items() if name.endswith(("_LABEL", "_ANNOTATIONS"))]
+    known = {key for value in listed for key in ((value,) if isinstance(value, str) else value)}
+    assert len(known) >= 7
+    assert _quoted(in_labels) == {key for key in known if groups.group_of("team", {key: "x"}, {}) is not None}
+    assert _quoted(in_annotations) == {key for key in known if groups.group_of("team", {}, {key: "x"}) is not None}
+
+
+def test_both_policies_mean_the_same_pods() -> None:
+    """What the name policy brings to netgang's scheduler is what the gate policy gates."""
+    gate, name = (_conditions(only(_written(one), "MutatingAdmissionPolicy")["spec"]) for one in POLICIES)
+    same = {"gang-member", "not-in-a-native-group", "not-placed"}
+    assert {key: gate[key] for key in same} == {key: name[key] for key in same}
+    assert gate.keys() - same == {"not-gated-yet"}
+    assert name.keys() - same == {"nobody-chose-a-scheduler"}
+
+
+def test_policies_look_at_new_pods_only(spec: Object) -> None:
+    """Pods being created: no other object, no update, no subresource."""
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert rule == {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+
+
+def test_policies_leave_the_control_plane_alone(spec: Object) -> None:
+    """Neither kube-system nor the namespace that netgang itself is installed in."""
+    own = yaml.safe_load((MANIFESTS / "base/namespace.yaml").read_text())["metadata"]["name"]
+    (rule,) = spec["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+    assert (rule["key"], rule["operator"]) == ("kubernetes.io/metadata.name", "NotIn")
+    assert sorted(rule["values"]) == sorted(["kube-system", own])
+
+
+@pytest.mark.parametrize("component", POLICIES)
+def test_bindings_are_of_their_policies(component: str) -> None:
+    """Without a binding a policy does nothing; ours are not confined further."""
+    objects = _written(component)
+    policy, binding = (only(objects, f"MutatingAdmissionPolicy{end}") for end in ("", "Binding"))
+    assert binding["spec"] == {"policyName": policy["metadata"]["name"]}
+    assert {one["apiVersion"] for one in objects} == {"admissionregistration.k8s.io/v1"}
+
+
+def test_the_gate_is_decided_again_when_the_scheduler_changes() -> None:
+    """The name is no matchCondition: the API server asks a policy again only if those held at first."""
+    spec = only(_written("gate-policy"), "MutatingAdmissionPolicy")["spec"]
+    assert (spec["failurePolicy"], spec["reinvocationPolicy"]) == ("Ignore", "IfNeeded")
+    assert not [text for text in _conditions(spec).values() if "schedulerName" in text]
+    (mutation,) = spec["mutations"]
+    assert mutation["patchType"] == "ApplyConfiguration"
+    assert _quoted(mutation["applyConfiguration"]["expression"]) == {GATE}
+    assert _quoted(_conditions(spec)["not-gated-yet"]) == {GATE}
+
+
+def test_the_name_policy_opts_in_and_names_the_installed_scheduler() -> None:
+    """Only in namespaces that ask for it, and with the name that base/settings.yaml and the scheduler have."""
+    spec = only(_written("scheduler-name-policy"), "MutatingAdmissionPolicy")["spec"]
+    assert spec["matchConstraints"]["namespaceSelector"]["matchLabels"] == {"netgang.io/schedule": "true"}
+    (mutation,) = spec["mutations"]
+    (name,) = Settings.load(VARIANTS["gate-policy"]).scheduler_names
+    assert _quoted(mutation["applyConfiguration"]["expression"]) == {name}
+    profiles = yaml.safe_load((ROOT / "scheduler-config/second-scheduler.yaml").read_text())["profiles"]
+    assert name in {profile["schedulerName"] for profile in profiles}
+
+
+@pytest.mark.parametrize("component", VARIANTS)
+def test_a_gate_policy_means_the_pods_that_the_settings_mean(component: str) -> None:
+    """Scheduler name and managed resource are those of the overlay's settings; all else is one and the same."""
+    settings = Settings.load(VARIANTS[component])
+    objects = _written(component) if component == "gate-policy" else rendered(COMPONENTS / component)
+    spec = dict(only(objects, "MutatingAdmissionPolicy")["spec"])
+    (variable,) = spec.pop("variables")
+    assert variable["name"] == "ours"
+    (name,) = settings.scheduler_names
+    expected = {name} if settings.managed_resource is None else {name, settings.managed_resource, "0"}
+    assert _quoted(variable["expression"]) == expected
+    plain = dict(only(_written("gate-policy"), "MutatingAdmissionPolicy")["spec"])
+    plain.pop("variables")
+    assert spec == plain
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_overlays_render_with_and_without(overlay: str, tmp_path: Path) -> None:
+    """Components add their cluster-wide objects and change nothing that the overlay installs."""
+    alone = rendered_overlay(overlay)
+    ours = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "FlowSchema", "PriorityLevelConfiguration"}
+    assert not [one for one in alone if one["kind"] in ours]
+
+    together = rendered(with_components(tmp_path, f"overlays/{overlay}", TOGETHER[overlay]))
+    assert [one for one in together if one["kind"] not in ours] == list(alone)
+    added = [one for one in together if one["kind"] in ours]
+    assert len(added) == 2 * len(TOGETHER[overlay])
+    assert not [one for one in added if "namespace" in one["metadata"]]
+
+
+def test_the_line_for_older_clusters_renames_versions_only() -> None:
+    """The sed of docs/how-to/gates.md makes both objects v1beta1 and leaves everything else as it is."""
+    text = (ROOT / "docs/how-to/gates.md").read_text()
+    (script,) = set(
+        re.findall(r"^kubectl kustomize manifests/components/gate-policy \| sed '([^']+)'", text, re.MULTILINE)
+    )
+    rendered = kustomized(COMPONENTS / "gate-policy")
+    done = subprocess.run(
+        ["sed", script], input=rendered, capture_output=True, text=True, timeout=LIVENESS_S, check=True
+    )
+    before, after = (list(yaml.safe_load_all(one)) for one in (rendered, done.stdout))
+    assert [one.pop("apiVersion") for one in before] == ["admissionregistration.k8s.io/v1"] * 2
+    assert [one.pop("apiVersion") for one in after] == ["admissionregistration.k8s.io/v1beta1"] * 2
+    assert before == after
+
+
+def test_the_flow_schema_is_for_accounts_that_exist() -> None:
+    """Netgang's account and its scheduler's, as flows of their own, for everything they ask."""
+    spec = only(_written("flow-schema"), "FlowSchema")["spec"]
+    (rule,) = spec["rules"]
+    files = (MANIFESTS / "base/rbac.yaml", MANIFESTS / "overlays/second-scheduler/scheduler-rbac.yaml")
+    objects = [one for file in files for one in yaml.safe_load_all(file.read_text()) if one]
+    accounts = [one["metadata"] for one in objects if one["kind"] == "ServiceAccount"]
+    assert [subject["serviceAccount"] for subject in rule["subjects"]] == accounts
+    assert spec["distinguisherMethod"] == {"type": "ByUser"}
+    assert spec["matchingPrecedence"] < 9000  # service-accounts, which would match them otherwise
+    (requests,) = rule["resourceRules"]
+    assert all(requests[key] == ["*"] for key in ("apiGroups", "resources", "verbs", "namespaces"))
+    assert requests["clusterScope"] is True
+
+
+def test_the_level_has_room_for_netgang_and_an_end() -> None:
+    """Of an API server with default limits: netgang's own limit fits when it is quiet, and is a small part of all."""
+    objects = _written("flow-schema")
+    level = only(objects, "PriorityLevelConfiguration")
+    assert only(objects, "FlowSchema")["spec"]["priorityLevelConfiguration"] == {"name": level["metadata"]["name"]}
+    limited = level["spec"]["limited"]
+    in_flight, kubernetes_shares = 400 + 200, 245  # defaults of kube-apiserver 1.36
+    shares = limited["nominalConcurrencyShares"]
+    nominal = math.ceil(in_flight * shares / (kubernetes_shares + shares))
+    most = nominal * (100 + limited["borrowingLimitPercent"]) // 100
+    assert nominal == 35  # as the file says
+    assert TransportLimits().concurrency <= most <= in_flight // 8

@@ -1,0 +1,219 @@
+"""Pages of the API: every address, what it takes and gives, from the service itself as it runs the demonstration.
+
+The addresses and models are those of its OpenAPI document.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from extender.api.doors import PROBES
+from extender.api.reports import create_reports_app
+from extender.controllers.elastic.reports import body as report_body
+from extender.controllers.elastic.reports.reports import Reports
+from extender.settings.settings import Settings
+from tests.contract.reference.documents import served
+from tests.contract.reference.text import code, first_paragraph, table
+from tests.contract.reference.verbs import verbs_part
+
+_API = """# API
+
+All addresses, from the service's OpenAPI document (`/openapi.json`, `/docs`). Documents are JSON and change nothing.
+Except for the verbs, errors are problem documents (RFC 9457: `application/problem+json` with `title`, `status`,
+`detail`): 400 names the field of a wrong parameter, 503 is an error of netgang's own. Bodies and answers are in
+[API documents](api-documents.md).
+"""
+_DOORS = """
+## Ports
+
+{table}
+What is at no port answers 404. With `tls.cert_file` all ports but that of `health_port` speak TLS.
+"""
+_SECRET = "pods, for jobs of their namespace, by their service account's token; clients with the secret"
+_BODIES = """# API documents
+
+What [the API](api.md) takes and gives.
+
+## Bodies
+
+A field that is not here is refused, with its name.
+
+"""
+_REPORT = f"""
+### A report
+
+One point, a list of {report_body.MOST_POINTS} at most, `{{"points": […], "restarted": true}}`, or a TrainJob's
+`{{"trainerStatus": {{…}}}}`; see [reporting](../how-to/reporting.md). `step` and `loss` are needed:
+
+"""
+_ANSWERS = """
+## Answers
+
+Each has one schema (`extender/api/schemas`), which the service, the command line and this page share. Documents of
+[the page](../how-to/page.md) change with it.
+
+"""
+_FEW = 2
+"""Fields with a text that are said in one line"""
+_LIMITS = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
+_NAMED = re.compile("#/components/schemas/([A-Za-z]+)")
+
+
+def reports_openapi() -> dict[str, Any]:
+    """The OpenAPI document of the port for reports, which it does not serve."""
+    unused = cast("Reports", None)  # the description of the address does not use it
+    return create_reports_app(unused, acting=lambda: True).openapi()
+
+
+def api_page() -> str:
+    """docs/reference/api.md as it must be."""
+    doors = _DOORS.format(table=table(("port", "setting", "what it serves", "callers"), _ports_table()))
+    operations = [*_operations(served().openapi), *_operations(reports_openapi())]
+    rows = [_address_row(*one) for one in operations]
+    head = ("method", "path", "ports", "answers", "")
+    text = f"{_API}{doors}\n## Addresses\n\n{table(head, rows)}"
+    text += "\nBeside these: `/` and `/page/…`, [the page](../how-to/page.md); `/docs` and `/openapi.json`.\n"
+    parameters = [
+        (code(path), code(one["name"]), _kind(one["schema"]), one.get("description", ""))
+        for _, path, what in operations
+        for one in what.get("parameters", ())
+        if one["in"] != "path"
+    ]
+    text += f"\n## Query parameters\n\n{table(('path', 'name', 'type and default', ''), parameters)}"
+    return text + verbs_part()
+
+
+def documents_page() -> str:
+    """docs/reference/api-documents.md as it must be."""
+    return _bodies() + _answers()
+
+
+def _bodies() -> str:
+    taken = _below([what.get("requestBody", {}) for _, _, what in _operations(served().openapi)])
+    rows = [
+        (
+            code(field),
+            f"number from {_number(least)} to {_number(most)}",
+            ", ".join(map(code, report_body.METRIC_NAMES.get(field, ()))),
+        )
+        for field, (least, most) in report_body.LIMITS.items()
+    ]
+    report = table(
+        ("field", "type", "other names of a trainer's metrics"),
+        [*rows, (code("time"), "Unix seconds; without it: now", "")],
+    )
+    return _BODIES + _models(name for name in _schemas() if name in taken) + _REPORT + report
+
+
+def _answers() -> str:
+    reports = [what["responses"]["200"] for _, _, what in _operations(reports_openapi())]
+    given = _below([*(what["responses"] for _, _, what in _operations(served().openapi)), *reports])
+    return _ANSWERS + _models(name for name in _schemas() if name in given)
+
+
+def _schemas() -> Mapping[str, Any]:
+    found: Mapping[str, Any] = served().openapi["components"]["schemas"]
+    return found
+
+
+def _below(start: Any) -> set[str]:
+    """Names of the models that are named there, and in those, and so on."""
+    found: set[str] = set()
+    new = set(_NAMED.findall(json.dumps(start)))
+    while new:
+        found |= new
+        new = {name for one in new for name in _NAMED.findall(json.dumps(_schemas()[one]))} - found
+    return found
+
+
+def _models(names: Iterable[str]) -> str:
+    """Each model with its fields; those of which nothing is said share a line."""
+    return "\n".join(map(_model_part, names))
+
+
+def _model_part(name: str) -> str:
+    schema = _schemas()[name]
+    about = first_paragraph(schema.get("description"))
+    head = f"**{name}**" + (f": {about}" if about else "")
+    if "enum" in schema:
+        return f"{head} {_kind(schema)}\n"
+    needed = schema.get("required", ())
+    told: list[str] = []
+    bare: list[str] = []
+    for field, what in schema.get("properties", {}).items():
+        said = first_paragraph(what.get("description"))
+        kind = f"{code(field)} {_kind(what)}" + ("" if field in needed or "default" in what else "; may be left out")
+        if said:
+            told.append(f"- {kind}: {said}\n")
+        else:
+            bare.append(kind)
+    if len(told) <= _FEW:
+        return f"{head} {'; '.join([*(one[2:-1].rstrip('.') for one in told), *bare])}.\n"
+    return f"{head}\n\n{''.join(told)}" + (f"- {', '.join(bare)}\n" if bare else "")
+
+
+def _ports_table() -> Iterator[tuple[str, ...]]:
+    settings = Settings()
+    assert settings.debug_port is settings.health_port is settings.reports.port is None
+    named = "kube-scheduler; with `tls.client_ca_file` only clients with a certificate of that authority"
+    yield "verbs", f"`port` ({settings.port})", "verbs, documents; with `tls.client_ca_file` verbs and probes", named
+    token = "all clients; with `debug_auth: token` people with a right to the address ([TLS](../how-to/tls.md))"
+    yield "people", "`debug_port` (none)", "everything; no call changes anything", token
+    yield "health", "`health_port` (none)", "probes", "kubelet, Prometheus"
+    yield "reports", "`reports.port` (none)", "[reports](../how-to/reporting.md) of jobs", _SECRET
+
+
+def _operations(openapi: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in openapi["paths"].items():
+        for method, what in methods.items():
+            yield method.upper(), path, what
+
+
+def _address_row(method: str, path: str, what: Mapping[str, Any]) -> tuple[str, ...]:
+    body = what.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    takes = f" Body: {_kind(body)}." if body else ""
+    answers = [
+        status + (f" {_model(one)}" if _model(one) else "")
+        for status, one in sorted(what["responses"].items())
+        if status.isdigit()
+    ]
+    return method, code(path), _ports(path), ", ".join(answers), f"{what['summary']}.{takes}"
+
+
+def _ports(path: str) -> str:
+    if path.endswith("/metrics") and path not in PROBES:
+        return "reports"
+    return "verbs, people, health" if path in PROBES else "verbs, people"
+
+
+def _model(answer: Mapping[str, Any]) -> str:
+    for content in answer.get("content", {}).values():
+        if "$ref" in content.get("schema", {}):
+            return _kind(content["schema"])
+    return ""
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    """A JSON schema in a few words."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "anyOf" in schema or "oneOf" in schema:
+        said = " or ".join(_kind(one) for one in schema.get("anyOf", schema.get("oneOf", ())))
+    elif "const" in schema:
+        said = code(json.dumps(schema["const"]))
+    elif "enum" in schema:
+        said = " or ".join(code(json.dumps(one)) for one in schema["enum"])
+    elif schema.get("type") == "array":
+        said = f"list of {_kind(schema.get('items', {}))}"
+    elif isinstance(schema.get("additionalProperties"), Mapping):
+        said = f"map to {_kind(schema['additionalProperties'])}"
+    else:
+        said = schema.get("type", "any")
+    limits = [f"{word} {_number(schema[key])}" for key, word in _LIMITS.items() if key in schema]
+    default = f"; {code(json.dumps(schema['default']))}" if "default" in schema else ""
+    return " ".join([said, *limits]) + default
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) and abs(value) < 1e12 else f"{value:g}"

@@ -1,0 +1,119 @@
+"""settings.md and settings-sources.md of the reference: every setting with its default, from the settings."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel
+
+from extender.settings.mapping import EndpointRule, NodeEndpoints
+from extender.settings.removed import FIXED
+from extender.settings.settings import FileSource, MaddashSource, Settings
+from extender.settings.sources import (
+    EsmondSource,
+    OpenSearchSource,
+    PrometheusAliases,
+    PrometheusQuery,
+    PrometheusSource,
+)
+from scoring.model.policy import Ratios
+from tests.contract.reference.text import first_paragraph
+
+_SETTINGS_HEAD = """# Settings
+
+In the file nested settings are YAML or JSON mappings; in the environment a name is `NETGANG_` + the name in capitals,
+with `__` for each dot. What one network source, endpoint or rule may hold is in [network sources](settings-sources.md).
+
+## Settings that people set
+
+"""
+_OTHERS = """
+## All others
+
+"""
+_FIXED = """
+## No longer settings
+
+They are refused; remove them. What they are fixed at:
+
+"""
+_SOURCES_HEAD = """# Settings of network sources
+
+What one network source, endpoint or rule (entries of lists and mappings below `network`) may hold.
+
+## Options of OpenSearch, Prometheus and esmond sources
+
+"""
+OFTEN = (
+    "scheduler_names", "zone_label", "zone_policy", "selection", "score.ratios", "network.sources", "network.mapping",
+    "network.rules", "network.zone_mapping", "queue.order", "queue.starve_limit_s", "queue.share_cap", "hold_limit_s",
+    "http_timeout_s", "admit_to", "preemption", "repair.policy", "elastic.enabled", "autoscaling.mode",
+    "leader_election", "debug_auth", "tls.cert_file", "tls.key_file", "tls.client_ca_file", "record.enabled",
+    "log_format",
+)  # fmt: skip
+"""What operators usually set, in the order of the page: each must be a setting."""
+Row: TypeAlias = tuple[str, str, str]
+
+
+def settings_page() -> str:
+    """docs/reference/settings.md as it must be."""
+    found = {row[0]: row for row in _rows(Settings)}
+    often = [found.pop(name) for name in OFTEN]
+    fixed = "".join(f"- `{name}`: {value}\n" for name, value in sorted(FIXED.items()))
+    return _SETTINGS_HEAD + _table(often) + _OTHERS + _table(found.values()) + _FIXED + fixed
+
+
+def sources_page() -> str:
+    """docs/reference/settings-sources.md as it must be."""
+    archives = {OpenSearchSource: "opensearch", PrometheusSource: "prometheus", EsmondSource: "esmond"}
+    shared = set.intersection(*(set(_rows(model)) for model in archives))
+    first = [row for row in _rows(OpenSearchSource) if row in shared]
+    parts = (
+        ("A file source: `kind: file`", FileSource),
+        ("A MaDDash source: `kind: maddash`", MaddashSource),
+        ("A perfSONAR archive: `kind: opensearch`", OpenSearchSource),
+        ("A Prometheus source: `kind: prometheus`", PrometheusSource),
+        ("A Prometheus query", PrometheusQuery),
+        ("Aliases from Prometheus", PrometheusAliases),
+        ("An esmond archive: `kind: esmond`", EsmondSource),
+        ("Endpoints of a node or zone", NodeEndpoints),
+        ("A rule for endpoints", EndpointRule),
+    )
+    text = _SOURCES_HEAD + _table(first)
+    for title, model in parts:
+        known = {"kind", *((name for name, _, _ in first) if model in archives else ())}
+        text += f"\n## {title}\n\n{_table(row for row in _rows(model) if row[0] not in known)}"
+    return text
+
+
+def _table(rows: Iterable[Row]) -> str:
+    lines = [f"| `{name}` | {default} | {about} |\n" for name, default, about in rows]
+    return f"| setting | default | |\n|---|---|---|\n{''.join(lines)}"
+
+
+def _rows(model: Any, prefix: str = "") -> Iterator[Row]:
+    """(name, default, first paragraph of the help) of every setting, nested ones with dots."""
+    for name, field in model.model_fields.items():
+        by_metric = hasattr(field.annotation, "_short")  # one value may stand for all: one setting, not three
+        if hasattr(field.annotation, "model_fields") and not by_metric:
+            yield from _rows(field.annotation, f"{prefix}{name}.")
+            continue
+        default = "required" if field.is_required() else f"`{_shown(field.get_default(call_default_factory=True))}`"
+        yield f"{prefix}{name}", default, first_paragraph(field.description)
+
+
+def _shown(value: object) -> str:
+    """A default as it would be written in YAML."""
+    match value:
+        case None | True | False:
+            return {None: "null", True: "true", False: "false"}[value]
+        case tuple():
+            return f"[{', '.join(map(str, value))}]"
+        case BaseModel():
+            fields = {name: _shown(one) for name, one in value if one is not None}
+            return "{" + ", ".join(f"{name}: {one}" for name, one in fields.items()) + "}"
+        case Ratios(loss, delay, bandwidth):
+            return f'"{loss:g}:{delay:g}:{bandwidth:g}"'
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)

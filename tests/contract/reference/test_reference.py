@@ -1,0 +1,233 @@
+"""docs/reference is what the code says: every page is equal to what is written again, and nothing is left out."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+import yaml
+
+from extender.api.doors import PROBES
+from extender.controllers.events.recorder import ACTIONS, Happening
+from extender.runtime.telemetry import Telemetry
+from scoring.explain.podgroup_status import GroupPhase
+from scoring.ids import Namespace
+from scoring.model.policy import KNOWN_OPTIONS, Policy, QueuePolicy, gang_options
+from scoring.model.reasons import Reason
+from scoring.queue.states import JobState
+from tests.contract.docs.vocabulary import VOCABULARY, Form, Use
+from tests.contract.reference import cli as reference_cli
+from tests.contract.reference import pages as reference
+from tests.contract.reference.api import reports_openapi
+from tests.contract.reference.documents import DOCUMENTS, served
+from tests.contract.reference.pictures import PICTURES
+from tests.contract.reference.text import told
+
+ROOT = reference.ROOT
+CODE = [
+    path
+    for name in ("extender", "scoring", "netgang")
+    for path in sorted((ROOT / name).rglob("*.py"))
+    if path.name != "telemetry.py"
+]
+"""Modules that use words and metrics, without those that define them"""
+OWN = re.compile(r"(?<![\w./])netgang\.io/[a-z-]+")
+NOT_ON_OBJECTS = {"netgang.io/extender"}
+"""Our name as a reporter of Events"""
+TRUSTING = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("team")})))
+
+
+@pytest.mark.parametrize("name", reference.PAGES)
+def test_page_is_what_the_code_says(name: str) -> None:
+    """A page that differs is renewed by `.venv/bin/python -m tests.contract.reference`."""
+    assert (ROOT / "docs" / name).read_text() == reference.PAGES[name]()
+
+
+def test_index_lists_every_page() -> None:
+    """The index, or the page of commands, links every page of the reference."""
+    pages = {path.name for path in (ROOT / "docs/reference").iterdir()} - {"README.md"}
+    assert pages >= {Path(name).name for name in reference.PAGES if name.startswith("reference/")} - {"README.md"}
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", reference.index_page() + reference.PAGES["reference/cli.md"]()))
+    assert pages <= linked
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_need_nothing_else(name: str) -> None:
+    """Well-formed SVG with a title, for light and dark ground; no script, no link, nothing outside of its frame."""
+    text = PICTURES[name]()
+    root = ElementTree.fromstring(text)
+    [title, style, *parts] = root
+    assert title.text
+    assert "prefers-color-scheme: dark" in (style.text or "")
+    assert not re.search(r"<script|href|url\(|@import|<image", text)
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    for part in parts:
+        x, y = float(part.get("x", 0)), float(part.get("y", 0))
+        assert 0 <= x <= x + float(part.get("width", 0)) <= width
+        assert 0 <= y <= y + float(part.get("height", 0)) <= height
+        if part.tag.endswith("text") and "middle" not in part.get("class", "") and part.get("class") != "in":
+            assert x + 6.6 * len(part.text or "") <= width + 8, part.text
+    for kind in {one for part in parts for one in part.get("class", "").split()}:
+        assert f".{kind}" in (style.text or ""), kind
+
+
+def test_every_picture_is_shown() -> None:
+    """docs/start/concepts.md shows each with words for those that do not see it."""
+    shown = re.findall(r"!\[([^\]]+)\]\(\.\./pictures/([\w.]+)\)", (ROOT / "docs/start/concepts.md").read_text())
+    assert {name for _, name in shown} == PICTURES.keys()
+    assert all(len(words.split()) >= 8 for words, _ in shown)
+
+
+def test_the_command_in_the_index_is_the_one_that_writes() -> None:
+    """The module that the index names is there, and can be run."""
+    assert f"python -m {reference.COMMAND}`" in reference.index_page()
+    assert (ROOT / reference.COMMAND.replace(".", "/") / "__main__.py").read_text().endswith("write()\n")
+
+
+def test_no_word_of_ours_is_left_out() -> None:
+    """Annotations, labels and gates that the code or the manifests name are in the vocabulary."""
+    manifests = [*(ROOT / "manifests").rglob("*.yaml"), *(ROOT / "scheduler-config").glob("*.yaml")]
+    named = {word for path in (*CODE, *manifests) for word in OWN.findall(path.read_text())}
+    assert named - NOT_ON_OBJECTS <= {word.name for word in VOCABULARY}
+    assert {f"netgang.io/{name}" for name in KNOWN_OPTIONS} <= {word.name for word in VOCABULARY}
+
+
+def test_every_word_of_ours_is_used() -> None:
+    """No word that the code, the manifests or a page about sites does not know."""
+    used = "\n".join(path.read_text() for path in (*CODE, *(ROOT / "manifests").rglob("*.yaml")))
+    own = {word.name for word in VOCABULARY if word.name.startswith("netgang.io/")}
+    spelt = {name for name in own if name in used or f'"{name.partition("/")[2]}"' in used}
+    composed = {f"netgang.io/endpoint-{metric}" for metric in ("loss", "delay", "throughput")}
+    assert own - spelt <= composed
+
+
+ASKED = {word.name.partition("/")[2]: word for word in VOCABULARY if word.use is Use.ASK}
+
+
+@pytest.mark.parametrize("name", sorted(ASKED.keys() & KNOWN_OPTIONS))
+def test_examples_are_understood(name: str) -> None:
+    """The example of an annotation is a value that netgang takes, and every value that is listed is one, too."""
+    word = ASKED[name]
+    for text in (yaml.safe_load(word.example), *re.findall("`([^`]+)`", word.values)):
+        assert gang_options({name: str(text)}, TRUSTING, namespace="team").problems == ()
+
+
+@pytest.mark.parametrize("name", sorted(ASKED.keys() & KNOWN_OPTIONS - {"near"}))
+def test_other_values_are_not(name: str) -> None:
+    """What the table does not list is told; only a place may be called anything."""
+    wrong = "" if name == "zones" else "no such value"
+    assert gang_options({name: wrong}, TRUSTING, namespace="team").problems
+
+
+def test_nothing_is_listed_twice() -> None:
+    """A name has one meaning for each form and object."""
+    keys = [(word.name, word.form, word.on) for word in VOCABULARY]
+    assert len(set(keys)) == len(keys)
+    assert all(word.example and word.text for word in VOCABULARY)
+    assert all(word.values for word in VOCABULARY if word.form is not Form.GATE)
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_each_reason_says_what_it_means_and_what_to_do(reason: Reason) -> None:
+    """Two paragraphs in the code, under a heading."""
+    [one] = [one for one in told(Reason) if one.name == reason.name]
+    assert len(one.paragraphs) == 2
+    assert one.group
+
+
+@pytest.mark.parametrize("what", Happening)
+def test_each_event_says_where_and_what(what: Happening) -> None:
+    """On which object, and what its text says; and there is an action for it."""
+    [one] = [one for one in told(Happening) if one.name == what.name]
+    assert len(one.paragraphs) == 2
+    assert one.paragraphs[0].startswith("On ")
+    assert what in ACTIONS
+
+
+@pytest.mark.parametrize("state", [*JobState, *GroupPhase])
+def test_each_state_says_what_it_promises(state: JobState | GroupPhase) -> None:
+    """One sentence at least."""
+    [one] = [one for one in told(type(state)) if one.name == state.name]
+    assert one.paragraphs
+
+
+def test_metrics_are_those_of_a_running_service() -> None:
+    """/metrics of the demonstration exposes what the page lists, with those labels; the process's own come besides."""
+    page = reference.PAGES["reference/metrics.md"]()
+    listed = {
+        row[0]: set(re.findall("`([^`]+)`", row[1])) for row in re.findall(r"\| `(\w+)` \| \w+ \| (.*?) \|", page)
+    }
+    text = served().metrics
+    shown = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
+    ours = {name for name in shown if not name.endswith("_created") and not name.startswith("process_")}
+    assert ours == listed.keys()
+    for name, labels in re.findall(r"^(\w+)\{([^}]*)\} ", text, re.MULTILINE):
+        base = re.sub(r"_(bucket|count|sum|created)$", "", name)
+        found = next(one for one in (name, base, f"{base}_total") if one in listed)
+        assert set(re.findall(r'(\w+)="', labels)) - {"le"} <= listed[found], name
+
+
+def _counted() -> Iterator[tuple[str, str]]:
+    """(method of Telemetry, word) wherever the code counts something by a constant word."""
+    for path in CODE:
+        for method, given in re.findall(r"telemetry\.(\w+)\(([^()]*)\)", path.read_text()):
+            if method != "internal_error":
+                yield from ((method, word) for word in re.findall(r'"([\w -]+)"', given))
+
+
+def test_values_of_labels_are_named() -> None:
+    """What is counted by a constant word is said in the metric's text."""
+    texts = " ".join(one.documentation for one in Telemetry().registry.collect())
+    counted = set(_counted())
+    assert len(counted) >= 12
+    assert {(method, word) for method, word in counted if not re.search(rf"\b{word}\b", texts)} == set()
+
+
+def test_every_address_is_listed_with_its_ports() -> None:
+    """Probes at three ports, reports at their own, all others at two."""
+    page = reference.PAGES["reference/api.md"]()
+    rows = dict(re.findall(r"^\| \w+ \| `([^`]+)` \| ([\w, ]+) \|", page, re.MULTILINE))
+    own, reports = served().openapi["paths"].keys(), reports_openapi()["paths"].keys()
+    assert rows.keys() == own | reports
+    assert {path for path, ports in rows.items() if "health" in ports} == PROBES
+    assert {path for path, ports in rows.items() if ports == "reports"} == reports
+
+
+def test_mistakes_are_problem_documents_in_openapi() -> None:
+    """No address promises FastAPI's own form of errors, which netgang never answers."""
+    schemas = served().openapi["components"]["schemas"]
+    assert "Problem" in schemas
+    assert not {"HTTPValidationError", "ValidationError"} & schemas.keys()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_a_document_is_what_its_schema_says(path: str) -> None:
+    """Field by field: nothing is of another type, missing or besides."""
+    answer = served().documents[path]
+    again = msgspec.json.encode(msgspec.json.decode(answer, type=DOCUMENTS[path]))
+    assert json.loads(again) == json.loads(answer)
+
+
+@pytest.mark.parametrize("name", [name for name, _ in reference_cli.commands()])
+def test_each_command_says_its_exit_codes_and_an_example(name: str) -> None:
+    """In its help, where the page takes them from."""
+    [command] = [one for other, one in reference_cli.commands() if other == name]
+    assert reference_cli.exit_codes(command)
+    assert (command.epilog or "").startswith("Example: ")
+    assert all(one.help for one in command.params)
+
+
+def test_architecture_names_every_module_that_decides() -> None:
+    """docs/explanation/architecture.md has each module and package of scoring in its table, and no other."""
+    text = (ROOT / "docs/explanation/architecture.md").read_text()
+    [part] = re.findall(r"^## What decides: .*?(?=^## )", text, re.MULTILINE | re.DOTALL)
+    named = {name for row in re.findall(r"^\| (`.*?) \|", part, re.MULTILINE) for name in re.findall("`([^`]+)`", row)}
+    own = {
+        path.stem
+        for path in (ROOT / "scoring").glob("[a-z]*")
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert named == own

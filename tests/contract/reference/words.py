@@ -1,0 +1,157 @@
+"""Pages of words: annotations and labels, reasons, states, Events, metrics. Each from where the code defines them."""
+
+from enum import Enum
+
+from extender.controllers.elastic.jobs.views import NotNow
+from extender.controllers.elastic.kinds.seen import State, Unsafe
+from extender.controllers.elastic.records import Stage
+from extender.controllers.events.recorder import ACTIONS, ANNOUNCE_S, NORMAL, REPEAT_S, REPORTER, Happening
+from extender.controllers.owners.failure_budget import Refusal
+from extender.controllers.removal.disruptions import MOST_TOLD
+from extender.convert.wire import INTERNAL_ERROR
+from extender.runtime.telemetry import Telemetry
+from extender.server.dispatch import DEBUG_BINDS_NOTHING
+from scoring.explain.podgroup_status import GroupPhase
+from scoring.model.reasons import Reason
+from scoring.queue.states import JobState
+from scoring.scaling.reasons import No
+from tests.contract.docs.vocabulary import VOCABULARY, Use
+from tests.contract.reference.text import code, members, table, told
+
+_ANNOTATIONS = """# Annotations, labels, gates
+
+An unknown annotation `netgang.io/…` or value gets Event OptionIgnored and a line in `/v1/explain`; the value under
+"without it" then counts. Annotations that netgang writes are [signed](notes.md). Which mark of a gang wins is in
+[concepts](../start/concepts.md#words).
+"""
+_REASONS = """# Reasons
+
+The closed set of sentences with which netgang refuses. They are constant, because kube-scheduler tries a pod again when
+its text changes; names and numbers are in `netgang explain`, Events and the log. They appear in `kubectl describe pod`
+("0/36 nodes are available: 36 netgang: …"), in `/v1/plan`, `/v1/queue` and `/v1/explain` (`reason`, and `code`), as
+metric label `reason`, and in the log.
+"""
+_STATES = """# States
+
+States of gangs, PodGroups and jobs in `/v1/queue`, `/v1/explain`, `/v1/jobs` and Events, and why a job keeps its size
+or a pod its place. Why a gang is refused: [reasons](reasons.md).
+"""
+_EVENTS = f"""# Events
+
+Kubernetes Events of netgang (events.k8s.io/v1, `reportingController: {REPORTER}`), at most one alike per object in
+{REPEAT_S / 60:.0f} minutes. `kubectl get events -A` shows them.
+
+Before each eviction, suspension, resumption and scale-in the API server has confirmed the Event that says why:
+`GangEvicted`, `Repinned`, `GangRestarted`, `GangResumed` or `JobShrunk`, on the pod and on its controller. An owner's
+Event has the number of pods that go; the first {MOST_TOLD} of them get their own. Without an answer in
+{ANNOUNCE_S:g} s, or after a 429 or 5xx, the act is put off; if Events are refused for good, that is logged and the act
+continues (`netgang_announcements_total{{outcome}}`). An announced act that is then refused gets Event
+`DisruptionRefused`.
+
+Other Events are dropped when their queue is full (`netgang_events_dropped_total`).
+
+"""
+_METRICS = """# Metrics
+
+`/metrics` in Prometheus' text format. No label holds the name of a pod, node or gang. Counters and histograms without a
+label also have a series `…_created`; `process_…` are those of Prometheus' client. What to watch is in
+[operations](../how-to/operations.md#alerts).
+
+"""
+_WORD_HEAD = ("name", "kind", "on", "values", "without it", "example", "")
+_MAY_BE_ALIKE = (1, 2, 4)
+"""Columns that are said once where all rows have the same."""
+
+
+def annotations_page() -> str:
+    """docs/reference/annotations.md as it must be."""
+    text = _ANNOTATIONS
+    for use in Use:
+        words = [one for one in VOCABULARY if one.use is use]
+        rows = [
+            (code(one.name), one.form, one.on, one.values, one.default, code(one.example), one.text) for one in words
+        ]
+        alike = [number for number in _MAY_BE_ALIKE if len({row[number] for row in rows}) == 1]
+        said = "; ".join(f"{_WORD_HEAD[number]}: {rows[0][number]}" for number in alike if rows[0][number] != "none")
+        kept = [number for number in range(len(_WORD_HEAD)) if number not in alike]
+        text += f"\n## {use}\n\n" + (f"{said[:1].upper()}{said[1:]}.\n\n" if said else "")
+        text += table([_WORD_HEAD[number] for number in kept], [[row[number] for number in kept] for row in rows])
+    return text
+
+
+def reasons_page() -> str:
+    """docs/reference/reasons.md as it must be."""
+    text, group = _REASONS, ""
+    rows: list[tuple[str, ...]] = []
+    head = ("reason", "code", "what it means", "what to do")
+    for one in (*told(Reason), None):
+        if rows and (one is None or one.group != group):
+            text += f"\n## {group}\n\n{table(head, rows)}"
+            rows = []
+        if one is not None:
+            group = one.group
+            rows.append((Reason[one.name].value, code(one.name), *one.paragraphs))
+    others = (
+        (INTERNAL_ERROR, "a bug of netgang; the pod is tried again", "report it with the log"),
+        ("netgang: malformed request: …", "the request is not extender/v1", "find the caller; compare the versions"),
+        (DEBUG_BINDS_NOTHING, "/bind was called by a person", "nothing; see [the extender](extender.md)"),
+    )
+    return f"{text}\n## Other answers of the verbs\n\n{table(('text', 'what it means', 'what to do'), others)}"
+
+
+def states_page() -> str:
+    """docs/reference/states.md as it must be."""
+
+    def part(title: str, *sets: type[Enum], head: tuple[str, str] = ("state", "")) -> str:
+        rows = [(code(value), about) for one in sets for value, about in members(one)]
+        return f"\n## {title}\n\n{table(head, rows)}"
+
+    def sentences(title: str, *sets: type[Enum]) -> str:
+        lines = [f"- {value}\n" for one in sets for value, _ in members(one)]
+        return f"\n## {title}\n\n{''.join(lines)}"
+
+    return (
+        _STATES
+        + part("A gang in the queue", JobState)
+        + part("`status.phase` of a PodGroup", GroupPhase)
+        + part("An elastic job", State)
+        + part("A change of a job's size", Stage)
+        + sentences("It is not resized, because …", Unsafe, NotNow)
+        + sentences("No job shrinks, or this job keeps its size, because …", No)
+        + sentences("The pod is not removed, because …", Refusal)
+    )
+
+
+def events_page() -> str:
+    """docs/reference/events.md as it must be."""
+    rows = [
+        (
+            code(Happening[one.name].value),
+            "Normal" if Happening[one.name] in NORMAL else "Warning",
+            code(ACTIONS[Happening[one.name]]),
+            *one.paragraphs,
+        )
+        for one in told(Happening)
+    ]
+    return _EVENTS + table(("reason", "type", "action", "on which object", "what it says"), rows)
+
+
+def metrics_page() -> str:
+    """docs/reference/metrics.md as it must be."""
+    registry = Telemetry().registry
+    labels = {
+        names[0]: ", ".join(map(code, getattr(collector, "_labelnames", ())))
+        for collector, names in registry._collector_to_names.items()
+        if names
+    }
+    rows = [
+        (
+            code(f"{one.name}_total" if one.type == "counter" else one.name),
+            one.type,
+            labels.get(one.name, ""),
+            one.documentation,
+        )
+        for one in registry.collect()
+        if not one.name.startswith("process_")
+    ]
+    return _METRICS + table(("metric", "type", "labels", ""), rows)
