@@ -52,7 +52,7 @@ def test_behind_whom() -> None:
     ahead = [gang(f"f{i}", 1, created_s=float(i), priority=1) for i in range(3)]
     assert said(gang("g", 2, created_s=9.0), [A], *ahead) == (
         "The gang needs room for 2 pods at once in one zone (cpu 1 each); zone a has enough that is neither used nor "
-        "promised. Planned ahead of it: default/f0, default/f1 and 1 more."
+        "reserved. Planned ahead of it: default/f0, default/f1 and 1 more."
     )
 
 
