@@ -64,7 +64,7 @@ ALLOWED: dict[str, int] = {
     "tests/bench": 11,
     "tests/browser": 2,
     "tests/cli": 38,
-    "tests/contract": 19,
+    "tests/contract": 18,
     "tests/e2e": 62,
     "tests/extender": 384,
     "tests/fakes": 17,
