@@ -29,7 +29,7 @@ from scoring.ids import EndpointId, NodeName
 from scoring.model import Node
 from scoring.model.policy import Policy
 from scoring.network.matrix import METRICS, Block, Measurement, MeasurementTable, NetworkMatrix
-from scoring.plan import Memo, plan
+from scoring.plan import PlannerCache, plan
 
 _NOW_S = 1_800_000_000.0
 _TEXTS = {  # grid → check, message
@@ -113,7 +113,7 @@ def large_site(nodes: int, zones: int) -> dict[str, int]:
     counted = Counted(**{name: getattr(matrix, name) for name in NetworkMatrix.__dataclass_fields__})
     zone = listed[0].zone
     gang = bed.gang("g", 64, cpu=8, options={"zones": zone})
-    made = plan(bed.snapshot(listed, [gang], counted), Policy(), now_s=_NOW_S, memo=Memo())
+    made = plan(bed.snapshot(listed, [gang], counted), Policy(), now_s=_NOW_S, memo=PlannerCache())
     if {node for one in made.admitted.values() for node in one.members.values()} - counted.asked:
         raise RuntimeError("members are on nodes whose links were not looked at")
     of_zone = sum(one.zone == zone for one in listed)

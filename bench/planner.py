@@ -19,7 +19,7 @@ from bench.bed import gang, mesh, nodes, snapshot
 from scoring.model.policy import Policy
 from scoring.model.resources import CPU
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, Plan, plan
+from scoring.plan import Plan, PlannerCache, plan
 
 POLICY = Policy()
 
@@ -58,7 +58,7 @@ _MEDIUM_MESH = mesh(_MEDIUM, measured_per_zone=50)
 
 def large_gang(*, warm: bool) -> float:
     """One gang of 64, one member per node, on 5,000 nodes in 40 zones; `warm`: pair scores of this data are there."""
-    memo = Memo()
+    memo = PlannerCache()
     state = snapshot(_LARGE, [gang("big", 64, cpu=8)], _LARGE_MESH)
     if warm:
         plan(snapshot(_LARGE, [gang("other", 3, cpu=8)], _LARGE_MESH), POLICY, now_s=0.0, memo=memo)
@@ -69,7 +69,7 @@ def large_gang(*, warm: bool) -> float:
 
 def queue(*, cpu: int) -> float:
     """A full plan of 1,000 gangs without anything to reuse but pair scores."""
-    memo = Memo()
+    memo = PlannerCache()
     plan(snapshot(_MEDIUM, [gang("other", 3)], _MEDIUM_MESH), POLICY, now_s=0.0, memo=memo)
     state = _queue_state(cpu)
     took_ms, _ = _timed(lambda: plan(state, POLICY, now_s=0.0, memo=memo))
@@ -78,7 +78,7 @@ def queue(*, cpu: int) -> float:
 
 def after_one_event(*, cpu: int) -> float:
     """The plan after a foreign pod took one CPU of a node that a gang was to have."""
-    memo = Memo()
+    memo = PlannerCache()
     state = _queue_state(cpu)
     first = plan(state, POLICY, now_s=0.0, memo=memo)
     first = plan(state, POLICY, now_s=0.0, memo=memo, previous=first)

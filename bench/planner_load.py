@@ -21,7 +21,7 @@ from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
 from scoring.model import Pod
 from scoring.model.policy import Policy
-from scoring.plan import Memo, Plan, plan_in_steps
+from scoring.plan import Plan, PlannerCache, plan_in_steps
 
 _NOW_S = 1_800_000_000.0
 _STEP_S = 0.1
@@ -43,7 +43,7 @@ class BusyCluster:
         self.cache = ClusterCache()
         self.policy = Policy()
         self.now_s = _NOW_S
-        self.memo = Memo()
+        self.memo = PlannerCache()
         self.plan: Plan | None = None
         self._nodes, self._next, self._others = nodes, 0, deque[Pod]()
         self._waiting: dict[str, Job] = {}
@@ -54,11 +54,11 @@ class BusyCluster:
 
     def full(self) -> float:
         """CPU milliseconds of a plan with nothing to reuse."""
-        return self._planned(Memo(), None)[1]
+        return self._planned(PlannerCache(), None)[1]
 
     def longest_step(self) -> float:
         """The longest step of such a plan."""
-        return max(self._planned(Memo(), None)[2])
+        return max(self._planned(PlannerCache(), None)[2])
 
     def events(self, count: int) -> Times:
         """A run after each event; the first ones, after which everything is known, are not measured."""
@@ -163,7 +163,7 @@ class BusyCluster:
                     self.cache.pods.upsert(pod)
                 self._running.append((job, pods))
 
-    def _planned(self, memo: Memo, previous: Plan | None) -> tuple[Plan, float, list[float]]:
+    def _planned(self, memo: PlannerCache, previous: Plan | None) -> tuple[Plan, float, list[float]]:
         """A plan, its CPU milliseconds, and those of its steps."""
         snapshot = self.cache.snapshot()
         steps_ms: list[float] = []

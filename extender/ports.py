@@ -15,7 +15,7 @@ from scoring.ids import EndpointId, NodeName, PodUid
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Measurement, MeasurementTable
-from scoring.plan import Memo, Plan
+from scoring.plan import Plan, PlannerCache
 
 
 class Clock(Protocol):
@@ -209,7 +209,7 @@ class CurrentPlan(Protocol):
         """By which settings."""
 
     @property
-    def memo(self) -> Memo:
+    def memo(self) -> PlannerCache:
         """What runs may reuse of earlier ones."""
 
 

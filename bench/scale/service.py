@@ -35,7 +35,7 @@ from extender.runtime.clock import SystemClock
 from extender.runtime.log_lines import LogFormat, configure_logging
 from extender.scheduling.planning import loop as planning
 from extender.settings.settings import Settings
-from scoring.plan import Memo, Plan, plan_in_steps
+from scoring.plan import Plan, PlannerCache, plan_in_steps
 from scoring.plan.steps import Steps, finish
 
 _BEAT_S = 0.002
@@ -253,7 +253,7 @@ class Commands:
         gc.collect()
         now_s = SystemClock().now_s()
         times: dict[str, float] = {}
-        for name, memo in (("plan_full_cold", Memo()), ("plan_full", Memo())):
+        for name, memo in (("plan_full_cold", PlannerCache()), ("plan_full", PlannerCache())):
             if name == "plan_full":
                 memo.renew(snapshot.network.version)
                 memo.scores, memo.pairs = dict(planner.memo.scores), planner.memo.pairs

@@ -25,7 +25,7 @@ from extender.settings.settings import Settings
 from scoring.explain import explain, unblock
 from scoring.ids import gang_key
 from scoring.model import Gang
-from scoring.plan import Memo, plan
+from scoring.plan import PlannerCache, plan
 from scoring.what_if import Misfit, RemovePods, Situation, what_if
 
 
@@ -36,7 +36,7 @@ def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str
     """
     _, cache = filled_cache(cluster, mesh, settings, now_s=now_s)
     gang = _gang(cache, name)
-    snapshot, policy, memo = cache.snapshot(), settings.policy(), Memo()
+    snapshot, policy, memo = cache.snapshot(), settings.policy(), PlannerCache()
     made = plan(snapshot, policy, now_s=now_s, memo=memo)
     preemption = preemption_document(snapshot, gang.key, blocked=None)
     document = explain_document(explain(snapshot, made, gang, policy, now_s=now_s, memo=memo), preemption)

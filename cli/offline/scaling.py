@@ -23,7 +23,7 @@ from extender.settings.settings import Settings
 from scoring.ids import NodeName, PodUid
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, Plan
+from scoring.plan import Plan, PlannerCache
 from scoring.scaling import literal
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import Change, Refusal
@@ -202,7 +202,7 @@ def _tried(
     """Whether the published condition for scale-in, if it is asked for, holds."""
     if options.condition is not Condition.HEAVIEST:
         return True
-    found = scale_in(snapshot, made, jobs, policy, options, now_s=now_s, memo=Memo())
+    found = scale_in(snapshot, made, jobs, policy, options, now_s=now_s, memo=PlannerCache())
     return found.reason is not No.NOT_HEAVIEST
 
 

@@ -27,7 +27,7 @@ from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.permit.machine import handle
 from scoring.permit.state import PermitState
-from scoring.plan import Memo, Plan, plan
+from scoring.plan import Plan, PlannerCache, plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class _Chapter:
     policy: Policy
     plan: Plan
     snapshot: Snapshot = NOTHING
-    memo: Memo = field(default_factory=Memo)
-    other_memo: Memo = field(default_factory=Memo)
+    memo: PlannerCache = field(default_factory=PlannerCache)
+    other_memo: PlannerCache = field(default_factory=PlannerCache)
     states: dict[GangKey, PermitState] = field(default_factory=dict)
 
 

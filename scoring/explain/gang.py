@@ -14,10 +14,8 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Admission, Memo, Plan, Waiting, take_commitments
-from scoring.plan.ask import Ask
-from scoring.plan.place import candidate_zones
-from scoring.plan.run import Run, with_ratios
+from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
+from scoring.plan.demand import GangDemand, with_ratios
 from scoring.plan.steps import Steps, finish
 from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
@@ -75,7 +73,7 @@ def explain(
     policy: Policy,
     *,
     now_s: float,
-    memo: Memo | None = None,
+    memo: PlannerCache | None = None,
     around: Around = NOTHING_KNOWN,
     closest: int | None = None,
 ) -> Explanation:
@@ -94,18 +92,18 @@ def explain_in_steps(
     policy: Policy,
     *,
     now_s: float,
-    memo: Memo | None = None,
+    memo: PlannerCache | None = None,
     around: Around = NOTHING_KNOWN,
     closest: int | None = None,
 ) -> Steps[Explanation]:
     """The same in steps of a zone."""
-    run = Run(snapshot, policy, memo or Memo())
+    run = begin_run(snapshot, policy, memo or PlannerCache())
     take_commitments(run, besides=gang.key)
-    ask = run.ask(gang)
+    ask = run.view.demand(gang)
     zones = yield from zones_in_steps(run, ask, closest=closest)
-    turn = turn_of(run, plan, ask, candidate_zones(run, ask), now_s=now_s)
+    turn = turn_of(run, plan, ask, run.view.candidate_zones(ask), now_s=now_s)
     waiting = plan.waiting.get(gang.key)
-    yield from run.pause()
+    yield from run.view.pause()
     return Explanation(
         gang=gang.key,
         source=gang.source.value,
@@ -123,7 +121,7 @@ def explain_in_steps(
     )
 
 
-def _missing(ask: Ask) -> Missing:
+def _missing(ask: GangDemand) -> Missing:
     least, known = ask.gang.min_member, ask.alive + len(ask.unable)
     return Missing(max(least - known, 0), ask.incomplete or "")
 
@@ -138,7 +136,7 @@ def _near_problem(run: Run, near: str | None) -> tuple[str, ...]:
     return (f"netgang.io/near: {near!r} is no zone of the cluster and no endpoint with a known delay; it is ignored",)
 
 
-def _member(plan: Plan, ask: Ask, around: Around) -> list[MemberState]:
+def _member(plan: Plan, ask: GangDemand, around: Around) -> list[MemberState]:
     states: list[MemberState] = []
     beyond = {pod.uid for _, pods in ask.more for pod in pods}
     for pod in ask.gang.members:

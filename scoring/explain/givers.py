@@ -16,9 +16,8 @@ from scoring.ids import GangKey, ZoneName
 from scoring.model import Gang, Pod
 from scoring.model.policy import ZonePolicy
 from scoring.network.matrix import Ints
-from scoring.plan import Plan, take_admissions, take_commitments
-from scoring.plan.ask import Ask, ByClass
-from scoring.plan.run import Run
+from scoring.plan import Plan, Run, take_admissions, take_commitments
+from scoring.plan.demand import ByClass, GangDemand
 from scoring.plan.steps import Steps
 from scoring.preempt.candidates import footprint
 from scoring.what_if import Change, JobEnds, JobShrinks
@@ -46,7 +45,7 @@ class Giver:
 class Room:
     """The room that one waiting gang may count on, beside those ahead of it."""
 
-    def __init__(self, run: Run, plan: Plan, ask: Ask) -> None:
+    def __init__(self, run: Run, plan: Plan, ask: GangDemand) -> None:
         """`run`: one whose room is that beside those ahead, except for what is held; see `room_in_steps`."""
         key = ask.gang.key
         self.run = run
@@ -56,20 +55,20 @@ class Room:
         ahead = [hold for hold in plan.holds.values() if hold.gang != key]
         held = [run.table.index[node] for hold in ahead for node in hold.nodes if node in run.table.index]
         if held:
-            amounts = np.zeros_like(run.room.free)
-            amounts[held] = np.maximum(run.room.free[held], 0)
-            run.shift(amounts)
+            amounts = np.zeros_like(run.capacity.room.free)
+            amounts[held] = np.maximum(run.capacity.room.free[held], 0)
+            run.capacity.shift(amounts)
         self.held = np.zeros(len(run.table.nodes), np.bool_)
         self.held[held] = True
         self.groups = _groups(run, ask)
 
     def rows(self, zones: tuple[ZoneName, ...]) -> Ints:
         """Rows of the zones' nodes that are not held for others."""
-        rows = self.run.rows(zones)
+        rows = self.run.view.rows(zones)
         return rows[~self.held[rows]]
 
 
-def room_in_steps(run: Run, plan: Plan, ask: Ask) -> Steps[Room]:
+def room_in_steps(run: Run, plan: Plan, ask: GangDemand) -> Steps[Room]:
     """The room for `ask` beside all that is ahead of it; `run`: a fresh one, whose room is taken here.
 
     Cost: O(members of gangs ahead), in steps.
@@ -130,12 +129,12 @@ class _Counts:
         self._alien = 0
         """Members that ask for what no node has"""
         for member_class, pods in room.wanted:
-            request = run.vector(member_class)
+            request = run.view.vector(member_class)
             if request is None:
                 self._alien += len(pods)
                 continue
-            allowed = run.mask(member_class) & ~room.held
-            fits = np.where(allowed, fit_counts(run.room.free, request), 0)
+            allowed = run.capacity.mask(member_class) & ~room.held
+            fits = np.where(allowed, fit_counts(run.capacity.room.free, request), 0)
             self._kinds.append((request, allowed, fits, len(pods)))
         self._groups = [self._mask(room.rows(zones)) for zones in room.groups]
         self._there = [[int(fits[inside].sum()) for _, _, fits, _ in self._kinds] for inside in self._groups]
@@ -143,7 +142,7 @@ class _Counts:
         self._of_zone: dict[int, list[int]] = {}
         """number of a zone → groups that it is in"""
         for number, zones in enumerate(room.groups):
-            for column in run.columns(zones).tolist():
+            for column in run.view.columns(zones).tolist():
                 self._of_zone.setdefault(column, []).append(number)
         self.missing = min((self._lacking(there) for there in self._there), default=self._lacking([]))
 
@@ -163,12 +162,12 @@ class _Counts:
         rows, amounts = footprint(pods, self._run.table)
         if not len(rows):
             return self.missing
-        free = self._run.room.free[rows] + amounts
+        free = self._run.capacity.room.free[rows] + amounts
         gains = [
             np.where(allowed[rows], fit_counts(free, request), 0) - fits[rows] * allowed[rows]
             for request, allowed, fits, _ in self._kinds
         ]
-        zones = set(self._run.ground.zone_number[rows].tolist())
+        zones = set(self._run.view.zone_number[rows].tolist())
         least = self.missing
         for number in sorted({group for zone in zones for group in self._of_zone.get(zone, ())}):
             inside = self._groups[number][rows]
@@ -177,9 +176,9 @@ class _Counts:
         return least
 
 
-def _groups(run: Run, ask: Ask) -> list[tuple[ZoneName, ...]]:
+def _groups(run: Run, ask: GangDemand) -> list[tuple[ZoneName, ...]]:
     """Sets of zones in which the gang would be placed together: mostly single ones."""
-    allowed = run.candidate_zones(ask)
+    allowed = run.view.candidate_zones(ask)
     if ask.options.zone_policy is ZonePolicy.PREFERRED and len(allowed) > 1:
         return [*((zone,) for zone in allowed), allowed]
     return [(zone,) for zone in allowed]

@@ -16,8 +16,7 @@ from scoring.ids import NodeName
 from scoring.model import Gang, Role
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import METRICS, Floats, Known, Metric, NetworkMatrix
-from scoring.plan import Plan
-from scoring.plan.run import Run
+from scoring.plan import Plan, Run
 from scoring.score.pairs import PairScores, pair_scores
 
 MOST_NODES: Final = 64
@@ -133,12 +132,12 @@ def gang_links(run: Run, plan: Plan, gang: Gang, score: ScorePolicy) -> GangLink
     # 2. what they are worth
     network = run.snapshot.network
     zones = {run.table.nodes[run.table.index[name]].zone for name in names}
-    best = run.scores((next(iter(zones)),), score) if len(zones) == 1 else None
+    best = run.scores.links((next(iter(zones)),), score) if len(zones) == 1 else None
     reference = (best.reference_bps or None) if best is not None else None  # 0: every known rate is none
     found = pair_scores(network.block(names, names), None, score, reference_bps=reference)
     points = found.points
     if best is not None:
-        at = {name: i for i, name in enumerate(run.names(tuple(zones)))}
+        at = {name: i for i, name in enumerate(run.view.names(tuple(zones)))}
         rows = [at[name] for name in names]
         points = best.points_among(np.array(rows, np.int64))
     # 3. all in counts, the worst one by one

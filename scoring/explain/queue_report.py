@@ -17,13 +17,12 @@ from scoring.model.policy import Order, Policy
 from scoring.model.reasons import Reason
 from scoring.model.resources import CPU, MEMORY
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, Plan, take_commitments
-from scoring.plan.ask import Ask
-from scoring.plan.order import OrderKey
-from scoring.plan.run import Run
-from scoring.plan.shares import cap_of, namespace_of
+from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
+from scoring.plan.demand import GangDemand
+from scoring.plan.namespace_quota import cap_of, namespace_of
+from scoring.plan.order_keys import SortKey
+from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps, finish
-from scoring.plan.turns import Turns
 from scoring.queue.states import QUEUE_OF, JobState, Transitions, state_of, transitions_of
 from scoring.queue.weights import Weight
 
@@ -106,25 +105,27 @@ class QueueReport:
     shares: tuple[NamespaceShare, ...]
 
 
-def report(snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: Memo | None = None) -> QueueReport:
+def report(
+    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: PlannerCache | None = None
+) -> QueueReport:
     """The queue at `now_s`. Cost: O(members), about 0.1 ms a gang."""
     return finish(report_in_steps(snapshot, plan, policy, now_s=now_s, memo=memo))
 
 
 def report_in_steps(
-    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: Memo | None = None
+    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: PlannerCache | None = None
 ) -> Steps[QueueReport]:
     """The same in steps of a few gangs, so that a long queue blocks no other task.
 
     docs/safety.md S15.
     """
-    run = Run(snapshot, policy, memo or Memo())
+    run = begin_run(snapshot, policy, memo or PlannerCache())
     take_commitments(run)
-    turns = Turns(run, now_s=now_s, previous=plan)
+    turns = QueueOrder(run, now_s=now_s)
     gangs = [gang for gang in snapshot.gangs.values() if gang.own and gang.source is not GangSource.NATIVE]
-    keyed: list[tuple[OrderKey, int, Ask]] = []
+    keyed: list[tuple[SortKey, int, GangDemand]] = []
     for number, gang in enumerate(gangs):
-        ask = run.ask(gang)
+        ask = run.view.demand(gang)
         keyed.append((turns.key(ask), number, ask))
         if number % _GANGS_A_STEP == _GANGS_A_STEP - 1:
             yield from _pause(run)
@@ -159,11 +160,11 @@ def report_in_steps(
 
 def _pause(run: Run) -> Steps[None]:
     """A moment for other tasks, which may have used the memo for another state of the cluster."""
-    yield from run.pause()
-    run.memo.standings.renew(run.table, run.policy, run.memo.number)
+    yield from run.view.pause()
+    run.cache.order_keys.renew(run.table, run.policy)
 
 
-def entry_of(plan: Plan, turns: Turns, ask: Ask, rank: int | None, *, now_s: float) -> Entry:
+def entry_of(plan: Plan, turns: QueueOrder, ask: GangDemand, rank: int | None, *, now_s: float) -> Entry:
     """One gang's entry, without the gangs that make room for it. Cost: O(members)."""
     gang = ask.gang
     waiting, admission = plan.waiting.get(gang.key), plan.admitted.get(gang.key)

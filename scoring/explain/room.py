@@ -14,8 +14,7 @@ from scoring.feasibility.filters import node_allows
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Constraints, MemberClass, Node, Requirement
 from scoring.model.resources import PODS, Resources
-from scoring.plan import Admission, Plan, Waiting
-from scoring.plan.run import Run
+from scoring.plan import Admission, Plan, Run, Waiting
 from scoring.plan.steps import Steps
 from scoring.what_if import AddCapacity, AddNodes, Change
 
@@ -80,9 +79,9 @@ def _ahead(room: Room, plan: Plan) -> list[tuple[MemberClass, int]]:
         if gang is None or other.gang == key or other.rank > mine:
             continue
         given = other.members if isinstance(other, Admission) else {}
-        ask = run.ask(gang)
+        ask = run.view.demand(gang)
         for member_class, pods in (*ask.need, *ask.more):
-            number = run.memo.number(member_class)
+            number = run.cache.number(member_class)
             known = counts.get(number, (member_class, 0))[1]
             counts[number] = (member_class, known + sum(pod.uid not in given for pod in pods))
     return [(member_class, count) for member_class, count in counts.values() if count]

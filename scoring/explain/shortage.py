@@ -13,7 +13,7 @@ from scoring.feasibility.room import fit_counts
 from scoring.ids import NodeName, ResourceName
 from scoring.model import MemberClass
 from scoring.network.matrix import Ints
-from scoring.plan.run import Run
+from scoring.plan import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) ->
     """
     axis = _axis(run, classes)
     free = np.zeros((len(rows), len(axis)), np.int64)
-    free[:, : len(run.table.axis)] = run.room.free[rows]
+    free[:, : len(run.table.axis)] = run.capacity.room.free[rows]
     more = np.zeros_like(free)
     ports = np.zeros(len(rows), np.bool_)
     """Nodes on which a member with host ports was placed: the next one needs another"""
@@ -61,7 +61,7 @@ def lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) ->
         request = np.zeros(len(axis), np.int64)
         for name, amount in member_class.requests:
             request[axis.index(name)] = amount
-        allowed = run.mask(member_class)[rows]
+        allowed = run.capacity.mask(member_class)[rows]
         single = bool(member_class.constraints.host_ports)
         left = count
         counts = np.where(allowed & ~(ports & single), fit_counts(free, request), 0)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from scoring.ids import GangKey
-from scoring.plan import Memo, Plan, plan_in_steps
+from scoring.plan import Plan, PlannerCache, plan_in_steps
 from scoring.plan.steps import Steps
 from scoring.what_if import Change, Misfit, Situation, Supposed, what_if_in_steps
 
@@ -21,7 +21,7 @@ _MOST_SUPPOSITIONS: Final = 4000
 class Trials:
     """Trial plans for one gang."""
 
-    def __init__(self, base: Situation, plan: Plan, gang: GangKey, *, memo: Memo, most: int) -> None:
+    def __init__(self, base: Situation, plan: Plan, gang: GangKey, *, memo: PlannerCache, most: int) -> None:
         self.base = base
         self.plan = plan
         self.gang = gang
@@ -60,9 +60,9 @@ class Aside:
     """
 
     def __init__(self) -> None:
-        self._memo: Memo | None = None
+        self._memo: PlannerCache | None = None
 
-    def ask(self, latest: Memo, question: Callable[[Memo], _T]) -> _T:
+    def ask(self, latest: PlannerCache, question: Callable[[PlannerCache], _T]) -> _T:
         """What `question` finds with the memo, which has the scores of links in `latest` then.
 
         `latest` is `borrowed`, and becomes the memo if there is none. One whose question raised is not used again.
@@ -79,19 +79,3 @@ class Aside:
     def forget(self) -> None:
         """Keep nothing until the next question."""
         self._memo = None
-
-
-def borrowed(memo: Memo) -> Memo:
-    """A memo that begins with the demands and the scores of links in `memo`; nothing done with it changes the other.
-
-    These are values that are never changed, keyed by names and versions alone. All else counts on what goes on between
-    two looks, so it is found again: as planning everything once without a memo. Cost: copying references.
-    """
-    return Memo(
-        wishes=memo.wishes.copy(),
-        scores=dict(memo.scores),
-        toward=dict(memo.toward),
-        pairs=memo.pairs,
-        network_version=memo.network_version,
-        next_number=memo.next_number,
-    )

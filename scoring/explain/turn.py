@@ -8,10 +8,9 @@ from scoring.explain.queue_report import Entry, entry_of
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model.policy import QueuePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Plan
-from scoring.plan.ask import Ask
-from scoring.plan.run import Run
-from scoring.plan.turns import Turns
+from scoring.plan import Plan, Run
+from scoring.plan.demand import GangDemand
+from scoring.plan.queue_order import QueueOrder
 
 MOST_NAMED: Final = 10
 """Gangs ahead that are named; the others are counted."""
@@ -63,11 +62,11 @@ class Turn:
     reservation: Reservation | None
 
 
-def turn_of(run: Run, plan: Plan, ask: Ask, allowed: tuple[ZoneName, ...], *, now_s: float) -> Turn:
+def turn_of(run: Run, plan: Plan, ask: GangDemand, allowed: tuple[ZoneName, ...], *, now_s: float) -> Turn:
     """The gang's turn. Cost: O(gangs)."""
     key = ask.gang.key
     mine = plan.waiting.get(key) or plan.admitted.get(key)
-    entry = entry_of(plan, Turns(run, now_s=now_s, previous=plan), ask, mine.rank if mine else None, now_s=now_s)
+    entry = entry_of(plan, QueueOrder(run, now_s=now_s), ask, mine.rank if mine else None, now_s=now_s)
     starves_s = None
     if entry.starves_in_s is not None and mine is not None:
         starves_s = entry.times.starving_s
@@ -97,7 +96,7 @@ def _ahead(snapshot: Snapshot, plan: Plan, key: GangKey, allowed: tuple[ZoneName
 
 
 def _reservation(
-    snapshot: Snapshot, plan: Plan, ask: Ask, starves_s: float | None, policy: QueuePolicy, *, now_s: float
+    snapshot: Snapshot, plan: Plan, ask: GangDemand, starves_s: float | None, policy: QueuePolicy, *, now_s: float
 ) -> Reservation | None:
     """What is reserved for the gang: what is committed first, then what is planned, then what starving gangs have."""
     key = ask.gang.key

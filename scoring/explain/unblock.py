@@ -24,11 +24,11 @@ from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.model.policy import ZonePolicy
 from scoring.model.reasons import Reason
-from scoring.plan import Memo, Plan
-from scoring.plan.ask import Ask
-from scoring.plan.run import Run, When
+from scoring.plan import Plan, PlannerCache, Run, begin_run
+from scoring.plan.capacity import When
+from scoring.plan.demand import GangDemand
+from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps, finish
-from scoring.plan.turns import Turns
 from scoring.queue.states import transitions_of
 from scoring.what_if import (
     AddCapacity,
@@ -87,19 +87,19 @@ class Unblocking:
     """Gangs that wait before it, if the search ended because there are too many; 0: it did not."""
 
 
-def unblock(base: Situation, plan: Plan, gang: Gang, *, memo: Memo | None = None) -> Unblocking:
+def unblock(base: Situation, plan: Plan, gang: Gang, *, memo: PlannerCache | None = None) -> Unblocking:
     """What would let `gang` in. `plan` was made from `base`; what is supposed meanwhile has its place in `memo`."""
-    return finish(unblock_in_steps(base, plan, gang, memo=memo if memo is not None else Memo()))
+    return finish(unblock_in_steps(base, plan, gang, memo=memo if memo is not None else PlannerCache()))
 
 
-def unblock_in_steps(base: Situation, plan: Plan, gang: Gang, *, memo: Memo) -> Steps[Unblocking]:
+def unblock_in_steps(base: Situation, plan: Plan, gang: Gang, *, memo: PlannerCache) -> Steps[Unblocking]:
     """The same in steps of a gang or a few."""
     waiting = plan.waiting.get(gang.key)
     if waiting is None:
         return Unblocking((), impossible=False, trials=0, text="")
     trials = Trials(base, plan, gang.key, memo=memo, most=MOST_TRIALS)
-    run = Run(base.snapshot, base.policy, trials.memo)
-    ask = run.ask(gang)
+    run = begin_run(base.snapshot, base.policy, trials.memo)
+    ask = run.view.demand(gang)
     never = waiting.reason in NEVER
     found: list[Suggestion] = []
     crowd, left_out = _crowd(plan, gang.key), 0
@@ -180,7 +180,9 @@ def _crowd(plan: Plan, key: GangKey) -> int:
     return ahead if ahead > MOST_AHEAD else 0
 
 
-def _by_time(base: Situation, plan: Plan, ask: Ask, reason: Reason, memo: Memo) -> Iterator[list[Change]]:
+def _by_time(
+    base: Situation, plan: Plan, ask: GangDemand, reason: Reason, memo: PlannerCache
+) -> Iterator[list[Change]]:
     """The moment at which it becomes STARVING, and goes before others; not where many others will be before it then.
 
     Not without room either: the first gang finds no more of it than there is.
@@ -194,17 +196,17 @@ def _by_time(base: Situation, plan: Plan, ask: Ask, reason: Reason, memo: Memo) 
     clocks = (transitions_of(base.snapshot.gangs[key], base.policy.queue).starving_s for key in planned)
     if sum(clock is not None and clock < starving_s for clock in clocks) > MOST_AHEAD:
         return
-    turns = Turns(Run(base.snapshot, base.policy, memo), now_s=starving_s, previous=plan)
+    turns = QueueOrder(begin_run(base.snapshot, base.policy, memo), now_s=starving_s)
     if turns.starving(ask):
         yield [ClockAdvances(starving_s)]
 
 
-def _by_others(trials: Trials, ask: Ask, reason: Reason) -> Steps[list[list[Change]]]:
+def _by_others(trials: Trials, ask: GangDemand, reason: Reason) -> Steps[list[list[Change]]]:
     """Jobs that give up room: one that shrinks, one or two that end, or the fewest together."""
     if reason not in _ROOM | {Reason.OVER_SHARE}:
         return []
     base, plan = trials.base, trials.plan
-    room = yield from room_in_steps(Run(base.snapshot, base.policy, trials.memo), plan, ask)
+    room = yield from room_in_steps(begin_run(base.snapshot, base.policy, trials.memo), plan, ask)
     givers = yield from givers_in_steps(room, base.snapshot.gangs.values())
     alone = [one for one in givers if one.missing == 0]
     shrinks = [one for one in alone if isinstance(one.change, JobShrinks)][:1]
@@ -226,13 +228,13 @@ def _together(givers: Sequence[Giver]) -> list[Change]:
     return list(ends[:_MOST_TOGETHER]) if len(ends) > 1 else []
 
 
-def _by_itself(run: Run, ask: Ask) -> Iterator[list[Change]]:
+def _by_itself(run: Run, ask: GangDemand) -> Iterator[list[Change]]:
     """A gang that is too large for any zone can ask for less, or for several zones."""
-    wish = run.wish(ask.need, ask)
-    allowed = run.candidate_zones(ask)
+    wish = run.view.member_set(ask.need, ask)
+    allowed = run.view.candidate_zones(ask)
     if not allowed or not wish.size:
         return
-    most = int(np.max(run.zone_members(wish, When.EMPTY)[run.columns(allowed)], initial=0))
+    most = int(np.max(run.capacity.zone_members(wish, When.EMPTY)[run.view.columns(allowed)], initial=0))
     if 0 < most < wish.size:
         yield [JobShrinks(ask.gang.key, wish.size - most)]
     if ask.options.zone_policy is ZonePolicy.REQUIRED and len(allowed) > 1:

@@ -16,10 +16,9 @@ from scoring.model.policy import ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.resources import Resources
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, Plan
-from scoring.plan.ask import Ask
-from scoring.plan.run import Run
-from scoring.plan.shares import cap_of, namespace_of
+from scoring.plan import Plan, PlannerCache, Run, begin_run
+from scoring.plan.demand import GangDemand
+from scoring.plan.namespace_quota import cap_of, namespace_of
 from scoring.plan.steps import Steps
 from scoring.queue.states import waiting_since_s
 from scoring.what_if import (
@@ -42,7 +41,7 @@ _PART: Final = 1000
 
 
 def next_step(
-    now: Situation, plan: Plan, key: GangKey, *, memo: Memo, before: Sequence[Change], rounds: int
+    now: Situation, plan: Plan, key: GangKey, *, memo: PlannerCache, before: Sequence[Change], rounds: int
 ) -> Steps[list[Change]]:
     """What would take away what the plan says is in the gang's way; empty: nothing that we know.
 
@@ -50,8 +49,8 @@ def next_step(
     which went to others or did not suffice. Cost: O(nodes + gangs).
     """
     reason = plan.waiting[key].reason
-    run = Run(now.snapshot, now.policy, memo)
-    ask = run.ask(now.snapshot.gangs[key])
+    run = begin_run(now.snapshot, now.policy, memo)
+    ask = run.view.demand(now.snapshot.gangs[key])
     if reason in _CONTRADICTS:
         return [MendGroup(key)]
     match reason:
@@ -74,7 +73,7 @@ def next_step(
             return (yield from more_room(room, plan, rounds=rounds))
 
 
-def _more_members(ask: Ask) -> list[Change]:
+def _more_members(ask: GangDemand) -> list[Change]:
     """The pods that are missing, and what keeps those from coming that are there."""
     gang = ask.gang
     mended: list[Change] = [OpenGates(gang.key)] if any(pod.foreign_gates for pod in ask.unable) else []
@@ -88,7 +87,9 @@ def _more_members(ask: Ask) -> list[Change]:
     return [*changes, *mended]
 
 
-def _larger_share(run: Run, plan: Plan, ask: Ask, before: Sequence[Change], *, rounds: int) -> Steps[list[Change]]:
+def _larger_share(
+    run: Run, plan: Plan, ask: GangDemand, before: Sequence[Change], *, rounds: int
+) -> Steps[list[Change]]:
     """The share that suffices for the namespace's gangs with this one."""
     namespace = namespace_of(ask.gang)
     if cap_of(namespace, run.policy.queue) == 1.0:  # it and those ahead of it would have more than there is
@@ -104,7 +105,7 @@ def _larger_share(run: Run, plan: Plan, ask: Ask, before: Sequence[Change], *, r
     return [SetShare(namespace, min(ceil(needed * _PART) / _PART, 1.0))]
 
 
-def _requested(snapshot: Snapshot, plan: Plan, ask: Ask) -> Resources:
+def _requested(snapshot: Snapshot, plan: Plan, ask: GangDemand) -> Resources:
     """What the namespace's gangs have, are promised, and would have with this one."""
     namespace = namespace_of(ask.gang)
     total = Resources()
@@ -122,7 +123,7 @@ def _requested(snapshot: Snapshot, plan: Plan, ask: Ask) -> Resources:
     return total
 
 
-def _another_zone(run: Run, ask: Ask) -> list[Change]:
+def _another_zone(run: Run, ask: GangDemand) -> list[Change]:
     """Any zone that the cluster has, instead of the ones that are named."""
     if not run.zones:
         zone = ask.options.zones[0] if ask.options.zones else None
@@ -134,7 +135,7 @@ def _another_zone(run: Run, ask: Ask) -> list[Change]:
     return []
 
 
-def _all_of(ask: Ask) -> Resources:
+def _all_of(ask: GangDemand) -> Resources:
     total = Resources()
     for _, pods in ask.need:
         for pod in pods:

@@ -13,9 +13,9 @@ from scoring.explain.shortage import Shortage, lack_of
 from scoring.feasibility.filters import node_allows
 from scoring.ids import ZoneName
 from scoring.model import Constraints, Node, Role
-from scoring.plan.ask import Ask
-from scoring.plan.place import candidate_zones
-from scoring.plan.run import Run, When, Wish, with_ratios
+from scoring.plan import Run
+from scoring.plan.capacity import When
+from scoring.plan.demand import GangDemand, MemberSet, with_ratios
 from scoring.plan.steps import Steps
 from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
@@ -48,15 +48,15 @@ class ZoneVerdict:
     """One-way delay from where its users are (`netgang.io/near`); `None`: not asked for, or not known."""
 
 
-def zones_in_steps(run: Run, ask: Ask, *, closest: int | None = None) -> Steps[tuple[ZoneVerdict, ...]]:
+def zones_in_steps(run: Run, ask: GangDemand, *, closest: int | None = None) -> Steps[tuple[ZoneVerdict, ...]]:
     """All zones, by name. Cost: as planning the gang, and O(nodes) for what is short; in steps of a zone.
 
     `closest`: what is short, and how good it would be, is said of so many zones only, those with most room among the
     allowed, of equals the last by name; `None`: of all.
     """
-    wish = run.wish(ask.need, ask)
-    allowed = candidate_zones(run, ask)
-    now, empty = run.zone_members(wish), run.zone_members(wish, When.EMPTY)
+    wish = run.view.member_set(ask.need, ask)
+    allowed = run.view.candidate_zones(ask)
+    now, empty = run.capacity.zone_members(wish), run.capacity.zone_members(wish, When.EMPTY)
     score = with_ratios(run.policy, ask)
     near = ask.options.near
     distances = zone_distances(near, run.table, run.snapshot.network, run.policy) if near is not None else {}
@@ -65,10 +65,10 @@ def zones_in_steps(run: Run, ask: Ask, *, closest: int | None = None) -> Steps[t
     looked_at = frozenset(order[:closest])
     found: list[ZoneVerdict] = []
     for i, zone in enumerate(run.zones):
-        yield from run.pause()
+        yield from run.view.pause()
         lack = lack_of(run, wish.classes, run.table.zones[zone]) if wish.size and i in looked_at else None
         fits = lack is not None and lack.none and pairs > 0 and zone in allowed
-        total = run.estimate(wish, zone, score=score) if fits else None
+        total = run.search.estimate(wish, zone, score=score) if fits else None
         distance = distances.get(zone, UNKNOWN_DISTANCE_MS)
         found.append(
             ZoneVerdict(
@@ -78,7 +78,7 @@ def zones_in_steps(run: Run, ask: Ask, *, closest: int | None = None) -> Steps[t
                 room=int(now[i]),
                 room_when_empty=int(empty[i]),
                 wanted=wish.size,
-                reference_bps=run.scores((zone,), score).reference_bps,
+                reference_bps=run.scores.links((zone,), score).reference_bps,
                 short=lack.shortages if lack is not None else (),
                 homeless=sum(count for _, count in lack.homeless) if lack is not None else 0,
                 closed=_closed(run, ask, zone) if lack is not None and not lack.none else {},
@@ -89,28 +89,28 @@ def zones_in_steps(run: Run, ask: Ask, *, closest: int | None = None) -> Steps[t
     return tuple(found)
 
 
-def _closed(run: Run, ask: Ask, zone: ZoneName) -> dict[str, int]:
+def _closed(run: Run, ask: GangDemand, zone: ZoneName) -> dict[str, int]:
     """Why members of the first kind of the minimum may not be on nodes of the zone, by how many nodes."""
     member_class = ask.need[0][0]
     rows = run.table.zones[zone]
-    barred = rows[~run.mask(member_class)[rows]][:_LOOKED_AT]
+    barred = rows[~run.capacity.mask(member_class)[rows]][:_LOOKED_AT]
     return dict(Counter(why_closed(run.table.nodes[row], member_class.constraints) for row in barred.tolist()))
 
 
-def pairs_of(wish: Wish) -> int:
+def pairs_of(member_set: MemberSet) -> int:
     """Pairs of members that exchange data: with a ps those with it, else all; those with placed siblings included.
 
     >>> from scoring.model import MemberClass
     >>> from scoring.model.resources import NO_RESOURCES
     >>> ps, worker = (MemberClass(role, NO_RESOURCES, Constraints()) for role in (Role.PS, Role.WORKER))
-    >>> pairs_of(Wish(((worker, 4),), (), True, ())), pairs_of(Wish(((ps, 1), (worker, 3)), (), False, ()))
+    >>> pairs_of(MemberSet(((worker, 4),), (), True, ())), pairs_of(MemberSet(((ps, 1), (worker, 3)), (), False, ()))
     (6, 3)
     """
-    size, placed = wish.size, len(wish.siblings)
-    if wish.all_reduce:
+    size, placed = member_set.size, len(member_set.siblings)
+    if member_set.all_reduce:
         return size * (size - 1) // 2 + size * placed
-    leads = sum(count for member_class, count in wish.classes if member_class.role is Role.PS)
-    placed_leads = sum(role is Role.PS for role, _ in wish.siblings)
+    leads = sum(count for member_class, count in member_set.classes if member_class.role is Role.PS)
+    placed_leads = sum(role is Role.PS for role, _ in member_set.siblings)
     return leads * (size - leads + placed - placed_leads) + (size - leads) * placed_leads
 
 

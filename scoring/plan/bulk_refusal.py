@@ -1,4 +1,4 @@
-"""Refuse many gangs at once, where counting shows that no zone has room for them.
+"""Refuse many gangs at once, where counting tells that no zone has room for them.
 
 Why: in a full cluster nearly every gang of a long queue is refused, and after each event again. One by one through
 all that may be different about a gang, a thousand gangs cost a run 80 ms; together they cost 3 ms
@@ -7,26 +7,26 @@ all that may be different about a gang, a thousand gangs cost a run 80 ms; toget
 is taken: so it is looked further ahead the longer none was, and not at all right after some was.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.feasibility.fit_counts import FitCounts
 from scoring.ids import NO_ZONE, GangKey, ZoneName
 from scoring.model import MemberClass
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
-from scoring.plan.ask import Ask, countable
-from scoring.plan.fit_counts import Counting, FitCounts
-from scoring.plan.later import Later
-from scoring.plan.outcome import Refused
-from scoring.plan.place import asks_devices, impossible, no_room, possible
-from scoring.plan.result import Plan, Waiting
-from scoring.plan.run import Run, When
+from scoring.plan.capacity import When
+from scoring.plan.demand import Counting, GangDemand, countable
+from scoring.plan.keep_placements import KeptPlacements
+from scoring.plan.placement import asks_devices, impossible, no_room, possible
+from scoring.plan.result import Refused
+from scoring.plan.run import Run
+from scoring.plan.starvation_reservations import StarvationReservations
 from scoring.plan.steps import Steps
-from scoring.plan.turns import Turns
-from scoring.plan.zones import kind_of
+from scoring.plan.zone_order import kind_of
 
 MOST_CLASSES: Final = 4
 """Classes of members of a gang that are counted here; gangs with more are looked at one by one."""
@@ -42,65 +42,74 @@ Bools: TypeAlias = NDArray[np.bool_]
 class BulkRefusals:
     """Answers to the gangs of one run that counting refuses, by their places in its order."""
 
-    def __init__(self, run: Run, asks: Sequence[Ask], turns: Turns, later: Later, *, previous: Plan | None) -> None:
-        self._run, self._asks, self._turns, self._later = run, asks, turns, later
-        self._counts = run.memo.fit_counts
-        self._known = previous.waiting if previous is not None else {}
+    def __init__(self, run: Run, demands: Sequence[GangDemand], *, apart: Set[GangKey]) -> None:
+        """`apart`: gangs that must be looked at one by one."""
+        self._run, self._demands = run, demands
+        self._counts, self._empty_counts = run.cache.fit_counts, run.cache.empty_counts
         snapshot = run.snapshot
-        apart = {*(previous.admitted if previous is not None else ()), *snapshot.commitments, *snapshot.claims}
-        self._apart = apart | snapshot.backing_off_until_s.keys() | turns.aged
+        self._apart = {*apart, *snapshot.commitments, *snapshot.claims, *snapshot.backing_off_until_s}
         """Gangs about which more than room decides"""
-        self._moment: object = run.room.moment
+        self._moment: object = run.capacity.room.moment
         """Of the room that the following are about"""
         self._width = 16
         self._begin, self._end = 0, 0
         """Places that were looked at"""
         self._found: list[Refused | None] = []
-        """Of these: the refusal, if counting shows it"""
+        """Of these: the refusal, if counting tells"""
         self._unreserved: Bools = np.zeros(0, np.bool_)
-        """Of these: whether the refusal would be the same without reservations for others"""
+        """Of these: whether they would be told the same if nothing were reserved for others"""
         self._asked = -1
-        """Place about which `waiting` asked last"""
+        """Place about which `refused_from` was asked last"""
         self._allowed: dict[tuple[ZoneName, ...] | None, Bools] = {}
         """zones that gangs name → (zones,): those that they may use"""
 
-    def waiting(self, place: int) -> Steps[dict[GangKey, Waiting]]:
+    def refused_from(
+        self, place: int, reserved: StarvationReservations | None, kept: KeptPlacements | None
+    ) -> Steps[list[Refused]]:
         """The refusals of the gangs from `place` on, in order, up to the first that must be looked at by itself."""
-        if not self._turns.by_room_alone or self._asks[place].gang.key in self._apart:
-            return {}
-        self._later.settle()
+        if self._demands[place].gang.key in self._apart:
+            return []
+        if kept is not None:
+            kept.settle()
         self._asked = place
-        if not (yield from self._looked_at(place)):
-            return {}
-        told: dict[GangKey, Waiting] = {}
+        if not (yield from self._looked_at(place, reserved)):
+            return []
+        answers: list[Refused] = []
         for at in range(place, self._end):
-            key, refused = self._asks[at].gang.key, self._found[at - self._begin]
-            if refused is None or key in self._apart:
+            refused = self._found[at - self._begin]
+            if refused is None or self._demands[at].gang.key in self._apart:
                 break
-            if not self._unreserved[at - self._begin]:
-                refused = self._turns.explained(self._asks[at], refused)
-            told[key] = still_waiting(self._known.get(key), key, at + 1, refused)
-        return told
+            if reserved is not None and not self._unreserved[at - self._begin]:
+                refused = reserved.explained(self._demands[at], refused)
+            answers.append(refused)
+        return answers
 
-    def refusal(self, place: int) -> Steps[Refused | None]:
-        """Why the gang is refused, whatever else there is about it, if counting shows it and was not tried in vain."""
-        if place == self._asked or not (yield from self._looked_at(place)):
+    def refusal(self, place: int, reserved: StarvationReservations | None) -> Steps[Refused | None]:
+        """Why the gang is refused, whatever else there is about it, if counting tells and was not asked in vain."""
+        if place == self._asked or not (yield from self._looked_at(place, reserved)):
             return None
         return self._found[place - self._begin]
 
-    def _looked_at(self, place: int) -> Steps[bool]:
-        """Count, unless it is done already; false right after room was taken: the next gang may be given some too."""
-        run, moment = self._run, self._run.room.moment
+    def is_final(self, place: int) -> bool:
+        """Whether counting told that the gang's refusal would be the same if nothing were reserved for others."""
+        looked_at = self._begin <= place < self._end and self._moment == self._run.capacity.room.moment
+        return (
+            looked_at and self._found[place - self._begin] is not None and bool(self._unreserved[place - self._begin])
+        )
+
+    def _looked_at(self, place: int, reserved: StarvationReservations | None) -> Steps[bool]:
+        """Count, unless it is done already; false right after room was taken: who comes next may be given some too."""
+        run, moment = self._run, self._run.capacity.room.moment
         if moment != self._moment:
             self._moment, self._width, self._begin, self._end = moment, 0, place, place
             return False
         if not self._begin <= place < self._end:
             self._width = min(max(4 * self._width, 4), _MOST) if self._end or not self._width else self._width
-            most = _MOST_CELLS // max(len(run.taken.rows_taken()), 1)
-            end = min(place + max(min(self._width, most), 1), len(self._asks))
-            lines = self._not_too_new([self._line(ask) for ask in self._asks[place:end]])
+            most = _MOST_CELLS // max(len(run.capacity.rows_taken()), 1)
+            end = min(place + max(min(self._width, most), 1), len(self._demands))
+            lines = self._not_too_new([self._line(one) for one in self._demands[place:end]])
             yield from self._count(lines, When.AT_START)
-            yield from self._look(place, lines)
+            yield from self._look(place, lines, reserved)
         return True
 
     def _not_too_new(self, lines: list[Counting]) -> list[Counting]:
@@ -114,17 +123,17 @@ class BulkRefusals:
         rows, _ = self._rows(lines, when)
         for some in self._shown(when).uncounted(rows[rows >= 0]):
             self._shown(when).count(some)
-            yield from self._run.pause()
+            yield from self._run.view.pause()
 
-    def _look(self, begin: int, lines: Sequence[Counting]) -> Steps[None]:
+    def _look(self, begin: int, lines: Sequence[Counting], reserved: StarvationReservations | None) -> Steps[None]:
         """Find the answers to the gangs from `begin` on, of which these are the lines."""
         run = self._run
         rows, members = self._rows(lines, When.AT_START)
         counted = np.array([bool(line.classes) for line in lines]) & ~((members > 0) & (rows < 0)).any(axis=1)
-        if run.fits.any_refused:  # whether that is all that is in the way is not for counting to say
-            counted &= ~np.array([any(run.fits.refused(one) for _, one, _ in line.classes) for line in lines])
+        if run.snapshot.exclusions:  # whether room is all that is in the way is not for counting to say
+            counted &= ~np.array([self._refused_somewhere(line) for line in lines])
         allowed = np.array([self._zones(line.zones) for line in lines], np.bool_).reshape(len(lines), len(run.zones))
-        start, now, given = self._sums(np.unique(rows[rows >= 0]))
+        start, now, given = self._sums(np.unique(rows[rows >= 0]), reserved)
         short, was_short, held = np.zeros_like(allowed), np.zeros_like(allowed), np.zeros(allowed.shape, np.int64)
         unreserved = [np.zeros(len(lines), np.bool_) for _ in given]
         at_row = np.unique(rows[rows >= 0])
@@ -141,7 +150,7 @@ class BulkRefusals:
         best = len(run.zones) - 1 - held[:, ::-1].argmax(axis=1) if run.zones else np.zeros(len(lines), np.int64)
         most = held.max(axis=1, initial=-1)  # the last by name among equals
         refused: Bools = counted & (short | ~allowed).all(axis=1) & (most >= 0)
-        behind: Bools = np.asarray((~was_short & allowed & run.taken.zones_taken()).any(axis=1))
+        behind: Bools = np.asarray((~was_short & allowed & run.capacity.zones_taken()).any(axis=1))
         could: list[bool] = yield from self._could(lines, refused, allowed)
         self._begin, self._end = begin, begin + len(lines)
         self._unreserved = np.all(unreserved, axis=0) if unreserved else np.ones(len(lines), np.bool_)
@@ -158,20 +167,23 @@ class BulkRefusals:
             return impossible(size)
         return no_room(Reason.BEHIND if behind else Reason.NO_ROOM, self._run.zones[zone], members, size)
 
-    def _sums(self, rows: Ints) -> tuple[Ints, Ints, list[Ints]]:
+    def _sums(self, rows: Ints, reserved: StarvationReservations | None) -> tuple[Ints, Ints, list[Ints]]:
         """Members of classes that fit: (classes, zones) before the run and now, and for each reservation (classes,).
 
         The latter: most that one of its zones would have room for if what is held were free.
         """
         run, counts = self._run, self._shown(When.AT_START)
         start = counts.sums(rows)
-        taken, free = run.taken.rows_taken(), run.room.free
+        taken, free = run.capacity.rows_taken(), run.capacity.room.free
         now = start
         if len(taken):
-            before, after = counts.counts_if(rows, taken, run.start[taken]), counts.counts_if(rows, taken, free[taken])
+            before, after = (
+                counts.counts_if(rows, taken, run.capacity.start[taken]),
+                counts.counts_if(rows, taken, free[taken]),
+            )
             now = start + counts.by_zone(after - before, taken)
         given = []
-        for nodes, room, zones in self._turns.held_back():
+        for nodes, room, zones in reserved.held_back() if reserved is not None else ():
             more = counts.counts_if(rows, nodes, room) - counts.counts_if(rows, nodes, free[nodes])
             given.append((now + counts.by_zone(more, nodes))[:, zones].max(axis=1, initial=0))
         return start, now, given
@@ -194,28 +206,36 @@ class BulkRefusals:
             enough: Bools = np.asarray((~short & allowed[unknown]).any(axis=1))
             for place, line in enumerate(asked):
                 sure = len(line.classes) == 1 and rows[place, 0] >= 0
-                fits = bool(enough[place]) and (sure or possible(run, line.ask, kind_of(run, line.ask)))
+                fits = bool(enough[place]) and (sure or possible(run, line.demand, kind_of(run, line.demand)))
                 line.fits_empty = (table, fits)
         return [line.fits_empty[1] for line in lines]
 
-    def _line(self, ask: Ask) -> Counting:
-        run, lines = self._run, self._run.memo.countings
-        line = lines.get(ask.gang.key)
-        if line is not None and line.ask is ask and line.axis == run.ground.axis:
+    def _line(self, demand: GangDemand) -> Counting:
+        run, lines = self._run, self._run.cache.countings
+        line = lines.get(demand.gang.key)
+        if line is not None and line.demand is demand and line.axis == run.view.axis:
             return line
         classes: tuple[tuple[MemberClass, int, int], ...] = ()
-        able = countable(ask) and len(ask.need) <= MOST_CLASSES and not asks_devices(run, ask)
-        if able and all(run.vector(member_class) is not None for member_class, _ in ask.need):
-            classes = tuple([(one, run.memo.number(one), len(pods)) for one, pods in ask.need])
-        line = lines[ask.gang.key] = Counting(ask, run.ground.axis, classes, ask.options.zones)
+        able = countable(demand) and len(demand.need) <= MOST_CLASSES and not asks_devices(run, demand)
+        if able and all(run.view.vector(member_class) is not None for member_class, _ in demand.need):
+            classes = tuple([(one, run.cache.number(one), len(pods)) for one, pods in demand.need])
+        line = lines[demand.gang.key] = Counting(demand, run.view.axis, classes, demand.options.zones)
         return line
+
+    def _refused_somewhere(self, line: Counting) -> bool:
+        """Whether some node has refused a class of the gang."""
+        exclusions = self._run.snapshot.exclusions
+        if line.excluded[0] is not exclusions:
+            refused = any(self._run.snapshot.excluded(one) for one, _, _ in line.classes)
+            line.excluded = (exclusions, refused)
+        return line.excluded[1]
 
     def _shown(self, when: When) -> FitCounts:
         """The counts of the room before the run, or of all that the nodes have."""
         run = self._run
-        counts = run.memo.empty_counts if when is When.EMPTY else self._counts
-        free = run.table.allocatable if when is When.EMPTY else run.start
-        counts.show(run.token, run.nodes, free, lambda one: run.mask(one, When.EMPTY))
+        counts = self._empty_counts if when is When.EMPTY else self._counts
+        free = run.table.allocatable if when is When.EMPTY else run.capacity.start
+        counts.show(run.token, run.nodes, free, lambda one: run.capacity.mask(one, When.EMPTY))
         return counts
 
     def _rows(self, lines: Sequence[Counting], when: When) -> tuple[Ints, Ints]:
@@ -224,9 +244,9 @@ class BulkRefusals:
         new = {number: one for line in lines for one, number, _ in line.classes if number not in counts.row_of}
         added = []
         for number, one in new.items():
-            request = run.vector(one)
+            request = run.view.vector(one)
             assert request is not None, "a class that some node could hold"
-            added.append((number, one, request, run.memo.filter_number(one), run.mask(one, When.EMPTY)))
+            added.append((number, one, request, run.cache.filter_number(one), run.capacity.mask(one, When.EMPTY)))
         counts.add(added)
         row_of = counts.row_of
         width = max((len(line.classes) for line in lines), default=0)
@@ -245,10 +265,3 @@ class BulkRefusals:
             may_use = [zone != NO_ZONE if named is None else zone in named for zone in self._run.zones]
             known = self._allowed[named] = np.array(may_use, np.bool_)
         return known
-
-
-def still_waiting(known: Waiting | None, key: GangKey, rank: int, refused: Refused) -> Waiting:
-    """A refused gang's answer; the same object where it is the same as before."""
-    if known is not None and known.rank == rank and known.reason is refused.reason and known.detail == refused.detail:
-        return known
-    return Waiting(key, rank, refused.reason, refused.detail)

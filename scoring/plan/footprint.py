@@ -1,6 +1,7 @@
 """What a gang takes at the place that an earlier plan gave it, and whether it can have that place again.
 
-Why kept in the memo: after one event nearly all gangs keep their places, and what these take is the same.
+Why kept: after one event nearly all gangs keep their places, and what these take is the same; finding it again costs a
+run 14 ms for 800 gangs (docs/adr/0006-planner-caches.md).
 """
 
 from collections import Counter
@@ -9,39 +10,35 @@ import numpy as np
 
 from scoring.model import MemberClass
 from scoring.network.matrix import Ints
-from scoring.plan.ask import Ask
-from scoring.plan.footprints import Footprint
+from scoring.plan.cache import Footprint
+from scoring.plan.demand import GangDemand
 from scoring.plan.result import Admission
 from scoring.plan.run import Run
 
-_MOST = 20_000
 
-
-def footprint(run: Run, ask: Ask, before: Admission) -> Footprint | None:
+def footprint(run: Run, demand: GangDemand, before: Admission) -> Footprint | None:
     """What the pending members of `before` take; `None` when a node or a resource is gone."""
-    layout = run.ground.layout
-    known = run.memo.footprints.get(ask.gang.key)
-    same = known is not None and known.ask is ask and known.members is before.members and known.layout == layout
+    layout = run.view.layout
+    known = run.cache.footprints.get(demand.gang.key)
+    same = known is not None and known.demand is demand and known.members is before.members and known.layout == layout
     if known is not None and same and known.zones == before.zones:
         return known
-    made = _footprint(run, ask, before)
+    made = _footprint(run, demand, before)
     if made is not None:
-        if len(run.memo.footprints) > _MOST:
-            run.memo.footprints.clear()
-        run.memo.footprints[ask.gang.key] = made
+        run.cache.footprints[demand.gang.key] = made
     return made
 
 
-def take_again(run: Run, ask: Ask, before: Admission) -> bool:
+def take_again(run: Run, demand: GangDemand, before: Admission) -> bool:
     """Take the room of a place given earlier, if all of the gang's minimum set still fits there; else nothing."""
-    if any(pod.uid not in before.members for _, pods in ask.need for pod in pods):
+    if any(pod.uid not in before.members for _, pods in demand.need for pod in pods):
         return False
-    known = footprint(run, ask, before)
+    known = footprint(run, demand, before)
     if known is None or not known.used.issubset(before.zones):
         return False  # where a node's zone has changed the gang would not be together any more
-    room = run.room
+    room = run.capacity.room
     for member_class, rows, amounts in known.parts:
-        if not run.mask(member_class)[rows].all() or (amounts > np.maximum(room.free[rows], 0)).any():
+        if not run.capacity.mask(member_class)[rows].all() or (amounts > np.maximum(room.free[rows], 0)).any():
             return False
     taken: list[tuple[Ints, Ints]] = []
     for _, rows, amounts in known.parts:
@@ -53,17 +50,17 @@ def take_again(run: Run, ask: Ask, before: Admission) -> bool:
         room.take_many(rows, amounts)
         taken.append((rows, amounts))
     for member_class, rows, _ in known.parts:
-        run.taken.ports_taken(member_class, rows)
-    run.taken.count(known.used)
+        run.capacity.ports_taken(member_class, rows)
+    run.capacity.count(known.used)
     return True
 
 
-def _footprint(run: Run, ask: Ask, before: Admission) -> Footprint | None:
-    ground = run.ground
+def _footprint(run: Run, demand: GangDemand, before: Admission) -> Footprint | None:
+    ground = run.view
     index, members = ground.table.index, before.members
     parts: list[tuple[MemberClass, Ints, Ints]] = []
     pending, placed = 0, 0
-    for member_class, pods in (*ask.need, *ask.more):
+    for member_class, pods in (*demand.need, *demand.more):
         nodes = [members[pod.uid] for pod in pods if pod.uid in members]
         pending, placed = pending + len(pods), placed + len(nodes)
         if not nodes:
@@ -81,7 +78,7 @@ def _footprint(run: Run, ask: Ask, before: Admission) -> Footprint | None:
     used = frozenset(ground.zones[ground.zone_number[row]] for row in row_set)
     nothing = np.zeros((0, len(ground.table.axis)), np.int64)
     return Footprint(
-        ask,
+        demand,
         members,
         before.zones,
         ground.layout,
@@ -90,5 +87,5 @@ def _footprint(run: Run, ask: Ask, before: Admission) -> Footprint | None:
         np.concatenate([amounts for _, _, amounts in parts]) if parts else nothing,
         row_set,
         used,
-        whole and used <= set(before.zones) <= set(ground.candidate_zones(ask)),
+        whole and used <= set(before.zones) <= set(ground.candidate_zones(demand)),
     )

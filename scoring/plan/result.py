@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.model import Role
 from scoring.model.reasons import Reason
 
 
@@ -61,3 +62,22 @@ class Plan:
     """Gangs of which some members have a node and others of the minimum set do not."""
     holds: Mapping[GangKey, Hold] = field(default_factory=dict)
     """STARVING gang → what is held for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where members go."""
+
+    zones: tuple[ZoneName, ...]
+    nodes: Mapping[PodUid, NodeName]
+    ends: tuple[tuple[Role, NodeName], ...]
+    """The same as (role, node), for members placed later that want to be near."""
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why there is no place, with particulars for people."""
+
+    reason: Reason
+    detail: str = ""

@@ -15,10 +15,9 @@ from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang
 from scoring.model.policy import Algorithm, Policy, Preempting
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, Plan, Waiting
-from scoring.plan.ask import Ask
-from scoring.plan.holds import WANTS_ROOM
-from scoring.plan.run import Run
+from scoring.plan import Plan, PlannerCache, Waiting, begin_run
+from scoring.plan.demand import GangDemand
+from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.plan.steps import Steps, finish
 from scoring.preempt.candidates import Candidate, Candidates, candidates_in_steps
 from scoring.preempt.smallest import MOST_PLACED, MOST_SETS, smallest_in_steps
@@ -59,7 +58,7 @@ def preemption(
     spared: Set[GangKey] = frozenset(),
     passed_over: Set[GangKey] = frozenset(),
     continued: Set[GangKey] = frozenset(),
-    memo: Memo | None = None,
+    memo: PlannerCache | None = None,
     limits: Limits = Limits(),
 ) -> Preemption | None:
     """Which gangs leave for which, by the plan of this snapshot; `None`: none.
@@ -91,7 +90,7 @@ def preemption(
         spared=spared,
         passed_over=passed_over,
         continued=continued,
-        memo=memo if memo is not None else Memo(),
+        memo=memo if memo is not None else PlannerCache(),
         book=Candidates(),
         limits=limits,
     )
@@ -106,7 +105,7 @@ def preemption_in_steps(
     now_s: float,
     spared: Set[GangKey],
     passed_over: Set[GangKey],
-    memo: Memo,
+    memo: PlannerCache,
     book: Candidates,
     continued: Set[GangKey] = frozenset(),
     limits: Limits = Limits(),
@@ -119,15 +118,15 @@ def preemption_in_steps(
     """
     if policy.preemption is Preempting.OFF or policy.queue.algorithm is Algorithm.LITERAL:
         return None
-    run = Run(snapshot, policy, memo)
+    run = begin_run(snapshot, policy, memo)
     hopeless: set[object] = set()
     for waiting in sorted(plan.waiting.values(), key=lambda one: one.rank):
         gang = snapshot.gangs.get(waiting.gang)
         seen = _unclaimed(snapshot, waiting.gang) if waiting.gang in continued else snapshot
         if gang is None or gang.key in passed_over or not may_preempt(gang, waiting, seen):
             continue
-        ask = run.ask(gang)
-        kind = (run.wish(ask.need, ask).key, ask.options, gang.priority, seen is snapshot or gang.key)
+        ask = run.view.demand(gang)
+        kind = (run.view.member_set(ask.need, ask).key, ask.options, gang.priority, seen is snapshot or gang.key)
         if kind in hopeless:
             continue
         candidates = yield from candidates_in_steps(seen, policy, book, below=gang.priority, spared=spared)
@@ -135,7 +134,7 @@ def preemption_in_steps(
         if found is not None:
             return found
         hopeless.add(kind)
-        yield from run.pause()
+        yield from run.view.pause()
     return None
 
 
@@ -160,10 +159,10 @@ def _for(
     snapshot: Snapshot,
     plan: Plan,
     policy: Policy,
-    ask: Ask,
+    ask: GangDemand,
     candidates: Sequence[Candidate],
     *,
-    memo: Memo,
+    memo: PlannerCache,
     now_s: float,
     limits: Limits,
 ) -> Steps[Preemption | None]:

@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from scoring.ids import GangKey
-from scoring.plan.outcome import Placed
+from scoring.plan.result import Placed
 from scoring.plan.steps import Steps
 from scoring.preempt.candidates import Candidate, SetKey, set_key
 from scoring.preempt.without import Group, Without

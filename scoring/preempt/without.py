@@ -18,12 +18,12 @@ from scoring.model import HostPort, MemberClass, Pod
 from scoring.model.policy import Policy, ZonePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan import Memo, Plan, take_admissions, take_commitments
-from scoring.plan.ask import Ask
-from scoring.plan.outcome import Placed, Refused
-from scoring.plan.place import candidate_zones, kind_of, place_minimum_in_steps
-from scoring.plan.run import Run
+from scoring.plan import Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
+from scoring.plan.demand import GangDemand
+from scoring.plan.placement import place_minimum_in_steps
+from scoring.plan.result import Placed, Refused
 from scoring.plan.steps import Steps
+from scoring.plan.zone_order import kind_of
 from scoring.preempt.candidates import Candidate, footprint, on_the_way_out
 
 _NO_ROWS = np.zeros(0, np.int64)
@@ -53,7 +53,9 @@ class Group:
 class Without:
     """What one waiting gang would find if others were not there."""
 
-    def __init__(self, snapshot: Snapshot, plan: Plan, policy: Policy, ask: Ask, memo: Memo, *, now_s: float) -> None:
+    def __init__(
+        self, snapshot: Snapshot, plan: Plan, policy: Policy, ask: GangDemand, memo: PlannerCache, *, now_s: float
+    ) -> None:
         self._snapshot = snapshot
         self._plan = plan
         self._policy = policy
@@ -64,12 +66,14 @@ class Without:
         self._used = self._used_by_those_who_stay()
         self._held = self._held_rows()
         base = self._run(())
-        self._free = base.room.free
+        self._free = base.capacity.room.free
         kind = kind_of(base, ask)
-        requests = [(member_class, base.vector(member_class), count) for member_class, count in kind.wish.classes]
+        requests = [
+            (member_class, base.view.vector(member_class), count) for member_class, count in kind.members.classes
+        ]
         wanted = [(member_class, request) for member_class, request, _ in requests if request is not None]
         self._counts = [count for _, request, count in requests if request is not None]
-        allowed = candidate_zones(base, ask)
+        allowed = base.view.candidate_zones(ask)
         together = ask.options.zone_policy is ZonePolicy.PREFERRED and len(allowed) > 1
         sets = [tuple(allowed)] if together else [(zone,) for zone in allowed]
         kinds = [self._kind(base, member_class, request) for member_class, request in wanted]
@@ -110,9 +114,9 @@ class Without:
     def place_in_steps(self, some: Sequence[Candidate]) -> Steps[Placed | None]:
         """Where the whole minimum set would go without these; `None`: nowhere. Cost: as planning one gang."""
         run = self._run(some)
-        yield from run.pause()
+        yield from run.view.pause()
         outcome = yield from place_minimum_in_steps(run, self._ask, now_s=self._now_s)
-        yield from run.pause()
+        yield from run.view.pause()
         return None if isinstance(outcome, Refused) else outcome
 
     def _run(self, some: Sequence[Candidate]) -> Run:
@@ -124,7 +128,7 @@ class Without:
                 used, np.concatenate([one.rows for one in some]), -np.concatenate([one.amounts for one in some])
             )
         ports = _ports_without(snapshot, chain(self._leaving, chain.from_iterable(one.pods for one in some)))
-        run = Run(replace(snapshot, used=used, host_ports=ports), self._policy, self._memo)
+        run = begin_run(replace(snapshot, used=used, host_ports=ports), self._policy, self._memo)
         take_commitments(run)
         take_admissions(run, self._plan.admitted.values())
         self._take_claims(run)
@@ -148,17 +152,17 @@ class Without:
                 if pod.uid in claim.assignment:
                     taken.setdefault(pod.member_class, []).append(claim.assignment[pod.uid])
             for member_class, nodes in taken.items():
-                run.take(member_class, nodes)
+                run.capacity.take(member_class, nodes)
 
     def _take_holds(self, run: Run) -> None:
         """All that is, or becomes, free on nodes that are held for STARVING gangs ahead."""
-        amounts = np.zeros_like(run.room.free)
-        amounts[self._held] = np.maximum(run.room.free[self._held], 0)
-        run.shift(amounts)
+        amounts = np.zeros_like(run.capacity.room.free)
+        amounts[self._held] = np.maximum(run.capacity.room.free[self._held], 0)
+        run.capacity.shift(amounts)
 
     def _kind(self, base: Run, member_class: MemberClass, request: Ints) -> _Kind:
         """Over all nodes that are not held for others."""
-        allowed = base.mask(_portless(member_class)).copy()
+        allowed = base.capacity.mask(_portless(member_class)).copy()
         allowed[self._held] = False
         index = base.table.index
         refused = self._snapshot.excluded(member_class)
@@ -181,7 +185,7 @@ class Without:
 def _group(base: Run, zones: tuple[ZoneName, ...], everywhere: Sequence[_Kind]) -> Group:
     """The same in some zones only."""
     inside = np.zeros(len(base.table.nodes), np.bool_)
-    inside[base.rows(zones)] = True
+    inside[base.view.rows(zones)] = True
     kinds = [(one.request, one.allowed & inside, np.where(inside, one.fits, 0)) for one in everywhere]
     return Group(zones, tuple(_Kind(request, allowed, fits, int(fits.sum())) for request, allowed, fits in kinds))
 

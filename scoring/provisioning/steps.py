@@ -23,8 +23,7 @@ from scoring.ids import GangKey
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, Plan
-from scoring.plan.run import Run
+from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.provisioning.requests import OVER, AskingLimits, Create, Delete, Request, Step
 from scoring.provisioning.wish import WANTS_NODES, Wish, wish_of, zones_to_ask
 from scoring.queue.states import waiting_since_s
@@ -41,7 +40,7 @@ def steps_of(
     *,
     limits: AskingLimits,
     now_s: float,
-    memo: Memo | None = None,
+    memo: PlannerCache | None = None,
     besides: frozenset[GangKey] = frozenset(),
 ) -> tuple[Step, ...]:
     """What is to be done now, at most one Create among it, in the order in which it is to be done.
@@ -49,7 +48,7 @@ def steps_of(
     `besides`: gangs that do not ask now, whatever they wait for. Cost: O(waiting gangs and requests), and a look at the
     zones' room for the gang that asks. Taken twice from the same objects it is the same.
     """
-    run = Run(snapshot, policy, memo or Memo())
+    run = begin_run(snapshot, policy, memo or PlannerCache())
     standing, steps = _standing(requests)
     gone = {key: why for key, request in standing.items() if (why := _why_gone(run, plan, request)) is not None}
     steps.extend(Delete(standing[key], why) for key, why in gone.items())
@@ -85,7 +84,7 @@ def _why_gone(run: Run, plan: Plan, request: Request) -> str | None:
     gang, waiting = run.snapshot.gangs.get(request.gang), plan.waiting.get(request.gang)
     if gang is None or not gang.own:
         return "its gang is gone"
-    if not run.ask(gang).need:
+    if not run.view.demand(gang).need:
         return "its gang has started"
     if waiting is None or waiting.reason in _PASSES:
         return None

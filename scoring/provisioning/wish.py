@@ -13,9 +13,8 @@ from scoring.model.policy import Policy, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.resources import Resources
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, Plan, take_commitments
-from scoring.plan.ask import Ask
-from scoring.plan.run import Run
+from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
+from scoring.plan.demand import GangDemand
 
 MOST_KINDS: Final = 32
 """Kinds of pods in one request; the API takes no more."""
@@ -37,7 +36,7 @@ class Hindrance(StrEnum):
 class Wish:
     """What a gang that waits for room still needs."""
 
-    ask: Ask
+    ask: GangDemand
     sets: tuple[tuple[Pod, ...], ...]
     fingerprint: str
 
@@ -50,7 +49,7 @@ def wish_of(run: Run, plan: Plan, key: GangKey) -> Wish | Hindrance | None:
     waiting, gang = plan.waiting.get(key), run.snapshot.gangs.get(key)
     if waiting is None or gang is None or waiting.reason not in WANTS_NODES or not gang.own:
         return None
-    ask = run.ask(gang)
+    ask = run.view.demand(gang)
     needed = [pod for _, pods in ask.need for pod in pods]
     if not needed or ask.incomplete is not None:
         return None
@@ -69,7 +68,7 @@ def hindrance_of(snapshot: Snapshot, plan: Plan, policy: Policy, key: GangKey) -
     >>> hindrance_of(cluster, plan(cluster, Policy(), now_s=0.0), Policy(), GangKey("default/g")).name
     'NO_ZONES'
     """
-    run = Run(snapshot, policy, Memo())
+    run = begin_run(snapshot, policy, PlannerCache())
     wish = wish_of(run, plan, key)
     if isinstance(wish, Wish):
         return None if zones_to_ask(run, wish.ask) else Hindrance.NO_ZONES
@@ -98,7 +97,7 @@ def _sets(pods: Iterable[Pod]) -> tuple[tuple[Pod, ...], ...]:
     return tuple(tuple(alike) for _, alike in groupby(ordered, key=_kind))
 
 
-def zones_to_ask(run: Run, ask: Ask) -> tuple[tuple[ZoneName, ...], ...]:
+def zones_to_ask(run: Run, ask: GangDemand) -> tuple[tuple[ZoneName, ...], ...]:
     """The zones of the first attempt, of the second, and so on; an attempt without zones takes any.
 
     A gang that must be in one zone: where members run already, there; else in those that it names, in its order, with
@@ -116,6 +115,6 @@ def zones_to_ask(run: Run, ask: Ask) -> tuple[tuple[ZoneName, ...], ...]:
     if not run.zones:
         return ((),)
     take_commitments(run, besides=ask.gang.key)
-    rooms = dict(zip(run.zones, run.zone_members(run.wish(ask.need, ask)).tolist(), strict=True))
+    rooms = dict(zip(run.zones, run.capacity.zone_members(run.view.member_set(ask.need, ask)).tolist(), strict=True))
     known = [zone for zone in run.zones if zone != NO_ZONE]
     return tuple((zone,) for zone in sorted(known, key=lambda zone: (-rooms[zone], zone)))

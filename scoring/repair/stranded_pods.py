@@ -17,8 +17,8 @@ when it was admitted (docs/safety.md S27).
 """
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -29,12 +29,12 @@ from scoring.model import Constraints, Gang, MemberClass, Node, Pod
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import NodeTable, Snapshot
-from scoring.plan import Memo, Plan, take_commitments
-from scoring.plan.place import Refused, place_minimum
-from scoring.plan.remembered import remember
-from scoring.plan.run import Run
+from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
+from scoring.plan.cache import remember
+from scoring.plan.capacity import When
+from scoring.plan.placement import place_minimum
+from scoring.plan.result import Refused
 from scoring.plan.steps import Steps, finish
-from scoring.plan.wish import When
 
 
 class Loss(StrEnum):
@@ -55,7 +55,7 @@ _WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.D
 
 
 def stranded(
-    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: Memo | None = None
+    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: PlannerCache | None = None
 ) -> dict[GangKey, dict[PodUid, Loss]]:
     """Stranded members of own gangs, by gang; gangs without any are left out.
 
@@ -80,10 +80,10 @@ def stranded(
 
 
 def stranded_in_steps(
-    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: Memo | None = None
+    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: PlannerCache | None = None
 ) -> Steps[dict[GangKey, dict[PodUid, Loss]]]:
     """The same in steps: some gangs, or one class of members, or one gang that is placed (docs/safety.md S15)."""
-    look = _Look(snapshot, plan, policy, memo or Memo())
+    look = _Look(snapshot, plan, policy, memo or PlannerCache())
     found: dict[GangKey, dict[PodUid, Loss]] = {}
     for number, key in enumerate(sorted({*plan.waiting, *plan.admitted})):
         if number % _GANGS_A_STEP == _GANGS_A_STEP - 1:
@@ -132,8 +132,10 @@ class _Look:
     snapshot: Snapshot
     plan: Plan
     policy: Policy
-    memo: Memo
+    memo: PlannerCache
     _run: Run | None = None
+    _named: dict[Hashable, bool] = field(default_factory=dict)
+    """constraints → whether some node that they name exists"""
 
     def has_place(self, pod: Pod) -> bool:
         """Whether the pod is planned or committed on a node that exists."""
@@ -145,18 +147,20 @@ class _Look:
     def loss_of(self, member_class: MemberClass) -> Loss | None:
         """What one member of the class lost; `None`: some node would take it now."""
         run = self._counted()
-        request = run.vector(member_class)
-        room = run.room.counts(request) > 0 if request is not None else np.zeros(len(run.table.nodes), np.bool_)
-        if bool((run.mask(member_class) & room).any()):
+        request = run.view.vector(member_class)
+        room = (
+            run.capacity.room.counts(request) > 0 if request is not None else np.zeros(len(run.table.nodes), np.bool_)
+        )
+        if bool((run.capacity.mask(member_class) & room).any()):
             return None
-        if self.snapshot.excluded(member_class) and bool((run.mask(member_class, When.EMPTY) & room).any()):
+        if self.snapshot.excluded(member_class) and bool((run.capacity.mask(member_class, When.EMPTY) & room).any()):
             return Loss.REFUSED
         return Loss.FULL if self._names_any(member_class.constraints) else Loss.GONE
 
     def held_up(self, gang: Gang, unplaced: Iterable[Pod], *, now_s: float) -> dict[PodUid, Loss]:
         """Those of `unplaced` that the minimum set needs, if that as a whole finds no place."""
         run = self._counted()
-        ask = run.ask(gang)
+        ask = run.view.demand(gang)
         if not ask.need or ask.incomplete is not None:
             return {}
         outcome = place_minimum(run, ask, now_s=now_s)
@@ -175,15 +179,15 @@ class _Look:
         Each class of members for itself: an estimate, which the plan of the pods' successors makes good or not.
         """
         run = self._counted()
-        ask = run.ask(gang)
+        ask = run.view.demand(gang)
         classes = Counter(_as_written(pod, self.policy) for pod in gang.pending)
-        able = run.fits.zones_for(classes.items())
-        return bool(able[run.columns(run.candidate_zones(ask))].any())
+        able = run.capacity.zones_for(classes.items())
+        return bool(able[run.view.columns(run.view.candidate_zones(ask))].any())
 
     def _counted(self) -> Run:
         """The room beside all that is committed and planned."""
         if self._run is None:
-            self._run = Run(self.snapshot, self.policy, self.memo)
+            self._run = begin_run(self.snapshot, self.policy, self.memo)
             take_commitments(self._run)
             _take_planned(self._run, self.plan)
         return self._run
@@ -191,8 +195,7 @@ class _Look:
     def _names_any(self, constraints: Constraints) -> bool:
         """Whether some node that the constraints name exists, in whatever state it is."""
         table = self.snapshot.table
-        key = ("names any", table.version, constraints)
-        return remember(self.memo.possible, key, lambda: _some_is_named(table, constraints))
+        return remember(self._named, constraints, lambda: _some_is_named(table, constraints))
 
 
 def _as_written(pod: Pod, policy: Policy) -> MemberClass:
@@ -216,10 +219,10 @@ def _take_planned(run: Run, plan: Plan) -> None:
         for pod in gang.pending if gang is not None else ():
             node = admission.members.get(pod.uid)
             if node is not None and pod.uid not in committed:
-                number = run.memo.number(pod.member_class)
+                number = run.cache.number(pod.member_class)
                 taken.setdefault(number, (pod.member_class, []))[1].append(node)
     for member_class, nodes in taken.values():
-        run.take(member_class, nodes)
+        run.capacity.take(member_class, nodes)
 
 
 def _some_is_named(table: NodeTable, constraints: Constraints) -> bool:

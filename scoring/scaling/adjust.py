@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, Plan
+from scoring.plan import Plan, PlannerCache
 from scoring.plan.steps import Steps, finish
 from scoring.scaling.change import Change, Refusal, ScaleIn, ScaleOut
 from scoring.scaling.job import ElasticJob, JobKey
@@ -50,7 +50,7 @@ def adjust(
     options: Options,
     *,
     now_s: float,
-    memo: Memo | None = None,
+    memo: PlannerCache | None = None,
 ) -> Adjustment:
     """One pass; `wishes`: job → workers that its metrics ask for. Cost: as scale-in and scale-out together."""
     return finish(adjust_in_steps(snapshot, plan, jobs, wishes, policy, options, now_s=now_s, memo=memo))
@@ -65,10 +65,10 @@ def adjust_in_steps(
     options: Options,
     *,
     now_s: float,
-    memo: Memo | None = None,
+    memo: PlannerCache | None = None,
 ) -> Steps[Adjustment]:
     """The same with a chance to do something else between two placements (docs/safety.md S15)."""
-    memo = memo if memo is not None else Memo()
+    memo = memo if memo is not None else PlannerCache()
     given = yield from scale_in_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, memo=memo)
     if not options.enabled:
         return Adjustment(given, scale_out=ScaleOut(reason=No.DISABLED))

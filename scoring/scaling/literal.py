@@ -21,9 +21,8 @@ from scoring.model import Gang, Pod, Role
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan import Admission, Memo, take_admissions, take_commitments
-from scoring.plan.run import Run
-from scoring.plan.turns import Turns
+from scoring.plan import Admission, PlannerCache, Run, begin_run, take_admissions, take_commitments
+from scoring.plan.queue_order import QueueOrder
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.newcomers import newcomers
 from scoring.scaling.shrink.eligible import weight_key
@@ -71,9 +70,9 @@ def scale_in(
     run, weights = _weighed(snapshot, jobs, policy, ahead)
     gang = snapshot.gangs[new]
     wanted = _total(run, minimum_members(gang))
-    turns = Turns(run, now_s=gang.created_s)
+    turns = QueueOrder(run, now_s=gang.created_s)
     own = weight_key(run, turns, gang)
-    free: Ints = np.array(run.room.free)
+    free: Ints = np.array(run.capacity.room.free)
     plan: list[Removal] = []
     lightest_first = sorted((job for job in jobs if job.key in weights), key=lambda job: job.key)
     lightest_first.sort(key=lambda job: weights[job.key], reverse=True)
@@ -122,16 +121,16 @@ def scale_out(
     [('heavy', 'n1'), ('heavy', 'n1'), ('light', 'n2')]
     """
     run, weights = _weighed(snapshot, jobs, policy, ahead)
-    free: Ints = np.array(run.room.free)
+    free: Ints = np.array(run.capacity.room.free)
     given: list[tuple[JobKey, NodeName]] = []
     for job in sorted((job for job in jobs if job.key in weights), key=lambda job: (weights[job.key], job.key)):
         gang = snapshot.gangs[job.gang]
         most = job.can_gain if increment is None else min(job.can_gain, increment)
         for pod in newcomers(job, gang, first=job.workers, number=most, zone_label=policy.zone_label):
-            request = run.vector(pod.member_class)
+            request = run.view.vector(pod.member_class)
             if request is None:
                 break
-            rows = np.flatnonzero((request <= free).all(axis=1) & run.mask(pod.member_class))
+            rows = np.flatnonzero((request <= free).all(axis=1) & run.capacity.mask(pod.member_class))
             if not len(rows):
                 break
             free[rows[0]] -= request
@@ -143,10 +142,10 @@ def _weighed(
     snapshot: Snapshot, jobs: Sequence[ElasticJob], policy: Policy, ahead: Sequence[Admission]
 ) -> tuple[Run, Mapping[JobKey, tuple[Any, ...]]]:
     """The room, and the weight of each job that runs and may be resized."""
-    run = Run(snapshot, policy, Memo())
+    run = begin_run(snapshot, policy, PlannerCache())
     take_commitments(run)
     take_admissions(run, ahead)
-    turns = Turns(run, now_s=0.0)
+    turns = QueueOrder(run, now_s=0.0)
     running = [job for job in jobs if job.refusal is None and (gang := snapshot.gangs.get(job.gang)) and gang.placed]
     return run, {job.key: weight_key(run, turns, snapshot.gangs[job.gang]) for job in running}
 
@@ -163,11 +162,11 @@ def _by_node(job: ElasticJob, gang: Gang) -> list[tuple[NodeName, list[Pod]]]:
 
 def _total(run: Run, pods: Sequence[Pod]) -> Ints | None:
     """What they request together (resources,); `None`: no node has one of the resources."""
-    vectors = [run.vector(pod.member_class) for pod in pods]
+    vectors = [run.view.vector(pod.member_class) for pod in pods]
     known = [vector for vector in vectors if vector is not None]
     return np.asarray(sum(known, np.zeros(len(run.table.axis), np.int64))) if len(known) == len(vectors) else None
 
 
 def _of(run: Run, pod: Pod) -> Ints:
-    request = run.vector(pod.member_class)
+    request = run.view.vector(pod.member_class)
     return request if request is not None else np.zeros(len(run.table.axis), np.int64)

@@ -22,14 +22,15 @@ from scoring.model import Gang, MemberClass
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan import Memo, Plan, take_admissions, take_commitments
-from scoring.plan.holds import nodes_held
-from scoring.plan.outcome import Placed, Refused
-from scoring.plan.place import kind_of, place_minimum_in_steps, place_more
-from scoring.plan.run import Run, with_ratios
-from scoring.plan.shares import Shares
+from scoring.plan import Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
+from scoring.plan.demand import with_ratios
+from scoring.plan.namespace_quota import NamespaceQuota
+from scoring.plan.placement import place_minimum_in_steps, place_more
+from scoring.plan.queue_order import QueueOrder
+from scoring.plan.result import Placed, Refused
+from scoring.plan.starvation_reservations import nodes_held
 from scoring.plan.steps import Steps, finish
-from scoring.plan.turns import Turns
+from scoring.plan.zone_order import kind_of
 from scoring.scaling.change import Change, Refusal, ScaleOut
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.metrics.wishes import target_of
@@ -50,7 +51,7 @@ def scale_out(
     *,
     now_s: float,
     wishes: Mapping[JobKey, int] | None = None,
-    memo: Memo | None = None,
+    memo: PlannerCache | None = None,
 ) -> ScaleOut:
     """Which jobs grow by how many workers, and why the others do not.
 
@@ -80,12 +81,12 @@ def scale_out_in_steps(
     *,
     now_s: float,
     wishes: Mapping[JobKey, int] | None = None,
-    memo: Memo | None = None,
+    memo: PlannerCache | None = None,
 ) -> Steps[ScaleOut]:
     """The same with a chance to do something else after each placement (docs/safety.md S15)."""
     if not options.enabled:
         return ScaleOut(reason=No.DISABLED)
-    run = Run(snapshot, policy, memo if memo is not None else Memo())
+    run = begin_run(snapshot, policy, memo if memo is not None else PlannerCache())
     take_commitments(run)
     take_admissions(run, in_turn(plan))
     kept = yield from _keep_for_waiting(run, plan, jobs, now_s=now_s)
@@ -96,17 +97,17 @@ def scale_out_in_steps(
         if growth.admit(job, targets[job.key]):
             growing[job.key] = job
         if number % JOBS_A_STEP == 0:
-            yield from run.pause()
-    order = yield from growth.in_order(Turns(run, now_s=now_s, previous=plan))
+            yield from run.view.pause()
+    order = yield from growth.in_order(QueueOrder(run, now_s=now_s))
     for key in order:
         yield from growth.grow(key, min(growing[key].grow_back_to or 0, targets[key]))
-        yield from run.pause()
+        yield from run.view.pause()
     for key in order:
         job = growing[key]
         had = max(job.workers, min(job.grow_back_to or 0, targets[key]))
         unlimited = options.increment is None or key in (wishes or {})
         yield from growth.grow(key, targets[key] if unlimited else min(targets[key], had + (options.increment or 0)))
-        yield from run.pause()
+        yield from run.view.pause()
     changes = growth.changes()
     grown = {change.job for change in changes}
     refusals = sorted((one for key, one in growth.refusals.items() if key not in grown), key=lambda one: one.job)
@@ -120,7 +121,7 @@ class _Growth:
         """`kept` (nodes, resources): what growth leaves to gangs that wait."""
         self._run, self._options, self._now_s = run, options, now_s
         self._kept = kept
-        self._shares = Shares(run)
+        self._shares = NamespaceQuota(run)
         self._gangs: dict[JobKey, Gang] = {}
         self._new: dict[JobKey, Placed] = {}
         self._jobs = {job.key: job for job in jobs}
@@ -140,7 +141,7 @@ class _Growth:
         self._gangs[job.key] = gang
         return True
 
-    def in_order(self, turns: Turns) -> Steps[list[JobKey]]:
+    def in_order(self, turns: QueueOrder) -> Steps[list[JobKey]]:
         """Jobs that may grow, in the order in which they get room."""
         return heaviest_first(self._run, turns, self._gangs)
 
@@ -157,12 +158,12 @@ class _Growth:
         pods = newcomers(job, gang, first=job.workers + got, number=max(number, 0), zone_label=zone_label)
         if not pods:
             return
-        ask = self._shares.trimmed(replace(run.ask(gang), need=(), more=((pods[0].member_class, pods),)))
-        zones = run.zones_of(node for _, node in ask.siblings)
-        if not run.scored.knows(zones, score := with_ratios(run.policy, ask)):
-            for _ in run.scored.links_in_steps(zones, score):
-                yield from run.pause()
-            yield from run.pause()
+        ask = self._shares.trimmed(replace(run.view.demand(gang), need=(), more=((pods[0].member_class, pods),)))
+        zones = run.view.zones_of(node for _, node in ask.siblings)
+        if not run.scores.knows(zones, score := with_ratios(run.policy, ask)):
+            for _ in run.scores.links_in_steps(zones, score):
+                yield from run.view.pause()
+            yield from run.view.pause()
         placed = place_more(run, ask, zones, had.ends if had is not None else ()) if ask.more and zones else None
         if placed is not None:
             self._shares.admit(ask, placed.nodes)
@@ -186,11 +187,13 @@ class _Growth:
 
     def _why_no_room(self, member_class: MemberClass, zones: tuple[ZoneName, ...]) -> No:
         run = self._run
-        request = run.vector(member_class)
+        request = run.view.vector(member_class)
         if request is None:
             return No.NO_ROOM
-        counts = np.where(run.mask(member_class), fit_counts(np.maximum(run.room.free, 0) + self._kept, request), 0)
-        return No.ROOM_IS_WANTED if counts[run.rows(zones)].any() else No.NO_ROOM
+        counts = np.where(
+            run.capacity.mask(member_class), fit_counts(np.maximum(run.capacity.room.free, 0) + self._kept, request), 0
+        )
+        return No.ROOM_IS_WANTED if counts[run.view.rows(zones)].any() else No.NO_ROOM
 
 
 def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s: float) -> Steps[Ints]:
@@ -200,12 +203,12 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
     are going are gone gets its places now.
     Cost: one placement for each kind of gang that waits, and only while pods are going.
     """
-    free = np.array(run.room.free)
+    free = np.array(run.capacity.room.free)
     gone = going(run.snapshot, jobs)
-    yield from run.pause()
+    yield from run.view.pause()
     if gone:
         used = run.snapshot.used - room_of(run.table, gone)
-        then = Run(replace(run.snapshot, used=used), run.policy, run.memo)
+        then = begin_run(replace(run.snapshot, used=used), run.policy, run.cache)
         take_commitments(then)
         take_admissions(then, in_turn(plan))
         refused: set[int] = set()
@@ -214,25 +217,25 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
             gang = run.snapshot.gangs.get(waiting.gang)
             if gang is None or waiting.gang in run.snapshot.claims or waiting.reason not in WANTS_ROOM:
                 continue
-            ask = then.ask(gang)
+            ask = then.view.demand(gang)
             kind = kind_of(then, ask)
             if id(kind) in refused:
                 continue
             outcome = yield from place_minimum_in_steps(then, ask, now_s=now_s)
-            yield from then.pause()
+            yield from then.view.pause()
             if isinstance(outcome, Refused):
                 refused.add(id(kind))
                 continue
             for member_class, pods in ask.need:
-                run.take(member_class, [outcome.nodes[pod.uid] for pod in pods])
+                run.capacity.take(member_class, [outcome.nodes[pod.uid] for pod in pods])
     for key, claim in sorted(run.snapshot.claims.items()):
         gang = run.snapshot.gangs.get(key)
         for pod in gang.pending if gang is not None and key not in plan.admitted else ():
             if pod.uid in claim.assignment:
-                run.take(pod.member_class, [claim.assignment[pod.uid]])
+                run.capacity.take(pod.member_class, [claim.assignment[pod.uid]])
     saved = {key: hold for key, hold in plan.holds.items() if key not in run.snapshot.claims}
     rows = [run.table.index[node] for node in sorted(nodes_held(saved)) if node in run.table.index]
-    held = np.zeros_like(run.room.free)
-    held[rows] = np.maximum(run.room.free[rows], 0)
-    run.shift(held)
-    return np.asarray(np.maximum(free, 0) - np.maximum(run.room.free, 0))
+    held = np.zeros_like(run.capacity.room.free)
+    held[rows] = np.maximum(run.capacity.room.free[rows], 0)
+    run.capacity.shift(held)
+    return np.asarray(np.maximum(free, 0) - np.maximum(run.capacity.room.free, 0))

@@ -14,8 +14,8 @@ from scoring.ids import NodeName
 from scoring.model import Gang, Pod
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Admission, Memo, Plan, take_admissions, take_commitments
-from scoring.plan.run import Run, with_ratios
+from scoring.plan import Admission, Plan, PlannerCache, begin_run, take_admissions, take_commitments
+from scoring.plan.demand import with_ratios
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Alternative:
 class Alternatives:
     """Alternatives beside one plan. Cost: O(members of admitted gangs) once, then O(nodes of the zones) each."""
 
-    def __init__(self, snapshot: Snapshot, plan: Plan, policy: Policy, *, memo: Memo | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, plan: Plan, policy: Policy, *, memo: PlannerCache | None = None) -> None:
         self._plan = plan
-        self._run = Run(snapshot, policy, memo or Memo())
+        self._run = begin_run(snapshot, policy, memo or PlannerCache())
         take_commitments(self._run)
         take_admissions(self._run, plan.admitted.values())
 
@@ -41,12 +41,12 @@ class Alternatives:
         """For `pod`, which has a place in the plan, among the nodes `asked`."""
         run = self._run
         admission = self._plan.admitted.get(gang.key)
-        request = run.vector(pod.member_class)
+        request = run.view.vector(pod.member_class)
         if admission is None or request is None or not set(admission.zones) <= set(run.zones) or not admission.zones:
             return Alternative(None, ())
-        rows = run.rows(admission.zones)
-        names = np.array(run.names(admission.zones), object)
-        able = run.mask(pod.member_class)[rows] & (run.room.counts(request)[rows] > 0)
+        rows = run.view.rows(admission.zones)
+        names = np.array(run.view.names(admission.zones), object)
+        able = run.capacity.mask(pod.member_class)[rows] & (run.capacity.room.counts(request)[rows] > 0)
         wanted = set(asked)
         offered = np.array([name in wanted for name in names], np.bool_)
         absent = tuple(names[able & ~offered].tolist())
@@ -59,9 +59,9 @@ class Alternatives:
     def _points(self, gang: Gang, pod: Pod, admission: Admission) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Network points of each node of the zones towards where the siblings are and will be."""
         run = self._run
-        links = run.scores(admission.zones, with_ratios(run.policy, run.ask(gang)))
+        links = run.scores.links(admission.zones, with_ratios(run.policy, run.view.demand(gang)))
         where = [m.node or admission.members.get(m.uid) for m in gang.members if m.uid != pod.uid]
-        at = {name: i for i, name in enumerate(run.names(admission.zones))}
+        at = {name: i for i, name in enumerate(run.view.names(admission.zones))}
         siblings = np.array([at[name] for name in where if name in at], np.int64)
         points: np.ndarray[tuple[int], np.dtype[np.float64]] = links.rank_toward(siblings).sum(axis=1)
         return points

@@ -13,9 +13,9 @@ from scoring.ids import ZoneName
 from scoring.model import Gang
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, take_commitments
-from scoring.plan.place import Placed, candidate_zones, place_minimum
-from scoring.plan.run import Run
+from scoring.plan import PlannerCache, begin_run, take_commitments
+from scoring.plan.placement import place_minimum
+from scoring.plan.result import Placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class FirstZone:
 
 
 def first_zone(
-    gang: Gang, snapshot: Snapshot, policy: Policy, *, failed: Collection[ZoneName], memo: Memo, now_s: float
+    gang: Gang, snapshot: Snapshot, policy: Policy, *, failed: Collection[ZoneName], memo: PlannerCache, now_s: float
 ) -> FirstZone:
     """The zone for the group's next try; `failed`: zones of earlier ones. Cost: as planning one gang.
 
@@ -35,14 +35,14 @@ def first_zone(
     >>> busy = pod("x", cpu="4", node="a1")
     >>> cluster = snapshot([node("a1", zone="a"), node("b1", zone="b")], [gang("g", 2, cpu="4")], pods=[busy])
     >>> [one] = cluster.gangs.values()
-    >>> tries = [first_zone(one, cluster, Policy(), failed=f, memo=Memo(), now_s=0.0) for f in ((), "b", "ab")]
+    >>> tries = [first_zone(one, cluster, Policy(), failed=f, memo=PlannerCache(), now_s=0.0) for f in ((), "b", "ab")]
     >>> [(found.zone, sorted(found.failed)) for found in tries]
     [('b', []), ('a', ['b']), ('b', [])]
     """
-    run = Run(snapshot, policy, memo)
+    run = begin_run(snapshot, policy, memo)
     take_commitments(run, besides=gang.key)
-    ask = run.ask(gang)
-    allowed = candidate_zones(run, ask)
+    ask = run.view.demand(gang)
+    allowed = run.view.candidate_zones(ask)
     left = [zone for zone in allowed if zone not in failed]
     if not left:
         failed, left = (), list(allowed)
@@ -51,5 +51,5 @@ def first_zone(
         return FirstZone(outcome.zones[0], frozenset(failed))
     if not left:
         return FirstZone(None, frozenset(failed))
-    room = dict(zip(run.zones, run.zone_members(run.wish(ask.need, ask)).tolist(), strict=True))
+    room = dict(zip(run.zones, run.capacity.zone_members(run.view.member_set(ask.need, ask)).tolist(), strict=True))
     return FirstZone(min(left, key=lambda one: (-room[one], one)), frozenset(failed))

@@ -21,11 +21,11 @@ from scoring.model import Gang, Pod, Role
 from scoring.model.policy import Policy, ScorePolicy, gang_options
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats, Ints
-from scoring.plan import Memo, Plan
-from scoring.plan.holds import nodes_held
-from scoring.plan.place import common_reference
-from scoring.plan.remembered import remember
-from scoring.plan.run import Run, with_ratios
+from scoring.plan import Plan, PlannerCache, Run, begin_run
+from scoring.plan.cache import remember
+from scoring.plan.demand import with_ratios
+from scoring.plan.starvation_reservations import nodes_held
+from scoring.plan.zone_order import common_reference
 from scoring.score.links import toward
 from scoring.selection.demand import pairs_count
 
@@ -46,10 +46,10 @@ class Preference:
 
 
 def prefer(
-    snapshot: Snapshot, plan: Plan, pod: Pod, gang: Gang | None, policy: Policy, *, memo: Memo | None = None
+    snapshot: Snapshot, plan: Plan, pod: Pod, gang: Gang | None, policy: Policy, *, memo: PlannerCache | None = None
 ) -> Preference:
     """Score every node for `pod`. Cost: O(nodes × siblings) lookups when the network data or the siblings are new."""
-    run = Run(snapshot, policy, memo or Memo())
+    run = begin_run(snapshot, policy, memo or PlannerCache())
     nodes = len(snapshot.table.nodes)
     siblings = siblings_of(plan, pod, gang)
     network = _network_points(run, pod, gang, siblings) if asks_for_network(pod, gang) else np.full(nodes, 100.0)
@@ -91,11 +91,11 @@ def _network_points(run: Run, pod: Pod, gang: Gang | None, siblings: tuple[tuple
     points = np.zeros(len(table.nodes))
     network = run.snapshot.network
     if not ends:
-        key = (network.version, run.ground.layout, score)
-        return remember(run.memo.outlooks, key, lambda: _outlook(run, score), limit=64)
+        key = (network.version, run.view.layout, score)
+        return remember(run.cache.outlooks, key, lambda: _outlook(run, score), limit=64)
     names: Sequence[NodeName] = table.names
     rows: Ints | slice = slice(None)
-    own = run.scored.connected(ends)
+    own = run.scores.connected(ends)
     if len(names) * len(ends) > _PAIRS_MAX:
         zones = sorted({table.nodes[table.index[node]].zone for node in ends})
         rows = np.sort(np.concatenate([table.zones[zone] for zone in zones]))
@@ -111,7 +111,7 @@ def _outlook(run: Run, score: ScorePolicy) -> Floats:
     points = np.zeros(len(table.nodes))
     common = common_reference(run, tuple(table.zones), score) if len(table.zones) > 1 else score
     for zone, rows in table.zones.items():
-        points[rows] = run.scores((zone,), common).mean_points_to_others()
+        points[rows] = run.scores.links((zone,), common).mean_points_to_others()
     points.flags.writeable = False
     return points
 
@@ -119,7 +119,7 @@ def _outlook(run: Run, score: ScorePolicy) -> Floats:
 def _score_policy(run: Run, pod: Pod, gang: Gang | None) -> ScorePolicy:
     """The operator's score policy, with the gang's or the plain pod's own ratios if it has any."""
     if gang is not None:
-        return with_ratios(run.policy, run.ask(gang))
+        return with_ratios(run.policy, run.view.demand(gang))
     ratios = gang_options(dict(pod.options), run.policy).ratios
     return replace(run.policy.score, ratios=ratios) if ratios is not None else run.policy.score
 

@@ -17,8 +17,8 @@ from scoring.model import Gang, MemberClass, Node, Pod
 from scoring.model.policy import AdmitTo, Policy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan import Admission, Memo, Plan, take_admissions, take_commitments
-from scoring.plan.run import Run, with_ratios
+from scoring.plan import Admission, Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
+from scoring.plan.demand import with_ratios
 
 MOST_LISTED = 128
 """Above this many nodes a list costs the API server and etcd more than it saves kube-scheduler."""
@@ -45,8 +45,8 @@ class Lister:
     Cost: O(members of admitted gangs) once, then O(classes · nodes of the zones) for each gang.
     """
 
-    def __init__(self, snapshot: Snapshot, plan: Plan, policy: Policy, *, memo: Memo | None = None) -> None:
-        self._run = Run(snapshot, policy, memo or Memo())
+    def __init__(self, snapshot: Snapshot, plan: Plan, policy: Policy, *, memo: PlannerCache | None = None) -> None:
+        self._run = begin_run(snapshot, policy, memo or PlannerCache())
         take_commitments(self._run)
         take_admissions(self._run, plan.admitted.values())
 
@@ -106,18 +106,18 @@ def _only_zone(run: Run, member_class: MemberClass, pods: Sequence[Pod]) -> str:
 def _spares(
     run: Run, gang: Gang, admission: Admission, member_class: MemberClass, planned: Sequence[NodeName]
 ) -> list[NodeName]:
-    request = run.vector(member_class)
+    request = run.view.vector(member_class)
     if request is None or not admission.zones or not set(admission.zones) <= set(run.zones):
         return []
-    rows: Ints = run.rows(admission.zones)
-    score = with_ratios(run.policy, run.ask(gang))
+    rows: Ints = run.view.rows(admission.zones)
+    score = with_ratios(run.policy, run.view.demand(gang))
     taken = np.zeros(len(run.table.nodes), dtype=np.bool_)
     taken[[run.table.index[name] for name in planned if name in run.table.index]] = True
     there = taken[rows]
-    near = run.scores(admission.zones, score).rank_toward(np.flatnonzero(there))
+    near = run.scores.links(admission.zones, score).rank_toward(np.flatnonzero(there))
     points = near.mean(axis=1) if there.any() else np.zeros(len(rows))
-    room = run.room.counts(request)[rows] > 0
-    candidates = np.flatnonzero(run.mask(member_class)[rows] & ~there)
+    room = run.capacity.room.counts(request)[rows] > 0
+    candidates = np.flatnonzero(run.capacity.mask(member_class)[rows] & ~there)
     order = candidates[np.lexsort((candidates, -points[candidates], ~room[candidates]))]
     return [run.table.names[row] for row in rows[order[: run.policy.spares]].tolist()]
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang
 from scoring.model.reasons import Reason
-from scoring.plan import Memo, Plan, plan_in_steps
+from scoring.plan import Plan, PlannerCache, plan_in_steps
 from scoring.plan.steps import Steps, finish
 from scoring.what_if.apply import apply
 from scoring.what_if.changes import Change, Misfit
@@ -78,12 +78,16 @@ class Supposed:
     difference: Difference
 
 
-def what_if(base: Situation, plan: Plan, changes: Sequence[Change], *, memo: Memo | None = None) -> Supposed | Misfit:
+def what_if(
+    base: Situation, plan: Plan, changes: Sequence[Change], *, memo: PlannerCache | None = None
+) -> Supposed | Misfit:
     """What the changes would make of `plan`, which was made from `base`. Cost: as planning everything once."""
-    return finish(what_if_in_steps(base, plan, changes, memo=memo if memo is not None else Memo()))
+    return finish(what_if_in_steps(base, plan, changes, memo=memo if memo is not None else PlannerCache()))
 
 
-def what_if_in_steps(base: Situation, plan: Plan, changes: Sequence[Change], *, memo: Memo) -> Steps[Supposed | Misfit]:
+def what_if_in_steps(
+    base: Situation, plan: Plan, changes: Sequence[Change], *, memo: PlannerCache
+) -> Steps[Supposed | Misfit]:
     """The same in steps of a gang or a few."""
     made = apply(base, changes, version=memo.supposition())
     if isinstance(made, Misfit):
@@ -92,7 +96,7 @@ def what_if_in_steps(base: Situation, plan: Plan, changes: Sequence[Change], *, 
     return (yield from supposed_in_steps(base, plan, made, memo=memo))
 
 
-def supposed_in_steps(base: Situation, plan: Plan, made: Situation, *, memo: Memo) -> Steps[Supposed]:
+def supposed_in_steps(base: Situation, plan: Plan, made: Situation, *, memo: PlannerCache) -> Steps[Supposed]:
     """Plan what was `made` of `base` by changes."""
     after = yield from plan_in_steps(made.snapshot, made.policy, now_s=made.now_s, previous=plan, memo=memo)
     yield

@@ -7,7 +7,7 @@ admits starts whole, on the nodes of the plan; scaling is looked at only when th
 
 from scoring.model import Role
 from scoring.model.policy import Order, Policy, QueuePolicy, ScorePolicy, Selection, Variant
-from scoring.plan import Memo, Plan, plan
+from scoring.plan import Plan, PlannerCache, plan
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import Change
 from scoring.scaling.job import JobKey
@@ -34,7 +34,7 @@ class Planned:
         self.name = name
         self.elastic = scaling is not None
         self._policy, self._scaling = policy, scaling
-        self._memo = Memo()
+        self._memo = PlannerCache()
         self._plan = Plan(version=-1)
         self._gangs: Gangs | None = None
         self._version = 0

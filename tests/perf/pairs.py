@@ -20,7 +20,7 @@ from extender.convert.wire import Passed, decode_filter, encode_filter
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.resources import CPU
-from scoring.plan import Memo, plan
+from scoring.plan import PlannerCache, plan
 
 ROUNDS = 5
 _NODES = 1000
@@ -56,7 +56,7 @@ def plan_after_one_event() -> Pair:
     network = mesh(listed, measured_per_zone=10)
     gangs = [gang(f"g{number:04d}", 10, cpu=8, created_s=float(number)) for number in range(_GANGS)]
     state = snapshot(listed, gangs, network)
-    memo = Memo()
+    memo = PlannerCache()
     first = plan(state, Policy(), now_s=0.0, memo=memo)
     version = 1
 
@@ -67,7 +67,7 @@ def plan_after_one_event() -> Pair:
         used[version % 5, state.table.axis.index(CPU)] += 1000
         return plan(replace(state, version=version, used=used), Policy(), now_s=0.0, memo=memo, previous=first)
 
-    return Pair(after, lambda: plan(state, Policy(), now_s=0.0, memo=Memo()))
+    return Pair(after, lambda: plan(state, Policy(), now_s=0.0, memo=PlannerCache()))
 
 
 def reading_a_filter_call() -> Pair:

@@ -15,7 +15,7 @@ from scoring.explain import explain, unblock
 from scoring.explain.queue_report import report
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, Plan, plan
+from scoring.plan import Plan, PlannerCache, plan
 from scoring.what_if import AddCapacity, Situation, what_if
 from tests.builders import gang, mesh, node, pod, snapshot
 
@@ -34,9 +34,9 @@ NOW: Plan = plan(STATE, POLICY, now_s=100.0)
 SITUATION = Situation(STATE, POLICY, 100.0)
 SOMEBODY = next(iter(STATE.gangs.values()))
 LOOKS: dict[str, Callable[[], object]] = {
-    "plan": lambda: plan(STATE, POLICY, now_s=100.0, memo=Memo()),
+    "plan": lambda: plan(STATE, POLICY, now_s=100.0, memo=PlannerCache()),
     "explain": lambda: explain(STATE, NOW, SOMEBODY, POLICY, now_s=100.0),
-    "what would help": lambda: unblock(SITUATION, NOW, SOMEBODY, memo=Memo()),
+    "what would help": lambda: unblock(SITUATION, NOW, SOMEBODY, memo=PlannerCache()),
     "what if": lambda: what_if(SITUATION, NOW, [AddCapacity("a", "cpu", 8000)]),  # type: ignore[arg-type]
     "queue": lambda: report(STATE, NOW, POLICY, now_s=100.0),
 }

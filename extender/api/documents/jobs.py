@@ -27,8 +27,7 @@ from scoring.explain.queue_report import Entry, report_in_steps
 from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.model.snapshot import Snapshot
-from scoring.plan import take_commitments
-from scoring.plan.run import Run
+from scoring.plan import Run, begin_run, take_commitments
 from scoring.plan.steps import Steps
 from scoring.queue.states import JobState
 from scoring.scaling.metrics.policies import Wish
@@ -87,7 +86,7 @@ class JobsView:
         for number, view in enumerate(found[:limit], start=1):
             shown.append(self._short(view, moment))
             if number % _JOBS_A_STEP == 0:
-                yield from moment.run.pause()
+                yield from moment.run.view.pause()
         return schema.Jobs(
             at_s=moment.now_s,
             counts=dict(sorted(Counter(_state(view, moment).value for view in found).items())),
@@ -108,7 +107,7 @@ class JobsView:
         planner, now_s = self._planner, self._clock.now_s()
         snapshot = planner.snapshot or self._cache.snapshot()
         queue = yield from report_in_steps(snapshot, planner.current, planner.policy, now_s=now_s, memo=planner.memo)
-        run = Run(snapshot, planner.policy, planner.memo)
+        run = begin_run(snapshot, planner.policy, planner.memo)
         take_commitments(run)
         return _Moment(now_s, snapshot, run, {one.gang: one for one in queue.entries})
 

@@ -17,12 +17,12 @@ from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
 from scoring.explain import Unblocking, unblock_in_steps
-from scoring.explain.trial import Aside, borrowed
+from scoring.explain.trial import Aside
 from scoring.model import Gang, Pod
 from scoring.model.policy import Policy
-from scoring.plan import Memo, Plan
+from scoring.plan import Plan, PlannerCache
 from scoring.plan.steps import finish
-from scoring.plan.warm import warmed
+from scoring.plan.warmed_cache import warmed
 from scoring.what_if import Change, Misfit, RemovePods, Situation, Supposed, apply, supposed_in_steps
 
 _T = TypeVar("_T")
@@ -79,8 +79,8 @@ class WhatIfs:
             base, plan = self.now()
             return await self._beside(lambda memo: finish(unblock_in_steps(base, plan, gang, memo=memo)))
 
-    async def _beside(self, work: Callable[[Memo], _T]) -> _T:
-        loop, latest = asyncio.get_running_loop(), borrowed(self._planner.memo)
+    async def _beside(self, work: Callable[[PlannerCache], _T]) -> _T:
+        loop, latest = asyncio.get_running_loop(), self._planner.memo.borrowed()
         if self._forgets is not None:
             self._forgets.cancel()
         self._forgets = loop.call_later(KEPT_S, self._worker.submit, self._aside.forget)
@@ -95,7 +95,7 @@ class WhatIfs:
         return replace(pod, node=self._cache.counted_on(pod))
 
 
-def _supposed(base: Situation, plan: Plan, changes: Sequence[Change], memo: Memo) -> Supposed | Misfit:
+def _supposed(base: Situation, plan: Plan, changes: Sequence[Change], memo: PlannerCache) -> Supposed | Misfit:
     made = apply(base, changes, version=memo.supposition())
     if isinstance(made, Misfit):
         return made

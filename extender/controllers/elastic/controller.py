@@ -34,7 +34,7 @@ from extender.controllers.elastic.words import cause_of_growth, remember, tell_w
 from extender.runtime.slices import in_slices, in_timed_slices
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
-from scoring.plan.holds import WANTS_ROOM
+from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.plan.steps import Steps
 from scoring.scaling.adjust import adjust_in_steps
 from scoring.scaling.change import ScaleIn

@@ -27,7 +27,7 @@ from extender.ports import Clock, ClusterApi
 from scoring.explain import Note, Topic
 from scoring.ids import GangKey
 from scoring.model.policy import Policy
-from scoring.plan import Memo, Plan
+from scoring.plan import Plan, PlannerCache
 from scoring.provisioning import (
     WANTS_NODES,
     AskingLimits,
@@ -59,7 +59,7 @@ class Decides:
     class_name: str
     plan: Callable[[], Plan | None]
     """The current plan; `None`: the cluster is not read yet"""
-    memo: Callable[[], Memo | None] = lambda: None
+    memo: Callable[[], PlannerCache | None] = lambda: None
 
 
 class Provisioning:

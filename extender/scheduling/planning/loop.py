@@ -22,9 +22,9 @@ from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
-from scoring.plan import Memo, Plan, plan_in_steps
+from scoring.plan import Plan, PlannerCache, plan_in_steps
 from scoring.plan.steps import Steps
-from scoring.plan.warm import warmed
+from scoring.plan.warmed_cache import warmed
 
 Listener = Callable[[Plan], None]
 
@@ -81,7 +81,7 @@ class Planner:
         interval_s: float = INTERVAL_S,
     ) -> None:
         self.policy = policy
-        self.memo = Memo()
+        self.memo = PlannerCache()
         self.current = Plan(version=-1)
         self.snapshot: Snapshot | None = None
         """What `current` was made from."""

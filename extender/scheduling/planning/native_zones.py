@@ -15,7 +15,7 @@ from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang
 from scoring.model.policy import Policy, ZonePolicy, gang_options
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo
+from scoring.plan import PlannerCache
 from scoring.verbs.native_groups import first_zone
 
 TRY_S = 0.5
@@ -49,7 +49,7 @@ class NativeZones:
         asked: Sequence[NodeName],
         snapshot: Snapshot,
         policy: Policy,
-        memo: Memo,
+        memo: PlannerCache,
         *,
         now_s: float | None,
     ) -> Sequence[NodeName]:
@@ -73,7 +73,14 @@ class NativeZones:
         return asked if first is None else first
 
     def nodes(
-        self, gang: Gang, asked: Sequence[NodeName], snapshot: Snapshot, policy: Policy, memo: Memo, *, now_s: float
+        self,
+        gang: Gang,
+        asked: Sequence[NodeName],
+        snapshot: Snapshot,
+        policy: Policy,
+        memo: PlannerCache,
+        *,
+        now_s: float,
     ) -> list[NodeName] | None:
         """The nodes of the group's zone among those asked; `None`: all of them.
 
@@ -93,7 +100,7 @@ class NativeZones:
         return near if len(near) < len(asked) else None
 
     def _begin(
-        self, gang: Gang, snapshot: Snapshot, policy: Policy, memo: Memo, before: _Try | None, now_s: float
+        self, gang: Gang, snapshot: Snapshot, policy: Policy, memo: PlannerCache, before: _Try | None, now_s: float
     ) -> _Try:
         failed = before.failed if before is not None else set()
         found = first_zone(gang, snapshot, policy, failed=failed, memo=memo, now_s=now_s)

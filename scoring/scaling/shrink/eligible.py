@@ -13,10 +13,10 @@ from typing import Any
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang
 from scoring.model.snapshot import Snapshot
-from scoring.plan.ask import Ask
-from scoring.plan.run import Run
+from scoring.plan import Run
+from scoring.plan.demand import GangDemand
+from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps
-from scoring.plan.turns import Turns
 from scoring.queue.states import JobState, state_of
 from scoring.scaling.change import Refusal
 from scoring.scaling.job import ElasticJob, JobKey
@@ -41,7 +41,14 @@ class Candidate:
 
 
 def candidates(
-    snapshot: Snapshot, jobs: Iterable[ElasticJob], run: Run, turns: Turns, ask: Ask, options: Options, *, now_s: float
+    snapshot: Snapshot,
+    jobs: Iterable[ElasticJob],
+    run: Run,
+    turns: QueueOrder,
+    ask: GangDemand,
+    options: Options,
+    *,
+    now_s: float,
 ) -> Steps[tuple[tuple[Candidate, ...], tuple[Refusal, ...]]]:
     """Jobs that may give up workers for the gang of `ask`, and those that may not. Cost: O(members of their gangs)."""
     found: list[Candidate] = []
@@ -100,12 +107,12 @@ def all_placed(job: ElasticJob, gang: Gang) -> bool:
     )
 
 
-def weight_key(run: Run, turns: Turns, gang: Gang) -> tuple[Any, ...]:
+def weight_key(run: Run, turns: QueueOrder, gang: Gang) -> tuple[Any, ...]:
     """Sort key of a gang's weight as the queue compares it: smaller is heavier."""
-    return turns.weight(run.ask(gang)).key(run.policy.queue.weight)
+    return turns.weight(run.view.demand(gang)).key(run.policy.queue.weight)
 
 
-def heaviest_first(run: Run, turns: Turns, gangs: Mapping[JobKey, Gang]) -> Steps[list[JobKey]]:
+def heaviest_first(run: Run, turns: QueueOrder, gangs: Mapping[JobKey, Gang]) -> Steps[list[JobKey]]:
     """The jobs in the queue's order: priority, weight, age, name."""
     order: list[tuple[Any, ...]] = []
     for number, (key, gang) in enumerate(gangs.items()):
@@ -117,11 +124,13 @@ def heaviest_first(run: Run, turns: Turns, gangs: Mapping[JobKey, Gang]) -> Step
 
 def _pause(run: Run) -> Iterator[None]:
     """A moment for others in the middle of weighing."""
-    yield from run.pause()
-    run.memo.standings.renew(run.table, run.policy, run.memo.number)  # another plan may have used them
+    yield from run.view.pause()
+    run.cache.order_keys.renew(run.table, run.policy)  # another plan may have used them
 
 
-def _outranks(job: ElasticJob, gang: Gang, run: Run, turns: Turns, ask: Ask, options: Options) -> Refusal | None:
+def _outranks(
+    job: ElasticJob, gang: Gang, run: Run, turns: QueueOrder, ask: GangDemand, options: Options
+) -> Refusal | None:
     """Why the job need not shrink for the gang of `ask`."""
     starving = turns.starving(ask)
     if gang.priority > ask.gang.priority and not (starving and run.policy.queue.starving_beats_priority):
@@ -131,7 +140,7 @@ def _outranks(job: ElasticJob, gang: Gang, run: Run, turns: Turns, ask: Ask, opt
     mine, its = weight_key(run, turns, ask.gang), weight_key(run, turns, gang)
     if starving or (mine, ask.gang.created_s, ask.gang.key) < (its, gang.created_s, gang.key):
         return None
-    ours, theirs = (turns.weight(one).omega_prime for one in (ask, run.ask(gang)))
+    ours, theirs = (turns.weight(one).omega_prime for one in (ask, run.view.demand(gang)))
     return Refusal(job.key, No.NOT_LIGHTER, f"ω′ {theirs:.6g}, the gang's {ours:.6g}")
 
 

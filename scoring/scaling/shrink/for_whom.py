@@ -10,12 +10,11 @@ from typing import Final
 
 from scoring.ids import GangKey
 from scoring.model import Gang
-from scoring.plan import Plan
-from scoring.plan.ask import Ask
-from scoring.plan.place import kind_of
-from scoring.plan.run import Run
+from scoring.plan import Plan, Run
+from scoring.plan.demand import GangDemand
+from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps
-from scoring.plan.turns import Turns
+from scoring.plan.zone_order import kind_of
 from scoring.scaling.shrink.eligible import JOBS_A_STEP, weight_key
 from scoring.scaling.shrink.trial import WANTS_ROOM
 
@@ -33,15 +32,15 @@ def different(run: Run, gangs: Iterable[Gang]) -> Steps[tuple[Gang, ...]]:
     """The first gang of each kind, at most `MOST_KINDS`, in this order; `run` distinguishes kinds. Cost: O(gangs)."""
     found: dict[tuple[int, int], Gang] = {}
     for number, gang in enumerate(gangs, start=1):
-        found.setdefault((id(kind_of(run, run.ask(gang))), gang.priority), gang)
+        found.setdefault((id(kind_of(run, run.view.demand(gang))), gang.priority), gang)
         if len(found) == MOST_KINDS:
             break
         if number % JOBS_A_STEP == 0:
-            yield from run.pause()
+            yield from run.view.pause()
     return tuple(found.values())
 
 
-def is_heaviest(run: Run, turns: Turns, ask: Ask) -> bool:
+def is_heaviest(run: Run, turns: QueueOrder, ask: GangDemand) -> bool:
     """The published condition: the gang weighs at least as much as the heaviest that runs."""
     own = weight_key(run, turns, ask.gang)
     running = (gang for gang in run.snapshot.gangs.values() if gang.own and gang.key != ask.gang.key and gang.placed)

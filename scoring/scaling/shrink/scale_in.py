@@ -20,11 +20,10 @@ from scoring.ids import GangKey
 from scoring.model import Gang, Pod
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, Plan, plan_in_steps, take_commitments
-from scoring.plan.outcome import Placed
-from scoring.plan.run import Run
+from scoring.plan import Plan, PlannerCache, Run, begin_run, plan_in_steps, take_commitments
+from scoring.plan.queue_order import QueueOrder
+from scoring.plan.result import Placed
 from scoring.plan.steps import Steps, finish
-from scoring.plan.turns import Turns
 from scoring.scaling.change import Change, Refusal, ScaleIn
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Condition, Options
@@ -45,7 +44,7 @@ def scale_in(
     options: Options,
     *,
     now_s: float,
-    memo: Memo | None = None,
+    memo: PlannerCache | None = None,
 ) -> ScaleIn:
     """The jobs that give up workers for the first gang that waits, or why none does.
 
@@ -73,10 +72,10 @@ def scale_in_in_steps(
     options: Options,
     *,
     now_s: float,
-    memo: Memo | None = None,
+    memo: PlannerCache | None = None,
 ) -> Steps[ScaleIn]:
     """The same with a chance to do something else between two placements (docs/safety.md S15)."""
-    memo = memo if memo is not None else Memo()
+    memo = memo if memo is not None else PlannerCache()
     if not options.enabled:
         return ScaleIn(None, reason=No.DISABLED)
     key = first_waiting(plan)
@@ -86,7 +85,7 @@ def scale_in_in_steps(
     if claimed is not None:
         return ScaleIn(claimed, reason=No.ROOM_IS_COMING, detail="others leave for it")
     if len(gangs) > 1:
-        gangs = yield from different(Run(snapshot, policy, memo), gangs)
+        gangs = yield from different(begin_run(snapshot, policy, memo), gangs)
     gone = going(snapshot, jobs)
     first: ScaleIn | None = None
     for gang in gangs:
@@ -107,20 +106,20 @@ def _for_one(
     gone: Sequence[Pod],
     *,
     now_s: float,
-    memo: Memo,
+    memo: PlannerCache,
 ) -> Steps[ScaleIn]:
     """Steps 2 to 6 for one gang that waits; `gone`: pods that go anyway."""
     key = gang.key
-    run = Run(snapshot, policy, memo)
+    run = begin_run(snapshot, policy, memo)
     take_commitments(run)
-    ask = run.ask(gang)
+    ask = run.view.demand(gang)
     ahead = in_turn(plan, before=plan.waiting[key].rank)
     trial = Trial(snapshot, ahead, ask, policy, now_s=now_s, memo=memo)
     if trial.may_fit(gone) and (yield from trial.place_in_steps(gone)) is not None:
         words = f"{len(gone)} pods are going" if gone else "there is room already"
         return ScaleIn(key, reason=No.ROOM_IS_COMING, detail=words)
-    yield from run.pause()
-    turns = Turns(run, now_s=now_s, previous=plan)
+    yield from run.view.pause()
+    turns = QueueOrder(run, now_s=now_s)
     if options.condition is Condition.HEAVIEST and not turns.starving(ask) and not is_heaviest(run, turns, ask):
         return ScaleIn(key, reason=No.NOT_HEAVIEST)
     able, refusals = yield from candidates(snapshot, jobs, run, turns, ask, options, now_s=now_s)
@@ -131,7 +130,7 @@ def _for_one(
     everything = [*gone, *_pods(near, [len(one.steps) for one in near])]
     perhaps = yield from trial.may_fit_in_steps(everything)
     best = (yield from trial.place_in_steps(everything)) if perhaps else None
-    yield from run.pause()
+    yield from run.view.pause()
     if best is None:
         return ScaleIn(key, reason=No.NOT_ENOUGH, detail=_offered(near), refusals=_sorted(refusals))
     chosen = yield from _chosen(run, trial, gone, (yield from in_order(run, ahead, near, best)), best)
@@ -161,22 +160,22 @@ def _chosen(
     for way in gathered(trial.ledger, gone, [[step.pod for step in one.steps] for one in ordered]):
         if way is not None:
             some.append(way)
-        yield from run.pause()
+        yield from run.view.pause()
     found: tuple[Taken, Placed] | None = None
     for way in sorted(some, key=lambda taken: (sum(taken), [-number for number in taken])):
         there = yield from passes(way)
-        yield from run.pause()
+        yield from run.view.pause()
         if there is not None:
             found = way, there
             break
     if found is None:
         for look in enough(limits, best, passes):
             found = look or found
-            yield from run.pause()
+            yield from run.view.pause()
     taken, placed = found if found is not None else (tuple(limits), best)
     for look in fewer(limits, sum(taken), lambda some: trial.may_fit(gone_with(some)), passes):
         taken, placed = look or (taken, placed)
-        yield from run.pause()
+        yield from run.view.pause()
     return tuple(zip(ordered, taken, strict=True)), placed
 
 
@@ -213,7 +212,7 @@ def _if_the_planner_agrees(
     policy: Policy,
     *,
     now_s: float,
-    memo: Memo,
+    memo: PlannerCache,
 ) -> Steps[ScaleIn]:
     """Step 6: the answer, if a plan made when the pods are gone lets the gang start."""
     then = trial.after([*gone, *_pods([one for one, _ in chosen[0]], [number for _, number in chosen[0]])])

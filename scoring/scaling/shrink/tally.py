@@ -11,19 +11,19 @@ import numpy as np
 from scoring.model import MemberClass, Pod
 from scoring.model.policy import ZonePolicy
 from scoring.network.matrix import Ints
-from scoring.plan.ask import Ask
-from scoring.plan.run import Run
+from scoring.plan import Run
+from scoring.plan.demand import GangDemand
 
 
 class Ledger:
     """What all tallies of one gang share: what is free before a worker leaves. Never written after it is built."""
 
-    def __init__(self, run: Run, ask: Ask) -> None:
+    def __init__(self, run: Run, ask: GangDemand) -> None:
         self._run = run
         self.classes = [_Class(run, member_class, len(pods)) for member_class, pods in ask.need]
-        self.zone_of: Ints = run.ground.zone_number
-        self.free: Ints = np.array(run.room.free)
-        allowed = run.candidate_zones(ask)
+        self.zone_of: Ints = run.view.zone_number
+        self.free: Ints = np.array(run.capacity.room.free)
+        allowed = run.view.candidate_zones(ask)
         self.zones = frozenset(allowed)
         numbers = [number for number, zone in enumerate(run.zones) if zone in self.zones]
         self.groups: tuple[tuple[int, ...], ...] = tuple((number,) for number in numbers)
@@ -104,12 +104,12 @@ class _Class:
 
     def __init__(self, run: Run, member_class: MemberClass, wanted: int) -> None:
         self.wanted = wanted
-        request = run.vector(member_class)
-        self.mask = run.mask(member_class) if request is not None else np.zeros(len(run.table.nodes), np.bool_)
+        request = run.view.vector(member_class)
+        self.mask = run.capacity.mask(member_class) if request is not None else np.zeros(len(run.table.nodes), np.bool_)
         self._asked = [(column, amount) for column, amount in enumerate(request.tolist() if request is not None else ())
                        if amount > 0]  # fmt: skip
-        there = run.room.counts(request) if request is not None else np.zeros(len(self.mask), np.int64)
-        sums = np.bincount(run.ground.zone_number, weights=np.where(self.mask, there, 0), minlength=len(run.zones))
+        there = run.capacity.room.counts(request) if request is not None else np.zeros(len(self.mask), np.int64)
+        sums = np.bincount(run.view.zone_number, weights=np.where(self.mask, there, 0), minlength=len(run.zones))
         self.sums: list[int] = sums.astype(np.int64).tolist()
 
     def fits(self, free: Sequence[int]) -> int:

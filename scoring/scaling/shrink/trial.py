@@ -12,11 +12,10 @@ from scoring.model import Pod
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Admission, Memo, Plan, take_admissions, take_commitments
-from scoring.plan.ask import Ask
-from scoring.plan.outcome import Placed
-from scoring.plan.place import place_minimum_in_steps
-from scoring.plan.run import Run
+from scoring.plan import Admission, Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
+from scoring.plan.demand import GangDemand
+from scoring.plan.placement import place_minimum_in_steps
+from scoring.plan.result import Placed
 from scoring.plan.steps import Steps, finish
 from scoring.scaling.shrink.leaving import room_of
 from scoring.scaling.shrink.tally import Ledger
@@ -30,7 +29,14 @@ class Trial:
     """One gang, one snapshot; asked again and again with other pods gone."""
 
     def __init__(
-        self, snapshot: Snapshot, ahead: Sequence[Admission], ask: Ask, policy: Policy, *, now_s: float, memo: Memo
+        self,
+        snapshot: Snapshot,
+        ahead: Sequence[Admission],
+        ask: GangDemand,
+        policy: Policy,
+        *,
+        now_s: float,
+        memo: PlannerCache,
     ) -> None:
         """`ahead`: what gangs before this one in the queue are given."""
         self._snapshot, self._ahead, self._ask = snapshot, ahead, ask
@@ -61,7 +67,7 @@ class Trial:
         for begin in range(0, len(gone), _PODS_A_STEP):
             for pod in gone[begin : begin + _PODS_A_STEP]:
                 tally.leave(pod)
-            yield from self._first.pause()
+            yield from self._first.view.pause()
         return tally.may_fit()
 
     def place(self, gone: Sequence[Pod]) -> Placed | None:
@@ -72,7 +78,7 @@ class Trial:
         """The same with a moment for others before it and between two zones (docs/safety.md S15)."""
         self.placements += 1
         run = self._run(self.after(gone))
-        yield from run.pause()
+        yield from run.view.pause()
         outcome = yield from place_minimum_in_steps(run, self._ask, now_s=self._now_s)
         return outcome if isinstance(outcome, Placed) else None
 
@@ -82,7 +88,7 @@ class Trial:
         return replace(self._snapshot, used=used - room_of(self._snapshot.table, gone)) if gone else self._snapshot
 
     def _run(self, snapshot: Snapshot) -> Run:
-        run = Run(snapshot, self._policy, self._memo)
+        run = begin_run(snapshot, self._policy, self._memo)
         take_commitments(run, besides=self._ask.gang.key)
         take_admissions(run, self._ahead)
         return run

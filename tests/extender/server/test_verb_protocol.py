@@ -32,7 +32,7 @@ BINDING = {"PodName": "p", "PodNamespace": "team-a", "PodUID": "u1", "Node": "n1
 ASK, BIND = json.dumps(ARGS).encode(), json.dumps(BINDING).encode()
 MAX_BODY_BYTES = 1_000
 _TURNS = 10
-"""Turns of the event loop in which the slowest answer is made."""
+"""QueueOrder of the event loop in which the slowest answer is made."""
 
 
 def call(path: str, body: bytes, *headers: str, length: int | None = None, version: str = "1.1") -> bytes:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from scoring.explain import Around, Decision, Explanation, Note, Reservation, Topic, explain
-from scoring.explain.trial import Trials, borrowed
+from scoring.explain.trial import Trials
 from scoring.explain.turn import MOST_NAMED
 from scoring.explain.waiting import why_it_waits
 from scoring.explain.words import change_text, changes_text
@@ -17,7 +17,7 @@ from scoring.model.policy import Policy
 from scoring.model.resources import Resources
 from scoring.model.snapshot import Claim
 from scoring.network.measurement import Metric
-from scoring.plan import Memo, plan
+from scoring.plan import PlannerCache, plan
 from scoring.plan.steps import finish
 from scoring.what_if import Change, Situation
 from scoring.what_if import changes as c
@@ -246,10 +246,10 @@ def test_trials_end() -> None:
     """After the last one nothing is tried any more; the service's memo is only read."""
     wish = gang("g", 9)
     state = snapshot([A1], [wish, replace(wish, key=GangKey("a/native"), source=GangSource.NATIVE)])
-    memo = Memo()
+    memo = PlannerCache()
     made = plan(state, Policy(), now_s=0.0, memo=memo)
     before = dict(memo.scores)
-    trials = Trials(Situation(state, Policy(), 0.0), made, wish.key, memo=borrowed(memo), most=1)
+    trials = Trials(Situation(state, Policy(), 0.0), made, wish.key, memo=memo.borrowed(), most=1)
     assert finish(trials.of([c.ClockAdvances(1.0)])) is not None
     assert finish(trials.of([c.ClockAdvances(1.0)])) is None
     assert memo.scores == before

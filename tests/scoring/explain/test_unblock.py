@@ -14,8 +14,7 @@ from scoring.model import Gang, HostPort, Node, NodeSelectorTerm, Pod, Requireme
 from scoring.model.policy import Algorithm, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.model.resources import Resources
-from scoring.plan import Memo, Waiting, plan
-from scoring.plan.run import Run
+from scoring.plan import PlannerCache, Waiting, begin_run, plan
 from scoring.plan.steps import finish
 from scoring.what_if import AddCapacity, AddNodes, AddPods, Change, ClockAdvances, JobEnds, JobShrinks, Situation
 from tests.builders import bound, gang, node, pod, snapshot
@@ -345,8 +344,8 @@ def test_room_that_only_the_planner_does_not_find() -> None:
     wish = gang("g", 2)
     state = snapshot([A1], [wish])
     made = replace(plan(state, Policy(), now_s=0.0), waiting={wish.key: Waiting(wish.key, 1, Reason.NO_ROOM)})
-    run = Run(state, Policy(), Memo())
-    room = finish(room_in_steps(run, made, run.ask(wish)))
+    run = begin_run(state, Policy(), PlannerCache())
+    room = finish(room_in_steps(run, made, run.view.demand(wish)))
     assert finish(more_room(room, made, rounds=0)) == [AddNodes(ZoneName("a"), 1, like=NodeName("a1"))]
 
 
@@ -401,7 +400,7 @@ def test_long_work_is_left_often() -> None:
     wish = gang("g", 3)
     state = snapshot([A1, B1], [wish, *crowd(MOST_AHEAD)], pods=PLAIN)
     made = plan(state, Policy(), now_s=1.0)
-    steps = unblock_in_steps(Situation(state, Policy(), 1.0), made, wish, memo=Memo())
+    steps = unblock_in_steps(Situation(state, Policy(), 1.0), made, wish, memo=PlannerCache())
     assert sum(1 for _ in steps) > MOST_AHEAD * 2
 
 

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.explain import Unblocking, trial, unblock
-from scoring.explain.trial import Aside, borrowed
+from scoring.explain.trial import Aside
 from scoring.ids import EndpointId, GangKey, Namespace, NodeName, ResourceName, ZoneName
 from scoring.model import Gang
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.network.measurement import Metric
-from scoring.plan import Memo, Plan, plan
+from scoring.plan import Plan, PlannerCache, plan
 from scoring.what_if import (
     AddCapacity,
     AddNodes,
@@ -44,7 +44,7 @@ POLICY = Policy(queue=QueuePolicy(starve_limit_s=300.0))
 @given(st.integers(0, 2**32), st.booleans())
 def test_suppositions_are_as_with_a_memo_of_their_own(seed: int, measured: bool) -> None:
     """A cluster changes and is asked about again and again: the same plans, ways in and words."""
-    rng, aside, memo, before, links = random.Random(seed), Aside(), Memo(), None, None
+    rng, aside, memo, before, links = random.Random(seed), Aside(), PlannerCache(), None, None
     for number, state in enumerate(world(rng)):
         if measured and number % 4 == 0:
             links = network(rng, state, number)
@@ -52,19 +52,19 @@ def test_suppositions_are_as_with_a_memo_of_their_own(seed: int, measured: bool)
         base = Situation(at, POLICY, 1000.0 + number)
         before = made = plan(at, POLICY, now_s=base.now_s, previous=before, memo=memo)
         for changes in supposed(rng, at):
-            found = aside.ask(borrowed(memo), partial(kept_what_if, base, made, changes))
+            found = aside.ask(memo.borrowed(), partial(kept_what_if, base, made, changes))
             assert said(found) == said(what_if(base, made, changes))
         for key in sorted(made.waiting)[:1]:
-            ways = aside.ask(borrowed(memo), partial(kept_unblock, base, made, at.gangs[key]))
+            ways = aside.ask(memo.borrowed(), partial(kept_unblock, base, made, at.gangs[key]))
             assert ways == unblock(base, made, at.gangs[key])
 
 
-def kept_what_if(base: Situation, made: Plan, changes: Sequence[Change], memo: Memo) -> Supposed | Misfit:
+def kept_what_if(base: Situation, made: Plan, changes: Sequence[Change], memo: PlannerCache) -> Supposed | Misfit:
     """With the memo that is asked."""
     return what_if(base, made, changes, memo=memo)
 
 
-def kept_unblock(base: Situation, made: Plan, waits: Gang, memo: Memo) -> Unblocking:
+def kept_unblock(base: Situation, made: Plan, waits: Gang, memo: PlannerCache) -> Unblocking:
     """With the memo that is asked."""
     return unblock(base, made, waits, memo=memo)
 
@@ -104,22 +104,22 @@ def unnumbered(made: Plan) -> Plan:
     return replace(made, version=0, network_version=0)
 
 
-def asked(state: Snapshot, aside: Aside, memo: Memo) -> Memo:
+def asked(state: Snapshot, aside: Aside, memo: PlannerCache) -> PlannerCache:
     """One question; the memo that answered."""
     base, made = Situation(state, POLICY, 0.0), plan(state, POLICY, now_s=0.0, memo=memo)
 
-    def question(lent: Memo) -> Memo:
+    def question(lent: PlannerCache) -> PlannerCache:
         what_if(base, made, [ClockAdvances(1.0)], memo=lent)
         return lent
 
-    return aside.ask(borrowed(memo), question)
+    return aside.ask(memo.borrowed(), question)
 
 
 def test_one_memo_answers_until_it_is_forgotten() -> None:
     """It is not the service's, and uses the scores that this one has now."""
     nodes = [node(f"a{i}", zone="a", cpu="2") for i in range(3)]
     state = replace(snapshot(nodes, [gang("g", 2)]), network=mesh(["a0", "a1"]))
-    aside, memo = Aside(), Memo()
+    aside, memo = Aside(), PlannerCache()
     plan(state, POLICY, now_s=0.0, memo=memo)
     first = asked(state, aside, memo)
     kept = dict(memo.scores)
@@ -137,29 +137,28 @@ def test_a_memo_that_was_asked_often_makes_place(monkeypatch: pytest.MonkeyPatch
     """What was supposed long ago is dropped with it."""
     monkeypatch.setattr(trial, "_MOST_SUPPOSITIONS", 3)
     state, aside = snapshot([node("a1", zone="a")], [gang("g", 2)]), Aside()
-    memos = [asked(state, aside, Memo()) for _ in range(7)]
+    memos = [asked(state, aside, PlannerCache()) for _ in range(7)]
     assert [len({id(one) for one in memos[:count]}) for count in (3, 6, 7)] == [1, 2, 3]
 
 
 def test_a_memo_whose_question_failed_is_not_used_again() -> None:
     """It may have been left in the middle of a change."""
     state, aside = snapshot([node("a1", zone="a")], [gang("g", 2)]), Aside()
-    first = asked(state, aside, Memo())
+    first = asked(state, aside, PlannerCache())
 
-    def fails(_: Memo) -> None:
+    def fails(_: PlannerCache) -> None:
         raise KeyError("a defect")
 
     with pytest.raises(KeyError, match="a defect"):
-        aside.ask(borrowed(Memo()), fails)
-    assert asked(state, aside, Memo()) is not first
+        aside.ask(PlannerCache().borrowed(), fails)
+    assert asked(state, aside, PlannerCache()) is not first
 
 
 def test_nodes_that_were_only_supposed_are_forgotten() -> None:
     """However often nodes are supposed away, what was found out about their tables stays bounded."""
     nodes = [node(f"a{i}", zone="a", cpu="2") for i in range(4)]
-    state, memo = snapshot(nodes, [gang("g", 9)]), Memo()
+    state, memo = snapshot(nodes, [gang("g", 9)]), PlannerCache()
     base, made = Situation(state, POLICY, 0.0), plan(state, POLICY, now_s=0.0)
     for number in range(200):
         what_if(base, made, [RemoveNodes((NodeName(f"a{number % 4}"),))], memo=memo)
         assert len(memo.masks) <= 64
-        assert len(memo.possible) <= 64

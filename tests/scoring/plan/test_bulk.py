@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scoring.feasibility import fit_counts
 from scoring.ids import NodeName
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.reasons import Reason
-from scoring.plan import Memo, fit_counts, plan, plan_in_steps
+from scoring.plan import PlannerCache, plan, plan_in_steps
 from scoring.plan.bulk_refusal import BulkRefusals
+from scoring.plan.result import Refused
 from scoring.plan.steps import Steps
 from tests.builders import bound, gang, node, pod, snapshot
 from tests.example_counts import FEW
@@ -21,9 +23,9 @@ from tests.scoring.plan.changing import world
 NODES = [node(f"{zone}{i}", zone=zone, cpu="4") for zone in "ab" for i in range(3)]
 
 
-def none_at_once(_bulk: BulkRefusals, _place: int) -> Steps[None]:
+def none_at_once(*_: object) -> Steps[list[Refused]]:
     """Counting never tells."""
-    return None
+    return []
     yield
 
 
@@ -32,12 +34,12 @@ def none_at_once(_bulk: BulkRefusals, _place: int) -> Steps[None]:
 def test_all_at_once_is_as_one_by_one(seed: int, starve_limit_s: float) -> None:
     """Plans of a changing cluster, with and without looking ahead: the same places, reasons and words."""
     policy = Policy(queue=QueuePolicy(starve_limit_s=starve_limit_s))
-    memo, alone, before = Memo(), Memo(), None
+    memo, alone, before = PlannerCache(), PlannerCache(), None
     for number, state in enumerate(world(random.Random(seed))):
         now_s = 1000.0 + number
         ahead = plan(state, policy, now_s=now_s, previous=before, memo=memo)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(BulkRefusals, "waiting", none_at_once)
+            patch.setattr(BulkRefusals, "refused_from", none_at_once)
             patch.setattr(BulkRefusals, "refusal", none_at_once)
             assert ahead == plan(state, policy, now_s=now_s, previous=before, memo=alone)
         before = ahead
@@ -78,7 +80,7 @@ def test_a_refused_class_of_members_is_counted_by_itself() -> None:
     """Nodes that refused one class are closed to it alone, and open again when that is forgotten."""
     one, other = gang("g", 3, cpu="3"), gang("h", 3, cpu="3", memory="1Gi", created_s=1.0)
     kinds = {one.members[0].member_class: frozenset({NodeName(f"{zone}0") for zone in "ab"})}
-    memo = Memo()
+    memo = PlannerCache()
     state = snapshot(NODES, [one, other])
     found = plan(replace(state, exclusions=kinds), Policy(), now_s=0.0, memo=memo)
     assert list(found.admitted) == [other.key]
@@ -90,7 +92,7 @@ def test_a_long_queue_is_told_the_same_objects_again() -> None:
     """Whoever waits as before is not told again."""
     state = snapshot(NODES, [gang(f"g{i:03}", 3, cpu="4", memory=f"{i + 1}Mi") for i in range(300)])
     full = replace(state, used=state.table.allocatable)
-    memo, policy = Memo(), Policy()
+    memo, policy = PlannerCache(), Policy()
     first = plan(full, policy, now_s=0.0, memo=memo)
     again = plan(replace(full, version=2), policy, now_s=0.0, memo=memo, previous=first)
     assert len(again.waiting) == 300
@@ -102,7 +104,7 @@ def test_where_memory_ends_gangs_are_told_the_same(monkeypatch: pytest.MonkeyPat
     """Classes that find no place among the counts are looked at one by one."""
     monkeypatch.setattr(fit_counts, "MOST_CLASSES", place)
     monkeypatch.setattr(fit_counts, "_FORGOTTEN_AFTER", 1)
-    memo = Memo()
+    memo = PlannerCache()
     for begin in range(0, 120, 30):
         gangs = [gang(f"g{i:03}", 3, cpu="3", memory=f"{i + 1}Mi") for i in range(begin, begin + 30)]
         state = snapshot(NODES, gangs, version=begin)
@@ -112,7 +114,7 @@ def test_where_memory_ends_gangs_are_told_the_same(monkeypatch: pytest.MonkeyPat
 def test_of_two_plans_in_turns_each_says_what_it_says_alone() -> None:
     """Two planners share a memo and take turns after every step: neither tells gangs what the other found."""
     states = list(world(random.Random(11)))
-    memo, policy = Memo(), Policy()
+    memo, policy = PlannerCache(), Policy()
     for one, other in pairwise(states):
         both = [plan_in_steps(state, policy, now_s=2000.0, memo=memo) for state in (one, other)]
         found: dict[int, object] = {}
@@ -136,20 +138,19 @@ def test_gangs_of_many_kinds_are_told_the_same() -> None:
     assert found.waiting[many.key].reason is Reason.IMPOSSIBLE
 
 
-def test_what_is_kept_of_a_gang_goes_with_the_numbers_of_its_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node's refusal is known by the new numbers."""
+def test_what_nodes_refused_is_known_after_classes_were_numbered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of classes are given again when many gangs have gone; a node's refusal holds by content."""
     nodes = [node(f"n{i}", zone="a", cpu="4") for i in range(3)]
     busy = [bound(pod("x", cpu="2", gang=None), "n2")]
     waits = [gang(f"g{i}", 3, cpu="3", memory=f"{i + 1}Mi", created_s=float(i)) for i in range(6)]
-    late = gang("late", 3, cpu="3", memory="9Mi", created_s=9.0)
-    memo, policy = Memo(), Policy()
+    memo, policy = PlannerCache(), Policy()
+    monkeypatch.setattr("scoring.plan.cache._GONE", 0)
+    monkeypatch.setattr("scoring.plan.cache._CLASSES", -100)
     before = plan(snapshot(nodes, waits, pods=busy), policy, now_s=0.0, memo=memo)
     assert before.waiting[waits[0].key].detail == "most room in zone a: 2 of 3 members"
-    monkeypatch.setattr("scoring.plan.memo._CLASSES", len(memo.numbers))
-    more = snapshot(nodes, [*waits, late], pods=busy, version=2)
-    before = plan(more, policy, now_s=1.0, previous=before, memo=memo)
-    monkeypatch.undo()
-    refused = replace(more, version=3, exclusions={waits[0].members[0].member_class: frozenset({NodeName("n0")})})
+    fewer = snapshot(nodes, waits[:5], pods=busy, version=2)
+    exclusions = {waits[0].members[0].member_class: frozenset({NodeName("n0")})}
+    refused = replace(fewer, exclusions=exclusions)
     found = plan(refused, policy, now_s=2.0, previous=before, memo=memo)
     assert found.waiting[waits[0].key].detail == "most room in zone a: 1 of 3 members"
     assert found == plan(refused, policy, now_s=2.0, previous=before)

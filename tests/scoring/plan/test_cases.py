@@ -11,8 +11,7 @@ from scoring.model.policy import Policy, Selection
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
-from scoring.plan import Memo, Plan, plan
-from scoring.plan.run import Run
+from scoring.plan import Plan, PlannerCache, begin_run, plan
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 
 POLICY = Policy()
@@ -246,7 +245,7 @@ def test_what_a_pod_learned_holds_for_its_successor_and_its_predecessor() -> Non
     assert admitted != wish.members[0].member_class
     assert admitted.anywhere == wish.members[0].member_class
     excluded = {admitted: frozenset({NodeName("n0")})}
-    for memo in (Memo(), shared := Memo(), shared):
+    for memo in (PlannerCache(), shared := PlannerCache(), shared):
         crowd = [gang(f"h{i}", 2, created_s=1.0) for i in range(20)]
         made = plan(snapshot(row(2), [wish, *crowd], exclusions=excluded), POLICY, now_s=0.0, memo=memo)
         assert {one.reason for one in made.waiting.values()} == {Reason.FILTERED}
@@ -324,13 +323,13 @@ def test_members_that_ask_for_nothing() -> None:
 def test_what_no_node_has_has_no_place() -> None:
     """No zone holds, estimates or selects anything for a demand that asks for a resource nobody offers."""
     wish = gang("g", 1, gpu=1)
-    run = Run(snapshot(row(2), [wish]), POLICY, Memo())
-    ask = run.ask(wish)
-    asked, zone = run.wish(ask.need, ask), run.zones[0]
-    assert run.zone_members(asked).tolist() == [0]
-    assert run.place(asked, run.zones, method=Selection.SUBSET, score=POLICY.score) is None
-    assert run.estimate(asked, zone, score=POLICY.score) is None
-    assert not run.fits_empty(asked, run.zones)
+    run = begin_run(snapshot(row(2), [wish]), POLICY, PlannerCache())
+    ask = run.view.demand(wish)
+    asked, zone = run.view.member_set(ask.need, ask), run.zones[0]
+    assert run.capacity.zone_members(asked).tolist() == [0]
+    assert run.search.place(asked, run.zones, method=Selection.SUBSET, score=POLICY.score) is None
+    assert run.search.estimate(asked, zone, score=POLICY.score) is None
+    assert not run.search.fits_empty(asked, run.zones)
 
 
 def test_a_kind_that_has_no_place_hinders_no_other() -> None:

@@ -7,18 +7,17 @@ from hypothesis import strategies as st
 
 from scoring.model import Gang
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, plan
-from scoring.plan.ask import Ask, ask_of
-from scoring.plan.run import Run
-from scoring.plan.turns import Turns
+from scoring.plan import PlannerCache, begin_run, plan
+from scoring.plan.demand import GangDemand, demand_of
+from scoring.plan.queue_order import QueueOrder
 from tests.builders import gang, node, snapshot
 from tests.scoring.plan.planned import LATE_S, POLICY, clusters
 
 
-def in_order(state: Snapshot) -> list[Ask]:
-    """The demands in the order of their turns."""
-    run = Run(state, POLICY, Memo())
-    return sorted(map(run.ask, state.gangs.values()), key=Turns(run, now_s=0.0).key)
+def in_order(state: Snapshot) -> list[GangDemand]:
+    """The wishes in the order of their turns."""
+    run = begin_run(state, POLICY, PlannerCache())
+    return sorted(map(run.view.demand, state.gangs.values()), key=QueueOrder(run, now_s=0.0).key)
 
 
 def first_in_order(state: Snapshot) -> Gang | None:
@@ -43,7 +42,7 @@ HEAVY = st.builds(
 @given(clusters(), HEAVY)
 def test_a_heavier_gang_loses_nothing_to_places_kept(state: Snapshot, heavy: Gang) -> None:
     """Places of the former plan never stand in the way of a heavier gang: it is admitted to the very same nodes."""
-    assume(not any(ask_of(g, POLICY).partial for g in state.gangs.values()))  # those go before everybody
+    assume(not any(demand_of(g, POLICY).partial for g in state.gangs.values()))  # those go before everybody
     before = plan(state, POLICY, now_s=LATE_S)
     after = with_gang(state, heavy)
     kept, fresh = plan(after, POLICY, now_s=LATE_S, previous=before), plan(after, POLICY, now_s=LATE_S)

@@ -7,8 +7,7 @@ import pytest
 from scoring.ids import NodeName
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Commitment, Snapshot
-from scoring.plan import Memo, plan
-from scoring.plan import memo as memo_module
+from scoring.plan import PlannerCache, plan
 from tests.builders import gang, node, pod, snapshot
 
 POLICY = Policy()
@@ -58,7 +57,7 @@ def test_a_place_that_was_committed_is_not_any_more() -> None:
 @pytest.mark.parametrize("name", [str(one.name) for one in NODES])
 def test_a_full_node_moves_those_on_it_and_nobody_else(name: str) -> None:
     """A foreign pod fills a node: gangs with a member there move or wait, all others keep what they had."""
-    memo = Memo()
+    memo = PlannerCache()
     few = replace(STATE, gangs={g.key: g for g in GANGS[:4]})
     first = plan(few, POLICY, now_s=0.0, memo=memo)
     then = plan(used(few, **{name: 4}), POLICY, now_s=0.0, memo=memo, previous=first)
@@ -88,14 +87,3 @@ def test_a_refusal_takes_the_place() -> None:
     at = first.node_of[one.members[0].uid]
     refused = replace(state, version=2, exclusions={one.members[0].member_class: frozenset({at})})
     assert plan(refused, POLICY, now_s=0.0, previous=first).node_of[one.members[0].uid] != at
-
-
-def test_numbers_of_surroundings_are_never_given_twice() -> None:
-    """When their table is full it is emptied, and the same surroundings get a new number: old keys match nothing."""
-    memo = memo_module.Memo()
-    before = memo.surroundings_number("here")
-    assert memo.surroundings_number("here") == before
-    memo.surroundings = dict.fromkeys(range(20_000), 0)
-    again = memo.surroundings_number("there")
-    assert again > before
-    assert memo.surroundings == {"there": again}

@@ -10,10 +10,9 @@ from scoring.ids import NodeName, ZoneName
 from scoring.model import Gang, HostPort, Pod
 from scoring.model.policy import Policy, Ratios, ScorePolicy, Selection, ZonePolicy
 from scoring.model.snapshot import NodeTable, Snapshot
-from scoring.plan import Memo, plan
-from scoring.plan import memo as memo_module
-from scoring.plan.remembered import remember
-from scoring.plan.warm import warmed
+from scoring.plan import PlannerCache, plan
+from scoring.plan.cache import remember
+from scoring.plan.warmed_cache import warmed
 from scoring.score.links import Links, among
 from tests.builders import gang, mesh, node, pod, snapshot
 
@@ -99,30 +98,20 @@ CHANGES: dict[str, tuple[Snapshot, Policy]] = {  # what differs from (state(), P
 @pytest.mark.parametrize("second", CHANGES)
 def test_whatever_changes_between_two_runs(first: str | None, second: str) -> None:
     """Two runs that differ in any one input plan with a shared memo as they do alone."""
-    memo = Memo()
+    memo = PlannerCache()
     before = (state(), POLICY) if first is None else CHANGES[first]
     plan(*before, now_s=0.0, memo=memo)
     assert plan(*CHANGES[second], now_s=0.0, memo=memo) == plan(*CHANGES[second], now_s=0.0)
     assert plan(*before, now_s=0.0, memo=memo) == plan(*before, now_s=0.0)
 
 
-def test_the_size_searched_exactly_is_part_of_the_key() -> None:
-    """A selection made by search is not taken for one made by trying all placements."""
-    memo = Memo()
-    plan(state(), POLICY, now_s=0.0, memo=memo)
-    known = len(memo.selections)
-    plan(state(), Policy(exact_zone_size=0), now_s=0.0, memo=memo)
-    assert len(memo.selections) == 2 * known
-
-
-def test_a_second_run_computes_nothing_anew() -> None:
-    """The same snapshot again finds everything it needs in the memo."""
-    memo = Memo()
+def test_a_second_run_scores_nothing_again() -> None:
+    """The same snapshot again finds the pair scores in the cache."""
+    memo = PlannerCache()
     first = plan(state(), POLICY, now_s=0.0, memo=memo)
-    sizes = [len(t) for t in (memo.scores, memo.selections, memo.values, memo.masks, memo.vectors)]
     scores = dict(memo.scores)
     assert plan(state(), POLICY, now_s=0.0, memo=memo) == first
-    assert sizes == [len(t) for t in (memo.scores, memo.selections, memo.values, memo.masks, memo.vectors)]
+    assert memo.scores.keys() == scores.keys()
     assert all(memo.scores[key] is value for key, value in scores.items())
 
 
@@ -131,29 +120,32 @@ def test_a_second_run_computes_nothing_anew() -> None:
 
 def test_equal_classes_share_a_number() -> None:
     """Objects differ, content is what counts."""
-    memo = Memo()
+    memo = PlannerCache()
     one, equal, other = pod("a").member_class, pod("b").member_class, pod("c", cpu="2").member_class
     assert one is not equal
     assert memo.number(one) == memo.number(equal) != memo.number(other)
     assert memo.number(one) == memo.number(one)
 
 
-@pytest.mark.parametrize("table", ["numbers", "number_of_object"])
-def test_numbers_are_never_given_twice(table: str) -> None:
-    """When the table is full it is emptied, and classes get new numbers: old keys match nothing."""
-    memo = Memo()
-    one = pod("a").member_class
-    before = memo.number(one)
-    setattr(memo, table, dict.fromkeys(range(100_000)))
-    other, again = memo.number(pod("b", cpu="2").member_class), memo.number(one)
-    assert before < min(other, again)
-    assert other != again
-    assert len(memo.numbers) == 2
+def test_classes_of_gangs_that_are_gone_are_numbered_again() -> None:
+    """A cluster whose gangs come and go for ever keeps few numbers, gives none twice, and plans as without a cache."""
+    memo, seen, most = PlannerCache(), set[int](), 0
+    for begin in range(0, 3000, 100):
+        gangs = [gang(f"g{i}", 2, memory=f"{i + 1}Mi") for i in range(begin, begin + 100)]
+        found = replace(state(), gangs={one.key: one for one in gangs}, version=begin + 9)
+        made = plan(found, POLICY, now_s=0.0, memo=memo)
+        assert begin % 1000 or made == plan(found, POLICY, now_s=0.0)
+        fresh = {memo.number(one.members[0].member_class) for one in gangs}
+        assert not fresh & seen
+        seen |= fresh
+        most = max(most, len(memo.numbers))
+    assert most < 1200
+    assert len(memo.demands.known) <= 300
 
 
 def test_a_reused_address_is_not_mistaken() -> None:
     """Another class at the address of one that is gone has its own number."""
-    memo = Memo()
+    memo = PlannerCache()
     one, other = pod("a").member_class, pod("b", cpu="2").member_class
     memo.number_of_object[id(other)] = (one, memo.number(one))
     assert memo.number(other) != memo.number(one)
@@ -180,8 +172,8 @@ def test_none_is_remembered_too() -> None:
 
 def test_scores_count_by_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores are kept until their pairs exceed the bound; one larger block is kept alone."""
-    monkeypatch.setattr(memo_module, "MOST_PAIRS", 20)
-    memo = Memo()
+    monkeypatch.setattr("scoring.plan.cache.MOST_PAIRS", 20)
+    memo = PlannerCache()
 
     def links(size: int) -> Links:
         """Scores of a block of size × size pairs, kept under its size."""
@@ -199,36 +191,35 @@ def test_scores_count_by_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_older_network_data_is_dropped() -> None:
     """With a new network version everything computed from the former one goes: it can never be asked for again."""
-    memo = Memo()
+    memo = PlannerCache()
     plan(state(), POLICY, now_s=0.0, memo=memo)
     assert memo.scores
-    assert memo.selections
     plan(replace(state(), network=replace(NET, version=9)), POLICY, now_s=0.0, memo=memo)
     assert {key[0] for key in memo.scores} == {9}  # type: ignore[index]
     assert memo.pairs == sum(links.held for links in memo.scores.values())
 
 
-def test_wishes_and_footprints_are_bounded() -> None:
-    """20,000 gangs that are gone do not stay without end."""
-    memo = Memo()
-    filler: dict = {f"default/{i}": None for i in range(20_001)}
-    memo.wishes.known, memo.footprints = dict(filler), dict(filler)
+def test_what_is_kept_of_gangs_goes_with_them() -> None:
+    """Gangs that are gone do not stay for ever."""
+    memo = PlannerCache()
+    filler: dict = {f"default/{i}": None for i in range(100)}
+    memo.demands.known, memo.footprints, memo.countings = dict(filler), dict(filler), dict(filler)
     first = plan(state(), POLICY, now_s=0.0, memo=memo)
     plan(state(), POLICY, now_s=0.0, memo=memo, previous=first)
-    assert (set(memo.wishes.known), set(memo.footprints)) == ({WISH.key}, {WISH.key})
+    assert set(memo.demands.known) == set(memo.footprints) == {WISH.key} >= set(memo.countings)
 
 
 def test_a_wish_is_derived_again_only_when_it_can_differ() -> None:
-    """The same gang under the same policy has the same demand, also when other nodes came and went."""
-    memo = Memo()
+    """The same gang under the same policy has the same wish, also when other nodes came and went."""
+    memo = PlannerCache()
     index, fewer = state().table.index, snapshot(NODES[:3]).table.index
-    wish = memo.wishes.of(WISH, POLICY, index)
-    assert memo.wishes.of(WISH, POLICY, fewer) is wish
-    assert memo.wishes.of(WISH, Policy(), fewer) is not wish
+    wish = memo.demands.of(WISH, POLICY, index)
+    assert memo.demands.of(WISH, POLICY, fewer) is wish
+    assert memo.demands.of(WISH, Policy(), fewer) is not wish
     runs = gang("g", members=[replace(WISH.members[0], node=NodeName("b0")), WISH.members[1]])
-    there = memo.wishes.of(runs, POLICY, index)
-    assert memo.wishes.of(runs, POLICY, fewer).lost == {"b0"}
-    assert memo.wishes.of(runs, POLICY, index) == there
+    there = memo.demands.of(runs, POLICY, index)
+    assert memo.demands.of(runs, POLICY, fewer).lost == {"b0"}
+    assert memo.demands.of(runs, POLICY, index) == there
 
 
 # -- property --------------------------------------------------------------------------------------------------
@@ -279,7 +270,7 @@ def runs(draw: st.DrawFn) -> tuple[Snapshot, Policy]:
 @given(st.lists(runs(), min_size=2, max_size=4))
 def test_a_memo_changes_nothing(several: list[tuple[Snapshot, Policy]]) -> None:
     """Runs on changing clusters, under changing policies, with one memo: each plans as it would alone."""
-    memo = Memo()
+    memo = PlannerCache()
     for version, (found, policy) in enumerate(several, start=1):
         numbered = at(replace(found, network=replace(found.network, version=version)), version)
         assert plan(numbered, policy, now_s=9e9, memo=memo) == plan(numbered, policy, now_s=9e9)
@@ -293,7 +284,7 @@ def test_a_memo_changes_nothing(several: list[tuple[Snapshot, Policy]]) -> None:
 
 def test_a_layout_stands_for_nodes_and_zones_whatever_else_changes() -> None:
     """A node table of another version with the same names and zones has the same layout; the last few are known."""
-    memo = Memo()
+    memo = PlannerCache()
     table = state().table
     layout = memo.layout(table)
     assert memo.layout(replace(table, version=9)) == layout
@@ -304,7 +295,7 @@ def test_a_layout_stands_for_nodes_and_zones_whatever_else_changes() -> None:
 
 def test_what_was_found_between_zones_is_taken_over() -> None:
     """With the pair scores of new data comes what leads from zone to zone, under the layout's number here."""
-    memo = Memo()
+    memo = PlannerCache()
     memo.layout(snapshot([node("x")]).table)
     ready = warmed(state(), NET, POLICY)
     memo.take_over(ready)
@@ -312,7 +303,7 @@ def test_what_was_found_between_zones_is_taken_over() -> None:
     assert list(memo.crossings) == [layout]
 
 
-def ready_table(ready: Memo) -> NodeTable:
+def ready_table(ready: PlannerCache) -> NodeTable:
     """A node table with the names and zones that the memo was made ready for."""
     [(names, zones)] = ready.layouts.values()
     return replace(state().table, names=names, zones=zones)  # type: ignore[arg-type]

@@ -13,8 +13,8 @@ from scoring.model import Gang, GangSource, HostPort, Node, Phase, Pod, Role, Ta
 from scoring.model.policy import Policy, Selection
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, Plan, plan
-from scoring.plan.warm import warmed
+from scoring.plan import Plan, PlannerCache, plan
+from scoring.plan.warmed_cache import warmed
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 
 POLICY = Policy()
@@ -304,7 +304,7 @@ def test_input_order_is_irrelevant(state: Snapshot, order: object) -> None:
 @given(clusters(), clusters())
 def test_a_memo_changes_nothing(one: Snapshot, other: Snapshot) -> None:
     """Runs that share a memo plan as runs without, whatever was planned in between."""
-    memo = Memo()
+    memo = PlannerCache()
     other = replace(other, table=replace(other.table, version=2), network=replace(other.network, version=7))
     for state in (one, other, one):
         assert plan(state, POLICY, now_s=0.0, memo=memo) == plan(state, POLICY, now_s=0.0)
@@ -338,7 +338,7 @@ def test_warmed_scores_are_those_of_the_plan() -> None:
     nodes = [*row(3, zone="a", prefix="a"), *row(3, zone="b", prefix="b")]
     state = snapshot(nodes, [gang("g", 2), gang("h", 2)])
     net = mesh(nodes, bad={"a0": {"delay_ms": 20.0}})
-    memo = Memo()
+    memo = PlannerCache()
     memo.take_over(warmed(state, net, POLICY))
     scores = dict(memo.scores)
     after = replace(state, network=net)

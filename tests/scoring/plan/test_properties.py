@@ -20,18 +20,18 @@ from scoring.model.policy import Policy, ScorePolicy, Selection
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Metric
-from scoring.plan import Memo, plan
-from scoring.plan.ask import Ask, ask_of
-from scoring.plan.run import Run, When
-from scoring.plan.turns import Turns
+from scoring.plan import PlannerCache, begin_run, plan
+from scoring.plan.capacity import When
+from scoring.plan.demand import GangDemand, demand_of
+from scoring.plan.queue_order import QueueOrder
 from tests.builders import gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import LATE_S, POLICY, clusters
 
 
-def in_order(state: Snapshot) -> list[Ask]:
-    """The demands in the order of their turns."""
-    run = Run(state, POLICY, Memo())
-    return sorted(map(run.ask, state.gangs.values()), key=Turns(run, now_s=0.0).key)
+def in_order(state: Snapshot) -> list[GangDemand]:
+    """The wishes in the order of their turns."""
+    run = begin_run(state, POLICY, PlannerCache())
+    return sorted(map(run.view.demand, state.gangs.values()), key=QueueOrder(run, now_s=0.0).key)
 
 
 def first_in_order(state: Snapshot) -> Gang | None:
@@ -118,7 +118,7 @@ def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
 def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None:
     """Each is admitted or waits with a rank of its own, and nothing else is in the plan."""
     outcome = plan(state, POLICY, now_s=0.0)
-    wishes = {ask.gang.key for ask in (ask_of(g, POLICY) for g in state.gangs.values()) if ask.pending}
+    wishes = {ask.gang.key for ask in (demand_of(g, POLICY) for g in state.gangs.values()) if ask.pending}
     assert outcome.admitted.keys() | outcome.waiting.keys() == wishes
     assert not outcome.admitted.keys() & outcome.waiting.keys()
     ranks = [*(a.rank for a in outcome.admitted.values()), *(w.rank for w in outcome.waiting.values())]
@@ -160,7 +160,7 @@ def test_commitments_are_never_moved(state: Snapshot) -> None:
         outcome = plan(state, POLICY, now_s=0.0, previous=previous)
         for key, commitment in state.commitments.items():
             if key not in {*outcome.admitted, *outcome.waiting}:
-                assert not ask_of(state.gangs[key], POLICY).pending
+                assert not demand_of(state.gangs[key], POLICY).pending
                 continue
             held = {
                 m.uid: commitment.assignment[m.uid] for m in state.gangs[key].pending if m.uid in commitment.assignment
@@ -177,14 +177,18 @@ def test_commitments_are_never_moved(state: Snapshot) -> None:
 @given(clusters(), st.sampled_from(When))
 def test_rooms_are_never_negative(state: Snapshot, when: When) -> None:
     """However overdrawn nodes are, a zone holds at least none of each kind and at most all members count."""
-    run = Run(state, POLICY, Memo())
+    run = begin_run(state, POLICY, PlannerCache())
     for one in state.gangs.values():
-        ask = run.ask(one)
-        wish = run.wish(ask.need, ask)
-        assert (run.zone_fits(wish, when) >= 0).all()
-        assert (run.zone_rooms(wish, when) >= 0).all()
-        assert ((run.zone_members(wish, when) >= 0) & (run.zone_members(wish, when) <= wish.size)).all()
-        assert ((run.zone_rooms(wish, when) >= wish.size) == (run.zone_members(wish, when) == wish.size)).all()
+        ask = run.view.demand(one)
+        wish = run.view.member_set(ask.need, ask)
+        assert (run.capacity.zone_fits(wish, when) >= 0).all()
+        assert (run.capacity.zone_rooms(wish, when) >= 0).all()
+        assert (
+            (run.capacity.zone_members(wish, when) >= 0) & (run.capacity.zone_members(wish, when) <= wish.size)
+        ).all()
+        assert (
+            (run.capacity.zone_rooms(wish, when) >= wish.size) == (run.capacity.zone_members(wish, when) == wish.size)
+        ).all()
 
 
 # -- brute force -----------------------------------------------------------------------------------------------
@@ -255,7 +259,7 @@ def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
     wish = first_in_order(state)
     assume(wish is not None and not state.commitments)
     assert wish is not None
-    ask = ask_of(wish, POLICY)
+    ask = demand_of(wish, POLICY)
     need = [m for _, pods in ask.need for m in pods]
     nodes = {n.name: n for n in state.table.nodes}
     free = {

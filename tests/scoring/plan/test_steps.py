@@ -9,10 +9,9 @@ from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import Policy, Selection
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
-from scoring.plan import Memo, Plan, plan, plan_in_steps, spread
-from scoring.plan.run import Run
+from scoring.plan import Plan, PlannerCache, Run, begin_run, plan, plan_in_steps, several_zones
+from scoring.plan.candidate_nodes import open_nodes
 from scoring.plan.steps import Steps
-from scoring.plan.thin import open_nodes
 from scoring.selection import ClassDemand, Demand, Single, select
 from tests.builders import gang, mesh, node, pod, snapshot
 
@@ -45,7 +44,7 @@ def all_steps(steps: Steps[Plan]) -> tuple[int, Plan]:
 
 def test_runs_over_different_measurements_may_take_turns() -> None:
     """Two runs share a memo step by step; each makes the plan that it makes alone."""
-    memo = Memo()
+    memo = PlannerCache()
     states = [state(1, SLOW), state(2, {"b1": {"loss_ratio": 0.02}})]
     runs = [plan_in_steps(one, POLICY, now_s=0.0, memo=memo) for one in states]
     made: dict[int, Plan] = {}
@@ -64,7 +63,7 @@ def test_a_zone_and_a_pair_of_zones_are_a_step_each() -> None:
 
     docs/safety.md S15.
     """
-    memo = Memo()
+    memo = PlannerCache()
     first, made = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=memo))
     again, same = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=memo))
     assert made == same
@@ -75,9 +74,9 @@ def test_a_zone_and_a_pair_of_zones_are_a_step_each() -> None:
 def test_a_run_that_is_given_up_leaves_the_memo_usable() -> None:
     """Its generator is dropped in the middle, wherever that is: the next run plans as if it had never been."""
     want = plan(state(1, SLOW), POLICY, now_s=0.0)
-    count, _ = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=Memo()))
+    count, _ = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=PlannerCache()))
     for stop in range(count):
-        memo = Memo()
+        memo = PlannerCache()
         steps = plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=memo)
         for _ in range(stop):
             next(steps)
@@ -93,26 +92,28 @@ def large(measured: int, strangers: int, *, cpu: str = "2") -> tuple[Run, Snapsh
     nodes = [node(f"n{i:04}", zone="a", cpu=cpu) for i in range(measured + strangers)]
     far = {f"n{i:04}": {"delay_ms": 1.0 + i % 7} for i in range(measured)}
     found = snapshot(nodes, [gang("g", 6, cpu="1")], network=mesh(nodes[:measured], bad=far))
-    return Run(found, POLICY, Memo()), found
+    return begin_run(found, POLICY, PlannerCache()), found
 
 
 @pytest.mark.parametrize("measured", [0, 1, 40])
 def test_of_many_nodes_that_are_alike_only_the_first_are_looked_at(measured: int) -> None:
     """The choice is that of a search over all 700 nodes with room."""
     run, found = large(measured, 700 - measured)
-    ask = run.ask(next(iter(found.gangs.values())))
-    wish = run.wish(ask.need, ask)
-    chosen = run.place(wish, (ZoneName("a"),), method=Selection.SUBSET, score=POLICY.score)
+    ask = run.view.demand(next(iter(found.gangs.values())))
+    wish = run.view.member_set(ask.need, ask)
+    chosen = run.search.place(wish, (ZoneName("a"),), method=Selection.SUBSET, score=POLICY.score)
     [(member_class, count)] = wish.classes
-    demand = Demand((ClassDemand(member_class.role, run.vector(member_class), run.mask(member_class), count),), True)  # type: ignore[arg-type]
-    rank = run.scores((ZoneName("a"),), POLICY.score).rank
-    assert chosen == select(Selection.SUBSET, demand, run.room.free, rank, exact_size=POLICY.exact_zone_size)
+    demand = Demand(
+        (ClassDemand(member_class.role, run.view.vector(member_class), run.capacity.mask(member_class), count),), True
+    )  # type: ignore[arg-type]
+    rank = run.scores.links((ZoneName("a"),), POLICY.score).rank
+    assert chosen == select(Selection.SUBSET, demand, run.capacity.room.free, rank, exact_size=POLICY.exact_zone_size)
 
 
 def test_what_is_left_out_of_many_nodes() -> None:
     """Of 600 that hold two and 100 that hold one, as many as there are members and two more, beside measured ones."""
     run, _ = large(5, 700)
-    links = run.scores((ZoneName("a"),), POLICY.score)
+    links = run.scores.links((ZoneName("a"),), POLICY.score)
     room = np.array([2] * 605 + [1] * 100)
     one = Single(room, 4, paired=True)
     assert open_nodes(one, links, None).tolist() == [*range(5 + 6), *range(605, 605 + 6)]
@@ -125,15 +126,15 @@ def test_what_is_left_out_of_many_nodes() -> None:
 
 def test_all_zones_together_are_not_more_nodes_than_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last resort of a spread: of more nodes than that the zones with most room, and none without room."""
-    monkeypatch.setattr(spread, "_MOST_TOGETHER", 6)
+    monkeypatch.setattr(several_zones, "_MOST_TOGETHER", 6)
     found = snapshot(NODES, [GANGS[1]], pods=[pod("x", cpu="2", node="c0"), pod("y", cpu="1", node="a1")])
-    run = Run(found, POLICY, Memo())
-    ask = run.ask(GANGS[1])
-    fits = run.zone_fits(run.wish(ask.need, ask))
-    assert spread._together(run, run.zones, fits) == ("a", "b")
-    assert spread._together(run, run.zones[:2], fits) == ("a", "b")
-    monkeypatch.setattr(spread, "_MOST_TOGETHER", 9)
-    assert spread._together(run, run.zones, fits) == ("a", "b", "c")
+    run = begin_run(found, POLICY, PlannerCache())
+    ask = run.view.demand(GANGS[1])
+    fits = run.capacity.zone_fits(run.view.member_set(ask.need, ask))
+    assert several_zones._together(run, run.zones, fits) == ("a", "b")
+    assert several_zones._together(run, run.zones[:2], fits) == ("a", "b")
+    monkeypatch.setattr(several_zones, "_MOST_TOGETHER", 9)
+    assert several_zones._together(run, run.zones, fits) == ("a", "b", "c")
 
 
 def test_equally_good_zones_are_chosen_by_name() -> None:

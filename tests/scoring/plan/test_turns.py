@@ -12,8 +12,8 @@ from scoring.model import Gang, Phase
 from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, Plan, plan
-from scoring.plan.holds import nodes_held
+from scoring.plan import Plan, PlannerCache, plan
+from scoring.plan.starvation_reservations import nodes_held
 from scoring.queue.states import JobState
 from scoring.verbs.prioritize import RESERVATION_POINTS, prefer
 from tests.builders import bound, gang, mesh, node, pod, snapshot
@@ -124,7 +124,7 @@ def test_nothing_new_in_a_held_zone() -> None:
     state = snapshot(EIGHT, [starving, small], pods=full_but("a0"))
     before = plan(state, policy, now_s=1.0)
     assert list(before.admitted) == ["default/s"]
-    after = plan(replace(state, version=2), policy, now_s=LATE_S, previous=before, memo=Memo())
+    after = plan(replace(state, version=2), policy, now_s=LATE_S, previous=before, memo=PlannerCache())
     assert held(after) == {"default/g": ["a0", "a1", "a2", "a3"]}
     assert after.waiting[small.key].reason is Reason.RESERVED
     free = replace(small, options=())
@@ -291,7 +291,7 @@ def test_algorithm_1_raises_the_weight_of_those_that_starve() -> None:
 
 def test_the_weights_follow_the_clusters_totals() -> None:
     """Weights are computed again when nodes come, also with a memo: CPU-bound and memory-bound jobs change places."""
-    memo = Memo()
+    memo = PlannerCache()
     cpu_job = gang("cpu", members=[pod("c", cpu="1", memory="1Gi")])
     memory_job = gang("mem", members=[pod("m", cpu="500m", memory="3Gi")])
     few = [node("n0", cpu="4", memory="64Gi")]

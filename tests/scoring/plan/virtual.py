@@ -13,7 +13,7 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Node, Phase
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo, Plan, plan
+from scoring.plan import Plan, PlannerCache, plan
 from tests.builders import gang, snapshot
 
 
@@ -69,7 +69,7 @@ class World:
         self._zone = {node.name: str(node.zone) for node in nodes}
         self._policy = policy
         self._remembers = remembers
-        self._memo = Memo()
+        self._memo = PlannerCache()
         self.plan = Plan(version=-1)
         self.gangs: dict[GangKey, Gang] = {}
         self._job: dict[GangKey, Job] = {}

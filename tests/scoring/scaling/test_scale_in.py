@@ -11,7 +11,7 @@ from scoring.model import Gang, Node, Phase, Role
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.snapshot import Claim, Snapshot
 from scoring.network.matrix import NetworkMatrix
-from scoring.plan import Memo, plan
+from scoring.plan import PlannerCache, plan
 from scoring.scaling.change import ScaleIn
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Condition, Options
@@ -401,7 +401,7 @@ def test_many_like_jobs_are_cut_short_and_still_minimal() -> None:
     jobs = [workers(f"j{i:02}", [f"n{i:02}"] * 3) for i in range(12)]
     nodes = [node(f"n{i:02}", cpu="3") for i in range(12)]
     heavy = waiting("h", 11, weight=9)
-    memo = Memo()
+    memo = PlannerCache()
     cluster: Snapshot = snapshot(nodes, [*jobs, heavy])
     made = plan(cluster, TRUSTING, now_s=0.0, memo=memo)
     listed = [elastic(job) for job in jobs]

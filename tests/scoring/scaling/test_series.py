@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats
-from scoring.plan import Memo
+from scoring.plan import PlannerCache
 from scoring.plan.steps import Steps
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.metrics.curve import Curve, Family, fit_curve
@@ -246,8 +246,8 @@ def test_counting_is_never_wrongly_hopeless(made: tuple[Snapshot, list[ElasticJo
     if waits is None or not bound:
         return
     gone = data.draw(st.lists(st.sampled_from(bound), unique_by=lambda p: p.uid))
-    ask = Memo().wishes.of(waits, TRUSTING, cluster.table.index)
-    trial = Trial(cluster, (), ask, TRUSTING, now_s=10.0, memo=Memo())
+    ask = PlannerCache().wishes.of(waits, TRUSTING, cluster.table.index)
+    trial = Trial(cluster, (), ask, TRUSTING, now_s=10.0, memo=PlannerCache())
     assert trial.may_fit(gone) or trial.place(gone) is None
     tally, before = trial.ledger.tally(gone), trial.ledger.tally()
     for pod in gone:

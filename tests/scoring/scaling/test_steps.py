@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scoring.model import Gang, Node
-from scoring.plan import Memo, plan
+from scoring.plan import PlannerCache, plan
 from scoring.plan.steps import Steps
 from scoring.scaling.adjust import Adjustment, adjust, adjust_in_steps
 from scoring.scaling.options import Options
@@ -73,7 +73,7 @@ def test_no_step_is_long(case: Callable[[], tuple[list[Node], list[Gang]]]) -> N
     made = plan(cluster, TRUSTING, now_s=NOW_S)
     whole = adjust(cluster, made, jobs, {}, TRUSTING, Options(), now_s=NOW_S)
     assert whole.changes, "there is something to do"
-    memo = Memo()
+    memo = PlannerCache()
     plan(cluster, TRUSTING, now_s=NOW_S, memo=memo)
     counts, found = calls_of(adjust_in_steps(cluster, made, jobs, {}, TRUSTING, Options(), now_s=NOW_S, memo=memo))
     assert found == whole

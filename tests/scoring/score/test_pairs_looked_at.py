@@ -5,7 +5,7 @@ from scoring.ids import ZoneName
 from scoring.model import Node
 from scoring.model.policy import Policy
 from scoring.network.matrix import METRICS, Measurement, NetworkMatrix
-from scoring.plan import Memo, plan
+from scoring.plan import PlannerCache, plan
 from tests.builders import gang, node, snapshot
 
 ZONES, SIZE = 40, 125
@@ -33,7 +33,7 @@ def test_only_pairs_of_the_chosen_zone_are_looked_at() -> None:
     """A gang that is near to one of 40 zones: 15,625 pairs of 25,000,000, and no node of another zone."""
     nodes, matrix = site()
     wanted = gang("g", size=8, cpu="4", options={"near": "z07"})
-    made = plan(snapshot(nodes, gangs=[wanted], network=matrix), Policy(), now_s=NOW_S, memo=Memo())
+    made = plan(snapshot(nodes, gangs=[wanted], network=matrix), Policy(), now_s=NOW_S, memo=PlannerCache())
     [admission] = made.admitted.values()
     assert admission.zones == ("z07",)
     assert {str(name)[:3] for name in matrix.asked} == {"z07"}
@@ -47,7 +47,7 @@ def test_without_a_wish_each_zone_is_looked_at_by_itself() -> None:
     """
     nodes, matrix = site()
     state = snapshot(nodes, gangs=[gang("g", size=8, cpu="4")], network=matrix)
-    memo = Memo()
+    memo = PlannerCache()
     plan(state, Policy(), now_s=NOW_S, memo=memo)
     assert max(matrix.looks) == SIZE * SIZE
     assert sum(matrix.looks) == 2 * ZONES * SIZE * SIZE
@@ -60,7 +60,7 @@ def test_allowed_zones_are_all_that_counts() -> None:
     """A gang that may use two zones has those two looked at."""
     nodes, matrix = site()
     wanted = gang("g", size=8, cpu="4", options={"zones": "z03, z31"})
-    made = plan(snapshot(nodes, gangs=[wanted], network=matrix), Policy(), now_s=NOW_S, memo=Memo())
+    made = plan(snapshot(nodes, gangs=[wanted], network=matrix), Policy(), now_s=NOW_S, memo=PlannerCache())
     [admission] = made.admitted.values()
     assert admission.zones[0] in {ZoneName("z03"), ZoneName("z31")}
     assert {str(name)[:3] for name in matrix.asked} <= {"z03", "z31"}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scoring.ids import ZoneName
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Memo
+from scoring.plan import PlannerCache
 from scoring.verbs.native_groups import FirstZone, first_zone
 from tests.builders import gang, node, pod, snapshot
 
@@ -15,7 +15,7 @@ def tried(cluster: Snapshot, *failed: str) -> FirstZone:
     """The next try of group `g` after tries in these zones."""
     zones = [ZoneName(zone) for zone in failed]
     wish = next(one for key, one in cluster.gangs.items() if key == "default/g")
-    return first_zone(wish, cluster, Policy(), failed=zones, memo=Memo(), now_s=0.0)
+    return first_zone(wish, cluster, Policy(), failed=zones, memo=PlannerCache(), now_s=0.0)
 
 
 def test_what_others_are_promised_is_taken() -> None:

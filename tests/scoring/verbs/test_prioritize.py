@@ -13,7 +13,7 @@ from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.policy import Policy, Ratios, ScorePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
-from scoring.plan import Memo, Plan, plan
+from scoring.plan import Plan, PlannerCache, plan
 from scoring.score.links import toward
 from scoring.verbs import prioritize as prefer_module
 from scoring.verbs.prioritize import PACKING_POINTS, RESERVATION_POINTS, asks_for_network, prefer, siblings_of
@@ -207,7 +207,7 @@ def cases(draw: st.DrawFn) -> tuple[Values, Gang]:
     return values, gang("g", members=members)
 
 
-def preferences(values: Values, wish: Gang, policy: Policy, *, memo: Memo | None = None) -> list[float]:
+def preferences(values: Values, wish: Gang, policy: Policy, *, memo: PlannerCache | None = None) -> list[float]:
     """Network points of the five nodes."""
     nodes = [node(f"n{i}", zone="aab"[i // 2], cpu="9") for i in range(5)]
     ends = dict.fromkeys(METRICS, {n.name: EndpointId(n.name) for n in nodes})  # noqa: RUF024 - nobody writes to it
@@ -247,7 +247,7 @@ def test_points_are_within_bounds(case: tuple[Values, Gang]) -> None:
 @given(cases(), cases())
 def test_a_memo_changes_nothing(one: tuple[Values, Gang], other: tuple[Values, Gang]) -> None:
     """Scores with a memo that has seen this network, by another gang, are scores without."""
-    memo = Memo()
+    memo = PlannerCache()
     values, wish = one
     preferences(values, other[1], POLICY, memo=memo)
     assert preferences(values, wish, POLICY, memo=memo) == preferences(values, wish, POLICY)

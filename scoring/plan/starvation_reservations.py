@@ -1,4 +1,4 @@
-"""Reservations for STARVING gangs, so that small late ones cannot keep a large one waiting without end.
+"""Starvation reservations: room kept for STARVING gangs, so that small late ones cannot keep a large one waiting.
 
 docs/safety.md S14.
 
@@ -9,14 +9,13 @@ has room for the large one. Rules:
   there ends, and the room adds up.
 - One hold for each resource class (the set of extended resources asked for: GPU jobs and CPU jobs do not wait for each
   other's zones), for the first gang in order.
-- At most `starving_share` of the cluster's nodes are reserved. Of a larger zone only that many nodes are, those with
-  most room for the gang; a gang whose minimum alone needs more gets as many as that takes, but then no other gang
-  reserves any.
+- At most `starving_share` of the cluster's nodes are held. Of a larger zone only that many nodes are, those with most
+  room for the gang; a gang whose minimum alone needs more gets as many as that takes, but then nobody else holds.
 - A hold stays where it was in the previous plan as long as it can serve: moving it would waste what was gathered.
 - Room that others leave for a gang (`scoring.model.snapshot.Claim`) is kept for it in the same way, node by node as it
   becomes free, as much as the gang needs there; neither the class nor the share matters.
 
-What it promises: with its whole zone reserved, the gang starts there no later than if no gang had come after it. It may
+What it promises: with its whole zone held, the gang starts there no later than if nobody had come after it. It may
 start later than without the others when another zone, not held, would have become free first.
 """
 
@@ -31,10 +30,11 @@ from scoring.model.policy import ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Claim
 from scoring.network.matrix import Ints
-from scoring.plan.ask import Ask
-from scoring.plan.place import Refused, kind_of
-from scoring.plan.result import Hold
-from scoring.plan.run import Run, When, Wish
+from scoring.plan.capacity import When
+from scoring.plan.demand import GangDemand, MemberSet
+from scoring.plan.result import Hold, Refused
+from scoring.plan.run import Run
+from scoring.plan.zone_order import kind_of
 from scoring.selection import ClassDemand, Demand
 from scoring.selection.fit import fit
 
@@ -42,9 +42,9 @@ WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})
 """Reasons that a hold can end."""
 
 
-def resource_class(ask: Ask) -> frozenset[ResourceName]:
+def resource_class(demand: GangDemand) -> frozenset[ResourceName]:
     """Extended resources that the gang's missing minimum asks for."""
-    return frozenset({name for mc, _ in ask.need for name, _ in mc.requests if "/" in name})
+    return frozenset({name for mc, _ in demand.need for name, _ in mc.requests if "/" in name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class _Kept:
     """Others leave for the gang."""
 
 
-class Holds:
-    """The holds of one run."""
+class StarvationReservations:
+    """The reservations of one run."""
 
     def __init__(self, run: Run, before: Mapping[GangKey, Hold]) -> None:
         self._run = run
@@ -73,75 +73,95 @@ class Holds:
         """What is held, by gang."""
         return {kept.hold.gang: kept.hold for kept in (*self._kept.values(), *self._claimed.values())}
 
-    def hold(self, ask: Ask) -> frozenset[int]:
-        """Reserve room for a STARVING gang that was refused, if the rules allow it; gives the rows that it reserved.
+    def reserve(
+        self, demand: GangDemand, refused: Refused, claim: Claim | None, *, starving: bool, final: bool
+    ) -> tuple[Refused, frozenset[int]]:
+        """Keep room for a refused gang: what others leave for it (`claim`), or, if it is `starving`, a zone.
+
+        Gives the refusal in its final words, and the rows of which room is kept. `final`: the refusal would be the same
+        if nothing were reserved.
+        """
+        if claim is not None:
+            rows = self._claim(demand, claim)
+            givers = ", ".join(claim.givers) or "others"
+            return Refused(refused.reason, f"{refused.detail}; {givers} made room for it, or are about to"), rows
+        rows = self._hold(demand) if starving else frozenset()
+        if not rows:
+            return refused if final else self.explained(demand, refused), rows
+        zones = ", ".join(self.made[demand.gang.key].zones)
+        return Refused(refused.reason, f"{refused.detail}; {len(rows)} nodes of zone {zones} are held for it"), rows
+
+    def _hold(self, demand: GangDemand) -> frozenset[int]:
+        """Hold room for a STARVING gang that was refused, if the rules allow it; gives the rows that are held for it.
 
         All that is free there is taken from the run. Cost: O(nodes · classes · log nodes).
         """
-        kind = resource_class(ask)
+        kind = resource_class(demand)
         if kind in self._kept:
             return frozenset()
-        wish = kind_of(self._run, ask).wish
-        rows = self._former(ask, wish)
+        member_set = kind_of(self._run, demand).members
+        rows = self._former(demand, member_set)
         if rows is None:
-            rows = self._best(ask, wish)
+            rows = self._best(demand, member_set)
         if rows is None:
             return frozenset()
         table = self._run.table
-        room = np.maximum(self._run.room.free[rows], 0)
-        amounts = np.zeros_like(self._run.room.free)
+        room = np.maximum(self._run.capacity.room.free[rows], 0)
+        amounts = np.zeros_like(self._run.capacity.room.free)
         amounts[rows] = room
-        self._run.shift(amounts)
+        self._run.capacity.shift(amounts)
         names = tuple(table.names[row] for row in rows.tolist())
         zones = tuple(sorted({table.nodes[row].zone for row in rows.tolist()}))
-        self._kept[kind] = _Kept(Hold(ask.gang.key, zones, names), rows, room)
+        self._kept[kind] = _Kept(Hold(demand.gang.key, zones, names), rows, room)
         return frozenset(rows.tolist())
 
-    def claim(self, ask: Ask, claim: Claim) -> frozenset[int]:
+    def _claim(self, demand: GangDemand, claim: Claim) -> frozenset[int]:
         """Keep for the gang what is free by now of the room that others leave for it; gives the rows.
 
         Cost: O(nodes) for the first claim, else O(members).
         """
         run = self._run
-        needed = np.zeros_like(run.room.free)
+        needed = np.zeros_like(run.capacity.room.free)
         rows: set[int] = set()
-        for member_class, pods in ask.need:
-            request = run.vector(member_class)
+        for member_class, pods in demand.need:
+            request = run.view.vector(member_class)
             for node in (claim.assignment.get(pod.uid) for pod in pods):
                 row = run.table.index.get(node) if node is not None else None
                 if row is not None and request is not None:
                     needed[row] += request
                     rows.add(row)
         at = np.array(sorted(rows), np.int64)
-        room = np.minimum(needed[at], np.maximum(run.room.free[at], 0))
-        amounts = np.zeros_like(run.room.free)
+        room = np.minimum(needed[at], np.maximum(run.capacity.room.free[at], 0))
+        amounts = np.zeros_like(run.capacity.room.free)
         amounts[at] = room
-        run.shift(amounts)
+        run.capacity.shift(amounts)
         names = tuple(run.table.names[row] for row in at.tolist())
-        self._claimed[ask.gang.key] = _Kept(Hold(ask.gang.key, run.zones_of(names), names), at, room, claims=True)
+        self._claimed[demand.gang.key] = _Kept(
+            Hold(demand.gang.key, run.view.zones_of(names), names), at, room, claims=True
+        )
         return frozenset(rows)
 
-    def explained(self, ask: Ask, refused: Refused) -> Refused:
+    def explained(self, demand: GangDemand, refused: Refused) -> Refused:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were held."""
         if not self or refused.reason not in WANTS_ROOM:
             return refused
-        kind, moment = id(kind_of(self._run, ask)), self._run.room.moment
+        kind, moment = id(kind_of(self._run, demand)), self._run.capacity.room.moment
         known = self._explained.get(kind)
         if known is None or known[0] != moment:
-            known = self._explained[kind] = (moment, self._explain(ask))
+            known = self._explained[kind] = (moment, self._explain(demand))
         return known[1] or refused
 
-    def _explain(self, ask: Ask) -> Refused | None:
+    def _explain(self, demand: GangDemand) -> Refused | None:
         """The refusal of a gang that would have room if nothing were held; `None`: it would not."""
         run = self._run
         for kept in self._all():
-            if self._too_little(ask, kept):
+            if self._too_little(demand, kept):
                 continue
-            kind = kind_of(run, ask)
-            free = np.array(run.room.free)
+            kind = kind_of(run, demand)
+            free = np.array(run.capacity.room.free)
             free[kept.rows] += kept.room
             for zone in sorted(set(kept.hold.zones) & set(kind.allowed)):
-                if _fits(run, kind.wish, run.table.zones[zone], free, When.NOW):
+                if _fits(run, kind.members, run.table.zones[zone], free, When.NOW):
                     why = "for which others leave" if kept.claims else "which is STARVING"
                     detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.hold.gang}, {why}"
                     return Refused(Reason.RESERVED, detail)
@@ -150,7 +170,10 @@ class Holds:
     def held_back(self) -> list[tuple[Ints, Ints, Ints]]:
         """For each reservation its rows, what would be free there if it were given back, and its zones' places."""
         run = self._run
-        return [(one.rows, run.room.free[one.rows] + one.room, run.columns(one.hold.zones)) for one in self._all()]
+        return [
+            (one.rows, run.capacity.room.free[one.rows] + one.room, run.view.columns(one.hold.zones))
+            for one in self._all()
+        ]
 
     def __bool__(self) -> bool:
         """Whether anything is held."""
@@ -159,85 +182,85 @@ class Holds:
     def _all(self) -> tuple[_Kept, ...]:
         return (*self._kept.values(), *self._claimed.values())
 
-    def _too_little(self, ask: Ask, kept: _Kept) -> bool:
-        """Whether counting alone shows that there would be no room for the gang in any zone of the hold."""
-        if len(ask.need) != 1 or ask.siblings:
+    def _too_little(self, demand: GangDemand, kept: _Kept) -> bool:
+        """Whether counting alone tells that there would be no room for the gang in any zone of the hold."""
+        if len(demand.need) != 1 or demand.siblings:
             return False
-        [(member_class, pods)] = ask.need
+        [(member_class, pods)] = demand.need
         run = self._run
-        request = run.vector(member_class)
+        request = run.view.vector(member_class)
         if request is None:
             return True
-        free = np.array(run.room.free)
+        free = np.array(run.capacity.room.free)
         free[kept.rows] += kept.room
-        mask = run.mask(member_class)
+        mask = run.capacity.mask(member_class)
         zones = [run.table.zones[zone] for zone in kept.hold.zones]
         return all(int(fit_counts(free[rows[mask[rows]]], request).sum()) < len(pods) for rows in zones)
 
-    def _former(self, ask: Ask, wish: Wish) -> Ints | None:
+    def _former(self, demand: GangDemand, member_set: MemberSet) -> Ints | None:
         """Rows of the gang's hold in the previous plan, if it can still serve."""
-        hold = self._before.get(ask.gang.key)
+        hold = self._before.get(demand.gang.key)
         if hold is None:
             return None
         index = self._run.table.index
         rows = np.array(sorted(index[name] for name in hold.nodes if name in index), np.int64)
-        allowed = set(self._run.candidate_zones(ask))
+        allowed = set(self._run.view.candidate_zones(demand))
         if not allowed.issuperset(self._run.table.nodes[row].zone for row in rows.tolist()):
             return None
-        return rows if self._within_share(len(rows), wish, rows) and self._could_hold(wish, rows) else None
+        return rows if self._within_share(len(rows), member_set, rows) and self._could_hold(member_set, rows) else None
 
-    def _best(self, ask: Ask, wish: Wish) -> Ints | None:
+    def _best(self, demand: GangDemand, member_set: MemberSet) -> Ints | None:
         """Rows to hold: in the zone that has most room for the gang already, by name among equals."""
         run = self._run
-        allowed = kind_of(run, ask).allowed
-        room = dict(zip(run.zones, run.zone_members(wish).tolist(), strict=True))
+        allowed = kind_of(run, demand).allowed
+        room = dict(zip(run.zones, run.capacity.zone_members(member_set).tolist(), strict=True))
         sets: list[tuple[ZoneName, ...]] = [(zone,) for zone in sorted(allowed, key=lambda zone: (-room[zone], zone))]
-        if ask.options.zone_policy is ZonePolicy.PREFERRED and allowed:
+        if demand.options.zone_policy is ZonePolicy.PREFERRED and allowed:
             sets.append(tuple(allowed))  # no single zone can ever hold it: all together
         for zones in sets:
-            rows = self._usable(wish, zones)
-            if self._could_hold(wish, rows):
-                return self._part(wish, rows)
+            rows = self._usable(member_set, zones)
+            if self._could_hold(member_set, rows):
+                return self._part(member_set, rows)
         return None
 
-    def _usable(self, wish: Wish, zones: tuple[ZoneName, ...]) -> Ints:
+    def _usable(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> Ints:
         """Rows of the zones' nodes that some member may go to."""
-        rows = self._run.rows(zones)
+        rows = self._run.view.rows(zones)
         allowed = np.zeros(len(rows), np.bool_)
-        for member_class, _ in wish.classes:
-            allowed |= self._run.mask(member_class, When.EMPTY)[rows]
+        for member_class, _ in member_set.classes:
+            allowed |= self._run.capacity.mask(member_class, When.EMPTY)[rows]
         return rows[allowed]
 
-    def _part(self, wish: Wish, rows: Ints) -> Ints | None:
+    def _part(self, member_set: MemberSet, rows: Ints) -> Ints | None:
         """As many of `rows` as may be held, those with most room for the gang first; `None`: none may."""
         budget = self._budget()
         if len(rows) <= budget:
             return rows
         members = np.zeros(len(self._run.table.nodes), np.int64)
-        for member_class, count in wish.classes:
-            request = self._run.vector(member_class)
+        for member_class, count in member_set.classes:
+            request = self._run.view.vector(member_class)
             if request is not None:
-                members += np.minimum(fit_counts(self._run.room.free, request), count)
+                members += np.minimum(fit_counts(self._run.capacity.room.free, request), count)
         ordered = np.array(sorted(rows.tolist(), key=lambda row: (-int(members[row]), row)), np.int64)
-        if budget > 0 and self._could_hold(wish, ordered[:budget]):
+        if budget > 0 and self._could_hold(member_set, ordered[:budget]):
             return np.sort(ordered[:budget])
         if self._kept or budget <= 0:
             return None
         enough, too_few = len(ordered), 0
         while enough - too_few > 1:
             middle = (enough + too_few) // 2
-            if self._could_hold(wish, ordered[:middle]):
+            if self._could_hold(member_set, ordered[:middle]):
                 enough = middle
             else:
                 too_few = middle
         return np.sort(ordered[: enough + self._run.policy.spares])
 
-    def _within_share(self, nodes: int, wish: Wish, rows: Ints) -> bool:
+    def _within_share(self, nodes: int, member_set: MemberSet, rows: Ints) -> bool:
         budget = self._budget()
         if nodes <= budget:
             return True
         alone = not self._kept and budget > 0
-        return alone and not self._could_hold(wish, rows[:budget])
+        return alone and not self._could_hold(member_set, rows[:budget])
 
     def _budget(self) -> int:
         """How many more nodes may be held; at least one while nothing is, unless holds are switched off."""
@@ -247,20 +270,20 @@ class Holds:
         most = max(int(share * len(self._run.table.nodes) + 1e-9), 1)
         return most - sum(len(kept.rows) for kept in self._kept.values())
 
-    def _could_hold(self, wish: Wish, rows: Ints) -> bool:
-        """Whether the demand would fit these nodes if no pod ran there."""
-        return _fits(self._run, wish, rows, self._run.table.allocatable, When.EMPTY)
+    def _could_hold(self, member_set: MemberSet, rows: Ints) -> bool:
+        """Whether the wish would fit these nodes if no pod ran there."""
+        return _fits(self._run, member_set, rows, self._run.table.allocatable, When.EMPTY)
 
 
-def _fits(run: Run, wish: Wish, rows: Ints, free: Ints, when: When) -> bool:
-    """Whether the demand fits `rows` with the room `free` (nodes, resources); host ports are not looked at."""
+def _fits(run: Run, member_set: MemberSet, rows: Ints, free: Ints, when: When) -> bool:
+    """Whether the wish fits `rows` with the room `free` (nodes, resources); host ports are not looked at."""
     classes: list[ClassDemand] = []
-    for member_class, count in wish.classes:
-        request = run.vector(member_class)
+    for member_class, count in member_set.classes:
+        request = run.view.vector(member_class)
         if request is None:
             return False
-        classes.append(ClassDemand(member_class.role, request, run.mask(member_class, when)[rows], count))
-    return fit(Demand(tuple(classes), wish.all_reduce), free[rows]) is not None
+        classes.append(ClassDemand(member_class.role, request, run.capacity.mask(member_class, when)[rows], count))
+    return fit(Demand(tuple(classes), member_set.all_reduce), free[rows]) is not None
 
 
 def nodes_held(holds: Mapping[GangKey, Hold], *, besides: GangKey | None = None) -> set[NodeName]:

@@ -17,7 +17,6 @@ from scoring.feasibility.room import MOST_ON_A_NODE, Counts
 from scoring.ids import NodeName, ZoneName
 from scoring.model import MemberClass
 from scoring.network.matrix import Ints
-from scoring.plan.ask import Ask
 
 Mask: TypeAlias = NDArray[np.bool_]
 MOST_CELLS = 6_000_000
@@ -43,21 +42,6 @@ class Nodes:
     zones: tuple[ZoneName, ...]
     axis: tuple[object, ...]
     """The resources that room has columns for"""
-
-
-@dataclass(slots=True)
-class Counting:
-    """What counting needs of one demand; kept for as long as the demand is the same object."""
-
-    ask: Ask
-    axis: int
-    """Of the nodes for which it was made: whether they count a resource decides whether counting is enough"""
-    classes: tuple[tuple[MemberClass, int, int], ...]
-    """Class, its number, members; empty: counting is not enough"""
-    zones: tuple[ZoneName, ...] | None
-    """Zones that the gang names"""
-    fits_empty: tuple[object, bool] = (None, False)
-    """Node table, and whether the gang would fit one of its zones if no pod ran there"""
 
 
 class FitCounts:
@@ -129,8 +113,7 @@ class FitCounts:
     def add(self, classes: Sequence[tuple[int, MemberClass, Ints, Hashable, Mask]]) -> None:
         """Give classes rows: number, class, request, key of its filter, and what that lets through.
 
-        Without a row stays a class for which there is no place, even after those were forgotten that are not asked
-        about.
+        Without a row stays a class for which there is no place, even after those were forgotten that nobody asks about.
         """
         if len(self.row_of) + len(classes) > len(self._used):
             self._forget_unused()

@@ -18,22 +18,25 @@ import numpy as np
 
 from scoring.feasibility.room import scatter_add
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import MemberClass
+from scoring.model import MemberClass, Role
+from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
-from scoring.plan.ask import Ask
-from scoring.plan.footprint import footprint
-from scoring.plan.footprints import Footprint
-from scoring.plan.result import Admission
+from scoring.plan.cache import Footprint
+from scoring.plan.demand import GangDemand
+from scoring.plan.footprint import footprint, take_again
+from scoring.plan.placement import has_room, place_beside, place_minimum_in_steps, with_more
+from scoring.plan.result import Admission, Placed, Refused
 from scoring.plan.run import Run
+from scoring.plan.steps import Steps
 
 
-class Later:
+class KeptPlacements:
     """Places given by the previous plan, of gangs in the order of their turns."""
 
-    def __init__(self, run: Run, kept: Sequence[tuple[Ask, Admission]]) -> None:
+    def __init__(self, run: Run, kept: Sequence[tuple[GangDemand, Admission]]) -> None:
         self._run = run
-        self._prints = [footprint(run, ask, before) for ask, before in kept]
-        self._turn = {ask.gang.key: turn for turn, (ask, _) in enumerate(kept)}
+        self._prints = [footprint(run, demand, before) for demand, before in kept]
+        self._turn = {demand.gang.key: turn for turn, (demand, _) in enumerate(kept)}
         self._next = 0
         """Places before this one are of gangs that have been looked at."""
         self._amounts: Ints | None = None
@@ -60,7 +63,7 @@ class Later:
     def settle(self) -> None:
         """Take the room of all places that stood since the last time, before a gang looks at the run's room."""
         if self._unsettled:
-            self._run.take_places(self._unsettled)
+            self._run.capacity.take_places(self._unsettled)
             self._unsettled = []
 
     def doubt(self, gang: GangKey, nodes: Mapping[PodUid, NodeName]) -> None:
@@ -99,33 +102,80 @@ class Later:
             self._amounts = self._amounts - self._sum(self._prints[self._counted : self._next])
             self._counted = self._next
         amounts = self._amounts - self._sum(self._prints[len(self._prints) - but_last :])
-        self._run.shift(amounts)
+        self._run.capacity.shift(amounts)
         try:
             yield
         finally:
-            self._run.shift(-amounts)
+            self._run.capacity.shift(-amounts)
 
     def _crowded_rows(self) -> set[int]:
         """Rows where not all places fit together, or where a class may not go any more."""
         run = self._run
-        known = [one for one in self._prints if one is not None and one.ask.gang.key not in run.snapshot.commitments]
-        free = np.maximum(run.room.free, 0)
+        known = [one for one in self._prints if one is not None and one.demand.gang.key not in run.snapshot.commitments]
+        free = np.maximum(run.capacity.room.free, 0)
         rows: set[int] = set(np.flatnonzero((self._sum(known) > free).any(axis=1)).tolist())
         rows_of: dict[int, tuple[MemberClass, list[Ints]]] = {}  # class number → class, rows that its members are on
         for one in known:
             for member_class, at, _ in one.parts if one.simple else ():
-                rows_of.setdefault(run.memo.number(member_class), (member_class, []))[1].append(at)
+                rows_of.setdefault(run.cache.number(member_class), (member_class, []))[1].append(at)
         for member_class, parts in rows_of.values():
             everywhere = np.concatenate(parts)
-            rows.update(everywhere[~run.mask(member_class)[everywhere]].tolist())
+            rows.update(everywhere[~run.capacity.mask(member_class)[everywhere]].tolist())
         return rows
 
     def _sum(self, places: Sequence[Footprint | None]) -> Ints:
         """What the places take together, (nodes, resources)."""
         known = [one for one in places if one is not None]
-        total = np.zeros_like(self._run.start)
+        total = np.zeros_like(self._run.capacity.start)
         if known:
             scatter_add(
                 total, np.concatenate([one.rows for one in known]), np.concatenate([one.amounts for one in known])
             )
         return total
+
+
+Ends = tuple[tuple[Role, NodeName], ...]
+
+
+def keep_commitment(run: Run, demand: GangDemand, ends: Ends) -> Placed | Refused:
+    """A committed gang keeps its nodes (their room is taken already); members that came later go beside them."""
+    commitment = run.snapshot.commitments[demand.gang.key]
+    nodes: dict[PodUid, NodeName] = {
+        pod.uid: commitment.assignment[pod.uid] for pod in demand.gang.pending if pod.uid in commitment.assignment
+    }
+    zones = run.view.zones_of([*nodes.values(), *(node for _, node in demand.siblings)])
+    placed = place_beside(run, demand, Placed(zones, nodes, ends, None))
+    return (
+        placed if placed.nodes else Refused(Reason.SURPLUS, "the minimum is under way; more start when there is room")
+    )
+
+
+def keep_place(run: Run, demand: GangDemand, before: Admission) -> Placed | None:
+    """The gang's place in the previous plan, if it still stands for the whole minimum set and in zones it may use."""
+    if not set(before.zones).issubset(run.view.candidate_zones(demand)) or not take_again(run, demand, before):
+        return None
+    pending = [pod for _, pods in (*demand.need, *demand.more) for pod in pods]
+    nodes = {pod.uid: before.members[pod.uid] for pod in pending if pod.uid in before.members}
+    if len(nodes) == len(pending):
+        same = len(nodes) == len(before.members)
+        return Placed(before.zones, before.members if same else nodes, (), before.score)
+    ends = tuple((pod.role, nodes[pod.uid]) for pod in pending if pod.uid in nodes)
+    placed = place_beside(run, demand, Placed(before.zones, nodes, ends, before.score))
+    return placed if placed.nodes else None  # those that had a place run by now, the rest is looked at anew
+
+
+def move_aside(run: Run, demand: GangDemand, kept: KeptPlacements, *, now_s: float) -> Steps[Placed | None]:
+    """A gang that lost its place takes another one that nobody has, else that of as few and as late gangs as suffice.
+
+    Otherwise each gang that is moved would move the next, and one pod's event would cost a full plan.
+    """
+    if not demand.need:
+        return None
+    for left_out in kept.tries():
+        with kept.spared(but_last=left_out):
+            if not has_room(run, demand):
+                continue
+            outcome = yield from place_minimum_in_steps(run, demand, now_s=now_s)
+        if isinstance(outcome, Placed):
+            return with_more(run, demand, outcome)
+    return None

@@ -12,10 +12,10 @@ import numpy as np
 from scoring.ids import ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import Ints
-from scoring.plan.ask import Ask
-from scoring.plan.outcome import Refused
-from scoring.plan.remembered import remember
-from scoring.plan.run import Run, Wish, with_ratios
+from scoring.plan.cache import remember
+from scoring.plan.demand import GangDemand, MemberSet, with_ratios
+from scoring.plan.result import Refused
+from scoring.plan.run import Run
 from scoring.plan.steps import Steps
 from scoring.score.zone_distance import rank_zones, zone_distances
 
@@ -36,7 +36,7 @@ class Tiers:
 class Kind:
     """What gangs that ask for the same share in one run. Not shared between runs."""
 
-    wish: Wish
+    members: MemberSet
     score: ScorePolicy
     allowed: tuple[ZoneName, ...]
     columns: Ints
@@ -46,34 +46,43 @@ class Kind:
     refused: tuple[object, Refused] | None = None
     """The answer to the first of them that was refused, and a moment of the room that it is about; `None`: room only
     shrinks during a run, so it holds for all of them in the same words"""
+    could_fit: bool | None = None
+    """Whether it would fit the empty cluster, once that was looked at"""
     tiers: dict[tuple[ZoneName, ...], Tiers] = field(default_factory=dict)
     """feasible zones → their order"""
 
 
-def kind_of(run: Run, ask: Ask) -> Kind:
+def kind_of(run: Run, demand: GangDemand) -> Kind:
     """The kind of the gang's minimum set, made when it is asked for first."""
-    seen = run.kinds.get(id(ask))
-    if isinstance(seen, tuple) and seen[0] is ask and isinstance(seen[1], Kind):
+    seen = run.kinds.get(id(demand))
+    if isinstance(seen, tuple) and seen[0] is demand and isinstance(seen[1], Kind):
         return seen[1]
-    number = run.memo.number
-    key = (tuple([(number(mc), len(pods)) for mc, pods in ask.need]), ask.siblings, ask.all_reduce, ask.options)
+    number = run.cache.number
+    key = (
+        tuple([(number(mc), len(pods)) for mc, pods in demand.need]),
+        demand.siblings,
+        demand.all_reduce,
+        demand.options,
+    )
     known = run.kinds.get(key)
     if not isinstance(known, Kind):
-        home = frozenset(run.zones_of(node for _, node in ask.siblings))
-        wish, allowed = run.wish(ask.need, ask), run.candidate_zones(ask)
-        known = run.kinds[key] = Kind(wish, with_ratios(run.policy, ask), allowed, run.columns(allowed), home)
-    run.kinds[id(ask)] = (ask, known)
+        home = frozenset(run.view.zones_of(node for _, node in demand.siblings))
+        members, allowed = run.view.member_set(demand.need, demand), run.view.candidate_zones(demand)
+        known = run.kinds[key] = Kind(
+            members, with_ratios(run.policy, demand), allowed, run.view.columns(allowed), home
+        )
+    run.kinds[id(demand)] = (demand, known)
     return known
 
 
 def in_order(
-    run: Run, ask: Ask, kind: Kind, zones: tuple[ZoneName, ...], room: Mapping[ZoneName, int]
+    run: Run, demand: GangDemand, kind: Kind, zones: tuple[ZoneName, ...], room: Mapping[ZoneName, int]
 ) -> Iterator[ZoneName | None]:
     """`zones`, which all have `room`, in the order they are tried; `None` between them: a moment to pause."""
     if kind.home:
-        yield from _ordered(run, ask, kind, tuple(zone for zone in zones if zone in kind.home), room)
+        yield from _ordered(run, demand, kind, tuple(zone for zone in zones if zone in kind.home), room)
         zones = tuple(zone for zone in zones if zone not in kind.home)
-    yield from _ordered(run, ask, kind, zones, room)
+    yield from _ordered(run, demand, kind, zones, room)
 
 
 def common_reference(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> ScorePolicy:
@@ -82,23 +91,23 @@ def common_reference(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) ->
         return score
     key = (tuple(zones), score)
     if key not in run.common_scores:
-        rates = [run.scores((zone,), score).reference_bps for zone in zones]
+        rates = [run.scores.links((zone,), score).reference_bps for zone in zones]
         known = [rate for rate in rates if rate]  # 0 where all tests failed: nothing compares with that
         run.common_scores[key] = replace(score, reference_bps=max(known)) if known else score
     return run.common_scores[key]
 
 
 def _ordered(
-    run: Run, ask: Ask, kind: Kind, zones: tuple[ZoneName, ...], room: Mapping[ZoneName, int]
+    run: Run, demand: GangDemand, kind: Kind, zones: tuple[ZoneName, ...], room: Mapping[ZoneName, int]
 ) -> Generator[ZoneName | None, None, None]:
     if len(zones) < 2:
         yield from zones
         return
     tiers = kind.tiers.get(zones)
     if tiers is None:
-        tiers = kind.tiers[zones] = yield from _tiers(run, ask, kind, zones)
+        tiers = kind.tiers[zones] = yield from _tiers(run, demand, kind, zones)
     if len(tiers.best) > 1:
-        estimates = yield from run.search.estimates(kind.wish, tiers.best, score=tiers.common)
+        estimates = yield from run.search.estimates(kind.members, tiers.best, score=tiers.common)
         keys = [
             (np.inf if value is None else -value, room[zone], zone)
             for zone, value in zip(tiers.best, estimates, strict=True)
@@ -111,25 +120,25 @@ def _ordered(
     yield from tiers.others
 
 
-def _tiers(run: Run, ask: Ask, kind: Kind, zones: tuple[ZoneName, ...]) -> Steps[Tiers]:
-    near = ask.options.near
+def _tiers(run: Run, demand: GangDemand, kind: Kind, zones: tuple[ZoneName, ...]) -> Steps[Tiers]:
+    near = demand.options.near
     distances = None
     if near is not None:
         network = run.snapshot.network
         distances = remember(
-            run.memo.distances,
-            (network.version, run.table.version, near, run.policy.zone_distance_ms),
+            run.cache.distances,
+            (run.table.version, near, run.policy.zone_distance_ms),
             lambda: zone_distances(near, run.table, network, run.policy),
         )
-        yield from run.pause()
-    ranks = rank_zones(zones, options=ask.options, distances=distances)
+        yield from run.view.pause()
+    ranks = rank_zones(zones, options=demand.options, distances=distances)
     tier = (ranks[0].distance_ms, ranks[0].preference)
     best = [rank.zone for rank in ranks if (rank.distance_ms, rank.preference) == tier]
     common = kind.score
     if len(best) > 1:
         for zone in best if kind.score.reference_bps is None else ():
-            if not run.scored.knows((zone,), kind.score):
-                run.scores((zone,), kind.score)
-                yield from run.pause()
+            if not run.scores.knows((zone,), kind.score):
+                run.scores.links((zone,), kind.score)
+                yield from run.view.pause()
         common = common_reference(run, best, kind.score)
     return Tiers(common, best, [rank.zone for rank in ranks[len(best) :]])

@@ -1,12 +1,12 @@
-"""Shares: how much of the cluster the gangs of one namespace may have.
+"""Namespace quota: how much of the cluster the gangs of one namespace may have.
 
-Why: without a limit one team's jobs fill every zone, and weights only say which of them is next. Rules:
+Why: without a limit one team's jobs fill every zone, and weights only say who of them is next. Rules:
 
 - A share is of each resource's total over all nodes, compared with what the namespace's gangs have been admitted with:
   members on a node that are not finished, committed ones, and those that the run has admitted.
-- Gangs that run in part, and committed ones, are completed whatever their share (their room would be idle otherwise),
-  and count.
-- A gang whose minimum would go over waits with `Reason.OVER_SHARE`; it keeps no other gang waiting and never starves.
+- Gangs that run in part, and committed ones, are completed whatever their share (they hold room dead otherwise), and
+  count.
+- A gang whose minimum would go over waits with `Reason.OVER_SHARE`; it keeps nobody else waiting and never starves.
   Members beyond the minimum join as far as the share goes.
 """
 
@@ -20,7 +20,7 @@ from scoring.ids import Namespace
 from scoring.model import Gang, MemberClass, Pod
 from scoring.model.policy import QueuePolicy
 from scoring.network.matrix import Ints
-from scoring.plan.ask import Ask, ByClass
+from scoring.plan.demand import ByClass, GangDemand
 from scoring.plan.run import Run
 
 
@@ -42,42 +42,42 @@ def cap_of(namespace: Namespace, policy: QueuePolicy) -> float | None:
     return policy.share_cap
 
 
-class Shares:
+class NamespaceQuota:
     """What each limited namespace has during one run. Free of cost when no share is set."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         policy = run.policy.queue
-        self.limited = policy.share_cap is not None or bool(policy.share_cap_by_namespace)
+        self.limited = policy.limits_namespaces
         """Whether any namespace has a share"""
         self._limits: dict[Namespace, Ints | None] = {}
         self._had: dict[Namespace, Ints] = {}
         if self.limited:
             self._count_all()
 
-    def over(self, ask: Ask) -> str | None:
+    def over(self, demand: GangDemand) -> str | None:
         """Why the gang's missing minimum would be too much, for people; `None`: it is not."""
-        if not self.limited or self._exempt(ask):
+        if not self.limited or self._exempt(demand):
             return None
-        limit = self._limit(namespace_of(ask.gang))
+        limit = self._limit(namespace_of(demand.gang))
         if limit is None:
             return None
-        after = self._has(ask.gang) + self._requests(ask.need)
-        asked = self._requests((*ask.need, *(() if ask.need else ((mc, pods[:1]) for mc, pods in ask.more))))
-        if not ask.need:
+        after = self._has(demand.gang) + self._requests(demand.need)
+        asked = self._requests((*demand.need, *(() if demand.need else ((mc, pods[:1]) for mc, pods in demand.more))))
+        if not demand.need:
             after = after + asked
-        return self._said(ask, after, limit, asked)
+        return self._said(demand, after, limit, asked)
 
-    def trimmed(self, ask: Ask) -> Ask:
-        """The same demand without the members beyond the minimum for which the share does not suffice."""
-        if not self.limited or not ask.more:
-            return ask
-        limit = self._limit(namespace_of(ask.gang))
+    def trimmed(self, demand: GangDemand) -> GangDemand:
+        """The same wish without the members beyond the minimum for which the share does not suffice."""
+        if not self.limited or not demand.more:
+            return demand
+        limit = self._limit(namespace_of(demand.gang))
         if limit is None:
-            return ask
-        left = limit - self._has(ask.gang) - self._requests(ask.need)
+            return demand
+        left = limit - self._has(demand.gang) - self._requests(demand.need)
         kept: list[tuple[MemberClass, tuple[Pod, ...]]] = []
-        for member_class, pods in ask.more:
+        for member_class, pods in demand.more:
             one = self._requests(((member_class, pods[:1]),))
             wanted = one > 0
             fits = int((np.maximum(left[wanted], 0) // one[wanted]).min(initial=len(pods)))
@@ -85,20 +85,20 @@ class Shares:
             if fits:
                 kept.append((member_class, pods[:fits]))
         more = tuple(kept)
-        return ask if more == ask.more else replace(ask, more=more)
+        return demand if more == demand.more else replace(demand, more=more)
 
-    def admit(self, ask: Ask, uids: Iterable[str]) -> None:
+    def admit(self, demand: GangDemand, uids: Iterable[str]) -> None:
         """The run gives places to these members of the gang."""
-        if not self.limited or ask.gang.key in self._run.snapshot.commitments:
+        if not self.limited or demand.gang.key in self._run.snapshot.commitments:
             return  # committed members are counted from the start
-        namespace = namespace_of(ask.gang)
+        namespace = namespace_of(demand.gang)
         if self._limit(namespace) is not None:
             chosen = set(uids)
-            given = ((mc, tuple(p for p in pods if p.uid in chosen)) for mc, pods in (*ask.need, *ask.more))
-            self._had[namespace] = self._has(ask.gang) + self._requests(given)
+            given = ((mc, tuple(p for p in pods if p.uid in chosen)) for mc, pods in (*demand.need, *demand.more))
+            self._had[namespace] = self._has(demand.gang) + self._requests(given)
 
-    def _exempt(self, ask: Ask) -> bool:
-        return ask.partial or ask.gang.key in self._run.snapshot.commitments
+    def _exempt(self, demand: GangDemand) -> bool:
+        return demand.partial or demand.gang.key in self._run.snapshot.commitments
 
     def _limit(self, namespace: Namespace) -> Ints | None:
         """(resources,) of the axis that the namespace may have at most."""
@@ -133,16 +133,16 @@ class Shares:
         """(resources,) that members request altogether; what no node has is left out: it fits nowhere anyway."""
         total = np.zeros(len(self._run.table.axis), np.int64)
         for member_class, pods in members:
-            request = self._run.vector(member_class)
+            request = self._run.view.vector(member_class)
             if request is not None:
                 total = total + len(pods) * request
         return total
 
-    def _said(self, ask: Ask, after: Ints, limit: Ints, asked: Ints) -> str | None:
+    def _said(self, demand: GangDemand, after: Ints, limit: Ints, asked: Ints) -> str | None:
         over = (after > limit) & (asked > 0)
         if not over.any():
             return None
         column = int(over.argmax())
         name = self._run.table.axis[column]
-        namespace = namespace_of(ask.gang)
+        namespace = namespace_of(demand.gang)
         return f"namespace {namespace} may have {limit[column]} of {name}, with the gang it would have {after[column]}"

@@ -1,4 +1,4 @@
-"""Place a gang over several zones: the fewest that hold it together, of equally few the best connected ones."""
+"""Which zones a gang is spread over: the fewest that hold it together, of equally few the best connected ones."""
 
 from collections.abc import Sequence
 from itertools import combinations, islice
@@ -6,10 +6,8 @@ from itertools import combinations, islice
 from scoring.ids import ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import Ints
-from scoring.plan.ask import Ask
-from scoring.plan.outcome import Placed
-from scoring.plan.put import place_in
-from scoring.plan.run import Run, Wish, with_ratios
+from scoring.plan.demand import GangDemand, MemberSet, with_ratios
+from scoring.plan.run import Run
 from scoring.plan.steps import Steps
 from scoring.score.between_zones import mean_between
 from scoring.score.zone_distance import fewest_zones
@@ -20,26 +18,21 @@ _MOST_TOGETHER = 4_000
 """Nodes of all allowed zones up to which they are tried together as the last resort."""
 
 
-def spread(run: Run, ask: Ask, wish: Wish, allowed: Sequence[ZoneName]) -> Steps[Placed | None]:
-    """Place the gang's minimum set over some of the `allowed` zones; `None`: it finds no place."""
-    score = with_ratios(run.policy, ask)
-    fits = run.zone_fits(wish)
+def sets_to_try(
+    run: Run, demand: GangDemand, members: MemberSet, allowed: Sequence[ZoneName]
+) -> Steps[list[tuple[ZoneName, ...]]]:
+    """Sets of the `allowed` zones that may hold the gang's minimum set together, in the order they are tried."""
+    score = with_ratios(run.policy, demand)
+    fits = run.capacity.zone_fits(members)
     rooms = {zone: fits[:, run.zones.index(zone)].tolist() for zone in allowed}
-    counts = [count for _, count in wish.classes]
-    home = run.zones_of(node for _, node in ask.siblings)
+    counts = [count for _, count in members.classes]
+    home = run.view.zones_of(node for _, node in demand.siblings)
     between = yield from _between(run, [zone for zone in allowed if any(rooms[zone]) or zone in home], score)
     found = fewest_zones(rooms, counts, between=lambda a, b: between[min(a, b), max(a, b)], home=home)
     sets = list(islice(found, _SPREADS_TRIED))
-    yield from run.pause()
+    yield from run.view.pause()
     # Counts per class do not see that classes compete for the same nodes: all zones together are the last try.
-    for zones in (*sets, _together(run, allowed, fits)) if sets else ():
-        for _ in run.scored.links_in_steps(zones, score):
-            yield from run.pause()
-        placed = place_in(run, ask, ask.need, wish, zones, score=score)
-        if placed is not None:
-            return placed
-        yield from run.pause()
-    return None
+    return [*sets, _together(run, allowed, fits)] if sets else []
 
 
 def _together(run: Run, allowed: Sequence[ZoneName], fits: Ints) -> tuple[ZoneName, ...]:
@@ -57,11 +50,10 @@ def _together(run: Run, allowed: Sequence[ZoneName], fits: Ints) -> tuple[ZoneNa
 
 def _between(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> Steps[dict[tuple[ZoneName, ZoneName], float]]:
     """Mean points between each two of `zones`, the smaller name first."""
-    network, memo = run.snapshot.network, run.memo
-    known = None if network.estimates else run.scored.crossings()
-    yield from run.pause()
+    network, cache = run.snapshot.network, run.cache
+    known = None if network.estimates else run.scores.crossings()
+    yield from run.view.pause()
     means: dict[tuple[ZoneName, ZoneName], float] = {}
-    number = {zone: run.scored.number((zone,), score) for zone in zones}
     place = {zone: i for i, zone in enumerate(run.zones)}
     unknown: float | None = None
     for pair in combinations(sorted(zones), 2):
@@ -69,15 +61,15 @@ def _between(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> Steps[d
         one, other = ((zone,) for zone in pair)
         if known is not None and at not in known:
             if unknown is None:
-                unknown = mean_between(network, run.names(one)[:1], run.names(other)[:1], score, across={})
+                unknown = mean_between(network, run.view.names(one)[:1], run.view.names(other)[:1], score, across={})
             means[pair] = unknown
             continue
-        key = (number[pair[0]], number[pair[1]])
-        mean = memo.means.get(key)
+        key = (run.view.layout, pair, score)
+        mean = cache.means.get(key)
         if mean is None:
             across = known.ends[at] if known is not None else None
-            mean = mean_between(network, run.names(one), run.names(other), score, across=across)
-            memo.means[key] = mean
-            yield from run.pause()
+            mean = mean_between(network, run.view.names(one), run.view.names(other), score, across=across)
+            cache.means[key] = mean
+            yield from run.view.pause()
         means[pair] = mean
     return means

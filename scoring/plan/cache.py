@@ -1,0 +1,260 @@
+"""What one planner run may reuse of earlier ones: the planner's only cache.
+
+Why: after one pod's event nearly everything a plan is made of is as before. What each part buys is measured in
+docs/adr/0006-planner-caches.md; what buys little is computed in each run. Rule: every entry holds the whole content it
+was computed from, as its key or beside it, so a run with a cache and a run without give the same plan. Bounded: tables
+are emptied at their limit, pair scores count by pairs, what belongs to older network data goes when newer comes, and
+what belongs to gangs goes with them (`keep_only`).
+"""
+
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.feasibility.fit_counts import FitCounts
+from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.model import Constraints, MemberClass
+from scoring.model.snapshot import NodeTable
+from scoring.network.matrix import Floats, Ints
+from scoring.plan.demand import Counting, GangDemand, KnownDemands
+from scoring.plan.order_keys import OrderKeys
+from scoring.score.between_zones import Crossings
+from scoring.score.links import LinkPoints, Links
+from scoring.selection import on_grid
+
+MOST_PAIRS = 32_000_000
+"""Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""
+_GONE = 64
+"""Gangs that may be gone before anything is forgotten"""
+_CLASSES = 512
+"""Classes of members that nobody asks for any more before all are numbered again"""
+_TABLES = 4
+_LAYOUTS = 4
+"""Layouts remembered: plans of two snapshots may take turns."""
+T = TypeVar("T")
+
+
+def remember(table: dict[Hashable, T], key: Hashable, make: Callable[[], T], *, limit: int = 4096) -> T:
+    """Look `key` up, or make and keep its value; the table is emptied when it holds `limit` entries."""
+    if key not in table:
+        value = make()
+        if len(table) >= limit:
+            table.clear()
+        table[key] = value
+    return table[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a gang's pending members take at the place they have; valid for the very objects it was made from."""
+
+    demand: GangDemand
+    members: Mapping[PodUid, NodeName]
+    zones: tuple[ZoneName, ...]
+    layout: int
+    """Of the nodes: not the nodes themselves, which would live as long as this"""
+    parts: tuple[tuple[MemberClass, Ints, Ints], ...]
+    """Per class: rows (different ones) and the amounts (rows, resources) that the class's members take there."""
+    rows: Ints
+    """Those of all parts, one after another; also in the next."""
+    amounts: Ints
+    row_set: frozenset[int]
+    used: frozenset[ZoneName]
+    """Zones of the rows."""
+    simple: bool
+    """The place is that of exactly the pending members, in zones the gang may use, without host ports: as long as room
+    and nodes do, it can be kept as it is."""
+
+
+@dataclass(slots=True, weakref_slot=True)
+class PlannerCache:
+    """Tables of reusable results. Not shared between threads."""
+
+    # -- of gangs, by their keys; all hold the demand they belong to -------------------------------------------------
+
+    demands: KnownDemands = field(default_factory=KnownDemands)
+    order_keys: OrderKeys = field(default_factory=OrderKeys)
+    countings: dict[GangKey, Counting] = field(default_factory=dict)
+    """gang → what counting needs of it"""
+    footprints: dict[GangKey, Footprint] = field(default_factory=dict)
+    """gang → what its members take at the place it had last"""
+
+    # -- of nodes -----------------------------------------------------------------------------------------------------
+
+    fit_counts: FitCounts = field(default_factory=FitCounts)
+    """Of the room before a run"""
+    empty_counts: FitCounts = field(default_factory=FitCounts)
+    """Of the room there would be if no pod ran"""
+    masks: dict[int, dict[Hashable, NDArray[np.bool_]]] = field(default_factory=dict)
+    """node table version → (number of a filter → allowed nodes)"""
+    layouts: dict[int, tuple[object, object]] = field(default_factory=dict)
+    """layout → the names and zones of a node table that it stands for, kept alive"""
+
+    # -- of network data, which have the version `network_version` ----------------------------------------------------
+
+    network_version: int = 0
+    scores: dict[Hashable, Links] = field(default_factory=dict)
+    """(network version, node names, score policy) → pair scores, ranks on the grid (`scoring.selection.on_grid`)"""
+    toward: dict[Hashable, LinkPoints] = field(default_factory=dict)
+    """(network version, node names, ends, score policy) → the same from nodes to a few others"""
+    pairs: int = 0
+    """Pairs in `scores` and `toward`."""
+    distances: dict[Hashable, dict[ZoneName, float]] = field(default_factory=dict)
+    """(node table version, near, configured distances) → distance of each zone"""
+    outlooks: dict[Hashable, Floats] = field(default_factory=dict)
+    """(network version, layout, score policy) → mean points of each node towards its zone's others"""
+    means: dict[Hashable, float] = field(default_factory=dict)
+    """(layout, two zones, score policy) → mean points between them"""
+    crossings: dict[Hashable, Crossings] = field(default_factory=dict)
+    """layout → which endpoints lead from zone to zone"""
+    measured: dict[Hashable, NDArray[np.bool_]] = field(default_factory=dict)
+    """layout → which nodes are measured anywhere"""
+
+    # -- numbers, which stand for what takes long to hash; none is given twice ----------------------------------------
+
+    next_number: int = 0
+    suppositions: int = 0
+    """Versions given to what is only supposed"""
+    numbers: dict[MemberClass, int] = field(default_factory=dict)
+    number_of_object: dict[int, tuple[MemberClass, int]] = field(default_factory=dict)
+    """id(member class) → (the object, kept alive; its number): saves hashing the same object again"""
+    filters: dict[int, int] = field(default_factory=dict)
+    """class number → number of its filter"""
+    filter_numbers: dict[Constraints, int] = field(default_factory=dict)
+
+    def renew(self, network_version: int) -> None:
+        """Drop what was computed from other network data."""
+        if network_version != self.network_version:
+            self.network_version, self.pairs = network_version, 0
+            for table in (self.scores, self.toward, self.distances, self.outlooks, self.means):
+                table.clear()
+            self.crossings.clear()
+            self.measured.clear()
+
+    def keep_only(self, gangs: Collection[GangKey]) -> None:
+        """Forget gangs that are gone, once these are many. Cost: O(known gangs), then.
+
+        Classes of members are numbered again when most of those numbered are nobody's: a pod that is admitted is of a
+        class of its own.
+        """
+        known = self.demands.known
+        if len(known) <= len(gangs) + _GONE:
+            return
+        self.demands.known = known = {key: one for key, one in known.items() if key in gangs}
+        self.order_keys.keep_only(gangs)
+        self.countings = {key: one for key, one in self.countings.items() if key in gangs}
+        self.footprints = {key: one for key, one in self.footprints.items() if key in gangs}
+        asked_for = sum(len(one.need) + len(one.more) for _, _, _, one in known.values())
+        if len(self.numbers) > 2 * asked_for + _CLASSES:
+            self._number_again()
+
+    def _number_again(self) -> None:
+        """Forget the numbers of classes, and all that is kept by them; another run's still hold, and cost it time."""
+        for table in (self.numbers, self.number_of_object, self.filters, self.filter_numbers):
+            table.clear()
+        self.masks.clear()
+        self.countings.clear()
+        self.fit_counts, self.empty_counts = FitCounts(), FitCounts()
+
+    def take_over(self, warmed: "PlannerCache") -> None:
+        """Use the pair scores of `warmed`, and drop what was computed from other network data."""
+        self.renew(warmed.network_version)
+        self.scores, self.toward, self.pairs = warmed.scores, warmed.toward, warmed.pairs
+        for layout, (names, zones) in warmed.layouts.items():
+            if layout in warmed.crossings:
+                self.crossings[self._layout(names, zones)] = warmed.crossings[layout]
+
+    def borrowed(self) -> "PlannerCache":
+        """A cache that begins with the demands and the scores of links of this one, and changes nothing in it.
+
+        These are values that nobody changes, keyed by names and versions alone. Cost: copying references.
+        """
+        return PlannerCache(
+            demands=self.demands.copy(),
+            scores=dict(self.scores),
+            toward=dict(self.toward),
+            pairs=self.pairs,
+            network_version=self.network_version,
+            next_number=self.next_number,
+        )
+
+    def supposition(self) -> int:
+        """A version for what is only supposed: negative, which no other has, and never given again."""
+        self.suppositions += 1
+        return -1 - self.suppositions
+
+    def links(self, key: Hashable, make: Callable[[], Links]) -> Links:
+        """Look pair scores up, or make and keep them."""
+        known = self.scores.get(key)
+        if known is None:
+            made = make()
+            known = replace(made, kind_rank=on_grid(made.kind_rank))
+            self._make_place(known.held)
+            self.scores[key] = known
+        return known
+
+    def links_toward(self, key: Hashable, make: Callable[[], LinkPoints]) -> LinkPoints:
+        """The same towards a few nodes."""
+        known = self.toward.get(key)
+        if known is None:
+            made = make()
+            known = replace(made, rank=on_grid(made.rank))
+            self._make_place(known.held)
+            self.toward[key] = known
+        return known
+
+    def _make_place(self, pairs: int) -> None:
+        if self.pairs + pairs > MOST_PAIRS:
+            self.scores.clear()
+            self.toward.clear()
+            self.pairs = 0
+        self.pairs += pairs
+
+    def layout(self, table: NodeTable) -> int:
+        """A number for which nodes there are, in which zones; most events change neither."""
+        return self._layout(table.names, table.zones)
+
+    def _layout(self, names: object, zones: object) -> int:
+        for number, known in self.layouts.items():
+            if known[0] is names and known[1] is zones:
+                return number
+        if len(self.layouts) >= _LAYOUTS:
+            self.layouts.pop(next(iter(self.layouts)))
+        number = self._new_number()
+        self.layouts[number] = (names, zones)
+        return number
+
+    def masks_of(self, table: NodeTable) -> dict[Hashable, NDArray[np.bool_]]:
+        """For a node table: number of a filter → nodes that it allows."""
+        if table.version not in self.masks and len(self.masks) >= _TABLES:
+            self.masks.pop(next(iter(self.masks)))
+        return self.masks.setdefault(table.version, {})
+
+    def number(self, member_class: MemberClass) -> int:
+        """A number that equal classes share and different ones do not."""
+        known = self.number_of_object.get(id(member_class))
+        if known is not None and known[0] is member_class:
+            return known[1]
+        number = self.numbers.get(member_class)
+        if number is None:
+            number = self.numbers[member_class] = self._new_number()
+        self.number_of_object[id(member_class)] = (member_class, number)
+        return number
+
+    def filter_number(self, member_class: MemberClass) -> int:
+        """A number that classes with equal constraints share and others do not."""
+        number = self.number(member_class)
+        known = self.filters.get(number)
+        if known is None:
+            known = self.filter_numbers.get(member_class.constraints)
+            if known is None:
+                known = self.filter_numbers[member_class.constraints] = self._new_number()
+            self.filters[number] = known
+        return known
+
+    def _new_number(self) -> int:
+        self.next_number += 1
+        return self.next_number

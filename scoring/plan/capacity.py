@@ -1,0 +1,209 @@
+"""What is free on the nodes while a plan is made, what the run gave away, and how many members fit there.
+
+Rules: whatever takes room counts up the zone's takes, so that what was computed for a zone holds for as long as that
+number is the same. Fits are counted without regard to a wish's other classes: too few is a sure "no", and enough is a
+"perhaps".
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.feasibility.filters import allowed_nodes, ports_conflict
+from scoring.feasibility.room import Room, fit_counts
+from scoring.ids import NodeName, ZoneName
+from scoring.model import HostPort, MemberClass
+from scoring.network.matrix import Ints
+from scoring.plan.cache import Footprint, remember
+from scoring.plan.cluster_view import ClusterView
+from scoring.plan.demand import MemberSet
+
+
+class When(Enum):
+    """Of which moment the room is asked."""
+
+    NOW = "with all that this run has given away"
+    AT_START = "before this run gave anything away"
+    EMPTY = "as if no pod ran and no node had refused anything: what could ever fit"
+
+
+class Capacity:
+    """The room and host ports that are left in one run."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self.start: Ints = view.table.allocatable - view.snapshot.used
+        """(nodes, resources): free before the run"""
+        self.room = Room(self.start)
+        self.ports: dict[int, set[HostPort]] = {}
+        """row → ports given away on that node"""
+        self.takes = dict.fromkeys(view.zones, 0)
+        """zone → times that room was taken in it"""
+        self._zones_taken: tuple[object, NDArray[np.bool_]] = (None, np.zeros(0, np.bool_))
+        self._rows_taken: tuple[object, Ints] = (None, np.zeros(0, np.int64))
+        self._masks: dict[int, NDArray[np.bool_]] = {}
+        """class number → nodes that it may go to now; not for classes with host ports"""
+        self._allowed = view.cache.masks_of(view.table)
+        """number of a filter → nodes that it lets through"""
+        self._now: dict[int, tuple[object, Ints, Ints]] = {}
+        """class number → a moment of the room, how many of its members fit each node and each zone then"""
+
+    # -- what is taken ----------------------------------------------------------------------------------------------
+
+    def take(self, member_class: MemberClass, nodes: Iterable[NodeName]) -> None:
+        """Take room for one member of the class on each node; unknown nodes and resources take nothing."""
+        index = self._view.table.index
+        self.take_rows(member_class, [index[node] for node in nodes if node in index])
+
+    def take_rows(self, member_class: MemberClass, rows: Sequence[int]) -> set[ZoneName]:
+        """The same for rows of the node table; gives their zones."""
+        request = self._view.vector(member_class)
+        if request is not None:
+            self.room.take(rows, request)
+        zones = {self._view.table.nodes[row].zone for row in set(rows)}
+        self.count(zones)
+        self.ports_taken(member_class, rows)
+        return zones
+
+    def take_places(self, places: Sequence[Footprint]) -> None:
+        """Take the room of places that are known to stand; none has host ports."""
+        rows, amounts = (np.concatenate([getattr(one, what) for one in places]) for what in ("rows", "amounts"))
+        self.room.take_places(rows, amounts)
+        self.count(frozenset[ZoneName]().union(*(one.used for one in places)))
+
+    def shift(self, amounts: Ints) -> None:
+        """Take (negative: give back) amounts (nodes, resources) everywhere at once."""
+        self.room.shift(amounts)
+        self.count(self.takes)
+
+    def count(self, zones: Iterable[ZoneName]) -> None:
+        """Room was taken in these zones."""
+        for zone in zones:
+            self.takes[zone] += 1
+
+    def ports_taken(self, member_class: MemberClass, rows: Iterable[int]) -> None:
+        """Members of the class have these nodes' ports."""
+        for row in rows if member_class.constraints.host_ports else ():
+            self.ports.setdefault(int(row), set()).update(member_class.constraints.host_ports)
+
+    def zones_taken(self) -> NDArray[np.bool_]:
+        """Whether room was given away during this run, or is committed, in each zone. Cost: as `rows_taken`."""
+        rows = self.rows_taken()
+        if self._zones_taken[0] is not rows:
+            found = np.zeros(len(self._view.zones), np.bool_)
+            found[self._view.zone_number[rows]] = True
+            self._zones_taken = (rows, found)
+        return self._zones_taken[1]
+
+    def rows_taken(self) -> Ints:
+        """Rows of the nodes in question, ascending. Cost: O(nodes) after a change, else nothing."""
+        moment = self.room.moment
+        if self._rows_taken[0] != moment:
+            rows = np.flatnonzero((self.room.free != self.start).any(axis=1))
+            self._rows_taken = (moment, rows)
+        return self._rows_taken[1]
+
+    # -- what fits --------------------------------------------------------------------------------------------------
+
+    def mask(self, member_class: MemberClass, when: When = When.NOW) -> NDArray[np.bool_]:
+        """Nodes (nodes,) that the class may go to: modelled filters, learned refusals, host ports."""
+        view = self._view
+        number, constraints = view.cache.number(member_class), member_class.constraints
+        if when is not When.EMPTY and number in self._masks and not constraints.host_ports:
+            return self._masks[number]
+        table, exclusions = view.table, view.snapshot.exclusions
+        mask = remember(
+            self._allowed, view.cache.filter_number(member_class), lambda: allowed_nodes(table, constraints)
+        )
+        if when is When.EMPTY:
+            return mask
+        if exclusions or constraints.host_ports:
+            mask = self._without_refusals(member_class, mask, when)
+        self._masks[number] = mask
+        return mask
+
+    def _without_refusals(self, member_class: MemberClass, mask: NDArray[np.bool_], when: When) -> NDArray[np.bool_]:
+        """`mask` without nodes that refused the class, or whose ports it wants are taken."""
+        view, constraints = self._view, member_class.constraints
+        index = view.table.index
+        refused = [index[node] for node in view.snapshot.excluded(member_class) if node in index]
+        if constraints.host_ports:
+            refused.extend(self._rows_with_conflict(constraints.host_ports, when))
+        if refused:
+            mask = mask.copy()
+            mask[refused] = False
+        return mask
+
+    def counts(self, member_class: MemberClass, when: When = When.NOW) -> Ints:
+        """Members of the class that fit each node (nodes,). Not to be written."""
+        return self._counted(member_class, when)[0]
+
+    def zone_fits(self, members: MemberSet, when: When = When.NOW) -> Ints:
+        """Members of each class that each zone could hold without regard to other classes; shape (classes, zones)."""
+        sums = [self._counted(member_class, when)[1] for member_class, _ in members.classes]
+        return np.array(sums, np.int64).reshape(len(members.classes), len(self._view.zones))
+
+    def zones_for(self, classes: Iterable[tuple[MemberClass, int]], *, refusals: bool = True) -> NDArray[np.bool_]:
+        """Zones (zones,) with room now for each class, whatever the others take; or if no node had refused any."""
+        zones = len(self._view.zones)
+        able = np.ones(zones, np.bool_)
+        for member_class, count in classes:
+            request = self._view.vector(member_class)
+            if request is None:
+                return np.zeros(zones, np.bool_)
+            mask = self.mask(member_class, When.NOW if refusals else When.EMPTY)
+            able &= self._by_zone(np.where(mask, self.room.counts(request), 0)) >= count
+        return able
+
+    def zone_rooms(self, members: MemberSet, when: When = When.NOW) -> Ints:
+        """By how much each zone could hold the wish: its size plus the smallest surplus over the classes; (zones,).
+
+        Below `members.size` there is for sure no room; from it on there is, unless classes compete for the same nodes.
+        """
+        counts = np.array([count for _, count in members.classes], np.int64)
+        surplus = self.zone_fits(members, when) - counts[:, None]
+        return np.asarray(surplus.min(axis=0, initial=np.iinfo(np.int64).max - members.size) + members.size)
+
+    def zone_members(self, members: MemberSet, when: When = When.NOW) -> Ints:
+        """Members of the wish that fit into each zone, each class for itself, at most all of them; (zones,)."""
+        counts = np.array([count for _, count in members.classes], np.int64)
+        return np.asarray(np.minimum(self.zone_fits(members, when), counts[:, None]).sum(axis=0))
+
+    def _counted(self, member_class: MemberClass, when: When) -> tuple[Ints, Ints]:
+        """Members that fit each node and each zone. Cost: O(nodes), of now only after a change."""
+        number, moment = self._view.cache.number(member_class), self.room.moment
+        known = self._now.get(number) if when is When.NOW else None
+        if known is not None and known[0] == moment:
+            return known[1:]
+        fits = self._fits(member_class, when)
+        sums = self._by_zone(fits)
+        if when is When.NOW:
+            self._now[number] = (moment, fits, sums)
+        return fits, sums
+
+    def _fits(self, member_class: MemberClass, when: When) -> Ints:
+        view = self._view
+        request = view.vector(member_class)
+        if request is None:
+            return np.zeros(len(view.table.nodes), np.int64)
+        if when is When.NOW:
+            counts = self.room.counts(request)
+        else:
+            counts = fit_counts(self.start if when is When.AT_START else view.table.allocatable, request)
+        fits = np.where(self.mask(member_class, when), counts, 0)
+        return np.minimum(fits, 1) if member_class.constraints.host_ports else fits
+
+    def _by_zone(self, fits: Ints) -> Ints:
+        view = self._view
+        return np.bincount(view.zone_number, weights=fits, minlength=len(view.zones)).astype(np.int64)
+
+    def _rows_with_conflict(self, wanted: tuple[HostPort, ...], when: When) -> list[int]:
+        given = self.ports if when is When.NOW else {}
+        taken: dict[int, set[HostPort]] = {row: set(ports) for row, ports in given.items()}
+        index = self._view.table.index
+        for node, ports in self._view.snapshot.host_ports.items():
+            if node in index:
+                taken.setdefault(index[node], set()).update(ports)
+        return [row for row, ports in taken.items() if ports_conflict(wanted, ports)]

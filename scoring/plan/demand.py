@@ -1,0 +1,262 @@
+"""What a gang asks of the planner now: which members need a node, in which order of importance, beside which siblings.
+
+Rule (docs/safety.md S8, S9): the minimum set is every ps and chief, then workers by ascending index; members that run
+count for it, and a gang that reached quorum is never held back again: its further members are `more`. Pods behind
+somebody else's scheduling gate cannot come now, nor can those that kube-scheduler places on no node whatever we plan,
+because a volume claim does not exist, say: no room is kept for them, and a gang that needs one of them is incomplete
+(docs/safety.md S5, docs/safety.md S25); our own gate goes when the gang is admitted. Members on nodes that are gone
+count no more (docs/safety.md S12).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scoring.feasibility.quorum import minimum_members, quorum_of
+from scoring.ids import GangKey, NodeName, ZoneName
+from scoring.model import Gang, GangSource, MemberClass, Pod, Role
+from scoring.model.policy import GangOptions, Policy, ScorePolicy, ZonePolicy, gang_options
+from scoring.network.matrix import Ints
+from scoring.plan.steps import Steps
+
+_READ_A_STEP = 32
+"""Gangs whose demands are read between two steps"""
+ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]
+"""Interchangeable pods together; pods in order of importance."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangDemand:
+    """What one gang asks for. Empty `need` and `more`: nothing to place."""
+
+    gang: Gang
+    options: GangOptions
+    need: ByClass
+    """Members of the minimum set that have no node: all of them or none."""
+    more: ByClass
+    """Pending members beyond the minimum: as many as fit."""
+    siblings: tuple[tuple[Role, NodeName], ...]
+    """Placed members, sorted: what new members want to be near."""
+    all_reduce: bool
+    """No ps: workers exchange with each other; with a ps they exchange with it."""
+    alive: int
+    """Members that count or may come to count now; below min-available the gang is incomplete."""
+    unable: tuple[Pod, ...] = ()
+    """Pending members that cannot come now: behind a scheduling gate that is not ours, or with an obstacle."""
+    blocked: bool = False
+    """The minimum set needs one of `unable`."""
+    lost: frozenset[NodeName] = frozenset()
+    """Nodes of members that are not in the cluster any more."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is anything to place."""
+        return bool(self.need or self.more)
+
+    @property
+    def partial(self) -> bool:
+        """Some members run or are bound, but not yet the minimum: completed before anything else."""
+        return bool(self.siblings) and bool(self.need)
+
+    @property
+    def incomplete(self) -> str | None:
+        """Why the gang cannot reach its minimum with the pods there are, for people; `None`: it can."""
+        least, known = self.gang.min_member, self.alive + len(self.unable)
+        if known < least:
+            lost = f", beside those on {', '.join(sorted(self.lost))}, which is gone" if self.lost else ""
+            return f"{known} of {least} pods exist{lost}"
+        if not self.blocked:
+            return None
+        first, more = self.unable[0], len(self.unable) - 1
+        others = f" (and {more} more pods)" if more else ""
+        if first.foreign_gates:
+            return f"pod {first.key}{others} waits for scheduling gate {', '.join(first.foreign_gates)}"
+        return f"kube-scheduler places pod {first.key}{others} on no node: {first.obstacle}"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSet:
+    """Members to place together: classes with their counts, and the siblings they want to be near."""
+
+    classes: tuple[tuple[MemberClass, int], ...]
+    siblings: tuple[tuple[Role, NodeName], ...]
+    all_reduce: bool
+    key: tuple[object, ...]
+    """Stands for all of the above in the cache's keys."""
+
+    @property
+    def size(self) -> int:
+        """Number of members."""
+        return sum(count for _, count in self.classes)
+
+
+def ports_of(members: MemberSet) -> tuple[tuple[str, int], ...]:
+    """The (protocol, port) that members of the set want on their nodes, sorted."""
+    wanted = {(p.protocol, p.port) for member_class, _ in members.classes for p in member_class.constraints.host_ports}
+    return tuple(sorted(wanted))
+
+
+def with_ports(members: MemberSet, free: Ints) -> Ints:
+    """Each wanted port as one more resource, of which every node has one.
+
+    Who may not have it there is masked. Conservative only for one port on two addresses of a node.
+    """
+    ports = ports_of(members)
+    return np.hstack([free, np.ones((len(free), len(ports)), np.int64)]) if ports else free
+
+
+def with_ratios(policy: Policy, demand: GangDemand) -> ScorePolicy:
+    """The score policy for one gang: the operator's, with the gang's own ratios if it has any."""
+    return replace(policy.score, ratios=demand.options.ratios) if demand.options.ratios else policy.score
+
+
+def demand_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> GangDemand:
+    """Derive what `gang` asks for; `lost` are its members' nodes that are gone. Cost: O(n log n) in members."""
+    pending = gang.pending
+    unable = tuple([pod for pod in pending if pod.obstacle or (pod.gates and pod.foreign_gates)])
+    blocked = _blocked(gang, unable, lost) if unable else False
+    if unable and not blocked:
+        stuck = {pod.uid for pod in unable}
+        able = replace(gang, members=tuple(pod for pod in gang.members if pod.uid not in stuck))
+        able_ones = able.pending
+    else:
+        able, able_ones = gang, pending
+    need: Iterable[Pod] = able_ones
+    more: Iterable[Pod] = ()
+    if len(able.members) > gang.min_member:
+        minimum = {pod.uid for pod in minimum_members(able, lost_nodes=lost)}
+        need = [pod for pod in able_ones if pod.uid in minimum]
+        more = [pod for pod in able_ones if pod.uid not in minimum]
+    placed = (
+        [pod for pod in gang.placed if pod.terminal or pod.node not in lost] if len(pending) < len(gang.members) else []
+    )
+    siblings = sorted((pod.role, pod.node) for pod in placed if pod.node is not None and not pod.terminal)
+    return GangDemand(
+        gang=gang,
+        options=gang_options(dict(gang.options), policy, namespace=gang.key.partition("/")[0]),
+        need=_by_class(need),
+        more=_by_class(more),
+        siblings=tuple(siblings),
+        all_reduce=not any(pod.member_class.role is Role.PS for pod in gang.members),
+        alive=len(placed) + len(pending) - len(unable),
+        unable=unable,
+        blocked=blocked,
+        lost=lost,
+    )
+
+
+def countable(demand: GangDemand) -> bool:
+    """Whether a refusal for want of room follows from how many members fit the zones, now and before the run.
+
+    Not for gangs that cannot start whatever room there is, for those that may be spread (the clock counts too), and
+    not beside members that have a node.
+    """
+    if demand.gang.problem is not None or demand.incomplete is not None:
+        return False
+    ported = any(member_class.constraints.host_ports for member_class, _ in demand.need)
+    return (
+        bool(demand.need)
+        and not demand.siblings
+        and not ported
+        and demand.options.zone_policy is not ZonePolicy.PREFERRED
+    )
+
+
+def _blocked(gang: Gang, unable: tuple[Pod, ...], lost: frozenset[NodeName]) -> bool:
+    """Whether quorum cannot be reached without these members: too few others, or a known role's minimum set."""
+    quorum = quorum_of(gang, lost_nodes=lost)
+    return not quorum.reached_by(quorum.live - {pod.uid for pod in unable})
+
+
+def _by_class(pods: Iterable[Pod]) -> ByClass:
+    grouped: dict[MemberClass, list[Pod]] = {}
+    by_object: dict[int, list[Pod]] = {}  # a class is usually one object for all its members, and slow to hash
+    for pod in pods:
+        members = by_object.get(id(pod.member_class))
+        if members is None:
+            members = by_object[id(pod.member_class)] = grouped.setdefault(pod.member_class, [])
+        members.append(pod)
+    return tuple((member_class, tuple(members)) for member_class, members in grouped.items())
+
+
+@dataclass(slots=True)
+class Counting:
+    """What counting needs of one demand; kept for as long as that is the same object."""
+
+    demand: GangDemand
+    axis: object
+    """Of the nodes for which it was made: whether they count a resource decides whether counting can tell"""
+    classes: tuple[tuple[MemberClass, int, int], ...]
+    """Class, its number, members; empty: counting cannot tell"""
+    zones: tuple[ZoneName, ...] | None
+    """Zones that the gang names"""
+    fits_empty: tuple[object, bool] = (None, False)
+    """Node table, and whether the gang would fit one of its zones if no pod ran there"""
+    excluded: tuple[object, bool] = (None, False)
+    """What nodes have refused, and whether a class of the gang is among it"""
+
+
+class KnownDemands:
+    """What gangs ask for, kept for as long as a gang is the same object, and the same members' nodes are gone.
+
+    Reading a thousand gangs takes a run 50 ms, of which an event changed a few (docs/adr/0006-planner-caches.md).
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[GangKey, tuple[Gang, Policy, int, GangDemand]] = {}
+        """gang → gang, policy and number of the nodes that its demand is of, and the demand"""
+        self._nodes: Mapping[NodeName, int] = {}
+        """Those asked about last"""
+        self._number = 0
+        """Another one each time that these are others: a demand must not keep the nodes of its day alive"""
+
+    def copy(self) -> "KnownDemands":
+        """The same, to be added to apart from this one."""
+        made = KnownDemands()
+        made.known, made._nodes, made._number = dict(self.known), self._nodes, self._number
+        return made
+
+    def of(self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]) -> GangDemand:
+        """`demand_of`, where it can differ from what is known."""
+        known = self.known.get(gang.key)
+        same = known is not None and known[0] is gang and known[1] is policy
+        if nodes is not self._nodes:
+            self._nodes, self._number = nodes, self._number + 1
+        if known is not None and same and known[2] == self._number:
+            return known[3]
+        lost = frozenset([pod.node for pod in gang.members if pod.node is not None and pod.node not in nodes])
+        made = known[3] if known is not None and same and known[3].lost == lost else demand_of(gang, policy, lost=lost)
+        self.known[gang.key] = (gang, policy, self._number, made)
+        return made
+
+    def pending(
+        self,
+        gangs: Iterable[Gang],
+        policy: Policy,
+        nodes: Mapping[NodeName, int],
+        *,
+        pause: Callable[[], Iterator[None]],
+    ) -> Steps[list[GangDemand]]:
+        """What gangs that are ours to start ask for, if there is anything to place; a few new gangs in a step."""
+        found: list[GangDemand] = []
+        left = _READ_A_STEP
+        for gang in gangs:
+            known = self.known.get(gang.key)
+            if known is None or known[0] is not gang or known[2] != self._number or known[1] is not policy:
+                known, left = (gang, policy, 0, self.of(gang, policy, nodes)), left - 1
+            demand = known[3]
+            if (demand.need or demand.more) and is_ours_to_start(gang):
+                found.append(demand)
+            if not left:
+                left = _READ_A_STEP
+                yield from pause()
+        return found
+
+
+def is_ours_to_start(gang: Gang) -> bool:
+    """Native groups are started by kube-scheduler itself; other schedulers' pods are load (docs/safety.md S1).
+
+    A gang that is ours in part is told so: its problem is its answer.
+    """
+    return (gang.own or gang.problem is not None) and gang.source is not GangSource.NATIVE

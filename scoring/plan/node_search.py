@@ -1,0 +1,227 @@
+"""Place one wish in one set of zones, or estimate what that would be worth, with the room that is left now.
+
+Why only nodes with room are looked at: pairs grow with the square of a zone, and in a busy cluster few nodes are open.
+What has no room changes nothing for a single class, whichever way it is chosen. Rule: what is found is
+kept for the run under the whole content it was found from, because many gangs of a queue are alike.
+"""
+
+from collections.abc import Generator, Hashable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+import numpy as np
+
+from scoring.ids import ZoneName
+from scoring.model.policy import ScorePolicy, Selection
+from scoring.network.matrix import Floats, Ints
+from scoring.plan.cache import remember
+from scoring.plan.candidate_nodes import open_nodes, thinned
+from scoring.plan.capacity import Capacity, When
+from scoring.plan.cluster_view import ClusterView
+from scoring.plan.demand import MemberSet, ports_of, with_ports
+from scoring.plan.pair_scores import PairScores
+from scoring.selection import (
+    ClassDemand,
+    Demand,
+    Selected,
+    Single,
+    on_grid,
+    quick_single,
+    quick_value,
+    select_on_grid,
+    select_single,
+)
+from scoring.selection.demand import at_rows, pairs_count
+from scoring.selection.fit import fit
+
+_SMALL = 128
+"""Up to so many nodes, the ranks of all pairs are at hand anyway."""
+_WHOLE_NODES = 1_000
+"""Up to so many nodes, wishes of several classes are compared over all of a zone's pairs, those without room too."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A wish over the nodes of some zones, as it stands after what has been taken there."""
+
+    single: Single | None
+    """Set for a single class without host ports; its `placed` is left to whoever knows the score policy."""
+    classes: tuple[ClassDemand, ...]
+    """Empty when `single` is set: how many members each node can hold is all that counts then."""
+    free: Ints
+    content: bytes
+    """Stands for the room in memo keys."""
+
+
+class NodeSearch:
+    """Finds places; nothing here takes room."""
+
+    def __init__(self, view: ClusterView, capacity: Capacity, scores: PairScores) -> None:
+        self._view, self._capacity, self._scores = view, capacity, scores
+        self._selections: dict[Hashable, Selected | None] = {}
+        """(wish, zones, score policy, room, method) → chosen rows"""
+        self._values: dict[Hashable, float | None] = {}
+        """(wish, zone, score policy, room) → quick estimate of the best value"""
+        self._estimates: dict[object, tuple[ScorePolicy, dict[ZoneName, tuple[int, float | None]]]] = {}
+        """(wish, id of a score policy) → the policy, and zone → its takes when the estimate was made, the estimate"""
+        self._prepared: dict[tuple[ZoneName, ...], tuple[object, int, _Prepared]] = {}
+        """one zone → the wish it was prepared for last, the zone's takes then"""
+
+    def place(
+        self, member_set: MemberSet, zones: tuple[ZoneName, ...], *, method: Selection, score: ScorePolicy
+    ) -> Selected | None:
+        """Choose a node (as an index into `rows(zones)`) for every member of the wish, or `None`."""
+        packed = method is Selection.PACK  # for which more counts than how many members each node can hold
+        made = self._whole(member_set, zones) if packed else self._prepare(member_set, zones)
+        if made is None:
+            return None
+        exact_size = self._view.policy.exact_zone_size
+
+        def search() -> Selected | None:
+            if made.single is not None:
+                one, rank, rows = self._open(made.single, member_set, zones, score)
+                found = None if one is None else select_single(method, one, rank, exact_size=exact_size)
+            else:
+                demand, free, rank, rows = self._several(made, member_set, zones, score)
+                found = select_on_grid(method, demand, free, rank, exact_size=exact_size)
+            return found if found is None or rows is None else _at(rows, found)
+
+        number = self._scores.number(zones, score)
+        key = (member_set.key, number, made.content, method, exact_size)
+        return remember(self._selections, key, search)
+
+    def estimates(
+        self, member_set: MemberSet, zones: Sequence[ZoneName], *, score: ScorePolicy
+    ) -> Generator[None, None, list[float | None]]:
+        """Quick estimates of the best value in each zone, comparable between zones; `None`: there is no room.
+
+        Only zones in which room was taken since the last time are looked at again, with a pause before each.
+        """
+        key = (member_set.key, id(score))
+        kept = self._estimates.get(key)
+        if kept is None or kept[0] is not score:
+            kept = self._estimates[key] = (score, {})
+        known, takes = kept[1], self._capacity.takes
+        found: list[float | None] = []
+        for zone in zones:
+            seen = known.get(zone)
+            if seen is None or seen[0] != takes[zone]:
+                yield
+                seen = known[zone] = (takes[zone], self.estimate(member_set, zone, score=score))
+            found.append(seen[1])
+        return found
+
+    def fits_empty(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> bool:
+        """Whether the wish fits the zones when no pod runs there."""
+        if len(member_set.classes) == 1 and len(zones) == 1:
+            return bool(self._capacity.zone_rooms(member_set, When.EMPTY)[self._view.columns(zones)] >= member_set.size)
+        rows = self._view.rows(zones)
+        classes = self._classes(member_set, rows, When.EMPTY)
+        if classes is None:
+            return False
+        free = with_ports(member_set, self._view.table.allocatable[rows])
+        return fit(Demand(classes, member_set.all_reduce), free) is not None
+
+    def estimate(self, member_set: MemberSet, zone: ZoneName, *, score: ScorePolicy) -> float | None:
+        """The same for one zone."""
+        zones = (zone,)
+        made = self._prepare(member_set, zones)
+        if made is None:
+            return None
+
+        def look() -> float | None:
+            if made.single is not None:
+                one, rank, _ = self._open(made.single, member_set, zones, score)
+                return None if one is None else quick_single(one, rank)
+            demand, free, rank, _ = self._several(made, member_set, zones, score)
+            return quick_value(demand, free, rank)
+
+        key = (member_set.key, self._scores.number(zones, score), made.content)
+        return remember(self._values, key, look)
+
+    def _prepare(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared | None:
+        """The wish with the room that the zones have now; `None`: a resource that no node has."""
+        takes = self._capacity.takes[zones[0]]
+        known = self._prepared.get(zones)
+        if known is not None and known[0] is member_set and known[1] == takes:
+            return known[2]
+        made = self._prepare_anew(member_set, zones)
+        if made is not None and len(zones) == 1:
+            self._prepared[zones] = (member_set, takes, made)
+        return made
+
+    def _prepare_anew(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared | None:
+        if len(member_set.classes) == 1:
+            member_class, count = member_set.classes[0]
+            if not member_class.constraints.host_ports and self._view.vector(member_class) is not None:
+                room = np.minimum(self._capacity.counts(member_class).take(self._view.rows(zones)), count)
+                paired = pairs_count(member_class.role, member_class.role, all_reduce=member_set.all_reduce)
+                return _Prepared(Single(room, count, paired), (), room, _digest(room.tobytes()))
+        return self._whole(member_set, zones)
+
+    def _whole(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared | None:
+        """The same with all that is free on each node."""
+        rows = self._view.rows(zones)
+        free = with_ports(member_set, self._capacity.room.free[rows])
+        classes = self._classes(member_set, rows, When.NOW)
+        if classes is None:
+            return None
+        content = _digest(b"".join((free.tobytes(), *(c.allowed.tobytes() for c in classes))))
+        return _Prepared(None, classes, free, content)
+
+    def _classes(self, member_set: MemberSet, rows: Ints, when: When) -> tuple[ClassDemand, ...] | None:
+        """The wish's classes over `rows` and the columns of `with_ports`; `None`: a resource that no node has."""
+        ports = ports_of(member_set)
+        classes: list[ClassDemand] = []
+        for member_class, count in member_set.classes:
+            request = self._view.vector(member_class)
+            if request is None:
+                return None
+            own = {(port.protocol, port.port) for port in member_class.constraints.host_ports}
+            request = np.append(request, [int(port in own) for port in ports]) if ports else request
+            classes.append(
+                ClassDemand(member_class.role, request, self._capacity.mask(member_class, when)[rows], count)
+            )
+        return tuple(classes)
+
+    def _open(
+        self, one: Single, member_set: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy
+    ) -> tuple[Single | None, Floats, Ints | None]:
+        """The same among the nodes with room, the ranks of these, and their indexes, where that makes it smaller.
+
+        `None`: there is no room.
+        """
+        anchors = self._scores.anchors(member_set, zones, score)
+        placed = None if anchors is None else on_grid(anchors[0])
+        if len(one.room) <= _SMALL:
+            return one if placed is None else replace(one, placed=placed), self._scores.whole_rank(zones, score), None
+        if int(one.room.sum()) < one.count:
+            return None, np.zeros((0, 0)), None
+        links = self._scores.links(zones, score)
+        rows = open_nodes(one, links, placed)
+        if len(rows) == len(one.room):
+            whole = len(rows) <= _WHOLE_NODES
+            rank = self._scores.whole_rank(zones, score) if whole else links.rank_among(None)
+            return replace(one, placed=placed), rank, None
+        near = None if placed is None else placed[rows]
+        return Single(one.room[rows], one.count, one.paired, near), links.rank_among(rows), rows
+
+    def _several(
+        self, made: _Prepared, member_set: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy
+    ) -> tuple[Demand, Ints, Floats, Ints | None]:
+        """Demand, free room and ranks of a wish of several classes; where it was narrowed also the rows left."""
+        demand = Demand(made.classes, member_set.all_reduce, self._scores.anchors(member_set, zones, score))
+        if len(made.free) <= _WHOLE_NODES:
+            return demand, made.free, self._scores.whole_rank(zones, score), None
+        links = self._scores.links(zones, score)
+        rows = thinned(demand, made.free, links)
+        return at_rows(demand, rows), made.free[rows], links.rank_among(rows), rows
+
+
+def _at(rows: Ints, found: Selected) -> Selected:
+    """The answer in indexes of all nodes."""
+    return Selected(tuple(tuple(rows[list(chosen)].tolist()) for chosen in found.rows), found.value)
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=16).digest()

@@ -1,0 +1,164 @@
+"""Each gang's weight, clock and sort key, kept for as long as the gang asks for the same.
+
+Why: a plan sorts a thousand gangs, of which one event changes one or two; weighing them all again takes a run 25 ms
+(docs/adr/0006-planner-caches.md). Rule: everything here depends on API objects, the policy and the cluster's totals;
+the moment comes in only when a clock is compared (`scoring.plan.queue_order`). Gangs that ask for the same share what
+they weigh by.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from scoring.feasibility.quorum import quorum_of
+from scoring.ids import GangKey
+from scoring.model import MemberClass
+from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy, Repair, Surplus
+from scoring.model.snapshot import NodeTable
+from scoring.plan.demand import GangDemand
+from scoring.queue.states import starve_limit_s, waiting_since_s
+from scoring.queue.weights import Exact, Load, Scale, Weight, exact_key, load_of, totals_of
+
+Turn: TypeAlias = tuple[int, float]
+"""-1: others leave for it; 0: STARVING; 1: STARVING, its hold ran out; 2: WAITING. Then since when it starves."""
+SortKey: TypeAlias = tuple[Any, ...]
+WAITS: Turn = (2, 0.0)
+CLAIMS: Turn = (-1, 0.0)
+_NEVER_S = float("inf")
+Number = Callable[[MemberClass], int]
+"""Gives a number that is the same for equal classes, and never given again"""
+
+
+@dataclass(slots=True)
+class Standing:
+    """What decides a gang's place in the queue, apart from the moment."""
+
+    demand: GangDemand
+    load: Load
+    given: Fraction | None
+    """Its weight by the operator's word"""
+    waiting_s: float | None
+    """When its clock started; `None`: too few pods exist."""
+    starving_s: float
+    """When its clock reaches STARVELIMIT; infinite: it has none."""
+    scale: Scale | None = None
+    """The cluster's totals that the following are of"""
+    tail: tuple[object, ...] = ()
+    """End of its sort key: weight, creation, name, as the policy's order has them."""
+    waits: SortKey = ()
+    """Its sort key until it starves."""
+
+
+class OrderKeys:
+    """The standings of gangs. Not shared between threads."""
+
+    def __init__(self) -> None:
+        self._known: dict[GangKey, Standing] = {}
+        self._loads: dict[object, Load] = {}
+        """minimum, and (number of the class, members) → what it weighs by"""
+        self._policy: Policy | None = None
+        self._table: NodeTable | None = None
+        self._scale = Scale.of(())
+        self._by_load: dict[Load, tuple[float, Exact]] = {}
+        """load → its part of sort keys under the scale"""
+
+    def renew(self, table: NodeTable, policy: Policy) -> None:
+        """Use the totals of `table` from now on. Cost: O(nodes) for another table, else nothing."""
+        if policy is not self._policy:
+            self._policy = policy
+            self._known.clear()
+            self._loads.clear()
+            self._by_load.clear()
+        if table is not self._table:
+            self._table = table
+            scale = Scale.of(totals_of(table))
+            if scale != self._scale:
+                self._scale, self._by_load = scale, {}
+
+    def keep_only(self, gangs: Collection[GangKey]) -> None:
+        """Forget the others, and what gangs weigh by."""
+        self._known = {key: known for key, known in self._known.items() if key in gangs}
+        self._loads.clear()
+        self._by_load.clear()
+
+    def keys(self, demands: Iterable[GangDemand], now_s: float, number: Number) -> list[SortKey | None]:
+        """Sort keys of gangs that do not starve; `None`: whether this one does must be looked at."""
+        found: list[SortKey | None] = []
+        known, scale = self._known, self._scale
+        for demand in demands:
+            standing = known.get(demand.gang.key)
+            if standing is None or standing.demand is not demand or standing.scale is not scale:
+                standing = self.of(demand, number)
+            found.append(standing.waits if now_s < standing.starving_s else None)
+        return found
+
+    def of(self, demand: GangDemand, number: Number) -> Standing:
+        """The standing of a gang, whether it waits or runs."""
+        key = demand.gang.key
+        known = self._known.get(key)
+        if known is None or known.demand is not demand:
+            known = self._known[key] = self._make(demand, number)
+        if known.scale is not self._scale:
+            self._weigh(known)
+        return known
+
+    def weight(self, demand: GangDemand, number: Number) -> Weight:
+        """What the gang weighs. Cost: a few fractions, for people and for single comparisons."""
+        known = self.of(demand, number)
+        return self._scale.weight(known.load) if known.given is None else Weight(known.given, given=True)
+
+    @property
+    def _queue(self) -> QueuePolicy:
+        return self._policy.queue if self._policy is not None else QueuePolicy()
+
+    def _make(self, demand: GangDemand, number: Number) -> Standing:
+        since_s = waiting_since_s(demand.gang)
+        limit_s = _NEVER_S if since_s is None else since_s + starve_limit_s(demand.gang, self._queue)
+        return Standing(demand, self._load(demand, number), demand.options.weight, since_s, limit_s)
+
+    def _weigh(self, standing: Standing) -> None:
+        """Give the standing its place in the order, under the totals of now."""
+        demand, policy = standing.demand, self._queue
+        standing.scale, standing.tail = self._scale, (demand.gang.created_s, demand.gang.key)
+        if policy.order is Order.WEIGHT or policy.algorithm is Algorithm.LITERAL:
+            if standing.given is not None:
+                heaviest_first = exact_key(Weight(standing.given), policy.weight)
+            else:
+                known = self._by_load.get(standing.load)
+                heaviest_first = known or self._by_load.setdefault(
+                    standing.load, self._scale.key(standing.load, policy.weight)
+                )
+            standing.tail = (*heaviest_first, *standing.tail)
+        standing.waits = sort_key(demand, WAITS, standing.tail, policy)
+
+    def _load(self, demand: GangDemand, number: Number) -> Load:
+        """Gangs none of whose members are placed weigh what their kinds of members weigh: most share one."""
+        gang, parts = demand.gang, (*demand.need, *demand.more)
+        if sum([len(pods) for _, pods in parts]) != len(gang.members):
+            return load_of(gang, self._queue)
+        content = (gang.min_member, len(demand.need), *[(number(mc), len(pods)) for mc, pods in parts])
+        known = self._loads.get(content)
+        if known is None:
+            known = self._loads[content] = load_of(gang, self._queue)
+        return known
+
+
+def sort_key(demand: GangDemand, turn: Turn, tail: tuple[object, ...], policy: QueuePolicy) -> SortKey:
+    """Sort key of a gang, smaller is planned first; `tail`: its weight, creation and name, as the order has them."""
+    first, priority = not _is_completed_first(demand), -demand.gang.priority
+    if policy.algorithm is Algorithm.LITERAL:
+        return (first, turn[0] == 2, *tail)  # the paper knows no priorities
+    late = policy.surplus is Surplus.LAST and not demand.need
+    if policy.starving_beats_priority:
+        return (first, *turn, priority, late, *tail)
+    if policy.order is Order.FIFO:
+        return (first, priority, late, turn[0] >= 0, *tail)
+    return (first, priority, late, *turn, *tail)
+
+
+def _is_completed_first(demand: GangDemand) -> bool:
+    """Whether the gang runs in part; one that had started and asks for `repair: none` waits for its turn instead."""
+    if not demand.partial:
+        return False
+    return demand.options.repair is not Repair.NONE or not quorum_of(demand.gang, lost_nodes=demand.lost).started

@@ -1,0 +1,317 @@
+"""Find a place for one gang in the room that is left: which zone, then which nodes (PAPERS N1, N3).
+
+Steps for a gang's minimum set:
+1. Candidate zones: those its placed members are in; else (and with zone policy `preferred`) those it allows.
+2. Drop zones without room for all of it.
+3. Order the rest (`scoring.plan.zone_order`).
+4. In the first zone where the selection method finds nodes for everybody, that is the answer.
+5. Otherwise, with zone policy `preferred` and after the wait: the fewest zones that hold it together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.ids import NodeName, PodUid, ZoneName
+from scoring.model import Role
+from scoring.model.policy import ScorePolicy, ZonePolicy
+from scoring.model.reasons import Reason
+from scoring.network.matrix import Ints
+from scoring.plan.capacity import When
+from scoring.plan.demand import ByClass, GangDemand, MemberSet, countable, with_ratios
+from scoring.plan.result import Placed, Refused
+from scoring.plan.run import Run
+from scoring.plan.several_zones import sets_to_try
+from scoring.plan.steps import Steps, finish
+from scoring.plan.zone_order import Kind, in_order, kind_of
+from scoring.queue.states import waiting_since_s
+from scoring.score.links import Links
+from scoring.selection import Selected
+
+
+def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Steps[Placed | Refused]:
+    """Place the gang where there is room: its minimum set, or, if that runs, as many further members as fit."""
+    if not demand.need:
+        zones = run.view.zones_of(node for _, node in demand.siblings)
+        more = place_more(run, demand, zones, ()) if zones else place_rest(run, demand)
+        return more or Refused(Reason.SURPLUS, "the minimum runs; more members start when there is room")
+    kind = kind_of(run, demand)
+    if kind.refused is not None and kind.refused[0] in (None, run.capacity.room.moment):
+        return kind.refused[1]
+    outcome = yield from place_minimum_in_steps(run, demand, now_s=now_s)
+    if isinstance(outcome, Refused):
+        if outcome.reason is not Reason.SPILL_WAIT:  # which only a clock decides
+            kind.refused = (run.capacity.room.moment if countable(demand) else None, outcome)
+        return outcome
+    return with_more(run, demand, outcome)
+
+
+def place_beside(run: Run, demand: GangDemand, placed: Placed) -> Placed:
+    """Add members that have no node in `placed`, as many as fit, near those that have."""
+    rest = tuple(
+        (member_class, left)
+        for member_class, pods in (*demand.need, *demand.more)
+        if (left := tuple(pod for pod in pods if pod.uid not in placed.nodes))
+    )
+    late = replace(demand, need=(), more=rest)
+    return with_more(run, late, placed) if rest and placed.zones else placed
+
+
+def with_more(run: Run, demand: GangDemand, placed: Placed) -> Placed:
+    """The same and as many members beyond the minimum as fit beside it."""
+    if not demand.more:
+        return placed
+    more = place_more(run, demand, placed.zones, placed.ends)
+    return placed if more is None else Placed(placed.zones, {**placed.nodes, **more.nodes}, more.ends, placed.score)
+
+
+def place_minimum(run: Run, demand: GangDemand, *, now_s: float) -> Placed | Refused:
+    """Place the gang's whole minimum set, or say why not."""
+    return finish(place_minimum_in_steps(run, demand, now_s=now_s))
+
+
+def place_minimum_in_steps(run: Run, demand: GangDemand, *, now_s: float) -> Steps[Placed | Refused]:
+    """The same in steps: a pair of zones compared, a zone estimated, a set of zones searched."""
+    kind = kind_of(run, demand)
+    member_set, score, allowed = kind.members, kind.score, kind.allowed
+    if not allowed:
+        return Refused(Reason.NO_ALLOWED_ZONE, _no_zone_detail(run, demand))
+    rooms = run.capacity.zone_rooms(member_set)
+    enough = rooms[kind.columns] >= member_set.size
+    if not enough.any():
+        known = rooms[kind.columns] if len(member_set.classes) == 1 else None
+        return (yield from _spread_or_wait(run, demand, kind, now_s=now_s, rooms=known))
+    room = dict(zip(run.zones, rooms.tolist(), strict=True))
+    feasible = tuple([zone for zone, fits in zip(allowed, enough.tolist(), strict=True) if fits])
+    for zone in in_order(run, demand, kind, feasible, room):
+        if zone is None:
+            yield from run.view.pause()
+            continue
+        placed = place_in(run, demand, demand.need, member_set, (zone,), score=score)
+        if placed is not None:
+            return placed
+    return (yield from _spread_or_wait(run, demand, kind, now_s=now_s))
+
+
+def has_room(run: Run, demand: GangDemand) -> bool:
+    """Whether looking for a place of the minimum set can succeed at all, as far as counting tells."""
+    kind = kind_of(run, demand)
+    if demand.options.zone_policy is ZonePolicy.PREFERRED:
+        return True
+    return bool((run.capacity.zone_rooms(kind.members)[kind.columns] >= kind.members.size).any())
+
+
+def place_more(
+    run: Run, demand: GangDemand, zones: Sequence[ZoneName], ends: Sequence[tuple[Role, NodeName]]
+) -> Placed | None:
+    """Place as many members beyond the minimum as fit into `zones`, class by class, beside siblings and `ends`."""
+    nodes: dict[PodUid, NodeName] = {}
+    near = list(ends)
+    score = with_ratios(run.policy, demand)
+    for member_class, pods in demand.more:
+        one: ByClass = ((member_class, pods[:1]),)
+        fits = run.capacity.zone_fits(run.view.member_set(one, demand))[0]
+        count = min(len(pods), int(sum(fits[run.zones.index(zone)] for zone in zones)))
+        if not count:
+            continue
+        members: ByClass = ((member_class, pods[:count]),)
+        member_set = run.view.member_set(members, demand, near)
+        placed = place_in(run, demand, members, member_set, tuple(zones), score=score)
+        nodes |= placed.nodes if placed is not None else {}
+        near.extend(placed.ends if placed is not None else ())
+    return Placed(tuple(zones), nodes, tuple(near), None) if nodes else None
+
+
+def place_rest(run: Run, demand: GangDemand) -> Placed | None:
+    """Place members beyond the minimum of a gang that has nobody on a node (all have succeeded, say).
+
+    They go together, into the zone that takes most of them.
+    """
+    member_set = run.view.member_set(demand.more, demand)
+    held = dict(zip(run.zones, run.capacity.zone_members(member_set).tolist(), strict=True))
+    allowed = run.view.candidate_zones(demand)
+    most = max((held[zone] for zone in allowed), default=0)
+    if not most:
+        return None
+    room = dict(zip(run.zones, run.capacity.zone_rooms(member_set).tolist(), strict=True))
+    kind = Kind(member_set, with_ratios(run.policy, demand), allowed, run.view.columns(allowed), frozenset())
+    order = in_order(run, demand, kind, tuple(zone for zone in allowed if held[zone] == most), room)
+    best = next(zone for zone in order if zone is not None)
+    return place_more(run, demand, (best,), ())
+
+
+def _spread_or_wait(
+    run: Run, demand: GangDemand, kind: Kind, *, now_s: float, rooms: Ints | None = None
+) -> Steps[Placed | Refused]:
+    """Step 5, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
+    member_set, allowed = kind.members, kind.allowed
+    preferred = demand.options.zone_policy is ZonePolicy.PREFERRED
+    devices = asks_devices(run, demand)
+    if not possible(run, demand, kind):
+        return Refused(Reason.DEVICES, _NOT_COUNTED) if devices else impossible(member_set.size)
+    waited_s = now_s - max(waiting_since_s(demand.gang) or 0.0, demand.gang.created_s)
+    if preferred and waited_s < run.policy.spill_wait_s and not demand.siblings:
+        left_s = run.policy.spill_wait_s - waited_s
+        return Refused(Reason.SPILL_WAIT, f"may be spread over zones in {left_s:.0f} s")
+    if preferred:
+        placed = yield from _spread(run, demand, kind)
+        if placed is not None:
+            return placed
+    if run.snapshot.exclusions and run.capacity.zones_for(member_set.classes, refusals=False)[kind.columns].any():
+        return Refused(Reason.DEVICES, _NOT_COUNTED) if devices else Refused(Reason.FILTERED, _FILTERED)
+    held = run.capacity.zone_members(member_set)[kind.columns] if rooms is None else np.minimum(rooms, member_set.size)
+    best = len(allowed) - 1 - int(held[::-1].argmax())  # the last by name among equals
+    reason = Reason.BEHIND if _was_there(run, kind, together=preferred) else Reason.NO_ROOM
+    return no_room(reason, allowed[best], int(held[best]), member_set.size)
+
+
+def _spread(run: Run, demand: GangDemand, kind: Kind) -> Steps[Placed | None]:
+    """Place the gang's minimum set over some of the zones it may use; `None`: it finds no place."""
+    sets = yield from sets_to_try(run, demand, kind.members, kind.allowed)
+    for zones in sets:
+        for _ in run.scores.links_in_steps(zones, kind.score):
+            yield from run.view.pause()
+        placed = place_in(run, demand, demand.need, kind.members, zones, score=kind.score)
+        if placed is not None:
+            return placed
+        yield from run.view.pause()
+    return None
+
+
+def asks_devices(run: Run, demand: GangDemand) -> bool:
+    """Whether the gang asks for devices that no allocatable tells of, or may tell of only some: a claim, a resource."""
+    return any(
+        run.table.asks_uncounted(member_class.requests) or any("resourceClaims" in pod.unmodelled for pod in pods)
+        for member_class, pods in demand.need
+    )
+
+
+_NOT_COUNTED = "kube-scheduler counts them; its Event FailedScheduling says what it found"
+_FILTERED = "kube-scheduler's Event FailedScheduling says which filter"
+
+
+def impossible(size: int) -> Refused:
+    """What a gang of `size` is told that would not fit the empty cluster."""
+    return Refused(Reason.IMPOSSIBLE, f"{size} members at once fit in no allowed zone, even when it is empty")
+
+
+def no_room(reason: Reason, zone: ZoneName, members: int, size: int) -> Refused:
+    """What a gang of `size` is told, of which so many `members` would fit the zone with most room for it."""
+    return Refused(reason, f"most room in zone {zone or '(none)'}: {members} of {size} members")
+
+
+def _was_there(run: Run, kind: Kind, *, together: bool) -> bool:
+    """Whether there was room, in one allowed zone or in all `together`, before gangs ahead were given theirs."""
+    taken = kind.columns[run.capacity.zones_taken()[kind.columns]]
+    if not len(taken):
+        return False
+    at_start = run.capacity.zone_fits(kind.members, When.AT_START)
+    counts = np.array([count for _, count in kind.members.classes], np.int64)
+    if bool((at_start[:, taken] >= counts[:, None]).all(axis=0).any()):
+        return True
+    return together and bool((at_start[:, kind.columns].sum(axis=1) >= counts).all())
+
+
+def possible(run: Run, demand: GangDemand, kind: Kind) -> bool:
+    """Whether the gang would fit an empty cluster: in one allowed zone, or over all of them with `preferred`."""
+    if demand.siblings:
+        return True  # it ran here before; what is missing is room or a node, and both may come back
+    if kind.could_fit is None:
+        preferred = demand.options.zone_policy is ZonePolicy.PREFERRED
+        kind.could_fit = run.search.fits_empty(kind.members, kind.allowed) if preferred else _fits_one(run, kind)
+    return kind.could_fit
+
+
+def could_ever_start(run: Run, demand: GangDemand) -> bool:
+    """Whether a gang without placed members would fit an empty cluster, however its members are spread."""
+    known = run.cache.countings.get(demand.gang.key)
+    if known is not None and known.demand is demand and known.fits_empty[0] is run.table:
+        return known.fits_empty[1]
+    kind = kind_of(run, demand)
+    if possible(run, demand, kind):
+        return True
+    return demand.options.zone_policy is ZonePolicy.PREFERRED and _fits_one(run, kind)
+
+
+def _fits_one(run: Run, kind: Kind) -> bool:
+    """Whether the gang would fit one of its zones if no pod ran there."""
+    rooms = run.capacity.zone_rooms(kind.members, When.EMPTY)[kind.columns].tolist()
+    if len(kind.members.classes) == 1:
+        return any(room >= kind.members.size for room in rooms)
+    return any(
+        room >= kind.members.size and run.search.fits_empty(kind.members, (zone,))
+        for zone, room in zip(kind.allowed, rooms, strict=True)
+    )
+
+
+def _no_zone_detail(run: Run, demand: GangDemand) -> str:
+    if demand.options.zones is not None:
+        names = ", ".join(run.zones) or "none"
+        return f"netgang.io/zones names {', '.join(demand.options.zones)}; the cluster has {names}"
+    return "no node has the zone label; set it, or use netgang.io/zone-policy: preferred"
+
+
+def place_in(
+    run: Run,
+    demand: GangDemand,
+    members: ByClass,
+    member_set: MemberSet,
+    zones: tuple[ZoneName, ...],
+    *,
+    score: ScorePolicy,
+) -> Placed | None:
+    """Place `members`, of which `member_set` was made, in `zones`, and take their room; `None`: they do not fit."""
+    rows = run.view.rows(zones)
+    selected = run.search.place(member_set, zones, method=demand.options.selection, score=score)
+    if selected is None:
+        return None
+    nodes: dict[PodUid, NodeName] = {}
+    ends: list[tuple[Role, NodeName]] = []
+    used: set[ZoneName] = set()
+    for (member_class, pods), chosen in zip(members, selected.rows, strict=True):
+        at: list[int] = rows.take(chosen).tolist() if chosen else []
+        names = [run.table.names[row] for row in at]
+        used |= run.capacity.take_rows(member_class, at)
+        nodes.update(zip([pod.uid for pod in pods], names, strict=True))
+        ends.extend([(member_class.role, name) for name in names])
+    points = mean_points(run.scores.links(zones, score), member_set, selected, _sibling_rows(run, member_set, rows))
+    return Placed(tuple(sorted(used)), nodes, tuple(ends), points)
+
+
+def mean_points(
+    scores: Links, member_set: MemberSet, selected: Selected, siblings: Sequence[tuple[Role, int]]
+) -> float | None:
+    """Mean points over the pairs that talk, placed siblings included; `None` when there is no such pair."""
+    at = [row for rows in selected.rows for row in rows]
+    ps = [mc.role is Role.PS for (mc, _), rows in zip(member_set.classes, selected.rows, strict=True) for _ in rows]
+    fresh = len(at)
+    at.extend([row for _, row in siblings])
+    ps.extend([role is Role.PS for role, _ in siblings])
+    counted, total = _counted_pairs(None if member_set.all_reduce else tuple(ps), len(at), fresh)
+    if not total:
+        return None
+    return float(scores.points_among(np.array(at, np.int64))[counted].sum() / total)
+
+
+@lru_cache(maxsize=64)
+def _counted_pairs(ps: tuple[bool, ...] | None, ends: int, fresh: int) -> tuple[NDArray[np.bool_], int]:
+    """Which of the pairs (ends, ends) count, each once, those among siblings not; and how many. `ps`: `None`: all."""
+    counted = np.tri(ends, k=-1, dtype=np.bool_).T
+    if ps is not None:
+        is_ps = np.array(ps, np.bool_)
+        counted = counted & (is_ps[:, None] != is_ps)
+    counted = np.array(counted)
+    counted[fresh:] = False
+    return counted, int(counted.sum())
+
+
+def _sibling_rows(run: Run, member_set: MemberSet, rows: Ints) -> list[tuple[Role, int]]:
+    """Role and index in `rows` of siblings that are there."""
+    if not member_set.siblings:
+        return []
+    local = {row: i for i, row in enumerate(rows.tolist())}
+    found = ((role, run.table.index.get(node)) for role, node in member_set.siblings)
+    return [(role, local[row]) for role, row in found if row is not None and row in local]

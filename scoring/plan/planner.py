@@ -1,0 +1,290 @@
+"""The planner: from a snapshot to a plan for all gangs together.
+
+Rule: room that one gang is given is not there for the next, and what is committed is taken out first, so a plan never
+promises the same room twice. The same arguments always give the same plan; a cache only saves time.
+
+Steps:
+1. Demand: what each gang asks for (`demand`).
+2. Capacity: what is free (`capacity`), less the room of commitments (docs/safety.md S4).
+3. Queue order (`queue_order`). Then gang by gang, in this order:
+4. Namespace quota: a gang that would go over it waits (`namespace_quota`).
+5. Starvation reservations: a STARVING gang that finds no room keeps what is free (`starvation_reservations`).
+6. Zone order: which zones are tried first (`zone_order`).
+7. Placement: the place of the previous plan if it still stands (`keep_placements`), else the minimum set whole or not
+   at all, then as many further members as fit (`placement`). Gangs for which counting tells that no zone has room are
+   refused many at once (`bulk_refusal`).
+8. Result.
+
+Why places are kept: pods are offered their nodes one by one, so a plan that moves a gang between two offers makes both
+worthless; and a run after one event costs little. A gang ahead is planned first and may take a kept place away; new
+network data, or a node that does not do any more, make a gang be placed again.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from scoring.feasibility.fit_counts import Nodes
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import MemberClass
+from scoring.model.policy import Policy
+from scoring.model.reasons import Reason
+from scoring.model.snapshot import Snapshot
+from scoring.plan.bulk_refusal import BulkRefusals
+from scoring.plan.cache import PlannerCache
+from scoring.plan.capacity import Capacity
+from scoring.plan.cluster_view import ClusterView
+from scoring.plan.demand import GangDemand
+from scoring.plan.keep_placements import Ends, KeptPlacements, keep_commitment, keep_place, move_aside
+from scoring.plan.namespace_quota import NamespaceQuota
+from scoring.plan.node_search import NodeSearch
+from scoring.plan.pair_scores import PairScores
+from scoring.plan.placement import place_anywhere
+from scoring.plan.queue_order import QueueOrder
+from scoring.plan.result import Admission, Hold, Placed, Plan, Refused, Waiting
+from scoring.plan.run import Run
+from scoring.plan.starvation_reservations import WANTS_ROOM, StarvationReservations
+from scoring.plan.steps import Steps, finish
+
+
+def plan(
+    snapshot: Snapshot,
+    policy: Policy,
+    *,
+    now_s: float,
+    previous: Plan | None = None,
+    memo: PlannerCache | None = None,
+) -> Plan:
+    """Decide for every gang of the snapshot that has pending members.
+
+    `previous`: the plan whose places are kept where they still stand. `now_s` is Unix time: it is compared with
+    creation times and back-offs. Cost: about linear in gangs, plus the selection in one zone, O(nodes of the zone²),
+    for each gang that gets a new place.
+    """
+    return finish(plan_in_steps(snapshot, policy, now_s=now_s, previous=previous, memo=memo))
+
+
+def plan_in_steps(
+    snapshot: Snapshot,
+    policy: Policy,
+    *,
+    now_s: float,
+    previous: Plan | None = None,
+    memo: PlannerCache | None = None,
+) -> Steps[Plan]:
+    """The same plan, with a chance to do something else after each step; a step is one gang or many alike.
+
+    docs/safety.md S15. The cache may be used for other snapshots between two steps.
+    """
+    cache = memo if memo is not None else PlannerCache()
+    cache.keep_only(snapshot.gangs)
+    run = begin_run(snapshot, policy, cache)
+    # 1. Demand
+    demands = yield from cache.demands.pending(snapshot.gangs.values(), policy, run.table.index, pause=run.view.pause)
+    # 2. Capacity
+    committed = take_commitments(run)
+    yield from run.view.pause()
+    # 3. Queue order
+    quota = NamespaceQuota(run) if policy.queue.limits_namespaces else None
+    order = QueueOrder(run, now_s=now_s, quota=quota)
+    demands = yield from order.in_order(demands)
+    yield from run.view.pause()
+    # 4. to 7. Gang by gang
+    turns = _Turns(run, demands, order, quota, now_s=now_s, previous=previous)
+    yield from run.view.pause()
+    yield from turns.all(committed)
+    # 8. Result
+    node_of: dict[PodUid, NodeName] = {}
+    for admission in turns.admitted.values():
+        node_of.update(admission.members)
+    partial = frozenset(one.gang.key for one in demands if one.partial)
+    network = snapshot.network.version
+    made = Plan(snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reserved)
+    yield from run.view.pause()  # whoever adopts it has work of a step as well
+    return made
+
+
+def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
+    """The parts of a run over a snapshot of which nothing is given away yet."""
+    view = ClusterView(snapshot, policy, cache)
+    capacity, scores = Capacity(view), PairScores(view)
+    search = NodeSearch(view, capacity, scores)
+    nodes = Nodes(view.layout, view.table.names, view.zone_number, view.zones, view.table.axis)
+    return Run(snapshot, policy, cache, view, capacity, scores, search, view.table, view.zones, nodes)
+
+
+def take_commitments(run: Run, *, besides: GangKey | None = None) -> dict[GangKey, Ends]:
+    """Take the room of commitments; gives the (role, node) of every committed member that is still pending.
+
+    `besides`: not this gang's.
+    """
+    ends: dict[GangKey, Ends] = {}
+    members: list[tuple[MemberClass, NodeName]] = []
+    for key, commitment in sorted(run.snapshot.commitments.items()):
+        gang = run.snapshot.gangs.get(key)
+        if gang is None or key == besides:
+            continue
+        found = [(pod, commitment.assignment[pod.uid]) for pod in gang.pending if pod.uid in commitment.assignment]
+        members.extend((pod.member_class, node) for pod, node in found)
+        ends[key] = tuple((pod.role, node) for pod, node in found)
+    take_members(run, members)
+    return ends
+
+
+def take_admissions(run: Run, admissions: Iterable[Admission]) -> None:
+    """Take the room of admitted members, for a look beside a plan; that of committed gangs is taken already."""
+    members: list[tuple[MemberClass, NodeName]] = []
+    for admission in admissions:
+        gang = run.snapshot.gangs.get(admission.gang)
+        for pod in gang.pending if gang is not None and not admission.committed else ():
+            node = admission.members.get(pod.uid)
+            if node is not None:
+                members.append((pod.member_class, node))
+    take_members(run, members)
+
+
+def take_members(run: Run, members: Iterable[tuple[MemberClass, NodeName]]) -> None:
+    """Take the room of members on nodes, all of a class together."""
+    nodes_of: dict[int, tuple[MemberClass, list[NodeName]]] = {}  # class number → its members' nodes
+    for member_class, node in members:
+        nodes_of.setdefault(run.cache.number(member_class), (member_class, []))[1].append(node)
+    for member_class, nodes in nodes_of.values():
+        run.capacity.take(member_class, nodes)
+
+
+class _Turns:
+    """Steps 4 to 7: each gang in its turn."""
+
+    def __init__(
+        self,
+        run: Run,
+        demands: list[GangDemand],
+        order: QueueOrder,
+        quota: NamespaceQuota | None,
+        *,
+        now_s: float,
+        previous: Plan | None,
+    ) -> None:
+        self._run, self._demands, self._order, self._quota, self._now_s = run, demands, order, quota, now_s
+        self._previous = previous if previous is not None else Plan(version=-1, network_version=-1)
+        same_network = self._previous.network_version == run.snapshot.network.version
+        self._before = self._previous.admitted if same_network else {}
+        """Places that gangs may keep"""
+        kept = [(one, self._before[one.gang.key]) for one in demands if one.gang.key in self._before]
+        self._kept = KeptPlacements(run, kept) if kept else None
+        self._reservations: StarvationReservations | None = None
+        """Made for the first gang that room is kept for"""
+        self._bulk = BulkRefusals(run, demands, apart=order.aged | self._previous.admitted.keys())
+        self.admitted: dict[GangKey, Admission] = {}
+        self.waiting: dict[GangKey, Waiting] = {}
+
+    @property
+    def reserved(self) -> Mapping[GangKey, Hold]:
+        """What is kept for gangs that wait."""
+        return self._reservations.made if self._reservations is not None else {}
+
+    def all(self, committed: Mapping[GangKey, Ends]) -> Steps[None]:
+        """Admit or refuse every gang, in order. `committed`: (role, node) of members that are committed."""
+        by_room_alone = self._quota is None and self._order.chosen is None
+        place = 0
+        while place < len(self._demands):
+            refused = (
+                (yield from self._bulk.refused_from(place, self._reservations, self._kept)) if by_room_alone else []
+            )
+            for answer in refused:
+                self._refuse(self._demands[place], place, answer)
+                place += 1
+            if refused:
+                yield from self._run.view.pause()
+                continue
+            if not self._keeps_its_place(place):
+                yield from self._decide(place, committed)
+                yield from self._run.view.pause()
+            place += 1
+
+    def _keeps_its_place(self, place: int) -> bool:
+        """Whether the gang is admitted where it was, because nothing else can be: the usual case, and a quick one."""
+        demand = self._demands[place]
+        before = self._before.get(demand.gang.key)
+        if self._kept is None or before is None:
+            return False
+        self._kept.begin(demand.gang.key)
+        if demand.gang.key in self._run.snapshot.commitments or self._refused_at_once(demand) is not None:
+            return False
+        if self._quota is not None and self._quota.trimmed(demand) is not demand:
+            return False
+        if not self._kept.stands(demand.gang.key):
+            return False
+        same = before.rank == place + 1 and not before.committed
+        self.admitted[demand.gang.key] = before if same else replace(before, rank=place + 1, committed=False)
+        if self._quota is not None:
+            self._quota.admit(demand, before.members)
+        return True
+
+    def _decide(self, place: int, committed: Mapping[GangKey, Ends]) -> Steps[None]:
+        """Admit or refuse one gang; the first that answers counts."""
+        demand = self._demands[place] if self._quota is None else self._quota.trimmed(self._demands[place])
+        key = demand.gang.key
+        outcome: Placed | Refused | None = self._refused_at_once(demand)
+        if outcome is None:
+            if self._kept is not None:
+                self._kept.settle()
+            outcome = yield from self._place(demand, place, committed.get(key, ()))
+        if isinstance(outcome, Refused):
+            self._refuse(demand, place, self._reserve(demand, outcome, final=self._bulk.is_final(place)))
+            return
+        if self._kept is not None:
+            self._kept.doubt(key, outcome.nodes)
+        if self._quota is not None:
+            self._quota.admit(demand, outcome.nodes)
+        held = key in self._run.snapshot.commitments
+        self.admitted[key] = Admission(key, place + 1, outcome.zones, outcome.nodes, outcome.score, committed=held)
+
+    def _refused_at_once(self, demand: GangDemand) -> Refused | None:
+        """What no room can help: a broken gang, one that is incomplete, backs off, or is over its namespace's quota."""
+        gang = demand.gang
+        if gang.problem is not None:
+            return Refused(gang.problem, gang.problem_detail)
+        incomplete = demand.incomplete
+        if incomplete is not None:
+            return Refused(Reason.INCOMPLETE, incomplete)
+        until_s = self._run.snapshot.backing_off_until_s.get(gang.key)
+        if until_s is not None and until_s > self._now_s and not demand.partial:
+            return Refused(Reason.BACKING_OFF, f"for another {until_s - self._now_s:.0f} s")
+        over = self._quota.over(demand) if self._quota is not None else None
+        return Refused(Reason.OVER_SHARE, over) if over is not None else self._order.refuses(demand)
+
+    def _place(self, demand: GangDemand, place: int, committed: Ends) -> Steps[Placed | Refused]:
+        """What is committed stays; else the place it had, one that no gang has or that late ones had, or any."""
+        run, before = self._run, self._before.get(demand.gang.key)
+        if demand.gang.key in run.snapshot.commitments:
+            return keep_commitment(run, demand, committed)
+        if before is None or self._kept is None:
+            refused = yield from self._bulk.refusal(place, self._reservations)
+            return refused or (yield from place_anywhere(run, demand, now_s=self._now_s))
+        return (
+            keep_place(run, demand, before)
+            or (yield from move_aside(run, demand, self._kept, now_s=self._now_s))
+            or (yield from place_anywhere(run, demand, now_s=self._now_s))
+        )
+
+    def _reserve(self, demand: GangDemand, refused: Refused, *, final: bool) -> Refused:
+        """Keep room for the gang if it is STARVING, or if others leave for it; gives the refusal in its final words."""
+        if refused.reason not in WANTS_ROOM or self._order.chosen is not None:
+            return refused
+        claim = self._run.snapshot.claims.get(demand.gang.key)
+        starving = demand.gang.key in self._order.aged and self._order.starving(demand)
+        if self._reservations is None and (claim is not None or starving):
+            self._reservations = StarvationReservations(self._run, self._previous.holds)
+        if self._reservations is None:
+            return refused
+        found, rows = self._reservations.reserve(demand, refused, claim, starving=starving, final=final)
+        if self._kept is not None:
+            self._kept.distrust(rows)
+        return found
+
+    def _refuse(self, demand: GangDemand, place: int, refused: Refused) -> None:
+        """Say why the gang waits; with the same object as before where it is the same."""
+        key, rank = demand.gang.key, place + 1
+        known = self._previous.waiting.get(key)
+        same = known is not None and (known.rank, known.reason, known.detail) == (rank, refused.reason, refused.detail)
+        self.waiting[key] = known if known is not None and same else Waiting(key, rank, refused.reason, refused.detail)

@@ -1,0 +1,183 @@
+"""Queue order: which gang is planned when in one run.
+
+The order: gangs that run, or are committed, in part; then by priority; STARVING before WAITING; the heavier
+before the lighter; the older before the younger; by name. Among STARVING gangs the one that starves longest is first:
+were it the heaviest, an endless stream of heavy gangs, which starve in their turn, would keep a light one for ever.
+
+A STARVING gang leads for `starving_hold_s`; for as long again it goes behind the other STARVING ones, which then hold
+room before it may, then in front again, and so on. These times count from the moment at which it became STARVING, so
+that they are the same after a restart.
+
+With `algorithm: literal` the order and the choice are those of Algorithm 1 (`scoring.queue.literal`): only gangs that
+it starts in this pass are placed, and nothing is held.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scoring.ids import GangKey
+from scoring.model import Phase
+from scoring.model.policy import Algorithm, StarvingOrder
+from scoring.model.reasons import Reason
+from scoring.network.matrix import Ints
+from scoring.plan.demand import GangDemand
+from scoring.plan.namespace_quota import NamespaceQuota
+from scoring.plan.order_keys import CLAIMS, WAITS, SortKey, Standing, Turn, sort_key
+from scoring.plan.placement import could_ever_start
+from scoring.plan.result import Refused
+from scoring.plan.run import Run
+from scoring.plan.steps import Steps
+from scoring.queue.literal import Pass, Waiter, algorithm_1
+from scoring.queue.weights import Weight
+
+_KEYS_A_STEP = 64
+"""Gangs whose place in the order is found between two steps of a run."""
+
+
+class QueueOrder:
+    """The queue in one run."""
+
+    def __init__(self, run: Run, *, now_s: float, quota: NamespaceQuota | None = None) -> None:
+        """`quota`: what namespaces may have; gangs over it never starve."""
+        self._run = run
+        self._now_s = now_s
+        self._quota = quota if quota is not None or not run.policy.queue.limits_namespaces else NamespaceQuota(run)
+        self.policy = run.policy.queue
+        self._keys = run.cache.order_keys
+        self._keys.renew(run.table, run.policy)
+        self.chosen: Pass | None = None
+        """What Algorithm 1 starts in this pass, if that is the policy; after `in_order`"""
+        self.aged: set[GangKey] = set()
+        """Gangs whose clock has reached STARVELIMIT; after `in_order`"""
+
+    def in_order(self, demands: list[GangDemand]) -> Steps[list[GangDemand]]:
+        """Sort demands into the order in which they are planned; in steps of `_KEYS_A_STEP`."""
+        if self.policy.algorithm is Algorithm.LITERAL:
+            self.chosen = self._algorithm_1(demands)
+        keys: list[SortKey] = []
+        run = self._run
+        special = {*run.snapshot.commitments, *run.snapshot.claims}
+        for begin in range(0, len(demands), _KEYS_A_STEP):
+            self._keys.renew(run.table, run.policy)  # another plan may have used them meanwhile
+            some = demands[begin : begin + _KEYS_A_STEP]
+            known = self._keys.keys(some, self._now_s, run.cache.number)
+            self.aged.update([one.gang.key for one, key in zip(some, known, strict=True) if key is None])
+            keys.extend(
+                [
+                    self.key(one) if key is None or one.gang.key in special else key
+                    for one, key in zip(some, known, strict=True)
+                ]
+            )
+            yield from run.view.pause()
+        return [demands[number] for number in sorted(range(len(demands)), key=keys.__getitem__)]
+
+    def key(self, demand: GangDemand) -> SortKey:
+        """Sort key of a gang; smaller is planned first."""
+        standing = self._standing(demand)
+        if demand.need and demand.gang.key in self._run.snapshot.claims:
+            key = sort_key(demand, CLAIMS, standing.tail, self.policy)
+        elif self._now_s < standing.starving_s:
+            key = standing.waits
+        else:
+            key = sort_key(demand, self.turn(demand), standing.tail, self.policy)
+        return (False, *key[1:]) if self._begun(demand) else key
+
+    def turn(self, demand: GangDemand) -> Turn:
+        """Whether and since when the gang is STARVING: (0, …) in front, (1, …) while others are."""
+        standing = self._standing(demand)
+        starved_s = self._now_s - standing.starving_s
+        if starved_s < 0.0 or not self._may_starve(demand, standing):
+            return WAITS
+        first = standing.starving_s if self.policy.starving_order is StarvingOrder.AGE else 0.0
+        return int(starved_s / self.policy.starving_hold_s) % 2, first
+
+    def starving(self, demand: GangDemand) -> bool:
+        """Whether the gang is STARVING."""
+        return self.turn(demand) is not WAITS
+
+    def weight(self, demand: GangDemand) -> Weight:
+        """What the gang weighs."""
+        return self._keys.weight(demand, self._run.cache.number)
+
+    def refuses(self, demand: GangDemand) -> Refused | None:
+        """Why Algorithm 1 passes the gang over before a place for it is looked for; `None`: it does not."""
+        chosen = self.chosen
+        if chosen is None or not _decided_by_the_pass(self._run, demand) or demand.gang.key in chosen.placed:
+            return None
+        if demand.gang.key in chosen.tried:
+            return Refused(Reason.NO_ROOM, "its minimum is more than all idle resources of the cluster added up")
+        return Refused(Reason.NOT_TRIED, f"{chosen.tried[0]} is heaviest, and as heavy as all that run")
+
+    def _standing(self, demand: GangDemand) -> Standing:
+        return self._keys.of(demand, self._run.cache.number)
+
+    def _begun(self, demand: GangDemand) -> bool:
+        """Whether some of the missing minimum are committed and others are not: it must be completed first.
+
+        docs/safety.md S4.
+        """
+        commitment = self._run.snapshot.commitments.get(demand.gang.key)
+        return commitment is not None and any(
+            p.uid not in commitment.assignment for _, pods in demand.need for p in pods
+        )
+
+    def _may_starve(self, demand: GangDemand, standing: Standing) -> bool:
+        """Only a gang that could start as it is, were there room, ever starves. Cost: O(nodes) for a new one.
+
+        docs/safety.md S14.
+        """
+        gang, run = demand.gang, self._run
+        if not demand.need or demand.siblings or gang.problem is not None or standing.waiting_s is None:
+            return False
+        if gang.key in run.snapshot.commitments or demand.blocked or demand.incomplete is not None:
+            return False
+        until_s = run.snapshot.backing_off_until_s.get(gang.key)
+        if until_s is not None and until_s > self._now_s:
+            return False
+        within = self._quota is None or self._quota.over(demand) is None
+        return within and could_ever_start(run, demand)
+
+    def _algorithm_1(self, demands: Sequence[GangDemand]) -> Pass:
+        """One pass over the gangs that wait, beside those that run or are about to."""
+        run, form = self._run, self.policy.weight
+        waiting = [
+            Waiter(
+                gang=demand.gang.key,
+                weight=self.weight(demand).key(form),
+                minimum=_minimum(run, demand),
+                created_s=demand.gang.created_s,
+                starving=self.starving(demand),
+            )
+            for demand in demands
+            if _decided_by_the_pass(run, demand) and demand.incomplete is None and demand.gang.problem is None
+        ]
+        known = {one.gang for one in waiting}
+        running = (
+            self.weight(run.view.demand(gang)).key(form)
+            for gang in run.snapshot.gangs.values()
+            if gang.own
+            and gang.key not in known
+            and (
+                gang.key in run.snapshot.commitments
+                or any(pod.node is not None and pod.phase is not Phase.SUCCEEDED for pod in gang.placed)
+            )
+        )
+        idle = np.maximum(run.capacity.room.free, 0).sum(axis=0)
+        return algorithm_1(waiting, min(running, default=None), idle)
+
+
+def _decided_by_the_pass(run: Run, demand: GangDemand) -> bool:
+    """Whether the gang waits in WQ: nobody of it is placed or promised a place."""
+    return bool(demand.need) and not demand.siblings and demand.gang.key not in run.snapshot.commitments
+
+
+def _minimum(run: Run, demand: GangDemand) -> Ints:
+    """(resources,) of the axis; more than there can be where it asks for what no node has."""
+    total = np.zeros(len(run.table.axis), np.int64)
+    for member_class, pods in demand.need:
+        request = run.view.vector(member_class)
+        if request is None:
+            return np.full(len(run.table.axis), np.iinfo(np.int64).max)
+        total += len(pods) * request
+    return total
