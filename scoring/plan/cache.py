@@ -107,7 +107,7 @@ class PlannerCache:
     outlooks: dict[Hashable, Floats] = field(default_factory=dict)
     """(network version, layout, score policy) → mean points of each node towards its zone's others"""
     means: dict[Hashable, float] = field(default_factory=dict)
-    """(layout, two zones, score policy) → mean points between them"""
+    """(names of two zones' nodes, score policy) → mean points between them"""
     crossings: dict[Hashable, Crossings] = field(default_factory=dict)
     """layout → which endpoints lead from zone to zone"""
     measured: dict[Hashable, NDArray[np.bool_]] = field(default_factory=dict)

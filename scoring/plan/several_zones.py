@@ -64,7 +64,7 @@ def _between(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> Steps[d
                 unknown = mean_between(network, run.view.names(one)[:1], run.view.names(other)[:1], score, across={})
             means[pair] = unknown
             continue
-        key = (run.view.layout, pair, score)
+        key = (run.view.names(one), run.view.names(other), score)
         mean = cache.means.get(key)
         if mean is None:
             across = known.ends[at] if known is not None else None
