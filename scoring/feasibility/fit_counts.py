@@ -113,7 +113,7 @@ class FitCounts:
     def add(self, classes: Sequence[tuple[int, MemberClass, Ints, Hashable, Mask]]) -> None:
         """Give classes rows: number, class, request, key of its filter, and what that lets through.
 
-        Without a row stays a class for which there is no place, even after those were forgotten that nobody asks about.
+        Without a row stays a class for which there is no place, even after those were forgotten that no run asks about.
         """
         if len(self.row_of) + len(classes) > len(self._used):
             self._forget_unused()

@@ -1,4 +1,4 @@
-"""Refuse many gangs at once, where counting tells that no zone has room for them.
+"""Refuse many gangs at once, where counting shows that no zone has room for them.
 
 Why: in a full cluster nearly every gang of a long queue is refused, and after each event again. One by one through
 all that may be different about a gang, a thousand gangs cost a run 80 ms; together they cost 3 ms
@@ -55,9 +55,9 @@ class BulkRefusals:
         self._begin, self._end = 0, 0
         """Places that were looked at"""
         self._found: list[Refused | None] = []
-        """Of these: the refusal, if counting tells"""
+        """Of these: the refusal, if counting is enough"""
         self._unreserved: Bools = np.zeros(0, np.bool_)
-        """Of these: whether they would be told the same if nothing were reserved for others"""
+        """Of these: whether they would get the same answer if nothing were reserved for others"""
         self._asked = -1
         """Place about which `refused_from` was asked last"""
         self._allowed: dict[tuple[ZoneName, ...] | None, Bools] = {}
@@ -85,20 +85,20 @@ class BulkRefusals:
         return answers
 
     def refusal(self, place: int, reserved: StarvationReservations | None) -> Steps[Refused | None]:
-        """Why the gang is refused, whatever else there is about it, if counting tells and was not asked in vain."""
+        """Why the gang is refused, whatever else there is about it, if counting is enough and was not asked in vain."""
         if place == self._asked or not (yield from self._looked_at(place, reserved)):
             return None
         return self._found[place - self._begin]
 
     def is_final(self, place: int) -> bool:
-        """Whether counting told that the gang's refusal would be the same if nothing were reserved for others."""
+        """Whether counting showed that the gang's refusal would be the same if nothing were reserved for others."""
         looked_at = self._begin <= place < self._end and self._moment == self._run.capacity.room.moment
         return (
             looked_at and self._found[place - self._begin] is not None and bool(self._unreserved[place - self._begin])
         )
 
     def _looked_at(self, place: int, reserved: StarvationReservations | None) -> Steps[bool]:
-        """Count, unless it is done already; false right after room was taken: who comes next may be given some too."""
+        """Count, unless it is done already; false right after room was taken: the next gang may be given some too."""
         run, moment = self._run, self._run.capacity.room.moment
         if moment != self._moment:
             self._moment, self._width, self._begin, self._end = moment, 0, place, place

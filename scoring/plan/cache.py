@@ -30,7 +30,7 @@ MOST_PAIRS = 32_000_000
 _GONE = 64
 """Gangs that may be gone before anything is forgotten"""
 _CLASSES = 512
-"""Classes of members that nobody asks for any more before all are numbered again"""
+"""Classes of members that no gang asks for any more before all are numbered again"""
 _TABLES = 4
 _LAYOUTS = 4
 """Layouts remembered: plans of two snapshots may take turns."""
@@ -137,8 +137,8 @@ class PlannerCache:
     def keep_only(self, gangs: Collection[GangKey]) -> None:
         """Forget gangs that are gone, once these are many. Cost: O(known gangs), then.
 
-        Classes of members are numbered again when most of those numbered are nobody's: a pod that is admitted is of a
-        class of its own.
+        Classes of members are numbered again when most of those numbered belong to no gang: a pod that is admitted is
+        of a class of its own.
         """
         known = self.demands.known
         if len(known) <= len(gangs) + _GONE:

@@ -158,7 +158,7 @@ class Capacity:
         return able
 
     def zone_rooms(self, members: MemberSet, when: When = When.NOW) -> Ints:
-        """By how much each zone could hold the wish: its size plus the smallest surplus over the classes; (zones,).
+        """By how much each zone could hold the demand: its size plus the smallest surplus over the classes; (zones,).
 
         Below `members.size` there is for sure no room; from it on there is, unless classes compete for the same nodes.
         """
@@ -167,7 +167,7 @@ class Capacity:
         return np.asarray(surplus.min(axis=0, initial=np.iinfo(np.int64).max - members.size) + members.size)
 
     def zone_members(self, members: MemberSet, when: When = When.NOW) -> Ints:
-        """Members of the wish that fit into each zone, each class for itself, at most all of them; (zones,)."""
+        """Members of the demand that fit into each zone, each class for itself, at most all of them; (zones,)."""
         counts = np.array([count for _, count in members.classes], np.int64)
         return np.asarray(np.minimum(self.zone_fits(members, when), counts[:, None]).sum(axis=0))
 

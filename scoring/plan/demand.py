@@ -2,10 +2,10 @@
 
 Rule (docs/safety.md S8, S9): the minimum set is every ps and chief, then workers by ascending index; members that run
 count for it, and a gang that reached quorum is never held back again: its further members are `more`. Pods behind
-somebody else's scheduling gate cannot come now, nor can those that kube-scheduler places on no node whatever we plan,
-because a volume claim does not exist, say: no room is kept for them, and a gang that needs one of them is incomplete
-(docs/safety.md S5, docs/safety.md S25); our own gate goes when the gang is admitted. Members on nodes that are gone
-count no more (docs/safety.md S12).
+another component's scheduling gate cannot come now, nor can those that kube-scheduler places on no node whatever the
+plan, because a volume claim does not exist, say: no room is kept for them, and a gang that needs one of them is
+incomplete (docs/safety.md S5, docs/safety.md S25); our own gate goes when the gang is admitted. Members on nodes that
+are gone count no more (docs/safety.md S12).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -100,7 +100,7 @@ def ports_of(members: MemberSet) -> tuple[tuple[str, int], ...]:
 def with_ports(members: MemberSet, free: Ints) -> Ints:
     """Each wanted port as one more resource, of which every node has one.
 
-    Who may not have it there is masked. Conservative only for one port on two addresses of a node.
+    Nodes where it is taken are masked. Conservative only for one port on two addresses of a node.
     """
     ports = ports_of(members)
     return np.hstack([free, np.ones((len(free), len(ports)), np.int64)]) if ports else free
@@ -186,9 +186,9 @@ class Counting:
 
     demand: GangDemand
     axis: object
-    """Of the nodes for which it was made: whether they count a resource decides whether counting can tell"""
+    """Of the nodes for which it was made: whether they count a resource decides whether counting is enough"""
     classes: tuple[tuple[MemberClass, int, int], ...]
-    """Class, its number, members; empty: counting cannot tell"""
+    """Class, its number, members; empty: counting is not enough"""
     zones: tuple[ZoneName, ...] | None
     """Zones that the gang names"""
     fits_empty: tuple[object, bool] = (None, False)
@@ -257,6 +257,6 @@ class KnownDemands:
 def is_ours_to_start(gang: Gang) -> bool:
     """Native groups are started by kube-scheduler itself; other schedulers' pods are load (docs/safety.md S1).
 
-    A gang that is ours in part is told so: its problem is its answer.
+    A gang that is ours in part gets its problem as its answer.
     """
     return (gang.own or gang.problem is not None) and gang.source is not GangSource.NATIVE

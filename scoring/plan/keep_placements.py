@@ -161,11 +161,11 @@ def keep_place(run: Run, demand: GangDemand, before: Admission) -> Placed | None
         return Placed(before.zones, before.members if same else nodes, (), before.score)
     ends = tuple((pod.role, nodes[pod.uid]) for pod in pending if pod.uid in nodes)
     placed = place_beside(run, demand, Placed(before.zones, nodes, ends, before.score))
-    return placed if placed.nodes else None  # those that had a place run by now, the rest is looked at anew
+    return placed if placed.nodes else None  # those that had a place run by now, the rest is looked at again
 
 
 def move_aside(run: Run, demand: GangDemand, kept: KeptPlacements, *, now_s: float) -> Steps[Placed | None]:
-    """A gang that lost its place takes another one that nobody has, else that of as few and as late gangs as suffice.
+    """A gang that lost its place takes another one that no gang has, else that of as few and as late gangs as suffice.
 
     Otherwise each gang that is moved would move the next, and one pod's event would cost a full plan.
     """

@@ -1,12 +1,12 @@
 """Namespace quota: how much of the cluster the gangs of one namespace may have.
 
-Why: without a limit one team's jobs fill every zone, and weights only say who of them is next. Rules:
+Why: without a limit one team's jobs fill every zone, and weights only say which of them is next. Rules:
 
 - A share is of each resource's total over all nodes, compared with what the namespace's gangs have been admitted with:
   members on a node that are not finished, committed ones, and those that the run has admitted.
-- Gangs that run in part, and committed ones, are completed whatever their share (they hold room dead otherwise), and
-  count.
-- A gang whose minimum would go over waits with `Reason.OVER_SHARE`; it keeps nobody else waiting and never starves.
+- Gangs that run in part, and committed ones, are completed whatever their share (they use room without doing work
+  otherwise), and count.
+- A gang whose minimum would go over waits with `Reason.OVER_SHARE`; it keeps no other gang waiting and never starves.
   Members beyond the minimum join as far as the share goes.
 """
 
@@ -69,7 +69,7 @@ class NamespaceQuota:
         return self._said(demand, after, limit, asked)
 
     def trimmed(self, demand: GangDemand) -> GangDemand:
-        """The same wish without the members beyond the minimum for which the share does not suffice."""
+        """The same demand without the members beyond the minimum for which the share does not suffice."""
         if not self.limited or not demand.more:
             return demand
         limit = self._limit(namespace_of(demand.gang))

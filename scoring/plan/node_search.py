@@ -1,4 +1,4 @@
-"""Place one wish in one set of zones, or estimate what that would be worth, with the room that is left now.
+"""Place one demand in one set of zones, or estimate what that would be worth, with the room that is left now.
 
 Why only nodes with room are looked at: pairs grow with the square of a zone, and in a busy cluster few nodes are open.
 What has no room changes nothing for a single class, whichever way it is chosen. Rule: what is found is
@@ -37,15 +37,15 @@ from scoring.selection.fit import fit
 _SMALL = 128
 """Up to so many nodes, the ranks of all pairs are at hand anyway."""
 _WHOLE_NODES = 1_000
-"""Up to so many nodes, wishes of several classes are compared over all of a zone's pairs, those without room too."""
+"""Up to so many nodes, demands of several classes are compared over all of a zone's pairs, those without room too."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A wish over the nodes of some zones, as it stands after what has been taken there."""
+    """A demand over the nodes of some zones, as it stands after what has been taken there."""
 
     single: Single | None
-    """Set for a single class without host ports; its `placed` is left to whoever knows the score policy."""
+    """Set for a single class without host ports; its `placed` is left to the caller that knows the score policy."""
     classes: tuple[ClassDemand, ...]
     """Empty when `single` is set: how many members each node can hold is all that counts then."""
     free: Ints
@@ -59,18 +59,18 @@ class NodeSearch:
     def __init__(self, view: ClusterView, capacity: Capacity, scores: PairScores) -> None:
         self._view, self._capacity, self._scores = view, capacity, scores
         self._selections: dict[Hashable, Selected | None] = {}
-        """(wish, zones, score policy, room, method) → chosen rows"""
+        """(demand, zones, score policy, room, method) → chosen rows"""
         self._values: dict[Hashable, float | None] = {}
-        """(wish, zone, score policy, room) → quick estimate of the best value"""
+        """(demand, zone, score policy, room) → quick estimate of the best value"""
         self._estimates: dict[object, tuple[ScorePolicy, dict[ZoneName, tuple[int, float | None]]]] = {}
-        """(wish, id of a score policy) → the policy, and zone → its takes when the estimate was made, the estimate"""
+        """(demand, id of a score policy) → the policy, and zone → its takes when the estimate was made, the estimate"""
         self._prepared: dict[tuple[ZoneName, ...], tuple[object, int, _Prepared]] = {}
-        """one zone → the wish it was prepared for last, the zone's takes then"""
+        """one zone → the demand it was prepared for last, the zone's takes then"""
 
     def place(
         self, member_set: MemberSet, zones: tuple[ZoneName, ...], *, method: Selection, score: ScorePolicy
     ) -> Selected | None:
-        """Choose a node (as an index into `rows(zones)`) for every member of the wish, or `None`."""
+        """Choose a node (as an index into `rows(zones)`) for every member of the demand, or `None`."""
         packed = method is Selection.PACK  # for which more counts than how many members each node can hold
         made = self._whole(member_set, zones) if packed else self._prepare(member_set, zones)
         if made is None:
@@ -112,7 +112,7 @@ class NodeSearch:
         return found
 
     def fits_empty(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> bool:
-        """Whether the wish fits the zones when no pod runs there."""
+        """Whether the demand fits the zones when no pod runs there."""
         if len(member_set.classes) == 1 and len(zones) == 1:
             return bool(self._capacity.zone_rooms(member_set, When.EMPTY)[self._view.columns(zones)] >= member_set.size)
         rows = self._view.rows(zones)
@@ -140,7 +140,7 @@ class NodeSearch:
         return remember(self._values, key, look)
 
     def _prepare(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared | None:
-        """The wish with the room that the zones have now; `None`: a resource that no node has."""
+        """The demand with the room that the zones have now; `None`: a resource that no node has."""
         takes = self._capacity.takes[zones[0]]
         known = self._prepared.get(zones)
         if known is not None and known[0] is member_set and known[1] == takes:
@@ -209,7 +209,7 @@ class NodeSearch:
     def _several(
         self, made: _Prepared, member_set: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy
     ) -> tuple[Demand, Ints, Floats, Ints | None]:
-        """Demand, free room and ranks of a wish of several classes; where it was narrowed also the rows left."""
+        """Demand, free room and ranks of a demand of several classes; where it was narrowed also the rows left."""
         demand = Demand(made.classes, member_set.all_reduce, self._scores.anchors(member_set, zones, score))
         if len(made.free) <= _WHOLE_NODES:
             return demand, made.free, self._scores.whole_rank(zones, score), None

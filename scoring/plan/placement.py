@@ -4,7 +4,7 @@ Steps for a gang's minimum set:
 1. Candidate zones: those its placed members are in; else (and with zone policy `preferred`) those it allows.
 2. Drop zones without room for all of it.
 3. Order the rest (`scoring.plan.zone_order`).
-4. In the first zone where the selection method finds nodes for everybody, that is the answer.
+4. In the first zone where the selection method finds nodes for all members, that is the answer.
 5. Otherwise, with zone policy `preferred` and after the wait: the fewest zones that hold it together.
 """
 
@@ -97,7 +97,7 @@ def place_minimum_in_steps(run: Run, demand: GangDemand, *, now_s: float) -> Ste
 
 
 def has_room(run: Run, demand: GangDemand) -> bool:
-    """Whether looking for a place of the minimum set can succeed at all, as far as counting tells."""
+    """Whether looking for a place of the minimum set can succeed at all, as far as counting shows."""
     kind = kind_of(run, demand)
     if demand.options.zone_policy is ZonePolicy.PREFERRED:
         return True
@@ -126,7 +126,7 @@ def place_more(
 
 
 def place_rest(run: Run, demand: GangDemand) -> Placed | None:
-    """Place members beyond the minimum of a gang that has nobody on a node (all have succeeded, say).
+    """Place members beyond the minimum of a gang that has no member on a node (all have succeeded, say).
 
     They go together, into the zone that takes most of them.
     """
@@ -182,7 +182,7 @@ def _spread(run: Run, demand: GangDemand, kind: Kind) -> Steps[Placed | None]:
 
 
 def asks_devices(run: Run, demand: GangDemand) -> bool:
-    """Whether the gang asks for devices that no allocatable tells of, or may tell of only some: a claim, a resource."""
+    """Whether the gang asks for devices that no allocatable counts, or not all of: a claim, a resource."""
     return any(
         run.table.asks_uncounted(member_class.requests) or any("resourceClaims" in pod.unmodelled for pod in pods)
         for member_class, pods in demand.need
@@ -194,12 +194,12 @@ _FILTERED = "kube-scheduler's Event FailedScheduling says which filter"
 
 
 def impossible(size: int) -> Refused:
-    """What a gang of `size` is told that would not fit the empty cluster."""
+    """The answer to a gang of `size` that would not fit the empty cluster."""
     return Refused(Reason.IMPOSSIBLE, f"{size} members at once fit in no allowed zone, even when it is empty")
 
 
 def no_room(reason: Reason, zone: ZoneName, members: int, size: int) -> Refused:
-    """What a gang of `size` is told, of which so many `members` would fit the zone with most room for it."""
+    """The answer to a gang of `size` of which so many `members` would fit the zone with most room for it."""
     return Refused(reason, f"most room in zone {zone or '(none)'}: {members} of {size} members")
 
 

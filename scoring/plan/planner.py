@@ -11,7 +11,7 @@ Steps:
 5. Starvation reservations: a STARVING gang that finds no room keeps what is free (`starvation_reservations`).
 6. Zone order: which zones are tried first (`zone_order`).
 7. Placement: the place of the previous plan if it still stands (`keep_placements`), else the minimum set whole or not
-   at all, then as many further members as fit (`placement`). Gangs for which counting tells that no zone has room are
+   at all, then as many further members as fit (`placement`). Gangs for which counting shows that no zone has room are
    refused many at once (`bulk_refusal`).
 8. Result.
 
@@ -99,7 +99,7 @@ def plan_in_steps(
     partial = frozenset(one.gang.key for one in demands if one.partial)
     network = snapshot.network.version
     made = Plan(snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reserved)
-    yield from run.view.pause()  # whoever adopts it has work of a step as well
+    yield from run.view.pause()  # adopting it is work of a step as well
     return made
 
 

@@ -2,11 +2,12 @@
 
 The order: gangs that run, or are committed, in part; then by priority; STARVING before WAITING; the heavier
 before the lighter; the older before the younger; by name. Among STARVING gangs the one that starves longest is first:
-were it the heaviest, an endless stream of heavy gangs, which starve in their turn, would keep a light one for ever.
+were it the heaviest, an endless stream of heavy gangs, which starve in their turn, would keep a light one waiting
+without end.
 
-A STARVING gang leads for `starving_hold_s`; for as long again it goes behind the other STARVING ones, which then hold
-room before it may, then in front again, and so on. These times count from the moment at which it became STARVING, so
-that they are the same after a restart.
+A STARVING gang leads for `starving_hold_s`; for as long again it goes behind the other STARVING ones, which then get
+reservations before it may, then in front again, and so on. These times count from the moment at which it became
+STARVING, so that they are the same after a restart.
 
 With `algorithm: literal` the order and the choice are those of Algorithm 1 (`scoring.queue.literal`): only gangs that
 it starts in this pass are placed, and nothing is held.
@@ -168,7 +169,7 @@ class QueueOrder:
 
 
 def _decided_by_the_pass(run: Run, demand: GangDemand) -> bool:
-    """Whether the gang waits in WQ: nobody of it is placed or promised a place."""
+    """Whether the gang waits in WQ: no member of it is placed or promised a place."""
     return bool(demand.need) and not demand.siblings and demand.gang.key not in run.snapshot.commitments
 
 

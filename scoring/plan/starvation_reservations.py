@@ -5,18 +5,19 @@ docs/safety.md S14.
 Why: back-fill uses what a large gang cannot use yet, and each small gang that comes in moves the moment at which a zone
 has room for the large one. Rules:
 
-- A gang that is STARVING and was refused for want of room holds one zone: nothing new is admitted there. What runs
-  there ends, and the room adds up.
-- One hold for each resource class (the set of extended resources asked for: GPU jobs and CPU jobs do not wait for each
-  other's zones), for the first gang in order.
-- At most `starving_share` of the cluster's nodes are held. Of a larger zone only that many nodes are, those with most
-  room for the gang; a gang whose minimum alone needs more gets as many as that takes, but then nobody else holds.
-- A hold stays where it was in the previous plan as long as it can serve: moving it would waste what was gathered.
+- A gang that is STARVING and was refused for want of room reserves one zone: nothing new is admitted there. What
+  runs there ends, and the room adds up.
+- One reservation for each resource class (the set of extended resources asked for: GPU jobs and CPU jobs do not wait
+  for each other's zones), for the first gang in order.
+- At most `starving_share` of the cluster's nodes are reserved. Of a larger zone only that many nodes are, those with
+  most room for the gang; a gang whose minimum alone needs more gets as many as that takes, but then no other gang does.
+- A reservation stays where it was in the previous plan as long as it can serve: moving it would waste what was
+  gathered.
 - Room that others leave for a gang (`scoring.model.snapshot.Claim`) is kept for it in the same way, node by node as it
   becomes free, as much as the gang needs there; neither the class nor the share matters.
 
-What it promises: with its whole zone held, the gang starts there no later than if nobody had come after it. It may
-start later than without the others when another zone, not held, would have become free first.
+What it promises: with its whole zone reserved, the gang starts there no later than if no gang had come after it. It
+may start later than without the others when another zone, not reserved, would have become free first.
 """
 
 from collections.abc import Mapping
@@ -92,7 +93,7 @@ class StarvationReservations:
         return Refused(refused.reason, f"{refused.detail}; {len(rows)} nodes of zone {zones} are held for it"), rows
 
     def _hold(self, demand: GangDemand) -> frozenset[int]:
-        """Hold room for a STARVING gang that was refused, if the rules allow it; gives the rows that are held for it.
+        """Reserve room for a STARVING gang that was refused, if the rules allow it; gives the rows.
 
         All that is free there is taken from the run. Cost: O(nodes · classes · log nodes).
         """
@@ -183,7 +184,7 @@ class StarvationReservations:
         return (*self._kept.values(), *self._claimed.values())
 
     def _too_little(self, demand: GangDemand, kept: _Kept) -> bool:
-        """Whether counting alone tells that there would be no room for the gang in any zone of the hold."""
+        """Whether counting alone shows that there would be no room for the gang in any zone of the hold."""
         if len(demand.need) != 1 or demand.siblings:
             return False
         [(member_class, pods)] = demand.need
@@ -271,12 +272,12 @@ class StarvationReservations:
         return most - sum(len(kept.rows) for kept in self._kept.values())
 
     def _could_hold(self, member_set: MemberSet, rows: Ints) -> bool:
-        """Whether the wish would fit these nodes if no pod ran there."""
+        """Whether the demand would fit these nodes if no pod ran there."""
         return _fits(self._run, member_set, rows, self._run.table.allocatable, When.EMPTY)
 
 
 def _fits(run: Run, member_set: MemberSet, rows: Ints, free: Ints, when: When) -> bool:
-    """Whether the wish fits `rows` with the room `free` (nodes, resources); host ports are not looked at."""
+    """Whether the demand fits `rows` with the room `free` (nodes, resources); host ports are not looked at."""
     classes: list[ClassDemand] = []
     for member_class, count in member_set.classes:
         request = run.view.vector(member_class)
