@@ -170,7 +170,7 @@ class PlannerCache:
     def borrowed(self) -> "PlannerCache":
         """A cache that begins with the demands and the scores of links of this one, and changes nothing in it.
 
-        These are values that nobody changes, keyed by names and versions alone. Cost: copying references.
+        These are values that are never changed, keyed by names and versions alone. Cost: copying references.
         """
         return PlannerCache(
             demands=self.demands.copy(),
