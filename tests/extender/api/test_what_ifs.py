@@ -28,7 +28,7 @@ from scoring.ids import GangKey, Namespace
 from scoring.model.policy import Order, Ratios
 from scoring.model.resources import Resources
 from scoring.network.measurement import Metric
-from scoring.plan import Memo, plan
+from scoring.plan import PlannerCache, plan
 from scoring.what_if import (
     AddPods,
     Change,
@@ -275,9 +275,9 @@ async def test_who_hangs_up_leaves_the_queue(monkeypatch: pytest.MonkeyPatch) ->
 
 async def test_what_was_found_out_is_kept_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     """For the next question; nobody who asked once has its megabytes kept for ever."""
-    used: list[Memo] = []
+    used: list[PlannerCache] = []
 
-    def noted(*what: Any, memo: Memo) -> Any:
+    def noted(*what: Any, memo: PlannerCache) -> Any:
         used.append(memo)
         return supposed_in_steps(*what, memo=memo)
 
