@@ -24,7 +24,7 @@ NODES = [node(f"{zone}{i}", zone=zone, cpu="4") for zone in "ab" for i in range(
 
 
 def none_at_once(*_: object) -> Steps[list[Refused]]:
-    """Counting never tells."""
+    """Counting is never enough."""
     return []
     yield
 
@@ -112,7 +112,7 @@ def test_where_memory_ends_gangs_are_told_the_same(monkeypatch: pytest.MonkeyPat
 
 
 def test_of_two_plans_in_turns_each_says_what_it_says_alone() -> None:
-    """Two planners share a memo and take turns after every step: neither tells gangs what the other found."""
+    """Two planners share a memo and take turns after every step: neither gives gangs the answers of the other."""
     states = list(world(random.Random(11)))
     memo, policy = PlannerCache(), Policy()
     for one, other in pairwise(states):

@@ -128,7 +128,7 @@ def test_equal_classes_share_a_number() -> None:
 
 
 def test_classes_of_gangs_that_are_gone_are_numbered_again() -> None:
-    """A cluster whose gangs come and go for ever keeps few numbers, gives none twice, and plans as without a cache."""
+    """A cluster whose gangs come and go keeps few numbers, gives none twice, and plans as without a cache."""
     memo, seen, most = PlannerCache(), set[int](), 0
     for begin in range(0, 3000, 100):
         gangs = [gang(f"g{i}", 2, memory=f"{i + 1}Mi") for i in range(begin, begin + 100)]
@@ -200,7 +200,7 @@ def test_older_network_data_is_dropped() -> None:
 
 
 def test_what_is_kept_of_gangs_goes_with_them() -> None:
-    """Gangs that are gone do not stay for ever."""
+    """Gangs that are gone do not stay."""
     memo = PlannerCache()
     filler: dict = {f"default/{i}": None for i in range(100)}
     memo.demands.known, memo.footprints, memo.countings = dict(filler), dict(filler), dict(filler)
@@ -210,7 +210,7 @@ def test_what_is_kept_of_gangs_goes_with_them() -> None:
 
 
 def test_a_wish_is_derived_again_only_when_it_can_differ() -> None:
-    """The same gang under the same policy has the same wish, also when other nodes came and went."""
+    """The same gang under the same policy has the same demand, also when other nodes came and went."""
     memo = PlannerCache()
     index, fewer = state().table.index, snapshot(NODES[:3]).table.index
     wish = memo.demands.of(WISH, POLICY, index)

@@ -29,7 +29,7 @@ from tests.scoring.plan.planned import LATE_S, POLICY, clusters
 
 
 def in_order(state: Snapshot) -> list[GangDemand]:
-    """The wishes in the order of their turns."""
+    """The demands in queue order."""
     run = begin_run(state, POLICY, PlannerCache())
     return sorted(map(run.view.demand, state.gangs.values()), key=QueueOrder(run, now_s=0.0).key)
 
