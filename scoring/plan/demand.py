@@ -242,6 +242,8 @@ class KnownDemands:
         found: list[GangDemand] = []
         left = _READ_A_STEP
         for gang in gangs:
+            if nodes is not self._nodes:  # also after a pause, in which another run may have asked about other nodes
+                self._nodes, self._number = nodes, self._number + 1
             known = self.known.get(gang.key)
             if known is None or known[0] is not gang or known[2] != self._number or known[1] is not policy:
                 known, left = (gang, policy, 0, self.of(gang, policy, nodes)), left - 1
