@@ -37,9 +37,9 @@ async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterato
 async def test_lost_members(site: Site) -> None:
     """A node of each gang is deleted and one stops answering: `replace`, `restart`, a TFJob, and one that finishes."""
     await start_operator(site.cluster, schemes=("tfjob",))
-    await site.api.create(job("keep", site, "replace"))
-    await site.api.create(job("anew", site, "restart"))
-    await site.api.create(job("ends", site, "restart", size=4))
+    await site.api.create(job_of("keep", site, "replace"))
+    await site.api.create(job_of("anew", site, "restart"))
+    await site.api.create(job_of("ends", site, "restart", size=4))
     await site.api.create(_tf_job("tf", site.namespace))
     keep = await site.until_running("keep", 8)
     anew = await site.until_running("anew", 8)
@@ -123,7 +123,7 @@ async def test_lost_members(site: Site) -> None:
 @pytest.mark.timeout(230)
 async def test_netgang_dies_while_a_job_is_suspended(site: Site) -> None:
     """The next process finds its note on the Job, waits for the pods that take long to end, and resumes it."""
-    await site.api.create(job("train", site, "restart", ends_after="15s"))
+    await site.api.create(job_of("train", site, "restart", ends_after="15s"))
     first = await site.until_running("train", 8)
     name = (await site.pods("train"))[0]["metadata"]["name"]
 
@@ -160,7 +160,7 @@ def _tf_job(name: str, namespace: str) -> Object:
     return job
 
 
-def job(name: str, site: Site, repair: str, *, size: int = 8, ends_after: str = "1s") -> Object:
+def job_of(name: str, site: Site, repair: str, *, size: int = 8, ends_after: str = "1s") -> Object:
     """An Indexed Job of two-CPU pods that says how its gang is repaired."""
     annotations = {"netgang.io/repair": repair}
     return indexed_job(name, site.namespace, size, cpu="2", ends_after=ends_after, annotations=annotations)

@@ -44,13 +44,13 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: Si
 
     Where all that have less priority would not suffice, or a disruption budget forbids it, nobody leaves.
     """
-    await site.api.create_all([job("four", site, 4), job("eight", site, 8), job("twelve", site, 12)])
+    await site.api.create_all([job_of("four", site, 4), job_of("eight", site, 8), job_of("twelve", site, 12)])
     four, eight, twelve = [
         await site.until_running(name, size) for name, size in (("four", 4), ("eight", 8), ("twelve", 12))
     ]
 
     # 1. The Indexed Job leaves.
-    await site.api.create(job("urgent", site, 8, priority=HIGH))
+    await site.api.create(job_of("urgent", site, 8, priority=HIGH))
     urgent = await site.until_running("urgent", 8)
     assert set(urgent.values()) == set(eight.values())
     assert (await site.running("four"), await site.running("twelve")) == (four, twelve)
@@ -65,7 +65,7 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: Si
     assert job["status"].get("failed", 0) == 0
 
     # 2. Four and twelve are not enough for twenty: nobody leaves.
-    await site.api.create(job("huge", site, 20, priority=HIGH))
+    await site.api.create(job_of("huge", site, 20, priority=HIGH))
     await _let_pass(site, "huge", 20)
     assert (await site.running("four"), await site.running("twelve")) == (four, twelve)
     assert await site.running("urgent") == urgent
@@ -73,7 +73,7 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: Si
 
     # 3. A budget keeps the twelve; without them the rest is not enough.
     await site.api.create(_budget("keep", site, "twelve"))
-    await site.api.create(job("wide", site, 10, priority=HIGH))
+    await site.api.create(job_of("wide", site, 10, priority=HIGH))
     told = await site.api.until(
         lambda: _blocked(site, "wide"), lambda said: said is not None, what="the budget told of", limit_s=30.0
     )
@@ -106,7 +106,7 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: Si
     await start_operator(site.cluster, schemes=("tfjob",))
     await site.api.create(tf_job("tf", workers=7, namespace=site.namespace, cpu="2", dynamic=False, gates=[GATE]))
     before = await site.until_running("tf", 8)
-    await site.api.create(job("urgent", site, 8, priority=HIGH))
+    await site.api.create(job_of("urgent", site, 8, priority=HIGH))
     urgent = await site.until_running("urgent", 8)
     assert set(urgent.values()) == set(before.values())
     assert (await site.running("four"), await site.running("twelve")) == (four, twelve)
@@ -125,11 +125,11 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: Si
 @pytest.mark.timeout(230)
 async def test_a_netgang_that_is_killed_in_the_middle_keeps_the_room(site: Site) -> None:
     """Members take their time to end, one is gone already: its place is not given to a small gang that comes now."""
-    await site.api.create(job("peers", site, 16, priority=HIGH))
+    await site.api.create(job_of("peers", site, 16, priority=HIGH))
     await site.until_running("peers", 16)
-    await site.api.create(job("low", site, 8, ends_after="30s"))
+    await site.api.create(job_of("low", site, 8, ends_after="30s"))
     low = await site.until_running("low", 8)
-    await site.api.create(job("urgent", site, 8, priority=HIGH))
+    await site.api.create(job_of("urgent", site, 8, priority=HIGH))
     leaving = await site.api.until(
         lambda: site.pods("low"),
         lambda found: all("deletionTimestamp" in one["metadata"] for one in found),
@@ -140,7 +140,7 @@ async def test_a_netgang_that_is_killed_in_the_middle_keeps_the_room(site: Site)
     await site.api.delete("Pod", leaving[0]["metadata"]["name"], namespace=site.namespace, grace_s=0)
     site.netgang.part.start()
     await site.cluster.until_ready(site.netgang.part.name)
-    await site.api.create(job("small", site, 1))
+    await site.api.create(job_of("small", site, 1))
     claims = await site.api.until(
         lambda: document(site.netgang, f"/v1/explain/{site.namespace}/urgent"),
         lambda found: bool((found.get("preemption") or {}).get("makes_room")),
@@ -179,7 +179,7 @@ async def _finish_one_by_one(site: Site, job: str, *, waits: str) -> None:
     """
     first, *others = await site.pods(job)
     await _succeed(site, first)
-    await site.api.create(job(waits, site, len(others) + 1, priority=HIGH))
+    await site.api.create(job_of(waits, site, len(others) + 1, priority=HIGH))
     for one in others:
         await asyncio.sleep(STILL_S / len(others))
         assert not [each for each in await site.pods(job) if "deletionTimestamp" in each["metadata"]]
@@ -212,6 +212,6 @@ def _budget(name: str, site: Site, job: str) -> Object:
     }
 
 
-def job(name: str, site: Site, size: int, *, priority: str = "", ends_after: str = "1s") -> Object:
+def job_of(name: str, site: Site, size: int, *, priority: str = "", ends_after: str = "1s") -> Object:
     """An Indexed Job of two-CPU pods, which take a second to end."""
     return indexed_job(name, site.namespace, size, cpu="2", priority_class=priority, ends_after=ends_after)

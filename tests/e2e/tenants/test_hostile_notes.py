@@ -21,7 +21,7 @@ from testbed.objects import namespace as namespace_object
 from testbed.parts.replicas import Replicas, replicas
 from testbed.parts.service import ROOT, Netgang, start_second_scheduler
 from tests.e2e.faults.test_leaders import until_selected
-from tests.e2e.jobs.test_preemption import HIGH, job
+from tests.e2e.jobs.test_preemption import HIGH, job_of
 from tests.e2e.site import Site
 from tests.e2e.stage import metric
 
@@ -62,10 +62,10 @@ async def test_a_new_leader_believes_no_note_but_its_own(victim: tuple[Site, Rep
     The gang that was leaving when the leader died has left for the gang that it was suspended for, and comes back.
     """
     site, group, hostile = victim
-    await site.api.create_all([job("low", site, 3, ends_after=ENDS_AFTER), job("mine", site, 2)])
+    await site.api.create_all([job_of("low", site, 3, ends_after=ENDS_AFTER), job_of("mine", site, 2)])
     await site.until_running("low", 3)
     mine = await site.until_running("mine", 2)
-    await site.api.create(job("urgent", site, 4, priority=HIGH))
+    await site.api.create(job_of("urgent", site, 4, priority=HIGH))
     await site.api.until(
         lambda: site.pods("low"),
         lambda found: len(found) == 3 and all("deletionTimestamp" in one["metadata"] for one in found),
