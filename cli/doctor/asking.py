@@ -9,7 +9,7 @@ from cli.doctor.facts import Answered, Endpoints, SourceSeen
 from client.ask import decoded, fetch
 from client.connect import Said, door
 from extender.api.schemas.readiness import NetworkSources, Readiness
-from extender.bootstrap.network import closing, sources_of
+from extender.bootstrap.parts.network import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.network.coverage import node_counts
 from extender.network.mapping import map_nodes

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from extender.bootstrap.answering import answering_of
 from extender.bootstrap.candidacy import Candidacy
-from extender.bootstrap.caring import Caring, caring_of
 from extender.bootstrap.common import Common, common_of
-from extender.bootstrap.elastic import Feeds
-from extender.bootstrap.network import NodesWatched, refresh_of
+from extender.bootstrap.parts.answers import answering_of
+from extender.bootstrap.parts.controllers import Caring, caring_of
+from extender.bootstrap.parts.elastic import Feeds
+from extender.bootstrap.parts.network import NodesWatched, refresh_of
+from extender.bootstrap.parts.starts import Starting, starting_of
 from extender.bootstrap.service import Service
-from extender.bootstrap.starting import Starting, starting_of
 from extender.bootstrap.terms import FOLLOW, Terms, tasks_of
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.bootstrap.candidacy import Candidacy
-from extender.bootstrap.elastic import Feeds
+from extender.bootstrap.parts.elastic import Feeds
 from extender.cache import ClusterCache
 from extender.cache.unreadable import UnreadableObjects
 from extender.kube.watch.reflector import Reflector

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from extender.bootstrap.caring import Caring
 from extender.bootstrap.common import Common
-from extender.bootstrap.starting import Starting
+from extender.bootstrap.parts.controllers import Caring
+from extender.bootstrap.parts.starts import Starting
 from extender.controllers.owners.ages import OwnerAges
 from extender.leadership.elector import Duties
 from extender.network.refresh import NetworkRefresh

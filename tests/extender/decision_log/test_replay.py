@@ -8,7 +8,7 @@ from functools import partial
 import httpx
 import pytest
 
-from extender.bootstrap import recording
+from extender.bootstrap.parts import decision_log as recording
 from extender.decision_log.entries import BadLogError, Began, Entry, Lost, Ran, read
 from extender.decision_log.recorder import Recorder
 from extender.decision_log.replay import Again, Gap, RunAgain, StepAgain, replay

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.bootstrap.metrics import Reporting
+from extender.bootstrap.parts.metrics import Reporting
 from extender.network.file.source import MeshFileSource
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions, SourceStatus
 from extender.runtime.telemetry import Telemetry

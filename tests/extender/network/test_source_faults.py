@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from extender.bootstrap.metrics import Reporting
+from extender.bootstrap.parts.metrics import Reporting
 from extender.network.esmond.source import EsmondSource
 from extender.network.maddash.client import MaddashServer as MaddashAddress
 from extender.network.maddash.source import MaddashSource

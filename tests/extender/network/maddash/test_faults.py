@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from extender.bootstrap.metrics import Reporting
+from extender.bootstrap.parts.metrics import Reporting
 from extender.network.maddash.client import MaddashServer as Address
 from extender.network.maddash.source import MaddashSource
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions, SourceStatus

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from extender.bootstrap.common import Common
-from extender.bootstrap.preempting import preemptions_of
-from extender.bootstrap.reporting import Reporting, reporting_of
-from extender.bootstrap.starting import Starting
+from extender.bootstrap.parts.preemption import preemptions_of
+from extender.bootstrap.parts.reports import Reporting, reporting_of
+from extender.bootstrap.parts.starts import Starting
 from extender.cache.seen_groups import SeenGroups
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.follow import Limits as ElasticLimits

@@ -15,14 +15,14 @@ from extender.api.record import record_router
 from extender.api.what_if.address import what_if_router
 from extender.api.what_if.other_policy import policy_with
 from extender.api.what_if.runner import WhatIfs
-from extender.bootstrap.caring import Caring
 from extender.bootstrap.common import Common
 from extender.bootstrap.doors import ports_of
-from extender.bootstrap.metrics import Reporting
-from extender.bootstrap.page import page_of
-from extender.bootstrap.recording import recorder_of
-from extender.bootstrap.reporting import reports_port
-from extender.bootstrap.starting import Starting
+from extender.bootstrap.parts.controllers import Caring
+from extender.bootstrap.parts.decision_log import recorder_of
+from extender.bootstrap.parts.metrics import Reporting
+from extender.bootstrap.parts.page import page_of
+from extender.bootstrap.parts.reports import reports_port
+from extender.bootstrap.parts.starts import Starting
 from extender.controllers.owners.obstacles import Circumstances
 from extender.network.refresh import NetworkRefresh, NetworkStatus
 from extender.ports import Reviews

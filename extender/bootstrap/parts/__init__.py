@@ -1,0 +1,1 @@
+"""The parts of the service, each put together in one place."""
