@@ -2,7 +2,7 @@
 
 Each benchmark is a program of its own that prints JSON lines and says by its exit status whether its goals hold; `all`
 runs them one after the other, so that none disturbs another, and keeps their lines in one record. What is measured is
-written at once (`bench.results.kept`), and an interrupted run goes on there.
+written at once (`bench.kept`), and an interrupted run goes on there.
 """
 
 import subprocess
@@ -18,11 +18,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bench.kept import Kept, broken_off_by_term
 from bench.peers.command import EPILOG, peers
 from bench.programs import BENCHES, Bench, lines_of
-from bench.results.kept import Kept, broken_off_by_term
+from bench.record import Section, read
 from bench.results.pages import results
-from bench.results.record import Section, read
 
 app = typer.Typer(help="Measure netgang, beside its peers where there are some.", no_args_is_help=True)
 app.command(epilog=EPILOG)(peers)

@@ -4,11 +4,9 @@ Why: whether a gang starts whole is decided by kube-scheduler's own code, so the
 Rule: every program is built from its Go module and runs as a child process on the loopback interface; there
 are no containers, nothing is installed, and nothing outside the cache and one temporary directory is written.
 
-- `testbed.programs.catalogue`: which programs at which versions; `testbed.programs.build`: builds them
-  into the cache;
-- `testbed.parts.process`, `testbed.parts.network`, `testbed.parts.credentials`: child processes, ports, kubeconfigs;
-- `testbed.cluster`: the control plane; `testbed.api`: raw JSON access to it; `testbed.parts.schedulers`:
-  configurations;
+- `testbed.programs`: which programs at which versions, and the cache that they are built into;
+- `testbed.processes`: child processes, ports, kubeconfigs, configurations;
+- `testbed.cluster`: the control plane; `testbed.api`: raw JSON access to it;
 - `testbed.parts.service`: netgang as a subprocess; `testbed.objects`: pods, nodes and groups in one line each;
 - `testbed.demo` and `python -m testbed`: the cluster for people.
 """

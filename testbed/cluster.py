@@ -21,11 +21,11 @@ import yaml
 
 from testbed.api import Api, Object
 from testbed.errors import ApiRefused, ControlPlaneError, PartDied
-from testbed.parts import stages
-from testbed.parts.credentials import User, kubeconfig, service_account, signing_key, token_file, user
-from testbed.parts.network import LOOPBACK, free_ports
-from testbed.parts.process import Child
-from testbed.parts.schedulers import PLAIN, Document, load_configuration, on_testbed
+from testbed.processes import stages
+from testbed.processes.credentials import User, kubeconfig, service_account, signing_key, token_file, user
+from testbed.processes.network import LOOPBACK, free_ports
+from testbed.processes.process import Child
+from testbed.processes.schedulers import PLAIN, Document, load_configuration, on_testbed
 from testbed.programs import build
 from testbed.programs.catalogue import Version
 

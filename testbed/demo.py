@@ -18,8 +18,8 @@ from rich.console import Console
 from testbed.cluster import JOB_CONTROLLERS, Cluster
 from testbed.errors import ControlPlaneError
 from testbed.objects import zone_nodes
-from testbed.parts.network import LOOPBACK
 from testbed.parts.service import ROOT, Netgang, install_rights, start_netgang, start_second_scheduler
+from testbed.processes.network import LOOPBACK
 from testbed.programs.build import ensure_all
 from testbed.programs.catalogue import CORE
 from testbed.programs.progress import ShownProgress

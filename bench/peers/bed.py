@@ -22,8 +22,8 @@ from bench.peers.workloads import NAMESPACE, Workload
 from testbed.api import Api
 from testbed.cluster import Cluster
 from testbed.objects import namespace
-from testbed.parts.network import LOOPBACK, free_ports
 from testbed.parts.service import install_rights, installed_gates, start_netgang
+from testbed.processes.network import LOOPBACK, free_ports
 
 ECHO = "echo"
 _STANDING = ("etcd", "kube-apiserver")

@@ -17,14 +17,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from bench.http import build_go_echo
+from bench.kept import Kept, broken_off_by_term
 from bench.peers import ways as ways_table
 from bench.peers.compare import Found, Report, Task, compared, tasks
 from bench.peers.goals import missed
 from bench.peers.tables import goal_table, process_table, workload_table
 from bench.peers.ways import COSCHEDULING, WAYS, Extender, Way
 from bench.peers.workloads import QUICK, WORKLOADS, chosen
-from bench.results.kept import Kept, broken_off_by_term
-from bench.results.record import Section
+from bench.record import Section
 from testbed.errors import ControlPlaneError
 from testbed.programs.build import ensure_all, missing
 from testbed.programs.progress import ShownProgress

@@ -17,8 +17,8 @@ import yaml
 from testbed.api import Object
 from testbed.cluster import ADMIN, NETGANG_SCHEDULER, SCHEDULER
 from testbed.objects import GangDialect, pod_group
-from testbed.parts.schedulers import PLAIN, Document, load_configuration
 from testbed.parts.service import ROOT, SCHEDULER_CONFIG, SECOND_SCHEDULER
+from testbed.processes.schedulers import PLAIN, Document, load_configuration
 from testbed.programs.build import ensure_program
 
 GATE = "netgang.io/gang"

@@ -22,7 +22,7 @@ from bench.peers.goals import PARTIAL
 from bench.peers.tables import HEADS, NOTHING, cells, goal_cells
 from bench.peers.workloads import WORKLOADS
 from bench.programs import BENCHES
-from bench.results.record import ROOT, Record, Section, read
+from bench.record import ROOT, Record, Section, read
 from bench.results.tables import TABLES, Cells, markdown
 
 DOCS = ROOT / "docs" / "research"

@@ -17,8 +17,8 @@ import yaml
 from testbed.api import Api
 from testbed.cluster import INSTALLED_IN, Cluster
 from testbed.objects import node
-from testbed.parts.network import LOOPBACK, free_ports
 from testbed.parts.service import ROOT, Netgang
+from testbed.processes.network import LOOPBACK, free_ports
 from testbed.programs.build import ensure_program
 
 PORT = 8889

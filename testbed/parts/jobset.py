@@ -17,8 +17,8 @@ import yaml
 from testbed.api import Object
 from testbed.cluster import Cluster
 from testbed.errors import ControlPlaneError
-from testbed.parts.network import LOOPBACK, free_ports
-from testbed.parts.process import Child
+from testbed.processes.network import LOOPBACK, free_ports
+from testbed.processes.process import Child
 from testbed.programs.build import ensure_asset, ensure_program
 
 JOBSET = "jobset"

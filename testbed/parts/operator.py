@@ -19,9 +19,9 @@ from testbed.cluster import Cluster
 from testbed.errors import ApiRefused
 from testbed.objects import namespace as namespace_object
 from testbed.objects import pod
-from testbed.parts.network import LOOPBACK, free_ports
-from testbed.parts.process import Child
-from testbed.parts.stages import DELETE_AFTER
+from testbed.processes.network import LOOPBACK, free_ports
+from testbed.processes.process import Child
+from testbed.processes.stages import DELETE_AFTER
 from testbed.programs.build import ensure_program
 
 OPERATOR = "training-operator"

@@ -19,9 +19,9 @@ import yaml
 
 from testbed.api import Api, Object
 from testbed.cluster import INSTALLED_IN, Cluster
-from testbed.parts.network import LOOPBACK
-from testbed.parts.relay import Relay, relay
 from testbed.parts.service import ROOT, Netgang, start_netgang
+from testbed.processes.network import LOOPBACK
+from testbed.processes.relay import Relay, relay
 
 _BASE = ROOT / "manifests" / "base"
 _NOBODY = "nobody"  # schedules the pods that stand for processes

@@ -18,8 +18,8 @@ import yaml
 from testbed.api import Object
 from testbed.cluster import NETGANG, NETGANG_SCHEDULER, Cluster
 from testbed.errors import ControlPlaneError
-from testbed.parts.network import LOOPBACK, free_ports
-from testbed.parts.process import Child
+from testbed.processes.network import LOOPBACK, free_ports
+from testbed.processes.process import Child
 from testbed.programs.catalogue import Version
 
 ROOT = Path(__file__).parents[2]

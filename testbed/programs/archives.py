@@ -20,9 +20,10 @@ from types import MappingProxyType
 from typing import Protocol
 
 from testbed.errors import ControlPlaneError, FetchFailed
-from testbed.parts.service import ROOT
 from testbed.programs.build import Reporter, Silent, ensure_program, locked, user_cache
 from testbed.programs.catalogue import PROGRAMS
+
+ROOT = Path(__file__).parents[2]
 
 OPENSEARCH = "2.18.0"
 """The version of OpenSearch that `POM` asks for."""

@@ -9,13 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from bench import __main__ as bench
+from bench import kept as kept_module
+from bench import record
+from bench.kept import Kept
 from bench.peers import command as peers
 from bench.peers.compare import Found, Report, Task
 from bench.programs import Bench
-from bench.results import kept as kept_module
-from bench.results import record
-from bench.results.kept import Kept
-from bench.results.record import Section
+from bench.record import Section
 from testbed.errors import ControlPlaneError
 
 SECTION = Section("sync", "the command", ({"n": 1},), 2.0)

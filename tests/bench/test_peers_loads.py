@@ -11,7 +11,7 @@ from bench.peers.goals import pairs_with_goals
 from bench.peers.halves import names_of
 from bench.peers.ways import COSCHEDULING_CONFIG, DEFAULT, GATE, OURS, RESOURCE, WAYS, Extender, Way, peer
 from bench.peers.workloads import FEW, NAMESPACE, QUICK, WORKLOADS, Arrival, Workload, chosen, expected_s
-from testbed.parts.schedulers import load_configuration
+from testbed.processes.schedulers import load_configuration
 
 SMALL = Workload("small", "3 gangs of 2", 8, 2, 4, 3, 2, ways=tuple(WAYS))
 BOTH = {**WORKLOADS, **{f"quick {name}": load for name, load in QUICK.items()}}

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from bench import record
 from bench.__main__ import app
 from bench.peers.workloads import WORKLOADS
 from bench.programs import BENCHES
+from bench.record import Record, Section
 from bench.results import pages as results
-from bench.results import record
 from bench.results.pages import DOCS, RECORDS, WORDS, by_load, page, pages
-from bench.results.record import Record, Section
 from bench.results.tables import TABLES, markdown
 
 NONE = {"workload": "gangs", "load": "words", "way": "none", "pairs": 3, "unfinished": 0, "partial_gangs": 0,

@@ -17,7 +17,7 @@ from bench.testbed.training.model import LEARNING_RATE, Model
 from bench.testbed.training.ring import all_reduce
 from bench.testbed.training.wire import Meter, prepared
 from bench.testbed.training.worker import PS, RING, TOPOLOGIES, Job, Rank, Trained
-from testbed.parts.network import free_ports
+from testbed.processes.network import free_ports
 from tests.example_counts import FEW
 
 SEED = 3

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from testbed.parts.process import Child
 from testbed.parts.service import Netgang
+from testbed.processes.process import Child
 
 AddNodes: TypeAlias = Callable[..., Awaitable[None]]
 """Fixture `add_nodes`: takes node objects."""

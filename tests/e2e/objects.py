@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from testbed.api import Object
 from testbed.objects import ZONE_LABEL, gang_labels, pod
-from testbed.parts.stages import DELETE_AFTER
+from testbed.processes.stages import DELETE_AFTER
 
 OURS = "netgang"
 GATE = "netgang.io/gang"

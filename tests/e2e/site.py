@@ -14,7 +14,7 @@ from testbed.errors import WaitExpired
 from testbed.objects import ZONE_LABEL
 from testbed.objects import namespace as namespace_object
 from testbed.parts.service import ROOT, Netgang, start_netgang, start_second_scheduler
-from testbed.parts.stages import HOLD
+from testbed.processes.stages import HOLD
 from tests.e2e.stage import document
 
 LIMIT_S = 120.0

@@ -14,8 +14,8 @@ import httpx
 
 from testbed.api import Api, Object
 from testbed.cluster import NETGANG_SCHEDULER, Cluster
-from testbed.parts.network import LOOPBACK
 from testbed.parts.service import Netgang
+from testbed.processes.network import LOOPBACK
 from testbed.programs.catalogue import Version
 from tests.e2e import AddNodes, StartNetgang, StartScheduler, StartSecondScheduler
 

@@ -10,8 +10,8 @@ import pytest
 
 from testbed.demo import SHELL_FILE, check_port, what_to_try
 from testbed.errors import ControlPlaneError
-from testbed.parts.network import LOOPBACK, free_ports
 from testbed.parts.service import ROOT
+from testbed.processes.network import LOOPBACK, free_ports
 from testbed.shell import from_here, shell_file
 
 URL = "http://127.0.0.1:8888"

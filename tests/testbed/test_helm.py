@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import ControlPlaneError
+from testbed.parts.helm import Helm, find_helm, hooks
 from testbed.programs.build import CACHE_VARIABLE, program_path
-from testbed.programs.helm import Helm, find_helm, hooks
 
 
 def program(path: Path, text: str = "#!/bin/sh\n") -> Path:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from testbed.parts.operator import condition, pytorch_job, tf_job
-from testbed.parts.stages import DELETE_AFTER, with_handle
+from testbed.processes.stages import DELETE_AFTER, with_handle
 
 
 def stage(name: str) -> dict[str, Any]:

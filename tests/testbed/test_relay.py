@@ -8,8 +8,8 @@ from socket import SO_LINGER, SOL_SOCKET
 
 import pytest
 
-from testbed.parts.network import LOOPBACK
-from testbed.parts.relay import relay
+from testbed.processes.network import LOOPBACK
+from testbed.processes.relay import relay
 from tests.liveness import LIVENESS_S
 
 

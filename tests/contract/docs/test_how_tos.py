@@ -27,7 +27,7 @@ from extender.bootstrap import empty_cache, fill
 from extender.convert.clusterfile import parse_cluster
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy, gang_options
-from testbed.parts.schedulers import load_configuration
+from testbed.processes.schedulers import load_configuration
 from tests.contract.docs.job_pods import made
 from tests.contract.docs.test_explain_docs import demonstration
 from tests.contract.manifests import chart_schema

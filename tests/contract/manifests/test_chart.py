@@ -19,7 +19,7 @@ from cli.doctor.facts import Policies, ServiceAddress
 from cli.doctor.installed import environment_of, mounted, settings_of
 from extender.settings.settings import Settings
 from testbed.errors import ControlPlaneError
-from testbed.programs.helm import CHART, HOOK, Helm, find_helm, hooks
+from testbed.parts.helm import CHART, HOOK, Helm, find_helm, hooks
 from tests.contract.manifests import chart_schema
 from tests.contract.manifests.rendered_manifests import ROOT, kustomized, rendered, with_components
 

@@ -15,7 +15,7 @@ from extender.kube.leases import ROLE_LABEL
 from extender.leadership.role import LEADER
 from extender.settings.leadership import LeaderElection
 from extender.settings.settings import Settings
-from testbed.parts.schedulers import load_configuration
+from testbed.processes.schedulers import load_configuration
 from tests.contract.manifests.rendered_manifests import MANIFESTS, ROOT, Object, rendered, rights_of
 
 HERE = MANIFESTS / "control-plane"

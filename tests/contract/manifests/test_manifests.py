@@ -13,7 +13,7 @@ from extender.kube.key_store import NAME
 from extender.kube.leases import ROLE_LABEL
 from extender.leadership.role import LEADER
 from extender.settings.leadership import LeaderElection
-from testbed.parts.schedulers import load_configuration
+from testbed.processes.schedulers import load_configuration
 from tests.contract.manifests.rendered_manifests import (
     OVERLAYS,
     ROOT,

@@ -12,8 +12,8 @@ from testbed.cluster import NETGANG, NETGANG_SCHEDULER, Cluster
 from testbed.errors import ApiRefused, PartDied
 from testbed.objects import GangDialect, gang_pods, node, pod, pod_group, training_job
 from testbed.objects import namespace as namespace_object
-from testbed.parts.schedulers import PLAIN
-from testbed.parts.stages import HOLD, REJECT
+from testbed.processes.schedulers import PLAIN
+from testbed.processes.stages import HOLD, REJECT
 from testbed.programs.catalogue import KUBERNETES, Version
 from tests.e2e import AddNodes, StartScheduler
 

@@ -22,9 +22,9 @@ from testbed.api import Api, Object
 from testbed.cluster import CONTROLLERS, NETGANG, Cluster
 from testbed.errors import NotReady
 from testbed.objects import ZONE_LABEL, namespace, pod, zone_nodes
-from testbed.parts.network import LOOPBACK
 from testbed.parts.replicas import Replicas, replicas
 from testbed.parts.service import Netgang, install_rights, start_second_scheduler
+from testbed.processes.network import LOOPBACK
 from testbed.pytest_plugin import ARTIFACTS
 from tests.e2e.faults.chaos.faults import Faults
 from tests.e2e.faults.chaos.hostile import BYSTANDER, Mallory

@@ -13,7 +13,7 @@ import pytest
 from testbed.api import Object
 from testbed.objects import gang_pods, pod, priority_class, training_job, zone_nodes
 from testbed.parts.service import SCHEDULER_CONFIG
-from testbed.parts.stages import HOLD, REJECT
+from testbed.processes.stages import HOLD, REJECT
 from tests.e2e.stage import Stage, document, filter_calls, metric, not_scheduled, until_held
 
 core = pytest.mark.e2e_core

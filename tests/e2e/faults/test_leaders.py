@@ -25,9 +25,9 @@ import pytest
 from testbed.api import Object
 from testbed.cluster import INSTALLED_IN, NETGANG
 from testbed.objects import gang_pods, pod, zone_nodes
-from testbed.parts.relay import Relay, relay
 from testbed.parts.replicas import Replicas, kubeconfig_by_way_of, replicas
 from testbed.parts.service import Netgang
+from testbed.processes.relay import Relay, relay
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.replayed import Replayed
 from tests.e2e.stage import Stage, document, metric, say

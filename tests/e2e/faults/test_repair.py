@@ -15,7 +15,7 @@ from testbed.api import Api, Object
 from testbed.cluster import Cluster
 from testbed.objects import zone_nodes
 from testbed.parts.operator import condition, start_operator, tf_job
-from testbed.parts.stages import HOLD
+from testbed.processes.stages import HOLD
 from tests.e2e.objects import indexed_job
 from tests.e2e.site import LIMIT_S, Site, controlled_site
 from tests.e2e.stage import metric

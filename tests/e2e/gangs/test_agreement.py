@@ -14,7 +14,7 @@ from simulator.pods.staged import tell
 from testbed import objects
 from testbed.api import Api, Object
 from testbed.parts.service import Netgang
-from testbed.parts.stages import HOLD
+from testbed.processes.stages import HOLD
 from tests.e2e.conftest import sweep
 from tests.e2e.stage import Stage, filter_calls, gates
 

@@ -25,8 +25,8 @@ from testbed.api import Api, Object
 from testbed.cluster import Cluster
 from testbed.errors import ApiRefused
 from testbed.objects import gang_pods, namespace, pod, zone_nodes
-from testbed.parts.schedulers import PLAIN
 from testbed.parts.service import Netgang, start_netgang, start_second_scheduler
+from testbed.processes.schedulers import PLAIN
 from tests.e2e.invariants import OURS, invariants_hold, until_nothing_is_promised
 from tests.e2e.stage import metric, say
 

@@ -17,7 +17,7 @@ import yaml
 from testbed.api import Object
 from testbed.objects import gang_pods, node, pod
 from testbed.parts.service import ROOT, SCHEDULER_CONFIG, Netgang
-from testbed.parts.stages import HOLD
+from testbed.processes.stages import HOLD
 from tests.e2e.stage import Stage, filter_calls
 
 POOL = {"pool": "train"}

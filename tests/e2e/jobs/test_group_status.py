@@ -13,7 +13,7 @@ import pytest
 from testbed.api import Api, Object
 from testbed.errors import ApiRefused
 from testbed.objects import GangDialect, gang_pods, pod_group, zone_nodes
-from testbed.parts.stages import HOLD
+from testbed.processes.stages import HOLD
 from tests.e2e.stage import Stage, say
 
 core = pytest.mark.e2e_core

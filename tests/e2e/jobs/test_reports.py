@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from testbed.objects import namespace as namespace_object
-from testbed.parts.network import LOOPBACK, free_ports
 from testbed.parts.service import ROOT
+from testbed.processes.network import LOOPBACK, free_ports
 from tests.e2e.stage import Stage, document, metric
 
 PROGRAM = "import netgang\nfor step in range(30):\n    netgang.report(step=step, loss=1.0)\nnetgang.flush()\n"

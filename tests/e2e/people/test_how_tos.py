@@ -24,13 +24,13 @@ from extender.runtime.clock import SystemClock
 from testbed.api import Api, Object
 from testbed.cluster import INSTALLED_IN, JOB_CONTROLLERS, NETGANG_SCHEDULER, Cluster
 from testbed.objects import zone_nodes
-from testbed.parts.credentials import service_account
 from testbed.parts.forward import POD, pod_of
-from testbed.parts.network import free_ports
+from testbed.parts.helm import find_helm
 from testbed.parts.operator import CRDS
 from testbed.parts.service import ROOT, start_netgang
+from testbed.processes.credentials import service_account
+from testbed.processes.network import free_ports
 from testbed.programs.build import ensure_asset, ensure_program
-from testbed.programs.helm import find_helm
 from testbed.shell import shell_file
 from tests.e2e.jobs.test_provisioning import DEFINITION
 from tests.e2e.stage import say

@@ -21,12 +21,12 @@ from testbed.api import Api, Object
 from testbed.cluster import INSTALLED_IN, NETGANG_SCHEDULER, Cluster
 from testbed.errors import ApiRefused
 from testbed.objects import gang_pods, namespace, pod_group, zone_nodes
-from testbed.parts.credentials import service_account
+from testbed.parts.helm import CHART, Helm, find_helm, hooks
 from testbed.parts.hooks import jobs_by_hand
 from testbed.parts.replicas import replica
 from testbed.parts.service import Netgang, start_netgang
+from testbed.processes.credentials import service_account
 from testbed.programs.build import ensure_program
-from testbed.programs.helm import CHART, Helm, find_helm, hooks
 from tests.e2e.stage import gates, say
 
 GATE = "netgang.io/gang"

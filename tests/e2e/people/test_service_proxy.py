@@ -23,10 +23,10 @@ from bench.testbed.commands import run
 from testbed.api import Api
 from testbed.cluster import INSTALLED_IN, NETGANG, Cluster
 from testbed.objects import gang_pods, namespace, zone_nodes
-from testbed.parts.network import LOOPBACK, free_ports
-from testbed.parts.process import Child
 from testbed.parts.replicas import replica
 from testbed.parts.service import ROOT, install_rights, start_netgang
+from testbed.processes.network import LOOPBACK, free_ports
+from testbed.processes.process import Child
 from tests.authority import Authority
 from tests.e2e.person import RIGHTS, person
 from tests.e2e.stage import document

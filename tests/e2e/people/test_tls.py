@@ -20,9 +20,9 @@ import yaml
 
 from testbed.cluster import NETGANG, NETGANG_SCHEDULER
 from testbed.objects import gang_pods, zone_nodes
-from testbed.parts.network import LOOPBACK, free_ports
-from testbed.parts.schedulers import load_configuration
 from testbed.parts.service import ROOT, Netgang, installed_gates
+from testbed.processes.network import LOOPBACK, free_ports
+from testbed.processes.schedulers import load_configuration
 from tests.authority import Authority, Pair
 from tests.e2e.faults.test_faults import needs_anchor, placed_pod
 from tests.e2e.stage import Stage, document, metric, until_held

@@ -20,7 +20,7 @@ from testbed.api import Api, Object
 from testbed.cluster import Cluster
 from testbed.objects import gang_pods, pod, zone_nodes
 from testbed.parts.service import SCHEDULER_CONFIG, Netgang
-from testbed.parts.stages import REJECT
+from testbed.processes.stages import REJECT
 from tests.e2e.objects import indexed_job
 from tests.e2e.site import Site, controlled_site
 from tests.e2e.stage import Stage, metric, say

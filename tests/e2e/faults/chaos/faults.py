@@ -18,7 +18,7 @@ from testbed.api import Api, Object
 from testbed.cluster import Cluster
 from testbed.errors import ApiRefused
 from testbed.parts.replicas import Replicas
-from testbed.parts.stages import HOLD
+from testbed.processes.stages import HOLD
 from tests.e2e.faults.chaos.witness import Witness
 
 _SHORT_S = (3.0, 12.0)

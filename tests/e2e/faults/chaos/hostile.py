@@ -20,7 +20,7 @@ import httpx
 from testbed.api import Api, Object
 from testbed.errors import ApiRefused
 from testbed.objects import GROUP_NAME_LABEL, HOST_LABEL, MIN_AVAILABLE_LABEL, gang_pods, pod, pod_group
-from testbed.parts.network import LOOPBACK
+from testbed.processes.network import LOOPBACK
 from tests.e2e.faults.chaos.tenants import GATE
 from tests.e2e.faults.chaos.witness import OURS, Witness
 

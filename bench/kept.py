@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.results.record import Record, Section, commit, here, machine, read, write
+from bench.record import Record, Section, commit, here, machine, read, write
 
 
 class Kept:

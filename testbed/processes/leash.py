@@ -23,7 +23,7 @@ def main(parent: int, argv: list[str]) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(1)
-    os.execv(argv[0], argv)  # noqa: S606 - the program and its arguments come from testbed.parts.process
+    os.execv(argv[0], argv)  # noqa: S606 - the program and its arguments come from testbed.processes.process
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from extender.runtime.clock import SystemClock
 from testbed.programs.catalogue import PROGRAMS
 
 FORMAT = 1
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 _PACKAGES = ("netgang", "numpy", "msgspec", "uvloop", "uvicorn", "aiohttp")
 
 

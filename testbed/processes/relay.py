@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from testbed.parts.network import LOOPBACK
+from testbed.processes.network import LOOPBACK
 
 _CHUNK_BYTES = 65536
 

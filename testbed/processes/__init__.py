@@ -1,0 +1,1 @@
+"""Child processes of a control plane, and what they need: ports, credentials, configurations."""
