@@ -70,18 +70,16 @@ class Evictions:
         task.add_done_callback(self._ended)
 
     async def _evict(self, gang: GangKey, uids: tuple[PodUid, ...]) -> None:
-        """Evict one after the other; those that stay, for whatever reason, are reported as refused.
-
-        Not when the task is cancelled: then the process ends, and nothing may begin because of it.
-        """
+        """Evict one after the other; those that stay, for whatever reason, are reported as refused."""
         stayed = dict.fromkeys(uids)
         try:
             await self._evict_each(gang, stayed)
-        except Exception:
-            self._refused(gang, tuple(stayed))
+        except (asyncio.CancelledError, GeneratorExit):
+            stayed.clear()  # the process ends: nothing may begin because of it
             raise
-        if stayed:
-            self._refused(gang, tuple(stayed))
+        finally:
+            if stayed:
+                self._refused(gang, tuple(stayed))
 
     async def _evict_each(self, gang: GangKey, stayed: dict[PodUid, None]) -> None:
         """Evict these members; those that are gone leave `stayed`."""
