@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from extender.kube.credentials import ApiServer
 from extender.kube.leases import KubeLeases, LeasePlace
 from extender.leadership import Election, LeaseApi, LeaseTimes
-from extender.leadership.elector import Leadership
+from extender.leadership.lease_loop import Leadership
 from extender.leadership.role import RoleLabel
 from extender.ports import Clock
 from extender.runtime.telemetry import Telemetry

@@ -10,8 +10,8 @@ from extender.bootstrap.parts.elastic import Feeds
 from extender.cache import ClusterCache
 from extender.cache.unreadable import UnreadableObjects
 from extender.kube.watch.reflector import Reflector
-from extender.leadership.elector import Leadership
 from extender.leadership.fencing import FencedApi
+from extender.leadership.lease_loop import Leadership
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
 from extender.runtime.decision_lines import DecisionLog

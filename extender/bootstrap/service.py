@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from extender.api.documents.views import Views
 from extender.cache import ClusterCache
 from extender.controllers.restart.controller import Restarts
-from extender.leadership.elector import Leadership
+from extender.leadership.lease_loop import Leadership
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds

@@ -10,7 +10,7 @@ from extender.bootstrap.common import Common
 from extender.bootstrap.parts.controllers import Caring
 from extender.bootstrap.parts.starts import Starting
 from extender.controllers.owners.ages import OwnerAges
-from extender.leadership.elector import Duties
+from extender.leadership.lease_loop import Duties
 from extender.network.refresh import NetworkRefresh
 from extender.runtime.garbage_collection import collect_when_grown
 from extender.runtime.heap import give_back_each_minute

@@ -7,7 +7,7 @@ from pathlib import Path
 import extender
 
 ROOT = Path(extender.__file__).parent
-GATE = "controllers/removal/disruptions.py"
+GATE = "controllers/removal/removals.py"
 ADAPTERS = {"kube/client.py", "kube/embedded.py", "leadership/fencing.py"}
 """What implements or wraps the port"""
 OWN_OBJECTS = {"controllers/provisioning/writes.py"}

@@ -7,9 +7,9 @@ from extender.bootstrap.common import Common
 from extender.controllers.events.recorder import Events
 from extender.controllers.gates.repins import Repins
 from extender.controllers.gates.wakes import Gates, Wakes
-from extender.controllers.removal.disruptions import Disruptions
 from extender.controllers.removal.evictions import Evictions
 from extender.controllers.removal.quiet_period import Quiet
+from extender.controllers.removal.removals import Disruptions
 from extender.scheduling.admission.arrivals import Arrivals
 from extender.scheduling.admission.gates import AdmissionLimits, Admissions
 from extender.scheduling.admission.lapses import Lapses

@@ -13,8 +13,8 @@ from extender.controllers.elastic.intent import Intent, next_intent
 from extender.controllers.elastic.kinds import Kind, Seen, State, read, resize_patch
 from extender.controllers.elastic.records import Change, Who
 from extender.controllers.events.recorder import Happening, Subject
-from extender.controllers.removal.disruptions import Cause, Disruptions
 from extender.controllers.removal.fresh_gang import Fresh, read_job, read_members, same_as_known
+from extender.controllers.removal.removals import Cause, Disruptions
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotFoundError
 from extender.notes import Notes
 from extender.ports import ClusterApi

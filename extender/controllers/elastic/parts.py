@@ -9,8 +9,8 @@ from extender.controllers.elastic.jobs.objects import Autoscalers, Jobs
 from extender.controllers.elastic.kinds import Kind, Seen
 from extender.controllers.elastic.records import Change, Records
 from extender.controllers.events.recorder import Happening, Subject, TellOf
-from extender.controllers.removal.disruptions import Disruptions
 from extender.controllers.removal.quiet_period import Quiet
+from extender.controllers.removal.removals import Disruptions
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi, CurrentPlan
 from extender.runtime.decision_lines import Decision, DecisionLog

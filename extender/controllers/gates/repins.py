@@ -38,9 +38,9 @@ from extender.controllers.owners.failure_budget import (
     controller_of,
     uid_of,
 )
-from extender.controllers.removal.disruptions import Cause, Disruptions
 from extender.controllers.removal.fresh_gang import Fresh
 from extender.controllers.removal.quiet_period import Quiet
+from extender.controllers.removal.removals import Cause, Disruptions
 from extender.controllers.restart.controller import Outcome, Restarts
 from extender.controllers.restart.suspensions import can_suspend
 from extender.convert import pod_from_json

@@ -15,9 +15,9 @@ from typing import Final
 from extender.cache import ClusterCache
 from extender.controllers.events.recorder import Happening, Tell, tell_nobody
 from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed, OwnerRef, budget, controller_of
-from extender.controllers.removal.disruptions import Cause, Disruptions
 from extender.controllers.removal.fresh_gang import Fresh, read_members, same_as_known
 from extender.controllers.removal.quiet_period import Quiet
+from extender.controllers.removal.removals import Cause, Disruptions
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
 from extender.runtime.decision_lines import Decision, DecisionLog

@@ -22,8 +22,8 @@ from extender.controllers.owners.failure_budget import (
     uid_of,
 )
 from extender.controllers.removal.disruption_budgets import forbidding
-from extender.controllers.removal.disruptions import Disruptions
 from extender.controllers.removal.fresh_gang import Fresh, of_this_run, read_job, read_members, same_as_known
+from extender.controllers.removal.removals import Disruptions
 from extender.controllers.restart.suspensions import can_suspend, managed_by_queue, names_return, restarts_of
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.notes import Notes

@@ -13,8 +13,8 @@ from typing import Final
 from extender.cache import ClusterCache
 from extender.controllers.events.recorder import Happening, Subject, TellOf, pod_subject
 from extender.controllers.owners.failure_budget import OwnerRef, uid_of
-from extender.controllers.removal.disruptions import Cause, Disruptions
 from extender.controllers.removal.fresh_gang import read_members
+from extender.controllers.removal.removals import Cause, Disruptions
 from extender.controllers.restart.eligibility import Case, LostOf, Obstacle, Owner, words
 from extender.controllers.restart.suspensions import (
     Note,

@@ -143,3 +143,11 @@ def test_documents_are_not_long(document: Path) -> None:
 
 if __name__ == "__main__":
     reference.write()
+
+
+def test_files_that_the_architecture_names_exist() -> None:
+    """A newcomer finds each file that the page names."""
+    text = (ROOT / "docs/explanation/architecture.md").read_text()
+    named = set(re.findall(r"`([\w/]+\.py)`", text))
+    assert len(named) >= 15
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []

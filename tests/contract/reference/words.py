@@ -7,7 +7,7 @@ from extender.controllers.elastic.kinds.seen import State, Unsafe
 from extender.controllers.elastic.records import Stage
 from extender.controllers.events.recorder import ACTIONS, ANNOUNCE_S, NORMAL, REPEAT_S, REPORTER, Happening
 from extender.controllers.owners.failure_budget import Refusal
-from extender.controllers.removal.disruptions import MOST_TOLD
+from extender.controllers.removal.removals import MOST_TOLD
 from extender.convert.wire import INTERNAL_ERROR
 from extender.runtime.telemetry import Telemetry
 from extender.server.dispatch import DEBUG_BINDS_NOTHING

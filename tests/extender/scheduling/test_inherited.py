@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from scoring.model.reasons import Reason
-from tests.extender.leadership.test_elector import Replicas, cut_off, two, until_leads
+from tests.extender.leadership.test_lease_loop import Replicas, cut_off, two, until_leads
 from tests.extender.scheduling.world import World, key, node_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 import pytest
 
 from tests.extender.controllers.elastic.cluster import ELASTIC, JOBS, Site
-from tests.extender.leadership.test_elector import Replica, Replicas, cut_off, until_leads
+from tests.extender.leadership.test_lease_loop import Replica, Replicas, cut_off, until_leads
 from tests.extender.scheduling.world import key
 
 pytestmark = pytest.mark.looptime

@@ -23,7 +23,7 @@ from tests.extender.controllers.preemption.test_controller import (
     nodes,
     running_gangs,
 )
-from tests.extender.leadership.test_elector import Replicas, cut_off, until_leads
+from tests.extender.leadership.test_lease_loop import Replicas, cut_off, until_leads
 from tests.extender.scheduling.world import NO_BUDGET, key, node_json, pod_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.key_store import notes_of_a_former_process

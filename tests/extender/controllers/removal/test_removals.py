@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, Events, Happening
-from extender.controllers.removal.disruptions import MOST_TOLD, Cause, Disruptions, owner_subject
 from extender.controllers.removal.fresh_gang import Fresh
+from extender.controllers.removal.removals import MOST_TOLD, Cause, Disruptions, owner_subject
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotOursError
 from extender.runtime.telemetry import Telemetry
