@@ -113,7 +113,7 @@ def large_site(nodes: int, zones: int) -> dict[str, int]:
     counted = Counted(**{name: getattr(matrix, name) for name in NetworkMatrix.__dataclass_fields__})
     zone = listed[0].zone
     gang = bed.gang("g", 64, cpu=8, options={"zones": zone})
-    made = plan(bed.snapshot(listed, [gang], counted), Policy(), now_s=_NOW_S, memo=PlannerCache())
+    made = plan(bed.snapshot(listed, [gang], counted), Policy(), now_s=_NOW_S, cache=PlannerCache())
     if {node for one in made.admitted.values() for node in one.members.values()} - counted.asked:
         raise RuntimeError("members are on nodes whose links were not looked at")
     of_zone = sum(one.zone == zone for one in listed)

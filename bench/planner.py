@@ -58,34 +58,34 @@ _MEDIUM_MESH = mesh(_MEDIUM, measured_per_zone=50)
 
 def large_gang(*, warm: bool) -> float:
     """One gang of 64, one member per node, on 5,000 nodes in 40 zones; `warm`: pair scores of this data are there."""
-    memo = PlannerCache()
+    cache = PlannerCache()
     state = snapshot(_LARGE, [gang("big", 64, cpu=8)], _LARGE_MESH)
     if warm:
-        plan(snapshot(_LARGE, [gang("other", 3, cpu=8)], _LARGE_MESH), POLICY, now_s=0.0, memo=memo)
-    took_ms, made = _timed(lambda: plan(state, POLICY, now_s=0.0, memo=memo))
+        plan(snapshot(_LARGE, [gang("other", 3, cpu=8)], _LARGE_MESH), POLICY, now_s=0.0, cache=cache)
+    took_ms, made = _timed(lambda: plan(state, POLICY, now_s=0.0, cache=cache))
     assert len(made.node_of) == 64
     return took_ms
 
 
 def queue(*, cpu: int) -> float:
     """A full plan of 1,000 gangs without anything to reuse but pair scores."""
-    memo = PlannerCache()
-    plan(snapshot(_MEDIUM, [gang("other", 3)], _MEDIUM_MESH), POLICY, now_s=0.0, memo=memo)
+    cache = PlannerCache()
+    plan(snapshot(_MEDIUM, [gang("other", 3)], _MEDIUM_MESH), POLICY, now_s=0.0, cache=cache)
     state = _queue_state(cpu)
-    took_ms, _ = _timed(lambda: plan(state, POLICY, now_s=0.0, memo=memo))
+    took_ms, _ = _timed(lambda: plan(state, POLICY, now_s=0.0, cache=cache))
     return took_ms
 
 
 def after_one_event(*, cpu: int) -> float:
     """The plan after a foreign pod took one CPU of a node that a gang was to have."""
-    memo = PlannerCache()
+    cache = PlannerCache()
     state = _queue_state(cpu)
-    first = plan(state, POLICY, now_s=0.0, memo=memo)
-    first = plan(state, POLICY, now_s=0.0, memo=memo, previous=first)
+    first = plan(state, POLICY, now_s=0.0, cache=cache)
+    first = plan(state, POLICY, now_s=0.0, cache=cache, previous=first)
     used = state.used.copy()
     used[0, state.table.axis.index(CPU)] += 1000
     changed = replace(state, version=2, used=used)
-    took_ms, _ = _timed(lambda: plan(changed, POLICY, now_s=0.0, memo=memo, previous=first))
+    took_ms, _ = _timed(lambda: plan(changed, POLICY, now_s=0.0, cache=cache, previous=first))
     return took_ms
 
 

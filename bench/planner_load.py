@@ -43,7 +43,7 @@ class BusyCluster:
         self.cache = ClusterCache()
         self.policy = Policy()
         self.now_s = _NOW_S
-        self.memo = PlannerCache()
+        self.planner_cache = PlannerCache()
         self.plan: Plan | None = None
         self._nodes, self._next, self._others = nodes, 0, deque[Pod]()
         self._waiting: dict[str, Job] = {}
@@ -66,7 +66,7 @@ class BusyCluster:
         for number in range(count + _WARM):
             self.now_s += _STEP_S
             self._happens(number)
-            self.plan, took_ms, steps_ms = self._planned(self.memo, self.plan)
+            self.plan, took_ms, steps_ms = self._planned(self.planner_cache, self.plan)
             self._adopt(self.plan)
             if number >= _WARM:
                 times.runs_ms.append(took_ms)
@@ -163,11 +163,11 @@ class BusyCluster:
                     self.cache.pods.upsert(pod)
                 self._running.append((job, pods))
 
-    def _planned(self, memo: PlannerCache, previous: Plan | None) -> tuple[Plan, float, list[float]]:
+    def _planned(self, planner_cache: PlannerCache, previous: Plan | None) -> tuple[Plan, float, list[float]]:
         """A plan, its CPU milliseconds, and those of its steps."""
         snapshot = self.cache.snapshot()
         steps_ms: list[float] = []
-        steps = plan_in_steps(snapshot, self.policy, now_s=self.now_s, previous=previous, memo=memo)
+        steps = plan_in_steps(snapshot, self.policy, now_s=self.now_s, previous=previous, cache=planner_cache)
         while True:
             begun_s = process_time()
             try:

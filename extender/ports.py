@@ -209,7 +209,7 @@ class CurrentPlan(Protocol):
         """By which settings."""
 
     @property
-    def memo(self) -> PlannerCache:
+    def cache(self) -> PlannerCache:
         """What runs may reuse of earlier ones."""
 
 

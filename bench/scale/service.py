@@ -253,12 +253,12 @@ class Commands:
         gc.collect()
         now_s = SystemClock().now_s()
         times: dict[str, float] = {}
-        for name, memo in (("plan_full_cold", PlannerCache()), ("plan_full", PlannerCache())):
+        for name, cache in (("plan_full_cold", PlannerCache()), ("plan_full", PlannerCache())):
             if name == "plan_full":
-                memo.renew(snapshot.network.version)
-                memo.scores, memo.pairs = dict(planner.memo.scores), planner.memo.pairs
+                cache.renew(snapshot.network.version)
+                cache.scores, cache.pairs = dict(planner.cache.scores), planner.cache.pairs
             runs = Runs()
-            finish(runs.timed(plan_in_steps)(snapshot, planner.policy, now_s=now_s, memo=memo))
+            finish(runs.timed(plan_in_steps)(snapshot, planner.policy, now_s=now_s, cache=cache))
             found = runs.report()
             times |= {f"{name}_ms": found["plan_max_ms"], f"{name}_step_ms": found["plan_step_max_ms"]}
         self._probe.report()

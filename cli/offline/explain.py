@@ -36,11 +36,11 @@ def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str
     """
     _, cache = filled_cache(cluster, mesh, settings, now_s=now_s)
     gang = _gang(cache, name)
-    snapshot, policy, memo = cache.snapshot(), settings.policy(), PlannerCache()
-    made = plan(snapshot, policy, now_s=now_s, memo=memo)
+    snapshot, policy, known = cache.snapshot(), settings.policy(), PlannerCache()
+    made = plan(snapshot, policy, now_s=now_s, cache=known)
     preemption = preemption_document(snapshot, gang.key, blocked=None)
-    document = explain_document(explain(snapshot, made, gang, policy, now_s=now_s, memo=memo), preemption)
-    found = unblock(Situation(snapshot, policy, now_s), made, gang, memo=memo)
+    document = explain_document(explain(snapshot, made, gang, policy, now_s=now_s, cache=known), preemption)
+    found = unblock(Situation(snapshot, policy, now_s), made, gang, cache=known)
     return msgspec.structs.replace(document, would_help=unblocking_document(found))
 
 

@@ -202,7 +202,7 @@ def _tried(
     """Whether the published condition for scale-in, if it is asked for, holds."""
     if options.condition is not Condition.HEAVIEST:
         return True
-    found = scale_in(snapshot, made, jobs, policy, options, now_s=now_s, memo=PlannerCache())
+    found = scale_in(snapshot, made, jobs, policy, options, now_s=now_s, cache=PlannerCache())
     return found.reason is not No.NOT_HEAVIEST
 
 

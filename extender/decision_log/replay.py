@@ -80,8 +80,8 @@ class _Chapter:
     policy: Policy
     plan: Plan
     snapshot: Snapshot = NOTHING
-    memo: PlannerCache = field(default_factory=PlannerCache)
-    other_memo: PlannerCache = field(default_factory=PlannerCache)
+    cache: PlannerCache = field(default_factory=PlannerCache)
+    other_cache: PlannerCache = field(default_factory=PlannerCache)
     states: dict[GangKey, PermitState] = field(default_factory=dict)
 
 
@@ -118,10 +118,10 @@ def _run(chapter: _Chapter, entry: Ran, number: int, instead: Policy | None) -> 
     except ValueError as error:
         raise BadLogError(f"entry {number}: {error}") from error
     before = chapter.plan
-    made = plan(snapshot, chapter.policy, now_s=entry.at_s, previous=before, memo=chapter.memo)
+    made = plan(snapshot, chapter.policy, now_s=entry.at_s, previous=before, cache=chapter.cache)
     differences: tuple[Difference, ...] = ()
     if instead is not None:
-        other = plan(snapshot, instead, now_s=entry.at_s, previous=before, memo=chapter.other_memo)
+        other = plan(snapshot, instead, now_s=entry.at_s, previous=before, cache=chapter.other_cache)
         differences = tuple(_differences(made, other))
     chapter.snapshot, chapter.plan = snapshot, made
     same = digest_of(made) == entry.digest

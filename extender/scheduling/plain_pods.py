@@ -51,7 +51,7 @@ class PlainPods:
 
     def closed_to(self, pod: Pod) -> frozenset[NodeName]:
         """Nodes whose free room the pod may not have; usually none, at the cost of two look-ups."""
-        if not (self._cache.commitments or self._planner.current.holds) or pod.priority >= SYSTEM_PRIORITY:
+        if not (self._cache.commitments or self._planner.current.reservations) or pod.priority >= SYSTEM_PRIORITY:
             return NOTHING
         if not self._cache.is_own(pod):
             return NOTHING
@@ -75,7 +75,7 @@ class PlainPods:
     def binding(self, pod: Pod, node: NodeName) -> Iterator[bool]:
         """Whether the pod may be bound to `node`; inside the block others leave it the room."""
         closed = (
-            (self._cache.commitments or self._planner.current.holds)
+            (self._cache.commitments or self._planner.current.reservations)
             and pod.priority < SYSTEM_PRIORITY
             and self._cache.is_own(pod)
             and self._cache.counted_on(pod) != node
@@ -125,6 +125,6 @@ class PlainPods:
         snapshot = self._cache.snapshot()
         if self._held is None or self._held[0] != snapshot.version or self._held[1] is not plan:
             policy, now_s = self._planner.policy.queue, self._clock.now_s()
-            holds = kept_from_plain(snapshot, plan.holds, policy, now_s=now_s)
-            self._held = (snapshot.version, plan, HeldRoom(snapshot, holds, promised=self._promised))
+            reservations = kept_from_plain(snapshot, plan.reservations, policy, now_s=now_s)
+            self._held = (snapshot.version, plan, HeldRoom(snapshot, reservations, promised=self._promised))
         return self._held[2]

@@ -211,7 +211,7 @@ class Verbs:
         planner = self._planner
         now_s = None if look else self._clock.monotonic_s()
         snapshot = self._cache.snapshot()
-        return self._books.native.allowed(gang, asked, snapshot, planner.policy, planner.memo, now_s=now_s)
+        return self._books.native.allowed(gang, asked, snapshot, planner.policy, planner.cache, now_s=now_s)
 
     def _filter_member(self, args: FilterArgs, pod: Pod, gang: Gang) -> FilterAnswer:
         asked = args.node_names
@@ -250,7 +250,7 @@ class Verbs:
         """Alternatives beside the plan and what is committed now."""
         snapshot, plan = self._cache.snapshot(), self._planner.current
         if self._beside is None or self._beside[0] != snapshot.version or self._beside[1] is not plan:
-            made = Alternatives(snapshot, plan, self._planner.policy, memo=self._planner.memo)
+            made = Alternatives(snapshot, plan, self._planner.policy, cache=self._planner.cache)
             self._beside = (snapshot.version, plan, made)
         return self._beside[2]
 
@@ -284,13 +284,13 @@ class Verbs:
         if snapshot is not current:  # nodes that only this request knows: nothing of this is worth keeping
             return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy))
         if self._known(args) is None:  # a pod that only the request describes; the next request may differ
-            return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy, memo=self._planner.memo))
+            return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy, cache=self._planner.cache))
         key = (snapshot.version, plan.version, pod.uid)
         known = self._scores.get(key)
         if known is None:
             if len(self._scores) >= _SCORES_KEPT:
                 self._scores.clear()
-            preference = prefer(snapshot, plan, pod, gang, policy, memo=self._planner.memo)
+            preference = prefer(snapshot, plan, pod, gang, policy, cache=self._planner.cache)
             known = self._scores[key] = _by_row(snapshot, preference)
         return known
 

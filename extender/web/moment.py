@@ -125,9 +125,9 @@ def _zones(snapshot: Snapshot, watched: Watched) -> Document:
     shown = [*plain, *extended][:_RESOURCES]
     free = np.maximum(table.allocatable - snapshot.used, 0)
     held: dict[str, list[str]] = {}
-    for hold in watched.planner.current.holds.values():
-        for zone in hold.zones:
-            held.setdefault(zone, []).append(hold.gang)
+    for reserved in watched.planner.current.reservations.values():
+        for zone in reserved.zones:
+            held.setdefault(zone, []).append(reserved.gang)
     zones = []
     for zone, rows in list(table.zones.items())[:MOST_ZONES]:
         use = rows[usable[rows]]

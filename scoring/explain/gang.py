@@ -73,7 +73,7 @@ def explain(
     policy: Policy,
     *,
     now_s: float,
-    memo: PlannerCache | None = None,
+    cache: PlannerCache | None = None,
     around: Around = NOTHING_KNOWN,
     closest: int | None = None,
 ) -> Explanation:
@@ -81,7 +81,7 @@ def explain(
 
     `closest`: of how many zones it is said what is short there, those with most room; `None`: of all.
     """
-    steps = explain_in_steps(snapshot, plan, gang, policy, now_s=now_s, memo=memo, around=around, closest=closest)
+    steps = explain_in_steps(snapshot, plan, gang, policy, now_s=now_s, cache=cache, around=around, closest=closest)
     return finish(steps)
 
 
@@ -92,12 +92,12 @@ def explain_in_steps(
     policy: Policy,
     *,
     now_s: float,
-    memo: PlannerCache | None = None,
+    cache: PlannerCache | None = None,
     around: Around = NOTHING_KNOWN,
     closest: int | None = None,
 ) -> Steps[Explanation]:
     """The same in steps of a zone."""
-    run = begin_run(snapshot, policy, memo or PlannerCache())
+    run = begin_run(snapshot, policy, cache or PlannerCache())
     take_commitments(run, besides=gang.key)
     ask = run.view.demand(gang)
     zones = yield from zones_in_steps(run, ask, closest=closest)

@@ -52,8 +52,8 @@ class Room:
         self.ask = ask
         self.wanted: ByClass = ask.need or tuple((mc, pods[:1]) for mc, pods in ask.more[:1])
         """What one would like to place: the missing minimum, or one more of those beyond it"""
-        ahead = [hold for hold in plan.holds.values() if hold.gang != key]
-        held = [run.table.index[node] for hold in ahead for node in hold.nodes if node in run.table.index]
+        ahead = [reserved for reserved in plan.reservations.values() if reserved.gang != key]
+        held = [run.table.index[node] for reserved in ahead for node in reserved.nodes if node in run.table.index]
         if held:
             amounts = np.zeros_like(run.capacity.room.free)
             amounts[held] = np.maximum(run.capacity.room.free[held], 0)

@@ -106,20 +106,20 @@ class QueueReport:
 
 
 def report(
-    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: PlannerCache | None = None
+    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
 ) -> QueueReport:
     """The queue at `now_s`. Cost: O(members), about 0.1 ms a gang."""
-    return finish(report_in_steps(snapshot, plan, policy, now_s=now_s, memo=memo))
+    return finish(report_in_steps(snapshot, plan, policy, now_s=now_s, cache=cache))
 
 
 def report_in_steps(
-    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: PlannerCache | None = None
+    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
 ) -> Steps[QueueReport]:
     """The same in steps of a few gangs, so that a long queue blocks no other task.
 
     docs/safety.md S15.
     """
-    run = begin_run(snapshot, policy, memo or PlannerCache())
+    run = begin_run(snapshot, policy, cache or PlannerCache())
     take_commitments(run)
     turns = QueueOrder(run, now_s=now_s)
     gangs = [gang for gang in snapshot.gangs.values() if gang.own and gang.source is not GangSource.NATIVE]
@@ -159,7 +159,7 @@ def report_in_steps(
 
 
 def _pause(run: Run) -> Steps[None]:
-    """A moment for other tasks, which may have used the memo for another state of the cluster."""
+    """A moment for other tasks, which may have used the cache for another state of the cluster."""
     yield from run.view.pause()
     run.cache.order_keys.renew(run.table, run.policy)
 
@@ -168,7 +168,7 @@ def entry_of(plan: Plan, turns: QueueOrder, ask: GangDemand, rank: int | None, *
     """One gang's entry, without the gangs that make room for it. Cost: O(members)."""
     gang = ask.gang
     waiting, admission = plan.waiting.get(gang.key), plan.admitted.get(gang.key)
-    hold = plan.holds.get(gang.key)
+    hold = plan.reservations.get(gang.key)
     reason = waiting.reason if waiting is not None and ask.pending else None
     able = reason not in _NEVER_STARVE and ask.incomplete is None and gang.problem is None
     state = state_of(gang, quorum_of(gang, lost_nodes=ask.lost), starving=able and turns.starving(ask))

@@ -1,4 +1,4 @@
-"""Ask the planner what changes would really do: a bounded number of trial plans, on a memo that is not the service's.
+"""Ask the planner what changes would really do: a bounded number of trial plans, on a cache that is not the service's.
 
 Why: room that is counted out for one gang may go to another that is ahead, so nothing is offered to people as a way out
 before the planner has taken it. Rule: a trial is `what_if` and nothing else, so a user that applies the same changes to
@@ -15,20 +15,20 @@ from scoring.what_if import Change, Misfit, Situation, Supposed, what_if_in_step
 
 _T = TypeVar("_T")
 _MOST_SUPPOSITIONS: Final = 4000
-"""Trials of one memo: tables that are bounded by a planner's needs would grow large with what was supposed long ago."""
+"""Trials of one cache: tables bounded by a planner's needs would grow large with what was supposed long ago."""
 
 
 class Trials:
     """Trial plans for one gang."""
 
-    def __init__(self, base: Situation, plan: Plan, gang: GangKey, *, memo: PlannerCache, most: int) -> None:
+    def __init__(self, base: Situation, plan: Plan, gang: GangKey, *, cache: PlannerCache, most: int) -> None:
         self.base = base
         self.plan = plan
         self.gang = gang
         self.made = 0
         """Trials so far"""
         self._most = most
-        self.memo = memo
+        self.cache = cache
         """What looks beside the trials may use, too"""
 
     @property
@@ -42,40 +42,40 @@ class Trials:
             return None
         self.made += 1
         yield
-        found = yield from what_if_in_steps(self.base, self.plan, changes, memo=self.memo)
+        found = yield from what_if_in_steps(self.base, self.plan, changes, cache=self.cache)
         return None if isinstance(found, Misfit) else found
 
     def anew(self, supposed: Supposed) -> Steps[Plan]:
         """The plan of what is supposed when no gang keeps a place for having had it. Cost: as planning everything."""
         made = supposed.situation
-        return (yield from plan_in_steps(made.snapshot, made.policy, now_s=made.now_s, memo=self.memo))
+        return (yield from plan_in_steps(made.snapshot, made.policy, now_s=made.now_s, cache=self.cache))
 
 
 class Aside:
-    """A memo for suppositions that is kept from one question to the next.
+    """A cache for suppositions that is kept from one question to the next.
 
     Why: the second question costs what changed since the first, not planning everything again; and the megabytes that
-    a memo of a long queue has do not come and go with each question, while what others keep is put behind them.
+    a cache of a long queue has do not come and go with each question, while what others keep is put behind them.
     Not shared between threads.
     """
 
     def __init__(self) -> None:
-        self._memo: PlannerCache | None = None
+        self._cache: PlannerCache | None = None
 
     def ask(self, latest: PlannerCache, question: Callable[[PlannerCache], _T]) -> _T:
-        """What `question` finds with the memo, which has the scores of links in `latest` then.
+        """What `question` finds with the cache, which has the scores of links in `latest` then.
 
-        `latest` is `borrowed`, and becomes the memo if there is none. One whose question raised is not used again.
+        `latest` is `borrowed`, and becomes the cache if there is none. One whose question raised is not used again.
         """
-        memo, self._memo = self._memo, None
-        if memo is None or memo.suppositions >= _MOST_SUPPOSITIONS:
-            memo = latest
+        cache, self._cache = self._cache, None
+        if cache is None or cache.suppositions >= _MOST_SUPPOSITIONS:
+            cache = latest
         else:
-            memo.take_over(latest)
-        found = question(memo)
-        self._memo = memo
+            cache.take_over(latest)
+        found = question(cache)
+        self._cache = cache
         return found
 
     def forget(self) -> None:
         """Keep nothing until the next question."""
-        self._memo = None
+        self._cache = None

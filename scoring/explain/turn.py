@@ -39,7 +39,7 @@ class Reservation:
     "claimed" (other gangs leave for it)."""
     zones: tuple[ZoneName, ...]
     nodes: Mapping[str, NodeName]
-    """pod → node; empty for a hold, which is of whole nodes."""
+    """pod → node; empty for a starving gang, whose reservation is of whole nodes."""
     held_nodes: tuple[NodeName, ...] = ()
     until_s: float | None = None
     """When it ends by itself (Unix seconds); `None`: the snapshot does not say."""
@@ -111,14 +111,15 @@ def _reservation(
     if admission is not None:
         nodes = {names.get(uid, str(uid)): node for uid, node in sorted(admission.members.items())}
         return Reservation("planned", admission.zones, nodes)
-    hold, claim = plan.holds.get(key), snapshot.claims.get(key)
+    reserved, claim = plan.reservations.get(key), snapshot.claims.get(key)
     if claim is not None:
         nodes = {names.get(uid, str(uid)): node for uid, node in sorted(claim.assignment.items())}
-        return Reservation("claimed", hold.zones if hold else (), nodes, hold.nodes if hold else (), None, claim.givers)
-    if hold is None:
+        where, held = (reserved.zones, reserved.nodes) if reserved else ((), ())
+        return Reservation("claimed", where, nodes, held, None, claim.givers)
+    if reserved is None:
         return None
     until_s = None
     if starves_s is not None:
         passed = int(max(now_s - starves_s, 0.0) / policy.starving_hold_s)
         until_s = starves_s + (passed + 1) * policy.starving_hold_s
-    return Reservation("held", hold.zones, {}, hold.nodes, until_s)
+    return Reservation("held", reserved.zones, {}, reserved.nodes, until_s)

@@ -87,24 +87,24 @@ class Unblocking:
     """Gangs that wait before it, if the search ended because there are too many; 0: it did not."""
 
 
-def unblock(base: Situation, plan: Plan, gang: Gang, *, memo: PlannerCache | None = None) -> Unblocking:
-    """What would let `gang` in. `plan` was made from `base`; what is supposed meanwhile has its place in `memo`."""
-    return finish(unblock_in_steps(base, plan, gang, memo=memo if memo is not None else PlannerCache()))
+def unblock(base: Situation, plan: Plan, gang: Gang, *, cache: PlannerCache | None = None) -> Unblocking:
+    """What would let `gang` in. `plan` was made from `base`; what is supposed meanwhile has its place in `cache`."""
+    return finish(unblock_in_steps(base, plan, gang, cache=cache if cache is not None else PlannerCache()))
 
 
-def unblock_in_steps(base: Situation, plan: Plan, gang: Gang, *, memo: PlannerCache) -> Steps[Unblocking]:
+def unblock_in_steps(base: Situation, plan: Plan, gang: Gang, *, cache: PlannerCache) -> Steps[Unblocking]:
     """The same in steps of a gang or a few."""
     waiting = plan.waiting.get(gang.key)
     if waiting is None:
         return Unblocking((), impossible=False, trials=0, text="")
-    trials = Trials(base, plan, gang.key, memo=memo, most=MOST_TRIALS)
-    run = begin_run(base.snapshot, base.policy, trials.memo)
+    trials = Trials(base, plan, gang.key, cache=cache, most=MOST_TRIALS)
+    run = begin_run(base.snapshot, base.policy, trials.cache)
     ask = run.view.demand(gang)
     never = waiting.reason in NEVER
     found: list[Suggestion] = []
     crowd, left_out = _crowd(plan, gang.key), 0
     proposed = [] if never else (yield from _by_others(trials, ask, waiting.reason))
-    for changes in (*_by_time(base, plan, ask, waiting.reason, trials.memo), *proposed):
+    for changes in (*_by_time(base, plan, ask, waiting.reason, trials.cache), *proposed):
         if trials.left <= _MOST_STEPS or len(found) == MOST_SUGGESTIONS - 1:
             break
         supposed = yield from trials.of(changes)
@@ -155,7 +155,7 @@ def _way_in(trials: Trials, crowd: int) -> Steps[tuple[list[Suggestion], int]]:
         yield
         if crowd and rounds and plan.waiting[trials.gang].reason in _WANT_ROOM:
             return [], crowd
-        step = yield from next_step(situation, plan, trials.gang, memo=trials.memo, before=changes, rounds=rounds)
+        step = yield from next_step(situation, plan, trials.gang, cache=trials.cache, before=changes, rounds=rounds)
         if not step:
             return [], 0
         changes.extend(step)
@@ -181,7 +181,7 @@ def _crowd(plan: Plan, key: GangKey) -> int:
 
 
 def _by_time(
-    base: Situation, plan: Plan, ask: GangDemand, reason: Reason, memo: PlannerCache
+    base: Situation, plan: Plan, ask: GangDemand, reason: Reason, cache: PlannerCache
 ) -> Iterator[list[Change]]:
     """The moment at which it becomes STARVING, and goes before others; not where many others will be before it then.
 
@@ -196,7 +196,7 @@ def _by_time(
     clocks = (transitions_of(base.snapshot.gangs[key], base.policy.queue).starving_s for key in planned)
     if sum(clock is not None and clock < starving_s for clock in clocks) > MOST_AHEAD:
         return
-    turns = QueueOrder(begin_run(base.snapshot, base.policy, memo), now_s=starving_s)
+    turns = QueueOrder(begin_run(base.snapshot, base.policy, cache), now_s=starving_s)
     if turns.starving(ask):
         yield [ClockAdvances(starving_s)]
 
@@ -206,7 +206,7 @@ def _by_others(trials: Trials, ask: GangDemand, reason: Reason) -> Steps[list[li
     if reason not in _ROOM | {Reason.OVER_SHARE}:
         return []
     base, plan = trials.base, trials.plan
-    room = yield from room_in_steps(begin_run(base.snapshot, base.policy, trials.memo), plan, ask)
+    room = yield from room_in_steps(begin_run(base.snapshot, base.policy, trials.cache), plan, ask)
     givers = yield from givers_in_steps(room, base.snapshot.gangs.values())
     alone = [one for one in givers if one.missing == 0]
     shrinks = [one for one in alone if isinstance(one.change, JobShrinks)][:1]

@@ -41,7 +41,7 @@ _PART: Final = 1000
 
 
 def next_step(
-    now: Situation, plan: Plan, key: GangKey, *, memo: PlannerCache, before: Sequence[Change], rounds: int
+    now: Situation, plan: Plan, key: GangKey, *, cache: PlannerCache, before: Sequence[Change], rounds: int
 ) -> Steps[list[Change]]:
     """What would take away what the plan says is in the gang's way; empty: nothing that we know.
 
@@ -49,7 +49,7 @@ def next_step(
     which went to others or did not suffice. Cost: O(nodes + gangs).
     """
     reason = plan.waiting[key].reason
-    run = begin_run(now.snapshot, now.policy, memo)
+    run = begin_run(now.snapshot, now.policy, cache)
     ask = run.view.demand(now.snapshot.gangs[key])
     if reason in _CONTRADICTS:
         return [MendGroup(key)]

@@ -50,7 +50,7 @@ class _Prepared:
     """Empty when `single` is set: how many members each node can hold is all that counts then."""
     free: Ints
     content: bytes
-    """Stands for the room in memo keys."""
+    """Stands for the room in cache keys."""
 
 
 class NodeSearch:

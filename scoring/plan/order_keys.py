@@ -21,7 +21,7 @@ from scoring.queue.states import starve_limit_s, waiting_since_s
 from scoring.queue.weights import Exact, Load, Scale, Weight, exact_key, load_of, totals_of
 
 Turn: TypeAlias = tuple[int, float]
-"""-1: others leave for it; 0: STARVING; 1: STARVING, its hold ran out; 2: WAITING. Then since when it starves."""
+"""-1: others leave for it; 0: STARVING; 1: STARVING, its time is up; 2: WAITING. Then since when it starves."""
 SortKey: TypeAlias = tuple[Any, ...]
 WAITS: Turn = (2, 0.0)
 CLAIMS: Turn = (-1, 0.0)

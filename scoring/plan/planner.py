@@ -40,7 +40,7 @@ from scoring.plan.node_search import NodeSearch
 from scoring.plan.pair_scores import PairScores
 from scoring.plan.placement import place_anywhere
 from scoring.plan.queue_order import QueueOrder
-from scoring.plan.result import Admission, Hold, Placed, Plan, Refused, Waiting
+from scoring.plan.result import Admission, Placed, Plan, Refused, Reservation, Waiting
 from scoring.plan.run import Run
 from scoring.plan.starvation_reservations import WANTS_ROOM, StarvationReservations
 from scoring.plan.steps import Steps, finish
@@ -52,7 +52,7 @@ def plan(
     *,
     now_s: float,
     previous: Plan | None = None,
-    memo: PlannerCache | None = None,
+    cache: PlannerCache | None = None,
 ) -> Plan:
     """Decide for every gang of the snapshot that has pending members.
 
@@ -60,7 +60,7 @@ def plan(
     creation times and back-offs. Cost: about linear in gangs, plus the selection in one zone, O(nodes of the zone²),
     for each gang that gets a new place.
     """
-    return finish(plan_in_steps(snapshot, policy, now_s=now_s, previous=previous, memo=memo))
+    return finish(plan_in_steps(snapshot, policy, now_s=now_s, previous=previous, cache=cache))
 
 
 def plan_in_steps(
@@ -69,13 +69,13 @@ def plan_in_steps(
     *,
     now_s: float,
     previous: Plan | None = None,
-    memo: PlannerCache | None = None,
+    cache: PlannerCache | None = None,
 ) -> Steps[Plan]:
     """The same plan, with a chance to do something else after each step; a step is one gang or many alike.
 
     docs/safety.md S15. The cache may be used for other snapshots between two steps.
     """
-    cache = memo if memo is not None else PlannerCache()
+    cache = cache if cache is not None else PlannerCache()
     cache.keep_only(snapshot.gangs)
     run = begin_run(snapshot, policy, cache)
     # 1. Demand
@@ -178,7 +178,7 @@ class _Turns:
         self.waiting: dict[GangKey, Waiting] = {}
 
     @property
-    def reserved(self) -> Mapping[GangKey, Hold]:
+    def reserved(self) -> Mapping[GangKey, Reservation]:
         """What is kept for gangs that wait."""
         return self._reservations.made if self._reservations is not None else {}
 
@@ -274,7 +274,7 @@ class _Turns:
         claim = self._run.snapshot.claims.get(demand.gang.key)
         starving = demand.gang.key in self._order.aged and self._order.starving(demand)
         if self._reservations is None and (claim is not None or starving):
-            self._reservations = StarvationReservations(self._run, self._previous.holds)
+            self._reservations = StarvationReservations(self._run, self._previous.reservations)
         if self._reservations is None:
             return refused
         found, rows = self._reservations.reserve(demand, refused, claim, starving=starving, final=final)

@@ -40,7 +40,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Reservation:
     """Room that no new gang is given, because the STARVING gang `gang` waits for it (docs/safety.md S14)."""
 
     gang: GangKey
@@ -60,7 +60,7 @@ class Plan:
     """Every admitted member that is not bound yet → its planned node."""
     partial: frozenset[GangKey] = frozenset()
     """Gangs of which some members have a node and others of the minimum set do not."""
-    holds: Mapping[GangKey, Hold] = field(default_factory=dict)
+    reservations: Mapping[GangKey, Reservation] = field(default_factory=dict)
     """STARVING gang → what is held for it."""
 
 

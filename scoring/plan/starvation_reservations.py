@@ -33,14 +33,14 @@ from scoring.model.snapshot import Claim
 from scoring.network.matrix import Ints
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
-from scoring.plan.result import Hold, Refused
+from scoring.plan.result import Refused, Reservation
 from scoring.plan.run import Run
 from scoring.plan.zone_order import kind_of
 from scoring.selection import ClassDemand, Demand
 from scoring.selection.fit import fit
 
 WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})
-"""Reasons that a hold can end."""
+"""Reasons that a reservation can end."""
 
 
 def resource_class(demand: GangDemand) -> frozenset[ResourceName]:
@@ -50,7 +50,7 @@ def resource_class(demand: GangDemand) -> frozenset[ResourceName]:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    hold: Hold
+    reserved: Reservation
     rows: Ints
     room: Ints
     """(rows, resources) that was free there when it was held."""
@@ -61,7 +61,7 @@ class _Kept:
 class StarvationReservations:
     """The reservations of one run."""
 
-    def __init__(self, run: Run, before: Mapping[GangKey, Hold]) -> None:
+    def __init__(self, run: Run, before: Mapping[GangKey, Reservation]) -> None:
         self._run = run
         self._before = before
         self._kept: dict[frozenset[ResourceName], _Kept] = {}
@@ -70,9 +70,9 @@ class StarvationReservations:
         """id of a kind of gangs → a moment of the room, and what `_explain` says of them then"""
 
     @property
-    def made(self) -> dict[GangKey, Hold]:
+    def made(self) -> dict[GangKey, Reservation]:
         """What is held, by gang."""
-        return {kept.hold.gang: kept.hold for kept in (*self._kept.values(), *self._claimed.values())}
+        return {kept.reserved.gang: kept.reserved for kept in (*self._kept.values(), *self._claimed.values())}
 
     def reserve(
         self, demand: GangDemand, refused: Refused, claim: Claim | None, *, starving: bool, final: bool
@@ -86,13 +86,13 @@ class StarvationReservations:
             rows = self._claim(demand, claim)
             givers = ", ".join(claim.givers) or "others"
             return Refused(refused.reason, f"{refused.detail}; {givers} made room for it, or are about to"), rows
-        rows = self._hold(demand) if starving else frozenset()
+        rows = self._starving(demand) if starving else frozenset()
         if not rows:
             return refused if final else self.explained(demand, refused), rows
         zones = ", ".join(self.made[demand.gang.key].zones)
         return Refused(refused.reason, f"{refused.detail}; {len(rows)} nodes of zone {zones} are held for it"), rows
 
-    def _hold(self, demand: GangDemand) -> frozenset[int]:
+    def _starving(self, demand: GangDemand) -> frozenset[int]:
         """Reserve room for a STARVING gang that was refused, if the rules allow it; gives the rows.
 
         All that is free there is taken from the run. Cost: O(nodes · classes · log nodes).
@@ -113,7 +113,7 @@ class StarvationReservations:
         self._run.capacity.shift(amounts)
         names = tuple(table.names[row] for row in rows.tolist())
         zones = tuple(sorted({table.nodes[row].zone for row in rows.tolist()}))
-        self._kept[kind] = _Kept(Hold(demand.gang.key, zones, names), rows, room)
+        self._kept[kind] = _Kept(Reservation(demand.gang.key, zones, names), rows, room)
         return frozenset(rows.tolist())
 
     def _claim(self, demand: GangDemand, claim: Claim) -> frozenset[int]:
@@ -138,7 +138,7 @@ class StarvationReservations:
         run.capacity.shift(amounts)
         names = tuple(run.table.names[row] for row in at.tolist())
         self._claimed[demand.gang.key] = _Kept(
-            Hold(demand.gang.key, run.view.zones_of(names), names), at, room, claims=True
+            Reservation(demand.gang.key, run.view.zones_of(names), names), at, room, claims=True
         )
         return frozenset(rows)
 
@@ -161,10 +161,10 @@ class StarvationReservations:
             kind = kind_of(run, demand)
             free = np.array(run.capacity.room.free)
             free[kept.rows] += kept.room
-            for zone in sorted(set(kept.hold.zones) & set(kind.allowed)):
+            for zone in sorted(set(kept.reserved.zones) & set(kind.allowed)):
                 if _fits(run, kind.members, run.table.zones[zone], free, When.NOW):
                     why = "for which others leave" if kept.claims else "which is STARVING"
-                    detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.hold.gang}, {why}"
+                    detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.reserved.gang}, {why}"
                     return Refused(Reason.RESERVED, detail)
         return None
 
@@ -172,7 +172,7 @@ class StarvationReservations:
         """For each reservation its rows, what would be free there if it were given back, and its zones' places."""
         run = self._run
         return [
-            (one.rows, run.capacity.room.free[one.rows] + one.room, run.view.columns(one.hold.zones))
+            (one.rows, run.capacity.room.free[one.rows] + one.room, run.view.columns(one.reserved.zones))
             for one in self._all()
         ]
 
@@ -184,7 +184,7 @@ class StarvationReservations:
         return (*self._kept.values(), *self._claimed.values())
 
     def _too_little(self, demand: GangDemand, kept: _Kept) -> bool:
-        """Whether counting alone shows that there would be no room for the gang in any zone of the hold."""
+        """Whether counting alone shows that there would be no room for the gang in any zone of the reservation."""
         if len(demand.need) != 1 or demand.siblings:
             return False
         [(member_class, pods)] = demand.need
@@ -195,23 +195,23 @@ class StarvationReservations:
         free = np.array(run.capacity.room.free)
         free[kept.rows] += kept.room
         mask = run.capacity.mask(member_class)
-        zones = [run.table.zones[zone] for zone in kept.hold.zones]
+        zones = [run.table.zones[zone] for zone in kept.reserved.zones]
         return all(int(fit_counts(free[rows[mask[rows]]], request).sum()) < len(pods) for rows in zones)
 
     def _former(self, demand: GangDemand, member_set: MemberSet) -> Ints | None:
-        """Rows of the gang's hold in the previous plan, if it can still serve."""
-        hold = self._before.get(demand.gang.key)
-        if hold is None:
+        """Rows of the gang's reservation in the previous plan, if it can still serve."""
+        reserved = self._before.get(demand.gang.key)
+        if reserved is None:
             return None
         index = self._run.table.index
-        rows = np.array(sorted(index[name] for name in hold.nodes if name in index), np.int64)
+        rows = np.array(sorted(index[name] for name in reserved.nodes if name in index), np.int64)
         allowed = set(self._run.view.candidate_zones(demand))
         if not allowed.issuperset(self._run.table.nodes[row].zone for row in rows.tolist()):
             return None
-        return rows if self._within_share(len(rows), member_set, rows) and self._could_hold(member_set, rows) else None
+        return rows if self._within_share(len(rows), member_set, rows) and self._could_fit(member_set, rows) else None
 
     def _best(self, demand: GangDemand, member_set: MemberSet) -> Ints | None:
-        """Rows to hold: in the zone that has most room for the gang already, by name among equals."""
+        """Rows to reserve: in the zone that has most room for the gang already, by name among equals."""
         run = self._run
         allowed = kind_of(run, demand).allowed
         room = dict(zip(run.zones, run.capacity.zone_members(member_set).tolist(), strict=True))
@@ -220,7 +220,7 @@ class StarvationReservations:
             sets.append(tuple(allowed))  # no single zone can ever hold it: all together
         for zones in sets:
             rows = self._usable(member_set, zones)
-            if self._could_hold(member_set, rows):
+            if self._could_fit(member_set, rows):
                 return self._part(member_set, rows)
         return None
 
@@ -243,14 +243,14 @@ class StarvationReservations:
             if request is not None:
                 members += np.minimum(fit_counts(self._run.capacity.room.free, request), count)
         ordered = np.array(sorted(rows.tolist(), key=lambda row: (-int(members[row]), row)), np.int64)
-        if budget > 0 and self._could_hold(member_set, ordered[:budget]):
+        if budget > 0 and self._could_fit(member_set, ordered[:budget]):
             return np.sort(ordered[:budget])
         if self._kept or budget <= 0:
             return None
         enough, too_few = len(ordered), 0
         while enough - too_few > 1:
             middle = (enough + too_few) // 2
-            if self._could_hold(member_set, ordered[:middle]):
+            if self._could_fit(member_set, ordered[:middle]):
                 enough = middle
             else:
                 too_few = middle
@@ -261,17 +261,17 @@ class StarvationReservations:
         if nodes <= budget:
             return True
         alone = not self._kept and budget > 0
-        return alone and not self._could_hold(member_set, rows[:budget])
+        return alone and not self._could_fit(member_set, rows[:budget])
 
     def _budget(self) -> int:
-        """How many more nodes may be held; at least one while nothing is, unless holds are switched off."""
+        """How many more nodes may be reserved; at least one while none is, unless reservations are switched off."""
         share = self._run.policy.queue.starving_share
         if share <= 0.0:
             return 0
         most = max(int(share * len(self._run.table.nodes) + 1e-9), 1)
         return most - sum(len(kept.rows) for kept in self._kept.values())
 
-    def _could_hold(self, member_set: MemberSet, rows: Ints) -> bool:
+    def _could_fit(self, member_set: MemberSet, rows: Ints) -> bool:
         """Whether the demand would fit these nodes if no pod ran there."""
         return _fits(self._run, member_set, rows, self._run.table.allocatable, When.EMPTY)
 
@@ -287,6 +287,6 @@ def _fits(run: Run, member_set: MemberSet, rows: Ints, free: Ints, when: When) -
     return fit(Demand(tuple(classes), member_set.all_reduce), free[rows]) is not None
 
 
-def nodes_held(holds: Mapping[GangKey, Hold], *, besides: GangKey | None = None) -> set[NodeName]:
+def reserved_nodes(reservations: Mapping[GangKey, Reservation], *, besides: GangKey | None = None) -> set[NodeName]:
     """Nodes that are held for gangs other than `besides`."""
-    return {node for key, hold in holds.items() if key != besides for node in hold.nodes}
+    return {node for key, reserved in reservations.items() if key != besides for node in reserved.nodes}

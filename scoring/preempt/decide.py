@@ -58,7 +58,7 @@ def preemption(
     spared: Set[GangKey] = frozenset(),
     passed_over: Set[GangKey] = frozenset(),
     continued: Set[GangKey] = frozenset(),
-    memo: PlannerCache | None = None,
+    cache: PlannerCache | None = None,
     limits: Limits = Limits(),
 ) -> Preemption | None:
     """Which gangs leave for which, by the plan of this snapshot; `None`: none.
@@ -90,7 +90,7 @@ def preemption(
         spared=spared,
         passed_over=passed_over,
         continued=continued,
-        memo=memo if memo is not None else PlannerCache(),
+        cache=cache if cache is not None else PlannerCache(),
         book=Candidates(),
         limits=limits,
     )
@@ -105,12 +105,12 @@ def preemption_in_steps(
     now_s: float,
     spared: Set[GangKey],
     passed_over: Set[GangKey],
-    memo: PlannerCache,
+    cache: PlannerCache,
     book: Candidates,
     continued: Set[GangKey] = frozenset(),
     limits: Limits = Limits(),
 ) -> Steps[Preemption | None]:
-    """The same with moments for others; the memo may be used for other snapshots between two steps.
+    """The same with moments for others; the cache may be used for other snapshots between two steps.
 
     docs/safety.md S15.
 
@@ -118,7 +118,7 @@ def preemption_in_steps(
     """
     if policy.preemption is Preempting.OFF or policy.queue.algorithm is Algorithm.LITERAL:
         return None
-    run = begin_run(snapshot, policy, memo)
+    run = begin_run(snapshot, policy, cache)
     hopeless: set[object] = set()
     for waiting in sorted(plan.waiting.values(), key=lambda one: one.rank):
         gang = snapshot.gangs.get(waiting.gang)
@@ -130,7 +130,7 @@ def preemption_in_steps(
         if kind in hopeless:
             continue
         candidates = yield from candidates_in_steps(seen, policy, book, below=gang.priority, spared=spared)
-        found = yield from _for(seen, plan, policy, ask, candidates, memo=memo, now_s=now_s, limits=limits)
+        found = yield from _for(seen, plan, policy, ask, candidates, cache=cache, now_s=now_s, limits=limits)
         if found is not None:
             return found
         hopeless.add(kind)
@@ -162,7 +162,7 @@ def _for(
     ask: GangDemand,
     candidates: Sequence[Candidate],
     *,
-    memo: PlannerCache,
+    cache: PlannerCache,
     now_s: float,
     limits: Limits,
 ) -> Steps[Preemption | None]:
@@ -170,8 +170,8 @@ def _for(
     gang = ask.gang
     if not candidates:
         return None
-    memo.renew(snapshot.network.version)
-    without = Without(snapshot, plan, policy, ask, memo, now_s=now_s)
+    cache.renew(snapshot.network.version)
+    without = Without(snapshot, plan, policy, ask, cache, now_s=now_s)
     yield
     chosen = yield from smallest_in_steps(without, candidates, most_sets=limits.sets, most_placed=limits.placed)
     if chosen is None:

@@ -54,13 +54,13 @@ class Without:
     """What one waiting gang would find if others were not there."""
 
     def __init__(
-        self, snapshot: Snapshot, plan: Plan, policy: Policy, ask: GangDemand, memo: PlannerCache, *, now_s: float
+        self, snapshot: Snapshot, plan: Plan, policy: Policy, ask: GangDemand, cache: PlannerCache, *, now_s: float
     ) -> None:
         self._snapshot = snapshot
         self._plan = plan
         self._policy = policy
         self._ask = ask
-        self._memo = memo
+        self._cache = cache
         self._now_s = now_s
         self._leaving = on_the_way_out(snapshot)
         self._used = self._used_by_those_who_stay()
@@ -128,7 +128,7 @@ class Without:
                 used, np.concatenate([one.rows for one in some]), -np.concatenate([one.amounts for one in some])
             )
         ports = _ports_without(snapshot, chain(self._leaving, chain.from_iterable(one.pods for one in some)))
-        run = begin_run(replace(snapshot, used=used, host_ports=ports), self._policy, self._memo)
+        run = begin_run(replace(snapshot, used=used, host_ports=ports), self._policy, self._cache)
         take_commitments(run)
         take_admissions(run, self._plan.admitted.values())
         self._take_claims(run)
@@ -174,11 +174,11 @@ class Without:
         """Nodes reserved for STARVING gangs ahead; what is claimed counts by itself."""
         mine = self._plan.waiting[self._ask.gang.key].rank
         found: list[int] = []
-        for hold in self._plan.holds.values():
-            owner = self._plan.waiting.get(hold.gang)
-            if owner is not None and owner.rank < mine and hold.gang not in self._snapshot.claims:
+        for reserved in self._plan.reservations.values():
+            owner = self._plan.waiting.get(reserved.gang)
+            if owner is not None and owner.rank < mine and reserved.gang not in self._snapshot.claims:
                 index = self._snapshot.table.index
-                found.extend(index[name] for name in hold.nodes if name in index)
+                found.extend(index[name] for name in reserved.nodes if name in index)
         return found
 
 

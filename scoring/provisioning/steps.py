@@ -40,7 +40,7 @@ def steps_of(
     *,
     limits: AskingLimits,
     now_s: float,
-    memo: PlannerCache | None = None,
+    cache: PlannerCache | None = None,
     besides: frozenset[GangKey] = frozenset(),
 ) -> tuple[Step, ...]:
     """What is to be done now, at most one Create among it, in the order in which it is to be done.
@@ -48,7 +48,7 @@ def steps_of(
     `besides`: gangs that do not ask now, whatever they wait for. Cost: O(waiting gangs and requests), and a look at the
     zones' room for the gang that asks. Taken twice from the same objects it is the same.
     """
-    run = begin_run(snapshot, policy, memo or PlannerCache())
+    run = begin_run(snapshot, policy, cache or PlannerCache())
     standing, steps = _standing(requests)
     gone = {key: why for key, request in standing.items() if (why := _why_gone(run, plan, request)) is not None}
     steps.extend(Delete(standing[key], why) for key, why in gone.items())

@@ -55,7 +55,7 @@ _WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.D
 
 
 def stranded(
-    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: PlannerCache | None = None
+    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
 ) -> dict[GangKey, dict[PodUid, Loss]]:
     """Stranded members of own gangs, by gang; gangs without any are left out.
 
@@ -76,14 +76,14 @@ def stranded(
     ['full']
     ['gone']
     """
-    return finish(stranded_in_steps(snapshot, plan, policy, now_s=now_s, memo=memo))
+    return finish(stranded_in_steps(snapshot, plan, policy, now_s=now_s, cache=cache))
 
 
 def stranded_in_steps(
-    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, memo: PlannerCache | None = None
+    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
 ) -> Steps[dict[GangKey, dict[PodUid, Loss]]]:
     """The same in steps: some gangs, or one class of members, or one gang that is placed (docs/safety.md S15)."""
-    look = _Look(snapshot, plan, policy, memo or PlannerCache())
+    look = _Look(snapshot, plan, policy, cache or PlannerCache())
     found: dict[GangKey, dict[PodUid, Loss]] = {}
     for number, key in enumerate(sorted({*plan.waiting, *plan.admitted})):
         if number % _GANGS_A_STEP == _GANGS_A_STEP - 1:
@@ -132,7 +132,7 @@ class _Look:
     snapshot: Snapshot
     plan: Plan
     policy: Policy
-    memo: PlannerCache
+    cache: PlannerCache
     _run: Run | None = None
     _named: dict[Hashable, bool] = field(default_factory=dict)
     """constraints → whether some node that they name exists"""
@@ -187,7 +187,7 @@ class _Look:
     def _counted(self) -> Run:
         """The room beside all that is committed and planned."""
         if self._run is None:
-            self._run = begin_run(self.snapshot, self.policy, self.memo)
+            self._run = begin_run(self.snapshot, self.policy, self.cache)
             take_commitments(self._run)
             _take_planned(self._run, self.plan)
         return self._run

@@ -50,10 +50,10 @@ def adjust(
     options: Options,
     *,
     now_s: float,
-    memo: PlannerCache | None = None,
+    cache: PlannerCache | None = None,
 ) -> Adjustment:
     """One pass; `wishes`: job → workers that its metrics ask for. Cost: as scale-in and scale-out together."""
-    return finish(adjust_in_steps(snapshot, plan, jobs, wishes, policy, options, now_s=now_s, memo=memo))
+    return finish(adjust_in_steps(snapshot, plan, jobs, wishes, policy, options, now_s=now_s, cache=cache))
 
 
 def adjust_in_steps(
@@ -65,15 +65,17 @@ def adjust_in_steps(
     options: Options,
     *,
     now_s: float,
-    memo: PlannerCache | None = None,
+    cache: PlannerCache | None = None,
 ) -> Steps[Adjustment]:
     """The same with a chance to do something else between two placements (docs/safety.md S15)."""
-    memo = memo if memo is not None else PlannerCache()
-    given = yield from scale_in_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, memo=memo)
+    cache = cache if cache is not None else PlannerCache()
+    given = yield from scale_in_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, cache=cache)
     if not options.enabled:
         return Adjustment(given, scale_out=ScaleOut(reason=No.DISABLED))
     if given.changes:
         return Adjustment(given)
     down, refused = fewer(snapshot, jobs, wishes, options, now_s=now_s)
-    growth = yield from scale_out_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, wishes=wishes, memo=memo)
+    growth = yield from scale_out_in_steps(
+        snapshot, plan, jobs, policy, options, now_s=now_s, wishes=wishes, cache=cache
+    )
     return Adjustment(given, down, refused, growth)

@@ -28,7 +28,7 @@ from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.placement import place_minimum_in_steps, place_more
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed, Refused
-from scoring.plan.starvation_reservations import nodes_held
+from scoring.plan.starvation_reservations import reserved_nodes
 from scoring.plan.steps import Steps, finish
 from scoring.plan.zone_order import kind_of
 from scoring.scaling.change import Change, Refusal, ScaleOut
@@ -51,7 +51,7 @@ def scale_out(
     *,
     now_s: float,
     wishes: Mapping[JobKey, int] | None = None,
-    memo: PlannerCache | None = None,
+    cache: PlannerCache | None = None,
 ) -> ScaleOut:
     """Which jobs grow by how many workers, and why the others do not.
 
@@ -69,7 +69,7 @@ def scale_out(
     >>> [(change.before, change.after, change.nodes) for change in found.changes]
     [(2, 4, ('n1', 'n2'))]
     """
-    return finish(scale_out_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, wishes=wishes, memo=memo))
+    return finish(scale_out_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, wishes=wishes, cache=cache))
 
 
 def scale_out_in_steps(
@@ -81,12 +81,12 @@ def scale_out_in_steps(
     *,
     now_s: float,
     wishes: Mapping[JobKey, int] | None = None,
-    memo: PlannerCache | None = None,
+    cache: PlannerCache | None = None,
 ) -> Steps[ScaleOut]:
     """The same with a chance to do something else after each placement (docs/safety.md S15)."""
     if not options.enabled:
         return ScaleOut(reason=No.DISABLED)
-    run = begin_run(snapshot, policy, memo if memo is not None else PlannerCache())
+    run = begin_run(snapshot, policy, cache if cache is not None else PlannerCache())
     take_commitments(run)
     take_admissions(run, in_turn(plan))
     kept = yield from _keep_for_waiting(run, plan, jobs, now_s=now_s)
@@ -233,8 +233,8 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
         for pod in gang.pending if gang is not None and key not in plan.admitted else ():
             if pod.uid in claim.assignment:
                 run.capacity.take(pod.member_class, [claim.assignment[pod.uid]])
-    saved = {key: hold for key, hold in plan.holds.items() if key not in run.snapshot.claims}
-    rows = [run.table.index[node] for node in sorted(nodes_held(saved)) if node in run.table.index]
+    saved = {key: reserved for key, reserved in plan.reservations.items() if key not in run.snapshot.claims}
+    rows = [run.table.index[node] for node in sorted(reserved_nodes(saved)) if node in run.table.index]
     held = np.zeros_like(run.capacity.room.free)
     held[rows] = np.maximum(run.capacity.room.free[rows], 0)
     run.capacity.shift(held)

@@ -31,9 +31,9 @@ class Alternative:
 class Alternatives:
     """Alternatives beside one plan. Cost: O(members of admitted gangs) once, then O(nodes of the zones) each."""
 
-    def __init__(self, snapshot: Snapshot, plan: Plan, policy: Policy, *, memo: PlannerCache | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, plan: Plan, policy: Policy, *, cache: PlannerCache | None = None) -> None:
         self._plan = plan
-        self._run = begin_run(snapshot, policy, memo or PlannerCache())
+        self._run = begin_run(snapshot, policy, cache or PlannerCache())
         take_commitments(self._run)
         take_admissions(self._run, plan.admitted.values())
 

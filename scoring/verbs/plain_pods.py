@@ -7,9 +7,9 @@ earlier takes it, and a whole gang waits on. Where plain pods are asked about to
 
 - Of a node on which members of a committed gang are to start, or of one for whose sake others leave, a plain pod may
   have what is left beside all of them.
-- Of a node that is held for a STARVING gang it may have nothing that the gang asks for, because what is free there is
+- Of a node reserved for a STARVING gang it may have nothing that the gang asks for, because what is free there is
   being saved up; of the pod count, what the whole gang leaves.
-- What is saved up is kept from plain pods for as long as the hold lasts, and open to them for as long afterwards, and
+- What is saved up is kept from plain pods while the reservation lasts, and open to them for as long afterwards, and
   so on: a gang for which room never adds up, because services run there for good, must not keep these services from
   coming back permanently.
 - Only resources that such a gang asks for count. Whether the rest fits is kube-scheduler's own matter.
@@ -29,7 +29,7 @@ from scoring.model.policy import QueuePolicy
 from scoring.model.resources import PODS
 from scoring.model.snapshot import Claim, Commitment, NodeTable, Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan.result import Hold
+from scoring.plan.result import Reservation
 from scoring.queue.states import periods_starved
 
 SYSTEM_PRIORITY = 2_000_000_000
@@ -43,14 +43,14 @@ Promise: TypeAlias = Commitment | Claim
 
 
 def kept_from_plain(
-    snapshot: Snapshot, holds: Mapping[GangKey, Hold], policy: QueuePolicy, *, now_s: float
-) -> dict[GangKey, Hold]:
-    """Those of `holds` that plain pods have to leave alone now. Cost: O(members of the gangs that hold)."""
-    kept: dict[GangKey, Hold] = {}
-    for key, hold in holds.items():
+    snapshot: Snapshot, reservations: Mapping[GangKey, Reservation], policy: QueuePolicy, *, now_s: float
+) -> dict[GangKey, Reservation]:
+    """Those of `reservations` that plain pods have to leave alone now. Cost: O(members of their gangs)."""
+    kept: dict[GangKey, Reservation] = {}
+    for key, reserved in reservations.items():
         gang = snapshot.gangs.get(key)
         if key in snapshot.claims or (gang is not None and periods_starved(gang, policy, now_s=now_s) % 2 == 0):
-            kept[key] = hold
+            kept[key] = reserved
     return kept
 
 
@@ -85,12 +85,14 @@ class Promised:
 class HeldRoom:
     """The room that is kept from plain pods at one snapshot. Cost: O(reserved nodes · resources)."""
 
-    def __init__(self, snapshot: Snapshot, holds: Mapping[GangKey, Hold], *, promised: Promised | None = None) -> None:
+    def __init__(
+        self, snapshot: Snapshot, reservations: Mapping[GangKey, Reservation], *, promised: Promised | None = None
+    ) -> None:
         table = snapshot.table
         self._snapshot = snapshot
         footprints = (promised or Promised()).of(snapshot)
-        saved = [hold for key, hold in holds.items() if key not in snapshot.claims]
-        held = {name for hold in saved for name in hold.nodes if name in table.index}
+        saved = [reserved for key, reserved in reservations.items() if key not in snapshot.claims]
+        held = {name for reserved in saved for name in reserved.nodes if name in table.index}
         self._rows: Ints = np.array(
             sorted({*(row for rows, _, _ in footprints for row in rows.tolist()), *(table.index[n] for n in held)}),
             np.int64,
@@ -104,8 +106,8 @@ class HeldRoom:
                 self._ports.setdefault(node, []).extend(some)
         free = table.allocatable[self._rows] - snapshot.used[self._rows]
         self._limit: Ints = np.where(taken > 0, np.maximum(free - taken, 0), _NO_LIMIT)
-        for hold in saved:
-            self._save_up(hold, free - taken)
+        for reserved in saved:
+            self._save_up(reserved, free - taken)
         self._closed: dict[object, frozenset[NodeName]] = {}
 
     def closed_to(self, member_class: MemberClass) -> frozenset[NodeName]:
@@ -144,11 +146,11 @@ class HeldRoom:
         fits = ((asked <= table.allocatable[rows] - used[rows]) | (asked == 0)).all(axis=1)
         return any(node_allows(table.nodes[row], member_class.constraints) for row in rows[fits].tolist())
 
-    def _save_up(self, hold: Hold, left: Ints) -> None:
+    def _save_up(self, reserved: Reservation, left: Ints) -> None:
         """Close the nodes of a STARVING gang for everything that its waiting members ask for."""
         table = self._snapshot.table
-        gang = self._snapshot.gangs.get(hold.gang)
-        places = [self._at[table.index[name]] for name in hold.nodes if name in table.index]
+        gang = self._snapshot.gangs.get(reserved.gang)
+        places = [self._at[table.index[name]] for name in reserved.nodes if name in table.index]
         for member_class in {pod.member_class for pod in gang.pending} if gang is not None else ():
             for column in np.flatnonzero(_vector(table, member_class)).tolist():
                 if table.axis[column] != PODS:

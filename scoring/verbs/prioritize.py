@@ -24,7 +24,7 @@ from scoring.network.matrix import Floats, Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan.cache import remember
 from scoring.plan.demand import with_ratios
-from scoring.plan.starvation_reservations import nodes_held
+from scoring.plan.starvation_reservations import reserved_nodes
 from scoring.plan.zone_order import common_reference
 from scoring.score.links import toward
 from scoring.selection.demand import pairs_count
@@ -46,10 +46,10 @@ class Preference:
 
 
 def prefer(
-    snapshot: Snapshot, plan: Plan, pod: Pod, gang: Gang | None, policy: Policy, *, memo: PlannerCache | None = None
+    snapshot: Snapshot, plan: Plan, pod: Pod, gang: Gang | None, policy: Policy, *, cache: PlannerCache | None = None
 ) -> Preference:
     """Score every node for `pod`. Cost: O(nodes × siblings) lookups when the network data or the siblings are new."""
-    run = begin_run(snapshot, policy, memo or PlannerCache())
+    run = begin_run(snapshot, policy, cache or PlannerCache())
     nodes = len(snapshot.table.nodes)
     siblings = siblings_of(plan, pod, gang)
     network = _network_points(run, pod, gang, siblings) if asks_for_network(pod, gang) else np.full(nodes, 100.0)
@@ -137,5 +137,5 @@ def _reserved_rows(snapshot: Snapshot, plan: Plan, gang: Gang | None) -> list[in
         gangs = (snapshot.gangs.get(admission.gang) for admission in ahead)
         waiting = {pod.uid for one in gangs if one is not None for pod in one.pending}
         nodes = {node for one in ahead for uid, node in one.members.items() if uid in waiting}
-    nodes |= nodes_held(plan.holds, besides=gang.key if gang is not None else None)
+    nodes |= reserved_nodes(plan.reservations, besides=gang.key if gang is not None else None)
     return sorted(snapshot.table.index[node] for node in nodes if node in snapshot.table.index)

@@ -45,8 +45,8 @@ class Lister:
     Cost: O(members of admitted gangs) once, then O(classes · nodes of the zones) for each gang.
     """
 
-    def __init__(self, snapshot: Snapshot, plan: Plan, policy: Policy, *, memo: PlannerCache | None = None) -> None:
-        self._run = begin_run(snapshot, policy, memo or PlannerCache())
+    def __init__(self, snapshot: Snapshot, plan: Plan, policy: Policy, *, cache: PlannerCache | None = None) -> None:
+        self._run = begin_run(snapshot, policy, cache or PlannerCache())
         take_commitments(self._run)
         take_admissions(self._run, plan.admitted.values())
 

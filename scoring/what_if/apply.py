@@ -17,7 +17,7 @@ MOST_ADVANCE_S: Final = 366 * 86_400.0
 def apply(base: Situation, changes: Sequence[Change], *, version: int) -> Situation | Misfit:
     """`base` with all changes, one after the other. The same arguments always give the same result.
 
-    `version` stands for what differs (snapshot, node table, links): it must be one that nothing else has with the memo
+    `version` stands for what differs (snapshot, node table, links): it must be one that nothing else has with the cache
     that the result is planned with; negative ones are unused. Cost: O(nodes + pods), and O(changes).
     """
     draft = Draft(base)

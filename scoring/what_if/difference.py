@@ -79,26 +79,26 @@ class Supposed:
 
 
 def what_if(
-    base: Situation, plan: Plan, changes: Sequence[Change], *, memo: PlannerCache | None = None
+    base: Situation, plan: Plan, changes: Sequence[Change], *, cache: PlannerCache | None = None
 ) -> Supposed | Misfit:
     """What the changes would make of `plan`, which was made from `base`. Cost: as planning everything once."""
-    return finish(what_if_in_steps(base, plan, changes, memo=memo if memo is not None else PlannerCache()))
+    return finish(what_if_in_steps(base, plan, changes, cache=cache if cache is not None else PlannerCache()))
 
 
 def what_if_in_steps(
-    base: Situation, plan: Plan, changes: Sequence[Change], *, memo: PlannerCache
+    base: Situation, plan: Plan, changes: Sequence[Change], *, cache: PlannerCache
 ) -> Steps[Supposed | Misfit]:
     """The same in steps of a gang or a few."""
-    made = apply(base, changes, version=memo.supposition())
+    made = apply(base, changes, version=cache.supposition())
     if isinstance(made, Misfit):
         return made
     yield
-    return (yield from supposed_in_steps(base, plan, made, memo=memo))
+    return (yield from supposed_in_steps(base, plan, made, cache=cache))
 
 
-def supposed_in_steps(base: Situation, plan: Plan, made: Situation, *, memo: PlannerCache) -> Steps[Supposed]:
+def supposed_in_steps(base: Situation, plan: Plan, made: Situation, *, cache: PlannerCache) -> Steps[Supposed]:
     """Plan what was `made` of `base` by changes."""
-    after = yield from plan_in_steps(made.snapshot, made.policy, now_s=made.now_s, previous=plan, memo=memo)
+    after = yield from plan_in_steps(made.snapshot, made.policy, now_s=made.now_s, previous=plan, cache=cache)
     yield
     return Supposed(made, after, difference(base, plan, made, after))
 

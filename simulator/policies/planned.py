@@ -1,6 +1,6 @@
 """Policies that let netgang's planner place gangs: netgang itself, and the zone-and-greedy method of PAPERS N.
 
-Why: the simulator is to say what the service would do, so nothing is decided here: the planner runs with its memo and
+Why: the simulator is to say what the service would do, so nothing is decided here: the planner runs with its cache and
 the previous plan, as in the service, and elastic jobs are adjusted by `scoring.scaling`. Rule: a gang that the plan
 admits starts whole, on the nodes of the plan; scaling is looked at only when the plan admits none.
 """
@@ -34,7 +34,7 @@ class Planned:
         self.name = name
         self.elastic = scaling is not None
         self._policy, self._scaling = policy, scaling
-        self._memo = PlannerCache()
+        self._cache = PlannerCache()
         self._plan = Plan(version=-1)
         self._gangs: Gangs | None = None
         self._version = 0
@@ -53,7 +53,7 @@ class Planned:
         self._version += 1
         snapshot = gangs.snapshot(state, (*state.waiting.values(), *running), version=self._version)
         now_s = state.now_s
-        self._plan = plan(snapshot, self._policy, now_s=now_s, previous=self._plan, memo=self._memo)
+        self._plan = plan(snapshot, self._policy, now_s=now_s, previous=self._plan, cache=self._cache)
         actions: list[Action] = []
         index = state.table.index
         for admission in sorted(self._plan.admitted.values(), key=lambda one: one.rank):
@@ -69,7 +69,9 @@ class Planned:
         if not elastic:
             return Advice((), wake_s=self._wake_s(state))
         wishes = self.wishes(state, running)
-        made = adjust(snapshot, self._plan, elastic, wishes, self._policy, self._scaling, now_s=now_s, memo=self._memo)
+        made = adjust(
+            snapshot, self._plan, elastic, wishes, self._policy, self._scaling, now_s=now_s, cache=self._cache
+        )
         mine = made.scale_in.changes
         actions += [self._change(state, change, for_others=change in mine) for change in made.changes]
         return Advice(actions, wake_s=self._wake_s(state))

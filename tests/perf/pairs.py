@@ -56,8 +56,8 @@ def plan_after_one_event() -> Pair:
     network = mesh(listed, measured_per_zone=10)
     gangs = [gang(f"g{number:04d}", 10, cpu=8, created_s=float(number)) for number in range(_GANGS)]
     state = snapshot(listed, gangs, network)
-    memo = PlannerCache()
-    first = plan(state, Policy(), now_s=0.0, memo=memo)
+    cache = PlannerCache()
+    first = plan(state, Policy(), now_s=0.0, cache=cache)
     version = 1
 
     def after() -> object:
@@ -65,9 +65,9 @@ def plan_after_one_event() -> Pair:
         version += 1
         used = state.used.copy()
         used[version % 5, state.table.axis.index(CPU)] += 1000
-        return plan(replace(state, version=version, used=used), Policy(), now_s=0.0, memo=memo, previous=first)
+        return plan(replace(state, version=version, used=used), Policy(), now_s=0.0, cache=cache, previous=first)
 
-    return Pair(after, lambda: plan(state, Policy(), now_s=0.0, memo=PlannerCache()))
+    return Pair(after, lambda: plan(state, Policy(), now_s=0.0, cache=PlannerCache()))
 
 
 def reading_a_filter_call() -> Pair:

@@ -3,7 +3,7 @@
 docs/safety.md S15.
 
 The service lets Python's collector look at everything only once in a very long time, because that stops the event loop
-for a tenth of a second. A memo in a cycle is megabytes for each explanation that somebody asks for.
+for a tenth of a second. A cache in a cycle is megabytes for each explanation that somebody asks for.
 """
 
 import gc
@@ -34,9 +34,9 @@ NOW: Plan = plan(STATE, POLICY, now_s=100.0)
 SITUATION = Situation(STATE, POLICY, 100.0)
 SOMEBODY = next(iter(STATE.gangs.values()))
 LOOKS: dict[str, Callable[[], object]] = {
-    "plan": lambda: plan(STATE, POLICY, now_s=100.0, memo=PlannerCache()),
+    "plan": lambda: plan(STATE, POLICY, now_s=100.0, cache=PlannerCache()),
     "explain": lambda: explain(STATE, NOW, SOMEBODY, POLICY, now_s=100.0),
-    "what would help": lambda: unblock(SITUATION, NOW, SOMEBODY, memo=PlannerCache()),
+    "what would help": lambda: unblock(SITUATION, NOW, SOMEBODY, cache=PlannerCache()),
     "what if": lambda: what_if(SITUATION, NOW, [AddCapacity("a", "cpu", 8000)]),  # type: ignore[arg-type]
     "queue": lambda: report(STATE, NOW, POLICY, now_s=100.0),
 }

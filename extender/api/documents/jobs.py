@@ -106,8 +106,8 @@ class JobsView:
     def _moment(self) -> Steps[_Moment]:
         planner, now_s = self._planner, self._clock.now_s()
         snapshot = planner.snapshot or self._cache.snapshot()
-        queue = yield from report_in_steps(snapshot, planner.current, planner.policy, now_s=now_s, memo=planner.memo)
-        run = begin_run(snapshot, planner.policy, planner.memo)
+        queue = yield from report_in_steps(snapshot, planner.current, planner.policy, now_s=now_s, cache=planner.cache)
+        run = begin_run(snapshot, planner.policy, planner.cache)
         take_commitments(run)
         return _Moment(now_s, snapshot, run, {one.gang: one for one in queue.entries})
 
@@ -145,7 +145,7 @@ class JobsView:
                 gang,
                 planner.policy,
                 now_s=moment.now_s,
-                memo=planner.memo,
+                cache=planner.cache,
                 closest=0,
             )
             links = None if found.links is None else links_document(found.links)

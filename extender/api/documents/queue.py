@@ -31,7 +31,7 @@ class QueueView:
         planner = self._planner
         snapshot = planner.snapshot or self._cache.snapshot()
         now_s = self._clock.now_s()
-        queue = yield from report_in_steps(snapshot, planner.current, planner.policy, now_s=now_s, memo=planner.memo)
+        queue = yield from report_in_steps(snapshot, planner.current, planner.policy, now_s=now_s, cache=planner.cache)
         gangs = []
         for one in queue.entries:
             gangs.append(_gang(one))

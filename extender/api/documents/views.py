@@ -154,7 +154,7 @@ class Views:
             gang,
             planner.policy,
             now_s=planner.now_s,
-            memo=planner.memo,
+            cache=planner.cache,
             around=self._around(gang.key, (*notes, *self._ignored_notes(gang))),
         )
         blocked = self._preemption_blocked(gang.key)
@@ -225,7 +225,7 @@ class Views:
     def _pod(self, pod: Pod) -> PodPlace:
         snapshot, planner = self._cache.snapshot(), self._planner
         gang = self._cache.gang_of(pod.uid)
-        preference = prefer(snapshot, planner.current, pod, gang, planner.policy, memo=planner.memo)
+        preference = prefer(snapshot, planner.current, pod, gang, planner.policy, cache=planner.cache)
         planned = planner.current.node_of.get(pod.uid)
         return pod_document(pod, snapshot, preference, own=self._cache.is_own(pod), planned=planned)
 

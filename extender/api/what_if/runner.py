@@ -2,7 +2,7 @@
 
 Why a turnstile and a thread: each supposition costs one plan or several, up to a second with a thousand waiting gangs,
 and people's questions must not slow down scheduling. Rules: nothing of the service is changed: snapshots and
-plans are immutable, and trial plans have a memo of their own, so that the one thread may read them (docs/safety.md
+plans are immutable, and trial plans have a cache of their own, so that the one thread may read them (docs/safety.md
 S15). It is kept for the next question, and forgotten after a minute without a question. A caller that comes when
 `most_waiting` wait already gets 429.
 """
@@ -71,16 +71,16 @@ class WhatIfs:
         """What the changes would make of the plan. Errors: BusyError."""
         async with _Turn(self):
             base, plan = self.now(changes)
-            return await self._beside(lambda memo: _supposed(base, plan, changes, memo))
+            return await self._beside(lambda cache: _supposed(base, plan, changes, cache))
 
     async def unblock(self, gang: Gang) -> Unblocking:
         """What would get the gang admitted. Errors: BusyError."""
         async with _Turn(self):
             base, plan = self.now()
-            return await self._beside(lambda memo: finish(unblock_in_steps(base, plan, gang, memo=memo)))
+            return await self._beside(lambda cache: finish(unblock_in_steps(base, plan, gang, cache=cache)))
 
     async def _beside(self, work: Callable[[PlannerCache], _T]) -> _T:
-        loop, latest = asyncio.get_running_loop(), self._planner.memo.borrowed()
+        loop, latest = asyncio.get_running_loop(), self._planner.cache.borrowed()
         if self._forgets is not None:
             self._forgets.cancel()
         self._forgets = loop.call_later(KEPT_S, self._worker.submit, self._aside.forget)
@@ -95,15 +95,15 @@ class WhatIfs:
         return replace(pod, node=self._cache.counted_on(pod))
 
 
-def _supposed(base: Situation, plan: Plan, changes: Sequence[Change], memo: PlannerCache) -> Supposed | Misfit:
-    made = apply(base, changes, version=memo.supposition())
+def _supposed(base: Situation, plan: Plan, changes: Sequence[Change], cache: PlannerCache) -> Supposed | Misfit:
+    made = apply(base, changes, version=cache.supposition())
     if isinstance(made, Misfit):
         return made
     before, after = base.snapshot, made.snapshot
     anew = after.network is not before.network or after.table.names != before.table.names
     if anew or made.policy is not base.policy:
-        memo.take_over(warmed(after, after.network, made.policy))
-    return finish(supposed_in_steps(base, plan, made, memo=memo))
+        cache.take_over(warmed(after, after.network, made.policy))
+    return finish(supposed_in_steps(base, plan, made, cache=cache))
 
 
 class _Turn:

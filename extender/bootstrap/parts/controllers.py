@@ -151,7 +151,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         plan=common.current,
         may_tell=common.acting,
         explain=lambda gang: explain_in_steps(
-            cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), memo=planner.memo, closest=1
+            cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), cache=planner.cache, closest=1
         ),
     )
     overcommits = Overcommits(cache, clock, telemetry, events.tell_of, acting=common.acting)
@@ -199,7 +199,7 @@ def _provisioning_of(common: Common, groups: SeenGroups) -> Provisioning | None:
         asked.limits(),
         asked.class_name.value,
         plan=common.current,
-        memo=lambda: common.planner.memo,
+        planner_cache=lambda: common.planner.cache,
     )
     return Provisioning(by, common.cache, groups, common.api, common.clock, acting=common.acting)
 

@@ -263,7 +263,7 @@ class Elastic:
             parts.planner.policy,
             self._options,
             now_s=parts.clock.now_s(),
-            memo=parts.planner.memo,
+            cache=parts.planner.cache,
         )
         decided = await in_slices(steps)
         now_s = parts.clock.monotonic_s()

@@ -71,8 +71,8 @@ class Rooms:
         gang, waiting = snapshot.gangs.get(key), plan.waiting.get(key)
         if gang is None or (waiting is None and self._planner.snapshot is not None):
             return None
-        ask = self._planner.memo.demands.of(gang, policy, snapshot.table.index)
+        ask = self._planner.cache.demands.of(gang, policy, snapshot.table.index)
         ahead = in_turn(plan, before=waiting.rank) if waiting is not None else ()
-        trial = Trial(snapshot, ahead, ask, policy, now_s=self._clock.now_s(), memo=self._planner.memo)
+        trial = Trial(snapshot, ahead, ask, policy, now_s=self._clock.now_s(), cache=self._planner.cache)
         placed = trial.place([pod for pod in going if pod.node is not None])
         return placed.nodes if placed is not None else None

@@ -59,7 +59,7 @@ class Decides:
     class_name: str
     plan: Callable[[], Plan | None]
     """The current plan; `None`: the cluster is not read yet"""
-    memo: Callable[[], PlannerCache | None] = lambda: None
+    planner_cache: Callable[[], PlannerCache | None] = lambda: None
 
 
 class Provisioning:
@@ -120,7 +120,7 @@ class Provisioning:
             requests,
             limits=by.limits,
             now_s=self._clock.now_s(),
-            memo=by.memo(),
+            cache=by.planner_cache(),
             besides=frozenset(self._failed),
         )
         for step in steps:

@@ -288,7 +288,7 @@ class Admissions:
         """The lister of the current plan."""
         plan, snapshot = self._planner.current, self._planner.snapshot or self._cache.snapshot()
         if self._lister is None or self._lister[0] is not plan:
-            self._lister = (plan, snapshot, Lister(snapshot, plan, self._planner.policy, memo=self._planner.memo))
+            self._lister = (plan, snapshot, Lister(snapshot, plan, self._planner.policy, cache=self._planner.cache))
         return self._lister[2]
 
     def _lapse(self, gang: Gang) -> None:
@@ -330,7 +330,7 @@ class Admissions:
     def _beside(self) -> Alternatives:
         """What there is beside the plan and what is committed now."""
         return Alternatives(
-            self._cache.snapshot(), self._planner.current, self._planner.policy, memo=self._planner.memo
+            self._cache.snapshot(), self._planner.current, self._planner.policy, cache=self._planner.cache
         )
 
     def _is_stuck(self, uid: PodUid) -> bool:

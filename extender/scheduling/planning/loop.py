@@ -81,7 +81,7 @@ class Planner:
         interval_s: float = INTERVAL_S,
     ) -> None:
         self.policy = policy
-        self.memo = PlannerCache()
+        self.cache = PlannerCache()
         self.current = Plan(version=-1)
         self.snapshot: Snapshot | None = None
         """What `current` was made from."""
@@ -91,7 +91,7 @@ class Planner:
         """Reports each new plan; its `run` is to be running"""
         self.changed_s = -float("inf")
         """When something that can decide last changed."""
-        self._cache = cache
+        self._cluster = cache
         self._clock = clock
         self._interval_s = interval_s
         self._dirty = asyncio.Event()
@@ -164,7 +164,7 @@ class Planner:
         if self._begun is None and not self._begin():
             return
         mine = self._begun
-        if mine is not None and mine.snapshot.version == self._cache.version:
+        if mine is not None and mine.snapshot.version == self._cluster.version:
             self._dirty.clear()
         while mine is self._begun:
             if self._go_on(until_s):
@@ -178,7 +178,7 @@ class Planner:
         return (
             snapshot is not None
             and snapshot.gangs.get(gang.key) is gang
-            and (gang.key in self.current.admitted or self._cache.version == snapshot.version)
+            and (gang.key in self.current.admitted or self._cluster.version == snapshot.version)
         )
 
     def _begin(self) -> bool:
@@ -189,7 +189,7 @@ class Planner:
             return False
         began_s = self._clock.monotonic_s()
         now_s = self._clock.now_s()
-        steps = plan_in_steps(snapshot, self.policy, now_s=now_s, previous=self.current, memo=self.memo)
+        steps = plan_in_steps(snapshot, self.policy, now_s=now_s, previous=self.current, cache=self.cache)
         self._begun = _Begun(snapshot, now_s, self.current, steps, self._clock.monotonic_s() - began_s)
         return True
 
@@ -221,7 +221,7 @@ class Planner:
 
     def _fresh_snapshot(self) -> Snapshot | None:
         """What is to be planned now; `None`: the current plan is of just that."""
-        snapshot = self._cache.snapshot()
+        snapshot = self._cluster.snapshot()
         self._dirty.clear()
         if self._expected is not None:
             self._expected.cancel()
@@ -242,9 +242,9 @@ class Planner:
 
     async def prepare(self, network: NetworkMatrix) -> None:
         """Score new network data before it is planned with; large clusters are scored in a thread."""
-        snapshot = self._cache.snapshot()
+        snapshot = self._cluster.snapshot()
         if len(snapshot.table.nodes) > _INLINE_NODES:
-            self.memo.take_over(await asyncio.to_thread(warmed, snapshot, network, self.policy))
+            self.cache.take_over(await asyncio.to_thread(warmed, snapshot, network, self.policy))
             self._begun = None  # it would throw the new data's scores away
             self._dirty.set()
 

@@ -49,7 +49,7 @@ class NativeZones:
         asked: Sequence[NodeName],
         snapshot: Snapshot,
         policy: Policy,
-        memo: PlannerCache,
+        cache: PlannerCache,
         *,
         now_s: float | None,
     ) -> Sequence[NodeName]:
@@ -69,7 +69,7 @@ class NativeZones:
         if zones or now_s is None:
             near = [name for name in asked if name in table.index and table.nodes[table.index[name]].zone in zones]
             return near or asked
-        first = self.nodes(gang, asked, snapshot, policy, memo, now_s=now_s)
+        first = self.nodes(gang, asked, snapshot, policy, cache, now_s=now_s)
         return asked if first is None else first
 
     def nodes(
@@ -78,7 +78,7 @@ class NativeZones:
         asked: Sequence[NodeName],
         snapshot: Snapshot,
         policy: Policy,
-        memo: PlannerCache,
+        cache: PlannerCache,
         *,
         now_s: float,
     ) -> list[NodeName] | None:
@@ -88,7 +88,7 @@ class NativeZones:
         """
         known = self._tries.get(gang.key)
         if known is None or known.over(now_s):
-            known = self._begin(gang, snapshot, policy, memo, known, now_s)
+            known = self._begin(gang, snapshot, policy, cache, known, now_s)
         known.last_s = now_s
         if known.zone is None:
             return None
@@ -100,10 +100,10 @@ class NativeZones:
         return near if len(near) < len(asked) else None
 
     def _begin(
-        self, gang: Gang, snapshot: Snapshot, policy: Policy, memo: PlannerCache, before: _Try | None, now_s: float
+        self, gang: Gang, snapshot: Snapshot, policy: Policy, cache: PlannerCache, before: _Try | None, now_s: float
     ) -> _Try:
         failed = before.failed if before is not None else set()
-        found = first_zone(gang, snapshot, policy, failed=failed, memo=memo, now_s=now_s)
+        found = first_zone(gang, snapshot, policy, failed=failed, cache=cache, now_s=now_s)
         made = self._tries[gang.key] = _Try(found.zone, now_s, set(found.failed))
         self._tries.move_to_end(gang.key)
         while len(self._tries) > _KEPT:

@@ -45,7 +45,7 @@ class Preempting:
             spared=asked[0],
             passed_over=asked[1],
             continued=asked[2],
-            memo=self._planner.memo,
+            cache=self._planner.cache,
             book=self._book,
         )
         answer = await in_slices(steps)

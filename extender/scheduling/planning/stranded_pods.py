@@ -29,8 +29,8 @@ class Stranding:
         if snapshot is None:
             return {}
         if self._known is None or self._known[0] is not plan:
-            policy, memo = self._planner.policy, self._planner.memo
-            self._known = plan, stranded(snapshot, plan, policy, now_s=self._clock.now_s(), memo=memo)
+            policy, cache = self._planner.policy, self._planner.cache
+            self._known = plan, stranded(snapshot, plan, policy, now_s=self._clock.now_s(), cache=cache)
         return self._known[1]
 
     def look(self) -> Iterator[None]:
@@ -40,7 +40,7 @@ class Stranding:
         """
         plan, snapshot = self._planner.current, self._planner.snapshot
         if snapshot is not None and (self._known is None or self._known[0] is not plan):
-            policy, memo = self._planner.policy, self._planner.memo
+            policy, cache = self._planner.policy, self._planner.cache
             now_s = self._clock.now_s()
-            found = yield from stranded_in_steps(snapshot, plan, policy, now_s=now_s, memo=memo)
+            found = yield from stranded_in_steps(snapshot, plan, policy, now_s=now_s, cache=cache)
             self._known = plan, found

@@ -44,7 +44,7 @@ def scale_in(
     options: Options,
     *,
     now_s: float,
-    memo: PlannerCache | None = None,
+    cache: PlannerCache | None = None,
 ) -> ScaleIn:
     """The jobs that give up workers for the first gang that waits, or why none does.
 
@@ -61,7 +61,7 @@ def scale_in(
     >>> found.beneficiary, [(str(c.job), c.before, c.after) for c in found.changes], dict(found.places)
     ('default/heavy', [('TFJob.kubeflow.org/default/light', 4, 3)], {'uid-default-heavy-0': 'n2'})
     """
-    return finish(scale_in_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, memo=memo))
+    return finish(scale_in_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, cache=cache))
 
 
 def scale_in_in_steps(
@@ -72,10 +72,10 @@ def scale_in_in_steps(
     options: Options,
     *,
     now_s: float,
-    memo: PlannerCache | None = None,
+    cache: PlannerCache | None = None,
 ) -> Steps[ScaleIn]:
     """The same with a chance to do something else between two placements (docs/safety.md S15)."""
-    memo = memo if memo is not None else PlannerCache()
+    cache = cache if cache is not None else PlannerCache()
     if not options.enabled:
         return ScaleIn(None, reason=No.DISABLED)
     key = first_waiting(plan)
@@ -85,11 +85,11 @@ def scale_in_in_steps(
     if claimed is not None:
         return ScaleIn(claimed, reason=No.ROOM_IS_COMING, detail="others leave for it")
     if len(gangs) > 1:
-        gangs = yield from different(begin_run(snapshot, policy, memo), gangs)
+        gangs = yield from different(begin_run(snapshot, policy, cache), gangs)
     gone = going(snapshot, jobs)
     first: ScaleIn | None = None
     for gang in gangs:
-        found = yield from _for_one(snapshot, plan, jobs, policy, options, gang, gone, now_s=now_s, memo=memo)
+        found = yield from _for_one(snapshot, plan, jobs, policy, options, gang, gone, now_s=now_s, cache=cache)
         if found.changes or (gone and found.reason is No.ROOM_IS_COMING):
             return found
         first = first or found
@@ -106,15 +106,15 @@ def _for_one(
     gone: Sequence[Pod],
     *,
     now_s: float,
-    memo: PlannerCache,
+    cache: PlannerCache,
 ) -> Steps[ScaleIn]:
     """Steps 2 to 6 for one gang that waits; `gone`: pods that go anyway."""
     key = gang.key
-    run = begin_run(snapshot, policy, memo)
+    run = begin_run(snapshot, policy, cache)
     take_commitments(run)
     ask = run.view.demand(gang)
     ahead = in_turn(plan, before=plan.waiting[key].rank)
-    trial = Trial(snapshot, ahead, ask, policy, now_s=now_s, memo=memo)
+    trial = Trial(snapshot, ahead, ask, policy, now_s=now_s, cache=cache)
     if trial.may_fit(gone) and (yield from trial.place_in_steps(gone)) is not None:
         words = f"{len(gone)} pods are going" if gone else "there is room already"
         return ScaleIn(key, reason=No.ROOM_IS_COMING, detail=words)
@@ -135,7 +135,7 @@ def _for_one(
         return ScaleIn(key, reason=No.NOT_ENOUGH, detail=_offered(near), refusals=_sorted(refusals))
     chosen = yield from _chosen(run, trial, gone, (yield from in_order(run, ahead, near, best)), best)
     made = _answer(key, chosen, refusals)
-    return (yield from _if_the_planner_agrees(trial, plan, made, chosen, gone, policy, now_s=now_s, memo=memo))
+    return (yield from _if_the_planner_agrees(trial, plan, made, chosen, gone, policy, now_s=now_s, cache=cache))
 
 
 def first_waiting(plan: Plan) -> GangKey | None:
@@ -212,11 +212,11 @@ def _if_the_planner_agrees(
     policy: Policy,
     *,
     now_s: float,
-    memo: PlannerCache,
+    cache: PlannerCache,
 ) -> Steps[ScaleIn]:
     """Step 6: the answer, if a plan made when the pods are gone lets the gang start."""
     then = trial.after([*gone, *_pods([one for one, _ in chosen[0]], [number for _, number in chosen[0]])])
-    after = yield from plan_in_steps(then, policy, now_s=now_s, previous=plan, memo=memo)
+    after = yield from plan_in_steps(then, policy, now_s=now_s, previous=plan, cache=cache)
     if made.beneficiary in after.admitted:
         return made
     refusals = [*made.refusals, *(Refusal(change.job, No.GIVEN_TO_OTHERS) for change in made.changes)]

@@ -36,11 +36,11 @@ class Trial:
         policy: Policy,
         *,
         now_s: float,
-        memo: PlannerCache,
+        cache: PlannerCache,
     ) -> None:
         """`ahead`: what gangs before this one in the queue are given."""
         self._snapshot, self._ahead, self._ask = snapshot, ahead, ask
-        self._policy, self._now_s, self._memo = policy, now_s, memo
+        self._policy, self._now_s, self._cache = policy, now_s, cache
         self.placements = 0
         """Real placements so far: what a search is bounded by."""
         self._first = self._run(snapshot)
@@ -88,7 +88,7 @@ class Trial:
         return replace(self._snapshot, used=used - room_of(self._snapshot.table, gone)) if gone else self._snapshot
 
     def _run(self, snapshot: Snapshot) -> Run:
-        run = begin_run(snapshot, self._policy, self._memo)
+        run = begin_run(snapshot, self._policy, self._cache)
         take_commitments(run, besides=self._ask.gang.key)
         take_admissions(run, self._ahead)
         return run

@@ -277,9 +277,9 @@ async def test_what_was_found_out_is_kept_for_a_minute(monkeypatch: pytest.Monke
     """For the next question; nobody who asked once has its megabytes kept for ever."""
     used: list[PlannerCache] = []
 
-    def noted(*what: Any, memo: PlannerCache) -> Any:
-        used.append(memo)
-        return supposed_in_steps(*what, memo=memo)
+    def noted(*what: Any, cache: PlannerCache) -> Any:
+        used.append(cache)
+        return supposed_in_steps(*what, cache=cache)
 
     monkeypatch.setattr(runner, "supposed_in_steps", noted)
     async with running(N1) as world:

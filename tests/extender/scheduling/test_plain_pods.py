@@ -192,7 +192,7 @@ async def test_a_starving_gang_saves_up_its_zone(limit_s: float, want: list[str]
         world.pod("p", cpu="1", scheduler=OURS)
         world.pod("system", cpu="1", scheduler=OURS, priority=SYSTEM_PRIORITY)
         await world.settle(1.0)
-        assert bool(world.plan.holds) is not bool(want)
+        assert bool(world.plan.reservations) is not bool(want)
         assert passes(world, "p") == want
         assert passes(world, "system") == ["a1", "a2"]
         world.delete(*gang)
@@ -233,12 +233,12 @@ async def test_a_gang_that_starves_in_silence_is_noticed() -> None:
         world.pod("busy", cpu="2", scheduler=OURS, nodeName="a1")
         world.gang("big", 2, cpu="4", scheduler=OURS, **GATE)
         await world.until(8.0)
-        assert not world.plan.holds
+        assert not world.plan.reservations
         version = world.plan.version
         await world.until(9.5)
         assert world.plan.version == version
         await world.until(11.5)
-        assert list(world.plan.holds) == ["default/big"]
+        assert list(world.plan.reservations) == ["default/big"]
         version = world.plan.version
         await world.until(60.0)
         assert world.plan.version == version

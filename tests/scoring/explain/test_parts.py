@@ -243,13 +243,13 @@ def test_reasons_without_a_sentence_of_their_own_are_said_as_they_are() -> None:
 
 
 def test_trials_end() -> None:
-    """After the last one nothing is tried any more; the service's memo is only read."""
+    """After the last one nothing is tried any more; the service's cache is only read."""
     wish = gang("g", 9)
     state = snapshot([A1], [wish, replace(wish, key=GangKey("a/native"), source=GangSource.NATIVE)])
-    memo = PlannerCache()
-    made = plan(state, Policy(), now_s=0.0, memo=memo)
-    before = dict(memo.scores)
-    trials = Trials(Situation(state, Policy(), 0.0), made, wish.key, memo=memo.borrowed(), most=1)
+    cache = PlannerCache()
+    made = plan(state, Policy(), now_s=0.0, cache=cache)
+    before = dict(cache.scores)
+    trials = Trials(Situation(state, Policy(), 0.0), made, wish.key, cache=cache.borrowed(), most=1)
     assert finish(trials.of([c.ClockAdvances(1.0)])) is not None
     assert finish(trials.of([c.ClockAdvances(1.0)])) is None
-    assert memo.scores == before
+    assert cache.scores == before

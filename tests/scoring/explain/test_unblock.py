@@ -400,7 +400,7 @@ def test_long_work_is_left_often() -> None:
     wish = gang("g", 3)
     state = snapshot([A1, B1], [wish, *crowd(MOST_AHEAD)], pods=PLAIN)
     made = plan(state, Policy(), now_s=1.0)
-    steps = unblock_in_steps(Situation(state, Policy(), 1.0), made, wish, memo=PlannerCache())
+    steps = unblock_in_steps(Situation(state, Policy(), 1.0), made, wish, cache=PlannerCache())
     assert sum(1 for _ in steps) > MOST_AHEAD * 2
 
 

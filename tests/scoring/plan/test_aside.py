@@ -1,4 +1,4 @@
-"""The memo for suppositions that is kept from question to question: it says what a new one would say."""
+"""The cache for suppositions that is kept from question to question: it says what a new one would say."""
 
 import random
 from collections.abc import Sequence
@@ -44,29 +44,29 @@ POLICY = Policy(queue=QueuePolicy(starve_limit_s=300.0))
 @given(st.integers(0, 2**32), st.booleans())
 def test_suppositions_are_as_with_a_memo_of_their_own(seed: int, measured: bool) -> None:
     """A cluster changes and is asked about again and again: the same plans, ways in and words."""
-    rng, aside, memo, before, links = random.Random(seed), Aside(), PlannerCache(), None, None
+    rng, aside, cache, before, links = random.Random(seed), Aside(), PlannerCache(), None, None
     for number, state in enumerate(world(rng)):
         if measured and number % 4 == 0:
             links = network(rng, state, number)
         at = replace(state, network=links) if links is not None else state
         base = Situation(at, POLICY, 1000.0 + number)
-        before = made = plan(at, POLICY, now_s=base.now_s, previous=before, memo=memo)
+        before = made = plan(at, POLICY, now_s=base.now_s, previous=before, cache=cache)
         for changes in supposed(rng, at):
-            found = aside.ask(memo.borrowed(), partial(kept_what_if, base, made, changes))
+            found = aside.ask(cache.borrowed(), partial(kept_what_if, base, made, changes))
             assert said(found) == said(what_if(base, made, changes))
         for key in sorted(made.waiting)[:1]:
-            ways = aside.ask(memo.borrowed(), partial(kept_unblock, base, made, at.gangs[key]))
+            ways = aside.ask(cache.borrowed(), partial(kept_unblock, base, made, at.gangs[key]))
             assert ways == unblock(base, made, at.gangs[key])
 
 
-def kept_what_if(base: Situation, made: Plan, changes: Sequence[Change], memo: PlannerCache) -> Supposed | Misfit:
-    """With the memo that is asked."""
-    return what_if(base, made, changes, memo=memo)
+def kept_what_if(base: Situation, made: Plan, changes: Sequence[Change], cache: PlannerCache) -> Supposed | Misfit:
+    """With the cache that is asked."""
+    return what_if(base, made, changes, cache=cache)
 
 
-def kept_unblock(base: Situation, made: Plan, waits: Gang, memo: PlannerCache) -> Unblocking:
-    """With the memo that is asked."""
-    return unblock(base, made, waits, memo=memo)
+def kept_unblock(base: Situation, made: Plan, waits: Gang, cache: PlannerCache) -> Unblocking:
+    """With the cache that is asked."""
+    return unblock(base, made, waits, cache=cache)
 
 
 def network(rng: random.Random, state: Snapshot, number: int) -> NetworkMatrix:
@@ -104,41 +104,41 @@ def unnumbered(made: Plan) -> Plan:
     return replace(made, version=0, network_version=0)
 
 
-def asked(state: Snapshot, aside: Aside, memo: PlannerCache) -> PlannerCache:
-    """One question; the memo that answered."""
-    base, made = Situation(state, POLICY, 0.0), plan(state, POLICY, now_s=0.0, memo=memo)
+def asked(state: Snapshot, aside: Aside, cache: PlannerCache) -> PlannerCache:
+    """One question; the cache that answered."""
+    base, made = Situation(state, POLICY, 0.0), plan(state, POLICY, now_s=0.0, cache=cache)
 
     def question(lent: PlannerCache) -> PlannerCache:
-        what_if(base, made, [ClockAdvances(1.0)], memo=lent)
+        what_if(base, made, [ClockAdvances(1.0)], cache=lent)
         return lent
 
-    return aside.ask(memo.borrowed(), question)
+    return aside.ask(cache.borrowed(), question)
 
 
 def test_one_memo_answers_until_it_is_forgotten() -> None:
     """It is not the service's, and uses the scores that this one has now."""
     nodes = [node(f"a{i}", zone="a", cpu="2") for i in range(3)]
     state = replace(snapshot(nodes, [gang("g", 2)]), network=mesh(["a0", "a1"]))
-    aside, memo = Aside(), PlannerCache()
-    plan(state, POLICY, now_s=0.0, memo=memo)
-    first = asked(state, aside, memo)
-    kept = dict(memo.scores)
-    again = asked(state, aside, memo)
+    aside, cache = Aside(), PlannerCache()
+    plan(state, POLICY, now_s=0.0, cache=cache)
+    first = asked(state, aside, cache)
+    kept = dict(cache.scores)
+    again = asked(state, aside, cache)
     assert again is first
-    assert again is not memo
+    assert again is not cache
     assert kept
     assert all(again.scores[key] is links for key, links in kept.items())
-    assert (memo.scores, memo.suppositions) == (kept, 0)
+    assert (cache.scores, cache.suppositions) == (kept, 0)
     aside.forget()
-    assert asked(state, aside, memo) is not first
+    assert asked(state, aside, cache) is not first
 
 
 def test_a_memo_that_was_asked_often_makes_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was supposed long ago is dropped with it."""
     monkeypatch.setattr(trial, "_MOST_SUPPOSITIONS", 3)
     state, aside = snapshot([node("a1", zone="a")], [gang("g", 2)]), Aside()
-    memos = [asked(state, aside, PlannerCache()) for _ in range(7)]
-    assert [len({id(one) for one in memos[:count]}) for count in (3, 6, 7)] == [1, 2, 3]
+    caches = [asked(state, aside, PlannerCache()) for _ in range(7)]
+    assert [len({id(one) for one in caches[:count]}) for count in (3, 6, 7)] == [1, 2, 3]
 
 
 def test_a_memo_whose_question_failed_is_not_used_again() -> None:
@@ -157,8 +157,8 @@ def test_a_memo_whose_question_failed_is_not_used_again() -> None:
 def test_nodes_that_were_only_supposed_are_forgotten() -> None:
     """However often nodes are supposed away, what was found out about their tables stays bounded."""
     nodes = [node(f"a{i}", zone="a", cpu="2") for i in range(4)]
-    state, memo = snapshot(nodes, [gang("g", 9)]), PlannerCache()
+    state, cache = snapshot(nodes, [gang("g", 9)]), PlannerCache()
     base, made = Situation(state, POLICY, 0.0), plan(state, POLICY, now_s=0.0)
     for number in range(200):
-        what_if(base, made, [RemoveNodes((NodeName(f"a{number % 4}"),))], memo=memo)
-        assert len(memo.masks) <= 64
+        what_if(base, made, [RemoveNodes((NodeName(f"a{number % 4}"),))], cache=cache)
+        assert len(cache.masks) <= 64

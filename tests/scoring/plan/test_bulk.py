@@ -34,14 +34,14 @@ def none_at_once(*_: object) -> Steps[list[Refused]]:
 def test_all_at_once_is_as_one_by_one(seed: int, starve_limit_s: float) -> None:
     """Plans of a changing cluster, with and without looking ahead: the same places, reasons and words."""
     policy = Policy(queue=QueuePolicy(starve_limit_s=starve_limit_s))
-    memo, alone, before = PlannerCache(), PlannerCache(), None
+    cache, alone, before = PlannerCache(), PlannerCache(), None
     for number, state in enumerate(world(random.Random(seed))):
         now_s = 1000.0 + number
-        ahead = plan(state, policy, now_s=now_s, previous=before, memo=memo)
+        ahead = plan(state, policy, now_s=now_s, previous=before, cache=cache)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(BulkRefusals, "refused_from", none_at_once)
             patch.setattr(BulkRefusals, "refusal", none_at_once)
-            assert ahead == plan(state, policy, now_s=now_s, previous=before, memo=alone)
+            assert ahead == plan(state, policy, now_s=now_s, previous=before, cache=alone)
         before = ahead
 
 
@@ -80,21 +80,21 @@ def test_a_refused_class_of_members_is_counted_by_itself() -> None:
     """Nodes that refused one class are closed to it alone, and open again when that is forgotten."""
     one, other = gang("g", 3, cpu="3"), gang("h", 3, cpu="3", memory="1Gi", created_s=1.0)
     kinds = {one.members[0].member_class: frozenset({NodeName(f"{zone}0") for zone in "ab"})}
-    memo = PlannerCache()
+    cache = PlannerCache()
     state = snapshot(NODES, [one, other])
-    found = plan(replace(state, exclusions=kinds), Policy(), now_s=0.0, memo=memo)
+    found = plan(replace(state, exclusions=kinds), Policy(), now_s=0.0, cache=cache)
     assert list(found.admitted) == [other.key]
     assert found.waiting[one.key].reason is Reason.FILTERED
-    assert list(plan(state, Policy(), now_s=0.0, memo=memo).admitted) == [one.key, other.key]
+    assert list(plan(state, Policy(), now_s=0.0, cache=cache).admitted) == [one.key, other.key]
 
 
 def test_a_long_queue_is_told_the_same_objects_again() -> None:
     """Whoever waits as before is not told again."""
     state = snapshot(NODES, [gang(f"g{i:03}", 3, cpu="4", memory=f"{i + 1}Mi") for i in range(300)])
     full = replace(state, used=state.table.allocatable)
-    memo, policy = PlannerCache(), Policy()
-    first = plan(full, policy, now_s=0.0, memo=memo)
-    again = plan(replace(full, version=2), policy, now_s=0.0, memo=memo, previous=first)
+    cache, policy = PlannerCache(), Policy()
+    first = plan(full, policy, now_s=0.0, cache=cache)
+    again = plan(replace(full, version=2), policy, now_s=0.0, cache=cache, previous=first)
     assert len(again.waiting) == 300
     assert all(again.waiting[key] is first.waiting[key] for key in first.waiting)
 
@@ -104,19 +104,19 @@ def test_where_memory_ends_gangs_are_told_the_same(monkeypatch: pytest.MonkeyPat
     """Classes that find no place among the counts are looked at one by one."""
     monkeypatch.setattr(fit_counts, "MOST_CLASSES", place)
     monkeypatch.setattr(fit_counts, "_FORGOTTEN_AFTER", 1)
-    memo = PlannerCache()
+    cache = PlannerCache()
     for begin in range(0, 120, 30):
         gangs = [gang(f"g{i:03}", 3, cpu="3", memory=f"{i + 1}Mi") for i in range(begin, begin + 30)]
         state = snapshot(NODES, gangs, version=begin)
-        assert plan(state, Policy(), now_s=0.0, memo=memo) == plan(state, Policy(), now_s=0.0)
+        assert plan(state, Policy(), now_s=0.0, cache=cache) == plan(state, Policy(), now_s=0.0)
 
 
 def test_of_two_plans_in_turns_each_says_what_it_says_alone() -> None:
-    """Two planners share a memo and take turns after every step: neither gives gangs the answers of the other."""
+    """Two planners share a cache and take turns after every step: neither gives gangs the answers of the other."""
     states = list(world(random.Random(11)))
-    memo, policy = PlannerCache(), Policy()
+    cache, policy = PlannerCache(), Policy()
     for one, other in pairwise(states):
-        both = [plan_in_steps(state, policy, now_s=2000.0, memo=memo) for state in (one, other)]
+        both = [plan_in_steps(state, policy, now_s=2000.0, cache=cache) for state in (one, other)]
         found: dict[int, object] = {}
         while len(found) < len(both):
             for number, steps in enumerate(both):
@@ -143,14 +143,14 @@ def test_what_nodes_refused_is_known_after_classes_were_numbered_again(monkeypat
     nodes = [node(f"n{i}", zone="a", cpu="4") for i in range(3)]
     busy = [bound(pod("x", cpu="2", gang=None), "n2")]
     waits = [gang(f"g{i}", 3, cpu="3", memory=f"{i + 1}Mi", created_s=float(i)) for i in range(6)]
-    memo, policy = PlannerCache(), Policy()
+    cache, policy = PlannerCache(), Policy()
     monkeypatch.setattr("scoring.plan.cache._GONE", 0)
     monkeypatch.setattr("scoring.plan.cache._CLASSES", -100)
-    before = plan(snapshot(nodes, waits, pods=busy), policy, now_s=0.0, memo=memo)
+    before = plan(snapshot(nodes, waits, pods=busy), policy, now_s=0.0, cache=cache)
     assert before.waiting[waits[0].key].detail == "most room in zone a: 2 of 3 members"
     fewer = snapshot(nodes, waits[:5], pods=busy, version=2)
     exclusions = {waits[0].members[0].member_class: frozenset({NodeName("n0")})}
     refused = replace(fewer, exclusions=exclusions)
-    found = plan(refused, policy, now_s=2.0, previous=before, memo=memo)
+    found = plan(refused, policy, now_s=2.0, previous=before, cache=cache)
     assert found.waiting[waits[0].key].detail == "most room in zone a: 1 of 3 members"
     assert found == plan(refused, policy, now_s=2.0, previous=before)

@@ -224,7 +224,7 @@ def test_no_room_by_competition_is_not_called_behind() -> None:
 
 
 def test_refusals_learned_do_not_make_a_gang_impossible() -> None:
-    """What nodes refused may pass: the gang waits, with or without a memo of better times, and why is said.
+    """What nodes refused may pass: the gang waits, with or without a cache of better times, and why is said.
 
     docs/safety.md S7.
 
@@ -245,9 +245,9 @@ def test_what_a_pod_learned_holds_for_its_successor_and_its_predecessor() -> Non
     assert admitted != wish.members[0].member_class
     assert admitted.anywhere == wish.members[0].member_class
     excluded = {admitted: frozenset({NodeName("n0")})}
-    for memo in (PlannerCache(), shared := PlannerCache(), shared):
+    for cache in (PlannerCache(), shared := PlannerCache(), shared):
         crowd = [gang(f"h{i}", 2, created_s=1.0) for i in range(20)]
-        made = plan(snapshot(row(2), [wish, *crowd], exclusions=excluded), POLICY, now_s=0.0, memo=memo)
+        made = plan(snapshot(row(2), [wish, *crowd], exclusions=excluded), POLICY, now_s=0.0, cache=cache)
         assert {one.reason for one in made.waiting.values()} == {Reason.FILTERED}
         assert not made.admitted
 

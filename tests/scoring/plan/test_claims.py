@@ -48,7 +48,7 @@ def test_what_is_free_already_is_kept() -> None:
     assert (waiting.reason, made.admitted) == (Reason.RESERVED, {})
     assert waiting.detail == "2 nodes of zone a are held for default/big, for which others leave"
     assert made.waiting[BIG.key].detail.endswith("default/left made room for it, or are about to")
-    assert made.holds[BIG.key].nodes == ("n0", "n1")
+    assert made.reservations[BIG.key].nodes == ("n0", "n1")
 
 
 def test_a_place_that_was_promised_to_somebody_behind_is_taken_back() -> None:

@@ -57,10 +57,10 @@ def test_a_place_that_was_committed_is_not_any_more() -> None:
 @pytest.mark.parametrize("name", [str(one.name) for one in NODES])
 def test_a_full_node_moves_those_on_it_and_nobody_else(name: str) -> None:
     """A foreign pod fills a node: gangs with a member there move or wait, all others keep what they had."""
-    memo = PlannerCache()
+    cache = PlannerCache()
     few = replace(STATE, gangs={g.key: g for g in GANGS[:4]})
-    first = plan(few, POLICY, now_s=0.0, memo=memo)
-    then = plan(used(few, **{name: 4}), POLICY, now_s=0.0, memo=memo, previous=first)
+    first = plan(few, POLICY, now_s=0.0, cache=cache)
+    then = plan(used(few, **{name: 4}), POLICY, now_s=0.0, cache=cache, previous=first)
     assert then == plan(used(few, **{name: 4}), POLICY, now_s=0.0, previous=first)
     for key, admission in first.admitted.items():
         assert name in admission.members.values() or then.admitted[key] is admission

@@ -303,11 +303,11 @@ def test_input_order_is_irrelevant(state: Snapshot, order: object) -> None:
 
 @given(clusters(), clusters())
 def test_a_memo_changes_nothing(one: Snapshot, other: Snapshot) -> None:
-    """Runs that share a memo plan as runs without, whatever was planned in between."""
-    memo = PlannerCache()
+    """Runs that share a cache plan as runs without, whatever was planned in between."""
+    cache = PlannerCache()
     other = replace(other, table=replace(other.table, version=2), network=replace(other.network, version=7))
     for state in (one, other, one):
-        assert plan(state, POLICY, now_s=0.0, memo=memo) == plan(state, POLICY, now_s=0.0)
+        assert plan(state, POLICY, now_s=0.0, cache=cache) == plan(state, POLICY, now_s=0.0)
 
 
 @given(clusters())
@@ -334,13 +334,13 @@ def test_what_is_taken_away_is_noticed(state: Snapshot, data: st.DataObject) -> 
 
 
 def test_warmed_scores_are_those_of_the_plan() -> None:
-    """A memo warmed with new network data gives the same plan as none, and the plan computes no pair score itself."""
+    """A cache warmed with new network data gives the same plan as none, and the plan computes no pair score itself."""
     nodes = [*row(3, zone="a", prefix="a"), *row(3, zone="b", prefix="b")]
     state = snapshot(nodes, [gang("g", 2), gang("h", 2)])
     net = mesh(nodes, bad={"a0": {"delay_ms": 20.0}})
-    memo = PlannerCache()
-    memo.take_over(warmed(state, net, POLICY))
-    scores = dict(memo.scores)
+    cache = PlannerCache()
+    cache.take_over(warmed(state, net, POLICY))
+    scores = dict(cache.scores)
     after = replace(state, network=net)
-    assert plan(after, POLICY, now_s=0.0, memo=memo) == plan(after, POLICY, now_s=0.0)
-    assert memo.scores == scores
+    assert plan(after, POLICY, now_s=0.0, cache=cache) == plan(after, POLICY, now_s=0.0)
+    assert cache.scores == scores

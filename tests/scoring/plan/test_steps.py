@@ -43,10 +43,10 @@ def all_steps(steps: Steps[Plan]) -> tuple[int, Plan]:
 
 
 def test_runs_over_different_measurements_may_take_turns() -> None:
-    """Two runs share a memo step by step; each makes the plan that it makes alone."""
-    memo = PlannerCache()
+    """Two runs share a cache step by step; each makes the plan that it makes alone."""
+    cache = PlannerCache()
     states = [state(1, SLOW), state(2, {"b1": {"loss_ratio": 0.02}})]
-    runs = [plan_in_steps(one, POLICY, now_s=0.0, memo=memo) for one in states]
+    runs = [plan_in_steps(one, POLICY, now_s=0.0, cache=cache) for one in states]
     made: dict[int, Plan] = {}
     while len(made) < len(runs):
         for number, steps in enumerate(runs):
@@ -63,9 +63,9 @@ def test_a_zone_and_a_pair_of_zones_are_a_step_each() -> None:
 
     docs/safety.md S15.
     """
-    memo = PlannerCache()
-    first, made = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=memo))
-    again, same = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=memo))
+    cache = PlannerCache()
+    first, made = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, cache=cache))
+    again, same = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, cache=cache))
     assert made == same
     assert first > again >= len(GANGS)
     assert first - again >= 3  # the means between three zones at least
@@ -74,14 +74,14 @@ def test_a_zone_and_a_pair_of_zones_are_a_step_each() -> None:
 def test_a_run_that_is_given_up_leaves_the_memo_usable() -> None:
     """Its generator is dropped in the middle, wherever that is: the next run plans as if it had never been."""
     want = plan(state(1, SLOW), POLICY, now_s=0.0)
-    count, _ = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=PlannerCache()))
+    count, _ = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, cache=PlannerCache()))
     for stop in range(count):
-        memo = PlannerCache()
-        steps = plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, memo=memo)
+        cache = PlannerCache()
+        steps = plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, cache=cache)
         for _ in range(stop):
             next(steps)
         steps.close()
-        assert plan(state(1, SLOW), POLICY, now_s=0.0, memo=memo) == want
+        assert plan(state(1, SLOW), POLICY, now_s=0.0, cache=cache) == want
 
 
 # -- large sets of nodes -----------------------------------------------------------------------------------------

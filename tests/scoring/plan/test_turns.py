@@ -13,7 +13,7 @@ from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
-from scoring.plan.starvation_reservations import nodes_held
+from scoring.plan.starvation_reservations import reserved_nodes
 from scoring.queue.states import JobState
 from scoring.verbs.prioritize import RESERVATION_POINTS, prefer
 from tests.builders import bound, gang, mesh, node, pod, snapshot
@@ -82,15 +82,15 @@ def test_an_impossible_gang_leads_nobody() -> None:
     impossible, starving = gang("a", 9, cpu="2"), gang("b", 2, cpu="2", created_s=5.0)
     made = plan(snapshot(NODES, [impossible, starving], pods=BUSY), POLICY, now_s=LATE_S)
     assert [made.waiting[GangKey(f"default/{name}")].rank for name in "ba"] == [1, 2]
-    assert list(made.holds) == ["default/b"]
+    assert list(made.reservations) == ["default/b"]
 
 
-# -- holds -------------------------------------------------------------------------------------------------------------
+# -- reservations -----------------------------------------------------------------------------------------------------
 
 
 def held(made: Plan) -> dict[str, list[str]]:
     """Gang → its reserved nodes."""
-    return {str(key): list(hold.nodes) for key, hold in made.holds.items()}
+    return {str(key): list(reserved.nodes) for key, reserved in made.reservations.items()}
 
 
 EIGHT = [node(f"{zone}{i}", zone=zone, cpu="2") for zone in "ab" for i in range(4)]
@@ -124,7 +124,7 @@ def test_nothing_new_in_a_held_zone() -> None:
     state = snapshot(EIGHT, [starving, small], pods=full_but("a0"))
     before = plan(state, policy, now_s=1.0)
     assert list(before.admitted) == ["default/s"]
-    after = plan(replace(state, version=2), policy, now_s=LATE_S, previous=before, memo=PlannerCache())
+    after = plan(replace(state, version=2), policy, now_s=LATE_S, previous=before, cache=PlannerCache())
     assert held(after) == {"default/g": ["a0", "a1", "a2", "a3"]}
     assert after.waiting[small.key].reason is Reason.RESERVED
     free = replace(small, options=())
@@ -132,34 +132,34 @@ def test_nothing_new_in_a_held_zone() -> None:
     assert elsewhere.admitted[free.key].zones == ("b",)
 
 
-def test_a_hold_stays_where_it_is() -> None:
+def test_a_reservation_stays_where_it_is() -> None:
     """The reserved zone does not move when another one happens to have more room later."""
     policy = queue(starving_share=0.5)
     wish = gang("g", 4, cpu="2")
     first = plan(snapshot(EIGHT, [wish], pods=full_but("a0")), policy, now_s=LATE_S)
     state = snapshot(EIGHT, [wish], pods=full_but("a0", "b0", "b1"), version=2)
-    assert first.holds == plan(state, policy, now_s=LATE_S, previous=first).holds
-    assert plan(state, policy, now_s=LATE_S).holds[wish.key].zones == ("b",)
+    assert first.reservations == plan(state, policy, now_s=LATE_S, previous=first).reservations
+    assert plan(state, policy, now_s=LATE_S).reservations[wish.key].zones == ("b",)
 
 
-def test_one_hold_for_each_resource_class() -> None:
-    """CPU jobs hold one zone among them; a GPU job's hold is beside it."""
+def test_one_reservation_for_each_resource_class() -> None:
+    """CPU jobs have one zone reserved among them; a GPU job's reservation is beside it."""
     nodes = [*EIGHT, node("c0", zone="c", cpu="2", gpu=1)]
     gangs = [gang("x", 4, cpu="2"), gang("y", 4, cpu="2", created_s=1.0), gang("z", 1, gpu=1, cpu="2", created_s=2.0)]
     busy = [*full_but(), pod("on-c0", node="c0", cpu="1")]
     made = plan(snapshot(nodes, gangs, pods=busy), queue(starving_share=0.9), now_s=LATE_S)
-    assert sorted(made.holds) == ["default/x", "default/z"]
-    assert made.holds[GangKey("default/z")].nodes == ("c0",)
+    assert sorted(made.reservations) == ["default/x", "default/z"]
+    assert made.reservations[GangKey("default/z")].nodes == ("c0",)
 
 
 @pytest.mark.parametrize(("at_s", "leads"), [(1900.0, "old"), (1900.0 + 600.0, "young"), (1900.0 + 1200.0, "old")])
-def test_a_hold_that_runs_out_goes_behind(at_s: float, leads: str) -> None:
-    """After its hold a gang is for as long behind the others that starve, then in front again; the first one holds."""
+def test_a_reservation_that_runs_out_goes_behind(at_s: float, leads: str) -> None:
+    """After its time in front a gang is for as long behind others, then in front again; the first one reserves."""
     policy = queue(starving_hold_s=600.0, starving_share=0.5)
     gangs = [gang("old", 4, cpu="2"), gang("young", members=_aged("young", 4, 400.0), created_s=400.0)]
     made = plan(snapshot(EIGHT, gangs, pods=full_but()), policy, now_s=at_s)
     assert made.waiting[GangKey(f"default/{leads}")].rank == 1
-    assert [key.partition("/")[2] for key in made.holds] == [leads]
+    assert [key.partition("/")[2] for key in made.reservations] == [leads]
 
 
 def _aged(name: str, size: int, created_s: float) -> list:
@@ -169,7 +169,7 @@ def _aged(name: str, size: int, created_s: float) -> list:
 def test_fifo_starves_and_holds_too() -> None:
     """In order of age a large gang would be passed by back-fill without end just as well."""
     made = plan(snapshot(EIGHT, [gang("g", 4, cpu="2")], pods=full_but()), queue(order=Order.FIFO), now_s=LATE_S)
-    assert list(made.holds) == ["default/g"]
+    assert list(made.reservations) == ["default/g"]
 
 
 def test_held_and_planned_nodes_score_lower_for_others() -> None:
@@ -189,8 +189,8 @@ def test_held_and_planned_nodes_score_lower_for_others() -> None:
     assert lowered(heavy) == set()
     assert lowered(None) >= wanted
     holding = plan(snapshot(EIGHT, [gang("g", 4, cpu="2")], pods=full_but()), queue(starving_share=0.5), now_s=LATE_S)
-    assert nodes_held(holding.holds) == {"a0", "a1", "a2", "a3"}
-    assert nodes_held(holding.holds, besides=GangKey("default/g")) == set()
+    assert reserved_nodes(holding.reservations) == {"a0", "a1", "a2", "a3"}
+    assert reserved_nodes(holding.reservations, besides=GangKey("default/g")) == set()
 
 
 # -- shares ------------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_a_namespace_gets_no_more_than_its_share() -> None:
     assert "may have 4000 of cpu" in refused.detail
     found = {one.gang: one for one in report(state, made, policy, now_s=LATE_S).entries}
     assert found[refused.gang].state is JobState.WAITING
-    assert made.holds == {}
+    assert made.reservations == {}
 
 
 def test_what_runs_counts_and_the_rest_is_cut() -> None:
@@ -290,8 +290,8 @@ def test_algorithm_1_raises_the_weight_of_those_that_starve() -> None:
 
 
 def test_the_weights_follow_the_clusters_totals() -> None:
-    """Weights are computed again when nodes come, also with a memo: CPU-bound and memory-bound jobs change places."""
-    memo = PlannerCache()
+    """Weights are computed again when nodes come, also with a cache: CPU-bound and memory-bound jobs change places."""
+    cache = PlannerCache()
     cpu_job = gang("cpu", members=[pod("c", cpu="1", memory="1Gi")])
     memory_job = gang("mem", members=[pod("m", cpu="500m", memory="3Gi")])
     few = [node("n0", cpu="4", memory="64Gi")]
@@ -299,7 +299,7 @@ def test_the_weights_follow_the_clusters_totals() -> None:
     for nodes, first in ((few, "default/mem"), (many, "default/cpu")):
         state = snapshot(nodes, [cpu_job, memory_job], version=len(nodes))
         state = replace(state, table=replace(state.table, version=len(nodes)))
-        made = plan(state, POLICY, now_s=0.0, memo=memo)
+        made = plan(state, POLICY, now_s=0.0, cache=cache)
         assert min(made.admitted.values(), key=lambda one: one.rank).gang == first
 
 

@@ -69,7 +69,7 @@ class World:
         self._zone = {node.name: str(node.zone) for node in nodes}
         self._policy = policy
         self._remembers = remembers
-        self._memo = PlannerCache()
+        self._cache = PlannerCache()
         self.plan = Plan(version=-1)
         self.gangs: dict[GangKey, Gang] = {}
         self._job: dict[GangKey, Job] = {}
@@ -99,7 +99,7 @@ class World:
         """The queue as it is; `forgetful`: as a process sees it that has just started."""
         state = self.snapshot()
         if not forgetful:
-            return report(state, self.plan, self._policy, now_s=self.now_s, memo=self._memo)
+            return report(state, self.plan, self._policy, now_s=self.now_s, cache=self._cache)
         return report(state, plan(state, self._policy, now_s=self.now_s), self._policy, now_s=self.now_s)
 
     def _start_who_can(self) -> None:
@@ -111,7 +111,7 @@ class World:
                 self._policy,
                 now_s=self.now_s,
                 previous=self.plan if self._remembers else None,
-                memo=self._memo if self._remembers else None,
+                cache=self._cache if self._remembers else None,
             )
             admitted = bool(self.plan.admitted)
             for admission in sorted(self.plan.admitted.values(), key=lambda one: one.rank):

@@ -401,11 +401,11 @@ def test_many_like_jobs_are_cut_short_and_still_minimal() -> None:
     jobs = [workers(f"j{i:02}", [f"n{i:02}"] * 3) for i in range(12)]
     nodes = [node(f"n{i:02}", cpu="3") for i in range(12)]
     heavy = waiting("h", 11, weight=9)
-    memo = PlannerCache()
+    cache = PlannerCache()
     cluster: Snapshot = snapshot(nodes, [*jobs, heavy])
-    made = plan(cluster, TRUSTING, now_s=0.0, memo=memo)
+    made = plan(cluster, TRUSTING, now_s=0.0, cache=cache)
     listed = [elastic(job) for job in jobs]
-    found = scale_in(cluster, made, listed, TRUSTING, replace(GENEROUS, decrement=1), now_s=0.0, memo=memo)
+    found = scale_in(cluster, made, listed, TRUSTING, replace(GENEROUS, decrement=1), now_s=0.0, cache=cache)
     assert sum(change.removed for change in found.changes) == 11
 
 

@@ -247,7 +247,7 @@ def test_counting_is_never_wrongly_hopeless(made: tuple[Snapshot, list[ElasticJo
         return
     gone = data.draw(st.lists(st.sampled_from(bound), unique_by=lambda p: p.uid))
     ask = PlannerCache().demands.of(waits, TRUSTING, cluster.table.index)
-    trial = Trial(cluster, (), ask, TRUSTING, now_s=10.0, memo=PlannerCache())
+    trial = Trial(cluster, (), ask, TRUSTING, now_s=10.0, cache=PlannerCache())
     assert trial.may_fit(gone) or trial.place(gone) is None
     tally, before = trial.ledger.tally(gone), trial.ledger.tally()
     for pod in gone:

@@ -73,8 +73,8 @@ def test_no_step_is_long(case: Callable[[], tuple[list[Node], list[Gang]]]) -> N
     made = plan(cluster, TRUSTING, now_s=NOW_S)
     whole = adjust(cluster, made, jobs, {}, TRUSTING, Options(), now_s=NOW_S)
     assert whole.changes, "there is something to do"
-    memo = PlannerCache()
-    plan(cluster, TRUSTING, now_s=NOW_S, memo=memo)
-    counts, found = calls_of(adjust_in_steps(cluster, made, jobs, {}, TRUSTING, Options(), now_s=NOW_S, memo=memo))
+    cache = PlannerCache()
+    plan(cluster, TRUSTING, now_s=NOW_S, cache=cache)
+    counts, found = calls_of(adjust_in_steps(cluster, made, jobs, {}, TRUSTING, Options(), now_s=NOW_S, cache=cache))
     assert found == whole
     assert max(counts) <= MOST_CALLS

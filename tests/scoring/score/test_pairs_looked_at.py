@@ -33,7 +33,7 @@ def test_only_pairs_of_the_chosen_zone_are_looked_at() -> None:
     """A gang that is near to one of 40 zones: 15,625 pairs of 25,000,000, and no node of another zone."""
     nodes, matrix = site()
     wanted = gang("g", size=8, cpu="4", options={"near": "z07"})
-    made = plan(snapshot(nodes, gangs=[wanted], network=matrix), Policy(), now_s=NOW_S, memo=PlannerCache())
+    made = plan(snapshot(nodes, gangs=[wanted], network=matrix), Policy(), now_s=NOW_S, cache=PlannerCache())
     [admission] = made.admitted.values()
     assert admission.zones == ("z07",)
     assert {str(name)[:3] for name in matrix.asked} == {"z07"}
@@ -47,12 +47,12 @@ def test_without_a_wish_each_zone_is_looked_at_by_itself() -> None:
     """
     nodes, matrix = site()
     state = snapshot(nodes, gangs=[gang("g", size=8, cpu="4")], network=matrix)
-    memo = PlannerCache()
-    plan(state, Policy(), now_s=NOW_S, memo=memo)
+    cache = PlannerCache()
+    plan(state, Policy(), now_s=NOW_S, cache=cache)
     assert max(matrix.looks) == SIZE * SIZE
     assert sum(matrix.looks) == 2 * ZONES * SIZE * SIZE
     before = len(matrix.looks)
-    plan(state, Policy(), now_s=NOW_S + 1.0, memo=memo)
+    plan(state, Policy(), now_s=NOW_S + 1.0, cache=cache)
     assert len(matrix.looks) == before
 
 
@@ -60,7 +60,7 @@ def test_allowed_zones_are_all_that_counts() -> None:
     """A gang that may use two zones has those two looked at."""
     nodes, matrix = site()
     wanted = gang("g", size=8, cpu="4", options={"zones": "z03, z31"})
-    made = plan(snapshot(nodes, gangs=[wanted], network=matrix), Policy(), now_s=NOW_S, memo=PlannerCache())
+    made = plan(snapshot(nodes, gangs=[wanted], network=matrix), Policy(), now_s=NOW_S, cache=PlannerCache())
     [admission] = made.admitted.values()
     assert admission.zones[0] in {ZoneName("z03"), ZoneName("z31")}
     assert {str(name)[:3] for name in matrix.asked} <= {"z03", "z31"}

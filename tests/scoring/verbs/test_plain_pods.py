@@ -16,7 +16,7 @@ from scoring.model import HostPort, Pod
 from scoring.model.policy import QueuePolicy
 from scoring.model.resources import CPU
 from scoring.model.snapshot import Claim, Snapshot
-from scoring.plan.result import Hold
+from scoring.plan.result import Reservation
 from scoring.verbs.plain_pods import HeldRoom, kept_from_plain
 from tests.builders import gang, node, pod, snapshot
 
@@ -30,15 +30,15 @@ def committed(*places: str, cpu: str = "4", running: Any = (), **fields: Any) ->
     return snapshot(nodes, [gang("g", len(places), cpu=cpu)], pods=running, commitments={"default/g": assignment})
 
 
-def hold(*nodes: str, of: str = "g") -> dict[GangKey, Hold]:
-    """A hold for one gang."""
+def reserved(*nodes: str, of: str = "g") -> dict[GangKey, Reservation]:
+    """A reservation for one gang."""
     key = GangKey(f"default/{of}")
-    return {key: Hold(key, (), tuple(NodeName(name) for name in nodes))}
+    return {key: Reservation(key, (), tuple(NodeName(name) for name in nodes))}
 
 
-def closed(cluster: Snapshot, plain: Pod, holds: dict[GangKey, Hold] | None = None) -> list[str]:
+def closed(cluster: Snapshot, plain: Pod, reservations: dict[GangKey, Reservation] | None = None) -> list[str]:
     """Nodes that the pod may not have."""
-    return sorted(HeldRoom(cluster, holds or {}).closed_to(plain.member_class))
+    return sorted(HeldRoom(cluster, reservations or {}).closed_to(plain.member_class))
 
 
 BESIDE = {  # case: (what the plain pod asks for, nodes closed to it, where 8 CPUs less 4 promised ones are left on n1)
@@ -108,15 +108,15 @@ SAVED = {  # case: (what the plain pod asks for, whether nodes reserved for a ga
 def test_what_is_saved_up_is_closed_for_all_that_the_gang_asks_for(asks: dict[str, Any], shut: bool) -> None:
     """However much is free there: it is to add up until the gang fits."""
     cluster = snapshot([node(name, gpu=2) for name in ALL], [gang("g", 2, cpu="8", gpu=1)])
-    assert (["n1", "n2"] if shut else []) == closed(cluster, pod("p", **asks), hold("n1", "n2"))
+    assert (["n1", "n2"] if shut else []) == closed(cluster, pod("p", **asks), reserved("n1", "n2"))
 
 
 def test_places_for_the_whole_gang_are_saved_up() -> None:
     """Three pods fit the node; two of the gang are to."""
     cluster = snapshot([node("n1", pods=3)], [gang("g", 2)])
-    assert closed(cluster, pod("p", cpu="0"), hold("n1")) == []
+    assert closed(cluster, pod("p", cpu="0"), reserved("n1")) == []
     crowded = snapshot([node("n1", pods=3)], [gang("g", 3)])
-    assert closed(crowded, pod("p", cpu="0"), hold("n1")) == ["n1"]
+    assert closed(crowded, pod("p", cpu="0"), reserved("n1")) == ["n1"]
 
 
 def test_what_others_leave_is_kept_as_far_as_it_is_needed() -> None:
@@ -124,13 +124,13 @@ def test_what_others_leave_is_kept_as_far_as_it_is_needed() -> None:
     waiting = gang("g", 1, cpu="6")
     claim = Claim(waiting.key, {PodUid("uid-default-g-0"): NodeName("n1")})
     cluster = snapshot([node(name) for name in ALL], [waiting], claims={waiting.key: claim})
-    assert closed(cluster, pod("p", cpu="2"), hold("n1")) == []
-    assert closed(cluster, pod("p", cpu="3"), hold("n1")) == ["n1"]
+    assert closed(cluster, pod("p", cpu="2"), reserved("n1")) == []
+    assert closed(cluster, pod("p", cpu="3"), reserved("n1")) == ["n1"]
 
 
-PHASES = {  # case: (seconds since the gang became STARVING, whether its hold is kept from plain pods)
+PHASES = {  # case: (seconds since the gang became STARVING, whether its reservation is kept from plain pods)
     "not yet": (-1.0, False),
-    "the hold begins": (0.0, True),
+    "the reservation begins": (0.0, True),
     "its last moment": (99.0, True),
     "it has run out": (100.0, False),
     "it begins again": (200.0, True),
@@ -142,19 +142,19 @@ def test_holds_are_kept_from_plain_pods_in_turns(since_s: float, kept: bool) -> 
     """As long as open as closed: services that were there before come back in the end."""
     policy = QueuePolicy(starve_limit_s=60.0, starving_hold_s=100.0)
     cluster = snapshot([node("n1")], [gang("g", 1)])
-    assert bool(kept_from_plain(cluster, hold("n1"), policy, now_s=60.0 + since_s)) is kept
+    assert bool(kept_from_plain(cluster, reserved("n1"), policy, now_s=60.0 + since_s)) is kept
 
 
 def test_what_others_leave_is_always_kept() -> None:
     """They left for this gang, starving or not."""
     waiting = gang("g", 1)
     cluster = snapshot([node("n1")], [waiting], claims={waiting.key: Claim(waiting.key, {})})
-    assert kept_from_plain(cluster, hold("n1"), QueuePolicy(), now_s=0.0) == hold("n1")
+    assert kept_from_plain(cluster, reserved("n1"), QueuePolicy(), now_s=0.0) == reserved("n1")
 
 
 def test_a_hold_for_a_gang_that_is_gone_closes_nothing() -> None:
-    """The next plan has no such hold; until then nobody waits for it."""
-    assert closed(snapshot([node("n1")]), pod("p"), hold("n1")) == []
+    """The next plan has no such reservation; until then nobody waits for it."""
+    assert closed(snapshot([node("n1")]), pod("p"), reserved("n1")) == []
 
 
 def test_two_plain_pods_that_fit_one_by_one() -> None:

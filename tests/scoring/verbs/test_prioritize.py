@@ -207,13 +207,13 @@ def cases(draw: st.DrawFn) -> tuple[Values, Gang]:
     return values, gang("g", members=members)
 
 
-def preferences(values: Values, wish: Gang, policy: Policy, *, memo: PlannerCache | None = None) -> list[float]:
+def preferences(values: Values, wish: Gang, policy: Policy, *, cache: PlannerCache | None = None) -> list[float]:
     """Network points of the five nodes."""
     nodes = [node(f"n{i}", zone="aab"[i // 2], cpu="9") for i in range(5)]
     ends = dict.fromkeys(METRICS, {n.name: EndpointId(n.name) for n in nodes})  # noqa: RUF024 - nobody writes to it
     found = [Measurement(EndpointId(f"n{i}"), EndpointId(f"n{j}"), m, v, 0.0) for (m, i, j), v in values.items()]
     state = snapshot(nodes, [wish], network=NetworkMatrix.of(found, endpoint_of=ends, now_s=0.0))
-    return [float(p) for p in prefer(state, NOTHING, wish.members[0], wish, policy, memo=memo).network]
+    return [float(p) for p in prefer(state, NOTHING, wish.members[0], wish, policy, cache=cache).network]
 
 
 @given(cases(), st.sampled_from(METRICS), st.sampled_from(LINKS))
@@ -246,11 +246,11 @@ def test_points_are_within_bounds(case: tuple[Values, Gang]) -> None:
 
 @given(cases(), cases())
 def test_a_memo_changes_nothing(one: tuple[Values, Gang], other: tuple[Values, Gang]) -> None:
-    """Scores with a memo that has seen this network, by another gang, are scores without."""
-    memo = PlannerCache()
+    """Scores with a cache that has seen this network, by another gang, are scores without."""
+    cache = PlannerCache()
     values, wish = one
-    preferences(values, other[1], POLICY, memo=memo)
-    assert preferences(values, wish, POLICY, memo=memo) == preferences(values, wish, POLICY)
+    preferences(values, other[1], POLICY, cache=cache)
+    assert preferences(values, wish, POLICY, cache=cache) == preferences(values, wish, POLICY)
 
 
 def test_members_of_jobs_without_a_gang() -> None:

@@ -148,4 +148,4 @@ async def test_a_gang_never_starves_while_its_claim_is_missing() -> None:
         says(world, NO_CLAIM, *lacks)
         await world.settle(30.0)
         await world.planned_gang("next", 2)
-        assert (sorted(world.plan.admitted), dict(world.plan.holds)) == ([key("next")], {})
+        assert (sorted(world.plan.admitted), dict(world.plan.reservations)) == ([key("next")], {})

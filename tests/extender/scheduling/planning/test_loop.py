@@ -241,7 +241,7 @@ async def test_new_measurements_are_scored_before_they_are_planned_with(
     desk.gang(size=2, cpu="1")
     network = mesh(["n1", "n2"])
     await desk.planner.prepare(network)
-    assert bool(desk.planner.memo.scores) is in_a_thread
+    assert bool(desk.planner.cache.scores) is in_a_thread
     desk.cache.set_network(network)
     assert desk.planner.replan().admitted[G].score == 100.0
 
@@ -350,12 +350,12 @@ async def test_new_measurements_end_a_run_of_the_old_ones(monkeypatch: pytest.Mo
     desk.planner.plan_for(first)
     network = mesh(["n1", "n2"])
     await desk.planner.prepare(network)
-    ready = dict(desk.planner.memo.scores)
+    ready = dict(desk.planner.cache.scores)
     desk.cache.set_network(network)
     await desk.planner.replan_in_steps()
     assert [made.network_version for made in desk.plans] == [network.version]
     assert ready
-    assert all(desk.planner.memo.scores[key] is links for key, links in ready.items())
+    assert all(desk.planner.cache.scores[key] is links for key, links in ready.items())
 
 
 async def test_a_new_plan_for_a_question_takes_one_slice_at_most() -> None:

@@ -1,4 +1,4 @@
-"""The planner's memo: it saves time and nothing else, and it stays bounded."""
+"""The planner's cache: it saves time and nothing else, and it stays bounded."""
 
 from dataclasses import replace
 
@@ -97,22 +97,22 @@ CHANGES: dict[str, tuple[Snapshot, Policy]] = {  # what differs from (state(), P
 @pytest.mark.parametrize("first", [None, *CHANGES])
 @pytest.mark.parametrize("second", CHANGES)
 def test_whatever_changes_between_two_runs(first: str | None, second: str) -> None:
-    """Two runs that differ in any one input plan with a shared memo as they do alone."""
-    memo = PlannerCache()
+    """Two runs that differ in any one input plan with a shared cache as they do alone."""
+    cache = PlannerCache()
     before = (state(), POLICY) if first is None else CHANGES[first]
-    plan(*before, now_s=0.0, memo=memo)
-    assert plan(*CHANGES[second], now_s=0.0, memo=memo) == plan(*CHANGES[second], now_s=0.0)
-    assert plan(*before, now_s=0.0, memo=memo) == plan(*before, now_s=0.0)
+    plan(*before, now_s=0.0, cache=cache)
+    assert plan(*CHANGES[second], now_s=0.0, cache=cache) == plan(*CHANGES[second], now_s=0.0)
+    assert plan(*before, now_s=0.0, cache=cache) == plan(*before, now_s=0.0)
 
 
 def test_a_second_run_scores_nothing_again() -> None:
     """The same snapshot again finds the pair scores in the cache."""
-    memo = PlannerCache()
-    first = plan(state(), POLICY, now_s=0.0, memo=memo)
-    scores = dict(memo.scores)
-    assert plan(state(), POLICY, now_s=0.0, memo=memo) == first
-    assert memo.scores.keys() == scores.keys()
-    assert all(memo.scores[key] is value for key, value in scores.items())
+    cache = PlannerCache()
+    first = plan(state(), POLICY, now_s=0.0, cache=cache)
+    scores = dict(cache.scores)
+    assert plan(state(), POLICY, now_s=0.0, cache=cache) == first
+    assert cache.scores.keys() == scores.keys()
+    assert all(cache.scores[key] is value for key, value in scores.items())
 
 
 # -- numbers of classes ----------------------------------------------------------------------------------------
@@ -120,35 +120,35 @@ def test_a_second_run_scores_nothing_again() -> None:
 
 def test_equal_classes_share_a_number() -> None:
     """Objects differ, content is what counts."""
-    memo = PlannerCache()
+    cache = PlannerCache()
     one, equal, other = pod("a").member_class, pod("b").member_class, pod("c", cpu="2").member_class
     assert one is not equal
-    assert memo.number(one) == memo.number(equal) != memo.number(other)
-    assert memo.number(one) == memo.number(one)
+    assert cache.number(one) == cache.number(equal) != cache.number(other)
+    assert cache.number(one) == cache.number(one)
 
 
 def test_classes_of_gangs_that_are_gone_are_numbered_again() -> None:
     """A cluster whose gangs come and go keeps few numbers, gives none twice, and plans as without a cache."""
-    memo, seen, most = PlannerCache(), set[int](), 0
+    cache, seen, most = PlannerCache(), set[int](), 0
     for begin in range(0, 3000, 100):
         gangs = [gang(f"g{i}", 2, memory=f"{i + 1}Mi") for i in range(begin, begin + 100)]
         found = replace(state(), gangs={one.key: one for one in gangs}, version=begin + 9)
-        made = plan(found, POLICY, now_s=0.0, memo=memo)
+        made = plan(found, POLICY, now_s=0.0, cache=cache)
         assert begin % 1000 or made == plan(found, POLICY, now_s=0.0)
-        fresh = {memo.number(one.members[0].member_class) for one in gangs}
+        fresh = {cache.number(one.members[0].member_class) for one in gangs}
         assert not fresh & seen
         seen |= fresh
-        most = max(most, len(memo.numbers))
+        most = max(most, len(cache.numbers))
     assert most < 1200
-    assert len(memo.demands.known) <= 300
+    assert len(cache.demands.known) <= 300
 
 
 def test_a_reused_address_is_not_mistaken() -> None:
     """Another class at the address of one that is gone has its own number."""
-    memo = PlannerCache()
+    cache = PlannerCache()
     one, other = pod("a").member_class, pod("b", cpu="2").member_class
-    memo.number_of_object[id(other)] = (one, memo.number(one))
-    assert memo.number(other) != memo.number(one)
+    cache.number_of_object[id(other)] = (one, cache.number(one))
+    assert cache.number(other) != cache.number(one)
 
 
 # -- bounds ----------------------------------------------------------------------------------------------------
@@ -173,53 +173,53 @@ def test_none_is_remembered_too() -> None:
 def test_scores_count_by_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores are kept until their pairs exceed the bound; one larger block is kept alone."""
     monkeypatch.setattr("scoring.plan.cache.MOST_PAIRS", 20)
-    memo = PlannerCache()
+    cache = PlannerCache()
 
     def links(size: int) -> Links:
         """Scores of a block of size × size pairs, kept under its size."""
         nodes = [node(f"n{i}") for i in range(size)]
-        return memo.links(size, lambda: among(mesh(nodes), [one.name for one in nodes], POLICY.score))
+        return cache.links(size, lambda: among(mesh(nodes), [one.name for one in nodes], POLICY.score))
 
     links(2), links(4)
-    assert (set(memo.scores), memo.pairs) == ({2, 4}, 20)
+    assert (set(cache.scores), cache.pairs) == ({2, 4}, 20)
     assert links(4) is links(4)
     links(1)
-    assert (set(memo.scores), memo.pairs) == ({1}, 1)
+    assert (set(cache.scores), cache.pairs) == ({1}, 1)
     links(9)
-    assert (set(memo.scores), memo.pairs) == ({9}, 81)
+    assert (set(cache.scores), cache.pairs) == ({9}, 81)
 
 
 def test_older_network_data_is_dropped() -> None:
     """With a new network version everything computed from the former one goes: it can never be asked for again."""
-    memo = PlannerCache()
-    plan(state(), POLICY, now_s=0.0, memo=memo)
-    assert memo.scores
-    plan(replace(state(), network=replace(NET, version=9)), POLICY, now_s=0.0, memo=memo)
-    assert {key[0] for key in memo.scores} == {9}  # type: ignore[index]
-    assert memo.pairs == sum(links.held for links in memo.scores.values())
+    cache = PlannerCache()
+    plan(state(), POLICY, now_s=0.0, cache=cache)
+    assert cache.scores
+    plan(replace(state(), network=replace(NET, version=9)), POLICY, now_s=0.0, cache=cache)
+    assert {key[0] for key in cache.scores} == {9}  # type: ignore[index]
+    assert cache.pairs == sum(links.held for links in cache.scores.values())
 
 
 def test_what_is_kept_of_gangs_goes_with_them() -> None:
     """Gangs that are gone do not stay."""
-    memo = PlannerCache()
+    cache = PlannerCache()
     filler: dict = {f"default/{i}": None for i in range(100)}
-    memo.demands.known, memo.footprints, memo.countings = dict(filler), dict(filler), dict(filler)
-    first = plan(state(), POLICY, now_s=0.0, memo=memo)
-    plan(state(), POLICY, now_s=0.0, memo=memo, previous=first)
-    assert set(memo.demands.known) == set(memo.footprints) == {WISH.key} >= set(memo.countings)
+    cache.demands.known, cache.footprints, cache.countings = dict(filler), dict(filler), dict(filler)
+    first = plan(state(), POLICY, now_s=0.0, cache=cache)
+    plan(state(), POLICY, now_s=0.0, cache=cache, previous=first)
+    assert set(cache.demands.known) == set(cache.footprints) == {WISH.key} >= set(cache.countings)
 
 
 def test_a_wish_is_derived_again_only_when_it_can_differ() -> None:
     """The same gang under the same policy has the same demand, also when other nodes came and went."""
-    memo = PlannerCache()
+    cache = PlannerCache()
     index, fewer = state().table.index, snapshot(NODES[:3]).table.index
-    wish = memo.demands.of(WISH, POLICY, index)
-    assert memo.demands.of(WISH, POLICY, fewer) is wish
-    assert memo.demands.of(WISH, Policy(), fewer) is not wish
+    wish = cache.demands.of(WISH, POLICY, index)
+    assert cache.demands.of(WISH, POLICY, fewer) is wish
+    assert cache.demands.of(WISH, Policy(), fewer) is not wish
     runs = gang("g", members=[replace(WISH.members[0], node=NodeName("b0")), WISH.members[1]])
-    there = memo.demands.of(runs, POLICY, index)
-    assert memo.demands.of(runs, POLICY, fewer).lost == {"b0"}
-    assert memo.demands.of(runs, POLICY, index) == there
+    there = cache.demands.of(runs, POLICY, index)
+    assert cache.demands.of(runs, POLICY, fewer).lost == {"b0"}
+    assert cache.demands.of(runs, POLICY, index) == there
 
 
 # -- property --------------------------------------------------------------------------------------------------
@@ -269,14 +269,14 @@ def runs(draw: st.DrawFn) -> tuple[Snapshot, Policy]:
 @settings(deadline=None)
 @given(st.lists(runs(), min_size=2, max_size=4))
 def test_a_memo_changes_nothing(several: list[tuple[Snapshot, Policy]]) -> None:
-    """Runs on changing clusters, under changing policies, with one memo: each plans as it would alone."""
-    memo = PlannerCache()
+    """Runs on changing clusters, under changing policies, with one cache: each plans as it would alone."""
+    cache = PlannerCache()
     for version, (found, policy) in enumerate(several, start=1):
         numbered = at(replace(found, network=replace(found.network, version=version)), version)
-        assert plan(numbered, policy, now_s=9e9, memo=memo) == plan(numbered, policy, now_s=9e9)
-        again = plan(numbered, policy, now_s=9e9, memo=memo)
+        assert plan(numbered, policy, now_s=9e9, cache=cache) == plan(numbered, policy, now_s=9e9)
+        again = plan(numbered, policy, now_s=9e9, cache=cache)
         assert again == plan(numbered, policy, now_s=9e9)
-    assert memo.pairs == sum(kept.held for kept in (*memo.scores.values(), *memo.toward.values()))
+    assert cache.pairs == sum(kept.held for kept in (*cache.scores.values(), *cache.toward.values()))
 
 
 # -- layouts -----------------------------------------------------------------------------------------------------
@@ -284,26 +284,26 @@ def test_a_memo_changes_nothing(several: list[tuple[Snapshot, Policy]]) -> None:
 
 def test_a_layout_stands_for_nodes_and_zones_whatever_else_changes() -> None:
     """A node table of another version with the same names and zones has the same layout; the last few are known."""
-    memo = PlannerCache()
+    cache = PlannerCache()
     table = state().table
-    layout = memo.layout(table)
-    assert memo.layout(replace(table, version=9)) == layout
-    others = [memo.layout(snapshot([node(f"n{i}")]).table) for i in range(4)]
+    layout = cache.layout(table)
+    assert cache.layout(replace(table, version=9)) == layout
+    others = [cache.layout(snapshot([node(f"n{i}")]).table) for i in range(4)]
     assert len({layout, *others}) == 5
-    assert memo.layout(table) not in {layout, *others}
+    assert cache.layout(table) not in {layout, *others}
 
 
 def test_what_was_found_between_zones_is_taken_over() -> None:
     """With the pair scores of new data comes what leads from zone to zone, under the layout's number here."""
-    memo = PlannerCache()
-    memo.layout(snapshot([node("x")]).table)
+    cache = PlannerCache()
+    cache.layout(snapshot([node("x")]).table)
     ready = warmed(state(), NET, POLICY)
-    memo.take_over(ready)
-    layout = memo.layout(ready_table(ready))
-    assert list(memo.crossings) == [layout]
+    cache.take_over(ready)
+    layout = cache.layout(ready_table(ready))
+    assert list(cache.crossings) == [layout]
 
 
 def ready_table(ready: PlannerCache) -> NodeTable:
-    """A node table with the names and zones that the memo was made ready for."""
+    """A node table with the names and zones that the cache was made ready for."""
     [(names, zones)] = ready.layouts.values()
     return replace(state().table, names=names, zones=zones)  # type: ignore[arg-type]
