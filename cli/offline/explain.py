@@ -22,11 +22,14 @@ from extender.api.what_if.other_policy import policy_with
 from extender.cache import ClusterCache
 from extender.errors import ConfigError
 from extender.settings.settings import Settings
-from scoring.explain import explain, unblock
+from scoring.explain.gang import explain
+from scoring.explain.unblock import unblock
 from scoring.ids import gang_key
 from scoring.model import Gang
 from scoring.plan import PlannerCache, plan
-from scoring.what_if import Misfit, RemovePods, Situation, what_if
+from scoring.what_if.changes import Misfit, RemovePods
+from scoring.what_if.difference import what_if
+from scoring.what_if.draft import Situation
 
 
 def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str, *, now_s: float) -> Explained:

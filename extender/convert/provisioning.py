@@ -20,7 +20,7 @@ from extender.convert.decode import Json, Metadata, decode, seconds
 from scoring.ids import GangKey, ZoneName, gang_key
 from scoring.model import Controller
 from scoring.model.policy import LIST_CHARS
-from scoring.provisioning import Create, Outcome, Request
+from scoring.provisioning.requests import Create, Outcome, Request
 
 API_VERSION: Final = "autoscaling.x-k8s.io/v1"
 KIND: Final = "ProvisioningRequest"

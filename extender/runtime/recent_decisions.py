@@ -13,7 +13,7 @@ import msgspec
 
 from extender.ports import Clock
 from extender.runtime.decision_lines import Decision
-from scoring.explain import Decision as Explained
+from scoring.explain.around import Decision as Explained
 from scoring.ids import GangKey
 
 MOST_GANGS: Final = 5000

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from extender.settings.types import NotNegative, OnOrOff, Section
 from scoring.model.policy import Preempting, Repair, RestartLimits
-from scoring.provisioning import AskingLimits
+from scoring.provisioning.requests import AskingLimits
 
 
 class RepairSettings(Section):

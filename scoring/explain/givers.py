@@ -20,7 +20,7 @@ from scoring.plan import Plan, Run, take_admissions, take_commitments
 from scoring.plan.demand import ByClass, GangDemand
 from scoring.plan.steps import Steps
 from scoring.preempt.candidates import footprint
-from scoring.what_if import Change, JobEnds, JobShrinks
+from scoring.what_if.changes import Change, JobEnds, JobShrinks
 from scoring.what_if.jobs import workers_of
 
 MOST_LOOKED_AT: Final = 400

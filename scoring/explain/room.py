@@ -16,7 +16,7 @@ from scoring.model import Constraints, MemberClass, Node, Requirement
 from scoring.model.resources import PODS, Resources
 from scoring.plan import Admission, Plan, Run, Waiting
 from scoring.plan.steps import Steps
-from scoring.what_if import AddCapacity, AddNodes, Change
+from scoring.what_if.changes import AddCapacity, AddNodes, Change
 
 _LARGEST_SUM: Final = 2**50
 _MOST_NODES: Final = 1000

@@ -11,7 +11,9 @@ from typing import Final, TypeVar
 from scoring.ids import GangKey
 from scoring.plan import Plan, PlannerCache, plan_in_steps
 from scoring.plan.steps import Steps
-from scoring.what_if import Change, Misfit, Situation, Supposed, what_if_in_steps
+from scoring.what_if.changes import Change, Misfit
+from scoring.what_if.difference import Supposed, what_if_in_steps
+from scoring.what_if.draft import Situation
 
 _T = TypeVar("_T")
 _MOST_SUPPOSITIONS: Final = 4000

@@ -30,17 +30,9 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps, finish
 from scoring.queue.states import transitions_of
-from scoring.what_if import (
-    AddCapacity,
-    AddNodes,
-    Change,
-    ClockAdvances,
-    JobEnds,
-    JobShrinks,
-    SetOption,
-    Situation,
-    Supposed,
-)
+from scoring.what_if.changes import AddCapacity, AddNodes, Change, ClockAdvances, JobEnds, JobShrinks, SetOption
+from scoring.what_if.difference import Supposed
+from scoring.what_if.draft import Situation
 
 MOST_TRIALS: Final = 12
 """Trial plans for one question."""

@@ -4,8 +4,9 @@ Why not the plan's own detail: that is one fact for logs; its owner wants to kno
 explanation and the plan, so the sentence and `/v1/explain` cannot differ; names are few, the rest is counted.
 """
 
-from scoring.explain import Explanation, ZoneVerdict
+from scoring.explain.gang import Explanation
 from scoring.explain.words import counted, quantity, request_text, some, zone_text
+from scoring.explain.zones import ZoneVerdict
 from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.model.reasons import Reason

@@ -21,7 +21,7 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.namespace_quota import cap_of, namespace_of
 from scoring.plan.steps import Steps
 from scoring.queue.states import waiting_since_s
-from scoring.what_if import (
+from scoring.what_if.changes import (
     AddNodes,
     AddPods,
     Change,
@@ -32,8 +32,8 @@ from scoring.what_if import (
     OpenGates,
     SetOption,
     SetShare,
-    Situation,
 )
+from scoring.what_if.draft import Situation
 
 _CONTRADICTS: Final = frozenset({Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES})
 _PART: Final = 1000

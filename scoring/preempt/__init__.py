@@ -4,18 +4,3 @@ Why whole gangs: a member that is taken away stops all others and frees a fracti
 Rules: no gang leaves unless the waiting gang's minimum set then has a place; never a part of a gang; never one of equal
 or higher priority; as few gangs as suffice. Nothing here removes anything.
 """
-
-from scoring.preempt.candidates import Candidate, Candidates, may_leave
-from scoring.preempt.decide import Preemption, preemption, preemption_in_steps
-from scoring.preempt.smallest import MOST_PLACED, MOST_SETS
-
-__all__ = [
-    "MOST_PLACED",
-    "MOST_SETS",
-    "Candidate",
-    "Candidates",
-    "Preemption",
-    "may_leave",
-    "preemption",
-    "preemption_in_steps",
-]

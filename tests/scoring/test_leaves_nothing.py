@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from scoring.explain import explain, unblock
+from scoring.explain.gang import explain
 from scoring.explain.queue_report import report
+from scoring.explain.unblock import unblock
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
-from scoring.what_if import AddCapacity, Situation, what_if
+from scoring.what_if.changes import AddCapacity
+from scoring.what_if.difference import what_if
+from scoring.what_if.draft import Situation
 from tests.builders import gang, mesh, node, pod, snapshot
 
 POLICY = Policy()

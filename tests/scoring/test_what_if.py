@@ -13,13 +13,13 @@ from scoring.model.resources import Resources
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Metric
 from scoring.plan import Plan, plan
-from scoring.what_if import (
+from scoring.what_if.apply import apply
+from scoring.what_if.changes import (
     AddCapacity,
     AddNodes,
     AddPods,
     Change,
     ClockAdvances,
-    Difference,
     ForgetRefusals,
     JobEnds,
     JobGrows,
@@ -33,12 +33,9 @@ from scoring.what_if import (
     SetOption,
     SetPolicy,
     SetShare,
-    Situation,
-    Standing,
-    Supposed,
-    apply,
-    what_if,
 )
+from scoring.what_if.difference import Difference, Standing, Supposed, what_if
+from scoring.what_if.draft import Situation
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
 

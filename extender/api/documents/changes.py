@@ -10,8 +10,9 @@ from typing import Any, assert_never
 from extender.api.schemas import what_if as schema
 from scoring.explain.words import changes_text, quantity
 from scoring.model.resources import Resources
-from scoring.what_if import Change, Fate, Supposed, Turned
 from scoring.what_if import changes as c
+from scoring.what_if.changes import Change
+from scoring.what_if.difference import Fate, Supposed, Turned
 
 Document = dict[str, Any]
 

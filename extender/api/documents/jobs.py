@@ -22,7 +22,7 @@ from extender.controllers.elastic.reports.series import SeriesBook
 from extender.controllers.elastic.reports.wishes import MetricWishes
 from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
-from scoring.explain import explain
+from scoring.explain.gang import explain
 from scoring.explain.queue_report import Entry, report_in_steps
 from scoring.ids import GangKey
 from scoring.model import Gang

@@ -10,7 +10,7 @@ from itertools import islice
 
 from extender.api.documents.network import MOST_NODES
 from extender.api.schemas import link as schema
-from scoring.explain import GangLinks, PartVerdict, counted, hard_ttl_of, part_of
+from scoring.explain.links import GangLinks, PartVerdict, counted, hard_ttl_of, part_of
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot

@@ -29,8 +29,8 @@ from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
 from extender.scheduling.planning.node_settling import kept_notes
-from scoring.explain import Around, Decision, Note, explain_in_steps
-from scoring.explain.around import wants_nodes
+from scoring.explain.around import Around, Decision, Note, wants_nodes
+from scoring.explain.gang import explain_in_steps
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang, Pod
 from scoring.plan.steps import Steps, finish

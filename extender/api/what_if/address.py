@@ -20,7 +20,8 @@ from extender.api.problems import document_response, problem_response
 from extender.api.schemas import what_if as schema
 from extender.api.what_if.body import PolicyOf, WhatIfBody, typed_changes
 from extender.api.what_if.runner import BusyError
-from scoring.what_if import Change, Misfit, Supposed
+from scoring.what_if.changes import Change, Misfit
+from scoring.what_if.difference import Supposed
 
 MOST_BYTES: Final = 256 * 1024
 BODY_TIMEOUT_S: Final = 5.0

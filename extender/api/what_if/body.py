@@ -14,8 +14,8 @@ from scoring.ids import EndpointId, GangKey, Namespace, NodeName, ResourceName, 
 from scoring.model.policy import Policy
 from scoring.model.resources import Resources, amount
 from scoring.network.measurement import Metric
-from scoring.what_if import Change
 from scoring.what_if import changes as c
+from scoring.what_if.changes import Change
 
 MOST_CHANGES = 100
 _MOST_NAMED = 1000

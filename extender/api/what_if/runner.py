@@ -16,14 +16,17 @@ from typing import Final, TypeVar
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
-from scoring.explain import Unblocking, unblock_in_steps
 from scoring.explain.trial import Aside
+from scoring.explain.unblock import Unblocking, unblock_in_steps
 from scoring.model import Gang, Pod
 from scoring.model.policy import Policy
 from scoring.plan import Plan, PlannerCache
 from scoring.plan.steps import finish
 from scoring.plan.warmed_cache import warmed
-from scoring.what_if import Change, Misfit, RemovePods, Situation, Supposed, apply, supposed_in_steps
+from scoring.what_if.apply import apply
+from scoring.what_if.changes import Change, Misfit, RemovePods
+from scoring.what_if.difference import Supposed, supposed_in_steps
+from scoring.what_if.draft import Situation
 
 _T = TypeVar("_T")
 MOST_WAITING: Final = 4

@@ -27,7 +27,7 @@ from extender.controllers.restart.eligibility import Judge
 from extender.controllers.restart.one_gang import Recreation
 from extender.scheduling.planning.starvation import Starvation
 from extender.settings.features import AutoscalingMode
-from scoring.explain import explain_in_steps
+from scoring.explain.gang import explain_in_steps
 
 Look = Callable[[], Iterator[None] | None]
 """What is to be called once a second; what takes long does it in steps"""

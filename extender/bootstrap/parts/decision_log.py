@@ -8,7 +8,8 @@ from extender.settings.settings import Settings
 from scoring.feasibility.quorum import Quorum
 from scoring.ids import GangKey
 from scoring.model.snapshot import Snapshot
-from scoring.permit import Event, Instruction, PermitState
+from scoring.permit.protocol import Event, Instruction
+from scoring.permit.state import PermitState
 from scoring.plan import Plan
 
 

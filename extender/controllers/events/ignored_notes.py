@@ -15,7 +15,7 @@ from extender.controllers.events.recorder import Happening, Subject, TellOf
 from extender.notes import Bearer, Flaw, NoteKind
 from extender.ports import Clock
 from extender.runtime.telemetry import Telemetry
-from scoring.explain import Note, Topic
+from scoring.explain.around import Note, Topic
 from scoring.model import Gang
 
 MOST_KEPT: Final = 4096

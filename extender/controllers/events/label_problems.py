@@ -14,7 +14,7 @@ from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
 from extender.controllers.events.recorder import Happening, Tell, TellOf, group_subject
 from extender.ports import Clock
-from scoring.explain import two_runs
+from scoring.explain.around import two_runs
 from scoring.explain.podgroup_status import POD_GROUPED
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod

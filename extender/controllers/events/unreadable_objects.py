@@ -9,7 +9,7 @@ from typing import Final
 
 from extender.cache.unreadable import Unreadable, UnreadableObjects
 from extender.controllers.events.recorder import Happening, Subject, TellOf
-from scoring.explain import Note, Topic
+from scoring.explain.around import Note, Topic
 from scoring.ids import GangKey
 
 _NAMED: Final = 5

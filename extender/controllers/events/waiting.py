@@ -13,7 +13,7 @@ from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
 from extender.controllers.events.recorder import Happening, TellOf, group_subject, pod_subject
 from extender.ports import Clock
-from scoring.explain import Explanation
+from scoring.explain.gang import Explanation
 from scoring.explain.podgroup_status import POD_GROUPED
 from scoring.explain.waiting import NEVER, why_it_waits
 from scoring.ids import GangKey

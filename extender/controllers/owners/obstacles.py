@@ -22,7 +22,7 @@ from extender.controllers.removal.fresh_gang import of_this_run, read_members
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
-from scoring.explain import Note, Topic
+from scoring.explain.around import Note, Topic
 from scoring.explain.words import duration_text, quantity
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey

@@ -30,7 +30,7 @@ from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Pod
 from scoring.model.snapshot import Claim
-from scoring.preempt import Preemption
+from scoring.preempt.decide import Preemption
 
 _AGAIN_S = 5.0
 _FINAL_AGAIN_S = 60.0

@@ -25,7 +25,7 @@ from extender.controllers.restart.controller import Restarts
 from extender.ports import Clock
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
-from scoring.preempt import Preemption
+from scoring.preempt.decide import Preemption
 
 PATIENCE_S = 3.0
 SPARED_S = 60.0

@@ -15,7 +15,7 @@ from scoring.explain.podgroup_status import POD_GROUPED
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod
 from scoring.model.snapshot import Claim
-from scoring.preempt import Preemption
+from scoring.preempt.decide import Preemption
 
 _NAMED = 3
 

@@ -24,20 +24,13 @@ from extender.controllers.provisioning.writes import ProvisioningWrites
 from extender.convert.provisioning import MANAGED_BY, request_from_json
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.ports import Clock, ClusterApi
-from scoring.explain import Note, Topic
+from scoring.explain.around import Note, Topic
 from scoring.ids import GangKey
 from scoring.model.policy import Policy
 from scoring.plan import Plan, PlannerCache
-from scoring.provisioning import (
-    WANTS_NODES,
-    AskingLimits,
-    Create,
-    Delete,
-    Hindrance,
-    Request,
-    hindrance_of,
-    steps_of,
-)
+from scoring.provisioning.requests import AskingLimits, Create, Delete, Request
+from scoring.provisioning.steps import steps_of
+from scoring.provisioning.wish import WANTS_NODES, Hindrance, hindrance_of
 
 EVERY_S: Final = 5.0
 """From the end of a round to the next: so often at most there is a new request."""

@@ -24,7 +24,7 @@ from extender.ports import ClusterApi
 from scoring.explain.podgroup_status import POD_GROUPED
 from scoring.explain.words import zone_text
 from scoring.model import Controller, Gang
-from scoring.provisioning import Create, Request
+from scoring.provisioning.requests import Create, Request
 
 _log = logging.getLogger(__name__)
 

@@ -27,7 +27,8 @@ from scoring.feasibility.recheck import members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod
 from scoring.model.reasons import Reason
-from scoring.permit import (
+from scoring.permit.machine import handle
+from scoring.permit.protocol import (
     Answer,
     BindRequested,
     ClientGone,
@@ -36,22 +37,18 @@ from scoring.permit import (
     Evict,
     EvictionRefused,
     GangChanged,
-    Held,
     Hold,
     Instruction,
     LeadershipLost,
     MemberBound,
     NodeLost,
     Nudge,
-    PermitState,
     PodDeleted,
     PostBinding,
-    Posting,
     Release,
     RequestId,
-    handle,
-    next_deadline_s,
 )
+from scoring.permit.state import Held, PermitState, Posting, next_deadline_s
 from scoring.plan import Plan
 
 

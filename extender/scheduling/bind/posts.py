@@ -25,7 +25,7 @@ from scoring.feasibility.recheck import members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang
 from scoring.model.reasons import Reason
-from scoring.permit import BindFailed, MemberBound
+from scoring.permit.protocol import BindFailed, MemberBound
 
 _log = logging.getLogger(__name__)
 _STALE_S = 1.0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from extender.cache.daemons.room import KeptRoom
-from scoring.explain import Note, Topic
+from scoring.explain.around import Note, Topic
 from scoring.explain.words import counted, duration_text, some
 
 _MOST: Final = 3

@@ -11,7 +11,8 @@ from extender.runtime.slices import in_slices
 from extender.scheduling.planning.loop import Planner
 from scoring.ids import GangKey
 from scoring.plan import Plan
-from scoring.preempt import Candidates, Preemption, preemption_in_steps
+from scoring.preempt.candidates import Candidates
+from scoring.preempt.decide import Preemption, preemption_in_steps
 
 
 class Preempting:

@@ -23,13 +23,14 @@ from extender.api.what_if.other_policy import policy_with
 from extender.api.what_if.runner import KEPT_S, MOST_WAITING, BusyError, WhatIfs
 from extender.bootstrap import following
 from extender.settings.settings import Settings
-from scoring.explain import unblock
+from scoring.explain.unblock import unblock
 from scoring.ids import GangKey, Namespace
 from scoring.model.policy import Order, Ratios
 from scoring.model.resources import Resources
 from scoring.network.measurement import Metric
 from scoring.plan import PlannerCache, plan
-from scoring.what_if import (
+from scoring.what_if.apply import apply
+from scoring.what_if.changes import (
     AddPods,
     Change,
     ForgetRefusals,
@@ -39,10 +40,9 @@ from scoring.what_if import (
     RemovePods,
     SetLink,
     SetPolicy,
-    Situation,
-    apply,
-    supposed_in_steps,
 )
+from scoring.what_if.difference import supposed_in_steps
+from scoring.what_if.draft import Situation
 from tests.builders import mesh
 from tests.example_counts import FEW
 from tests.extender.scheduling.world import World, node_json, running

@@ -15,7 +15,7 @@ from extender.controllers.provisioning.controller import EVERY_S, UNSERVED_S, De
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import POD_TEMPLATES, PODS, PROVISIONING_REQUESTS
 from scoring.model.reasons import Reason
-from scoring.provisioning import AskingLimits
+from scoring.provisioning.requests import AskingLimits
 from tests.extender.scheduling.world import Object, World, key, node_json, running
 from tests.fakes.cluster_api import FakeClusterApi
 

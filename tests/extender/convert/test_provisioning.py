@@ -9,7 +9,7 @@ from extender.convert import provisioning as module
 from extender.convert.provisioning import request_from_json, request_json, request_name, template_json
 from scoring.ids import GangKey, ZoneName, gang_key
 from scoring.model import Controller
-from scoring.provisioning import Create, Outcome, Request
+from scoring.provisioning.requests import Create, Outcome, Request
 from tests.builders import pod
 
 OWNER = Controller("batch/v1", "Job", "train", "u-1")

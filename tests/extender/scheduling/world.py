@@ -25,7 +25,7 @@ from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, gang_key
 from scoring.model import Pod
 from scoring.model.reasons import Reason
 from scoring.network.matrix import NetworkMatrix
-from scoring.permit import PermitState
+from scoring.permit.state import PermitState
 from scoring.plan import Plan
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi

@@ -26,7 +26,7 @@ from extender.settings.removed import FIXED
 from extender.settings.settings import SOURCES, FileSource, MaddashSource, Settings
 from scoring.model.policy import Policy, Ratios, RestartLimits, Selection, Ttl, Variant, ZonePolicy
 from scoring.network.matrix import Metric
-from scoring.provisioning import AskingLimits
+from scoring.provisioning.requests import AskingLimits
 from scoring.scaling.options import MetricOptions
 
 

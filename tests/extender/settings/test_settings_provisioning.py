@@ -10,7 +10,7 @@ from extender.errors import ConfigError
 from extender.settings.features import AutoscalingMode
 from extender.settings.layers import ENV_PREFIX
 from extender.settings.settings import Settings
-from scoring.provisioning import AskingLimits
+from scoring.provisioning.requests import AskingLimits
 
 COMPONENT = Path(__file__).parents[3] / "manifests/components/provisioning"
 WRITTEN = {  # case: (a line of the settings file, what is meant)

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from scoring.explain import Explanation, Topic, ZoneVerdict, explain
+from scoring.explain.around import Topic
+from scoring.explain.gang import Explanation, explain
+from scoring.explain.zones import ZoneVerdict
 from scoring.model import Gang, Phase, Pod, Role, RunRef
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.explain import Explanation, GangLinks, explain
+from scoring.explain.gang import Explanation, explain
+from scoring.explain.links import GangLinks
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Gang, Role
 from scoring.model.policy import Policy, ScorePolicy, Ttl

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from scoring.explain import Around, Decision, Explanation, Note, Reservation, Topic, explain
+from scoring.explain.around import Around, Decision, Note, Topic
+from scoring.explain.gang import Explanation, explain
 from scoring.explain.trial import Trials
-from scoring.explain.turn import MOST_NAMED
+from scoring.explain.turn import MOST_NAMED, Reservation
 from scoring.explain.waiting import why_it_waits
 from scoring.explain.words import change_text, changes_text
 from scoring.explain.zones import why_closed
@@ -19,8 +20,9 @@ from scoring.model.snapshot import Claim
 from scoring.network.measurement import Metric
 from scoring.plan import PlannerCache, plan
 from scoring.plan.steps import finish
-from scoring.what_if import Change, Situation
 from scoring.what_if import changes as c
+from scoring.what_if.changes import Change
+from scoring.what_if.draft import Situation
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
 

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from scoring.explain import Unblocking, unblock, unblock_in_steps
 from scoring.explain.givers import room_in_steps
 from scoring.explain.room import more_room
-from scoring.explain.unblock import MOST_AHEAD
+from scoring.explain.unblock import MOST_AHEAD, Unblocking, unblock, unblock_in_steps
 from scoring.ids import GangKey, Namespace, NodeName, ResourceName, ZoneName
 from scoring.model import Gang, HostPort, Node, NodeSelectorTerm, Pod, Requirement, Role, Taint
 from scoring.model.policy import Algorithm, Policy, QueuePolicy
@@ -16,7 +15,8 @@ from scoring.model.reasons import Reason
 from scoring.model.resources import Resources
 from scoring.plan import PlannerCache, Waiting, begin_run, plan
 from scoring.plan.steps import finish
-from scoring.what_if import AddCapacity, AddNodes, AddPods, Change, ClockAdvances, JobEnds, JobShrinks, Situation
+from scoring.what_if.changes import AddCapacity, AddNodes, AddPods, Change, ClockAdvances, JobEnds, JobShrinks
+from scoring.what_if.draft import Situation
 from tests.builders import bound, gang, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
 

@@ -6,12 +6,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from scoring.explain import NEVER, Unblocking, explain, unblock
+from scoring.explain.gang import explain
+from scoring.explain.unblock import NEVER, Unblocking, unblock
 from scoring.ids import GangKey, Namespace
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.plan import Plan, plan
-from scoring.what_if import Situation, Supposed, what_if
+from scoring.what_if.difference import Supposed, what_if
+from scoring.what_if.draft import Situation
 from tests.example_counts import FEW, THOROUGH
 from tests.scoring.plan.planned import POLICY, clusters, crowded
 

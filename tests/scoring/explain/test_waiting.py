@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from scoring.explain import explain
+from scoring.explain.gang import explain
 from scoring.explain.waiting import why_it_waits
 from scoring.model import Gang, Node, Pod
 from scoring.model.policy import Policy

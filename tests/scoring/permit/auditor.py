@@ -12,7 +12,7 @@ from scoring.feasibility.quorum import Quorum, minimum_members
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Role
 from scoring.model.reasons import Reason
-from scoring.permit import (
+from scoring.permit.protocol import (
     Answer,
     BindFailed,
     BindRequested,
@@ -28,13 +28,12 @@ from scoring.permit import (
     MemberBound,
     NodeLost,
     Nudge,
-    PermitState,
     PodDeleted,
     PostBinding,
     Release,
     RequestId,
-    next_deadline_s,
 )
+from scoring.permit.state import PermitState, next_deadline_s
 
 PARTIAL_TIMEOUT_S = 50.0
 

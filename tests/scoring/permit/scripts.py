@@ -6,7 +6,8 @@ from typing import TypeAlias
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum
 from scoring.ids import NodeName, PodUid
 from scoring.model.reasons import Reason
-from scoring.permit import (
+from scoring.permit.machine import handle
+from scoring.permit.protocol import (
     Answer,
     BindFailed,
     BindRequested,
@@ -15,13 +16,11 @@ from scoring.permit import (
     Instruction,
     MemberBound,
     Nudge,
-    PermitState,
     PostBinding,
     Release,
     RequestId,
-    handle,
-    validate_state,
 )
+from scoring.permit.state import PermitState, validate_state
 
 Step: TypeAlias = Quorum | tuple[Event, list[Instruction]]
 """The gang's new quorum, or an event with the instructions that must follow."""

@@ -17,7 +17,8 @@ from scoring.feasibility.quorum import NO_MEMBERS, Quorum, quorum_of
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.reasons import Reason
-from scoring.permit import (
+from scoring.permit.machine import handle
+from scoring.permit.protocol import (
     Answer,
     BindFailed,
     BindRequested,
@@ -32,15 +33,12 @@ from scoring.permit import (
     MemberBound,
     NodeLost,
     Nudge,
-    PermitState,
     PodDeleted,
     PostBinding,
     Release,
     RequestId,
-    handle,
-    next_deadline_s,
-    validate_state,
 )
+from scoring.permit.state import PermitState, next_deadline_s, validate_state
 from tests.builders import gang, pod
 from tests.scoring.permit.auditor import PARTIAL_TIMEOUT_S, Auditor
 

@@ -5,7 +5,7 @@ import pytest
 from scoring.feasibility.quorum import NO_MEMBERS
 from scoring.ids import NodeName, PodUid
 from scoring.model.reasons import Reason
-from scoring.permit import (
+from scoring.permit.protocol import (
     ClientGone,
     DeadlinePassed,
     Evict,

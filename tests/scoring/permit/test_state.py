@@ -3,18 +3,9 @@
 import pytest
 
 from scoring.ids import NodeName
-from scoring.permit import (
-    ClientGone,
-    DeadlinePassed,
-    Evict,
-    Held,
-    PermitState,
-    Posting,
-    RequestId,
-    handle,
-    next_deadline_s,
-    validate_state,
-)
+from scoring.permit.machine import handle
+from scoring.permit.protocol import ClientGone, DeadlinePassed, Evict, RequestId
+from scoring.permit.state import Held, PermitState, Posting, next_deadline_s, validate_state
 from tests.scoring.permit.scripts import (
     COMMITTED,
     HELD_PAIR,

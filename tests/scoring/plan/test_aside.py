@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.explain import Unblocking, trial, unblock
+from scoring.explain import trial
 from scoring.explain.trial import Aside
+from scoring.explain.unblock import Unblocking, unblock
 from scoring.ids import EndpointId, GangKey, Namespace, NodeName, ResourceName, ZoneName
 from scoring.model import Gang
 from scoring.model.policy import Policy, QueuePolicy
@@ -19,7 +20,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.network.measurement import Metric
 from scoring.plan import Plan, PlannerCache, plan
-from scoring.what_if import (
+from scoring.what_if.changes import (
     AddCapacity,
     AddNodes,
     Change,
@@ -29,10 +30,9 @@ from scoring.what_if import (
     SetLink,
     SetOption,
     SetShare,
-    Situation,
-    Supposed,
-    what_if,
 )
+from scoring.what_if.difference import Supposed, what_if
+from scoring.what_if.draft import Situation
 from tests.builders import gang, mesh, node, snapshot
 from tests.example_counts import RARE
 from tests.scoring.plan.changing import world

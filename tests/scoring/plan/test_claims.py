@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from extender.cache import ClusterCache
-from scoring.explain import explain
+from scoring.explain.gang import explain
 from scoring.explain.queue_report import report
 from scoring.explain.waiting import why_it_waits
 from scoring.ids import GangKey, NodeName

@@ -11,8 +11,7 @@ from scoring.model.policy import Algorithm, Policy, Preempting, QueuePolicy, Zon
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Claim, NodeTable, Snapshot
 from scoring.plan import plan
-from scoring.preempt import Preemption, preemption
-from scoring.preempt.decide import Limits
+from scoring.preempt.decide import Limits, Preemption, preemption
 from tests.builders import gang, node, pod, snapshot
 
 ON = Policy(preemption=Preempting.GANGS)

@@ -9,18 +9,9 @@ from scoring.model import Gang, Node, NodeSelectorTerm, Pod, Requirement, Role
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, plan
-from scoring.provisioning import (
-    AskingLimits,
-    Create,
-    Delete,
-    Hindrance,
-    Outcome,
-    Request,
-    Step,
-    fingerprint_of,
-    hindrance_of,
-    steps_of,
-)
+from scoring.provisioning.requests import AskingLimits, Create, Delete, Outcome, Request, Step
+from scoring.provisioning.steps import steps_of
+from scoring.provisioning.wish import Hindrance, fingerprint_of, hindrance_of
 from tests.builders import bound, gang, node, pod, snapshot
 
 POLICY = Policy()
