@@ -212,7 +212,7 @@ def _change(change: Change) -> schema.WorkerChange:
     return schema.WorkerChange(
         before=change.before,
         after=change.after,
-        who=change.who.value,
+        who=change.requester.value,
         why=change.why,
         beneficiary=change.beneficiary,
         stage=change.stage.value,

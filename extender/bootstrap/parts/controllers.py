@@ -95,7 +95,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
             disruptions=starting.disruptions,
             notes=common.notes,
             lost_of=health.lost_under,
-            tell_of=events.tell_of,
+            post_event=events.post,
         ),
         api,
         clock,
@@ -114,7 +114,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         lost_of=health.lost_under,
         silent=health.silent,
         wants_no_more=judge.wants_no_more,
-        tell_of=events.tell_of,
+        post_event=events.post,
     )
     preemptions = preemptions_of(
         common.settings,
@@ -128,12 +128,12 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         log=log,
         notes=common.notes,
         quiet=quiet,
-        tell=events.tell_of,
+        post_event=events.post,
     )
-    unreadable = UnreadableWords(common.unreadable, events.tell_of)
-    ignored = IgnoredNotes(clock, telemetry, events.tell_of)
+    unreadable = UnreadableWords(common.unreadable, events.post)
+    ignored = IgnoredNotes(clock, telemetry, events.post)
     common.notes.on_ignored = ignored.heard
-    complaints = Complaints(cache, clock, policy, events.tell, groups=groups, tell_of=events.tell_of)
+    complaints = Complaints(cache, clock, policy, groups, events.post)
     statuses = GroupStatuses(
         cache,
         groups,
@@ -147,14 +147,14 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         cache,
         groups,
         clock,
-        events.tell_of,
+        events.post,
         plan=common.current,
-        may_tell=common.acting,
+        may_post=common.acting,
         explain=lambda gang: explain_in_steps(
             cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), cache=planner.cache, closest=1
         ),
     )
-    overcommits = Overcommits(cache, clock, telemetry, events.tell_of, acting=common.acting)
+    overcommits = Overcommits(cache, clock, telemetry, events.post, acting=common.acting)
     elastic, reported = _elastic_of(common, starting)
     starts = Starts(cache, api, telemetry, notes=common.notes)
     looks: list[Look] = [
@@ -224,7 +224,7 @@ def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Rep
         common.telemetry,
         common.log,
         starting.quiet,
-        starting.events.tell_of,
+        starting.events.post,
         common.rng,
     )
     elastic = Elastic(

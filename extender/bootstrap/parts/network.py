@@ -29,9 +29,9 @@ _FILE_INTERVAL_S = 5.0
 class NodesWatched:
     """Wakes the network refresh when nodes changed: they may have got another endpoint."""
 
-    def __init__(self, cache: ClusterCache, tell: Callable[[], None]) -> None:
+    def __init__(self, cache: ClusterCache, changed: Callable[[], None]) -> None:
         self._cache = cache
-        self._tell = tell
+        self._changed = changed
         self._seen = -1
 
     def look(self, _: Plan) -> None:
@@ -39,7 +39,7 @@ class NodesWatched:
         version = self._cache.snapshot().table.version
         if version != self._seen:
             self._seen = version
-            self._tell()
+            self._changed()
 
 
 def refresh_of(

@@ -2,7 +2,7 @@
 
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
-from extender.controllers.events.recorder import TellOf
+from extender.controllers.events.recorder import PostEvent
 from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.controller import Preemptions
 from extender.controllers.preemption.words import PreemptionWords
@@ -32,12 +32,12 @@ def preemptions_of(
     log: DecisionLog,
     notes: Notes,
     quiet: Quiet,
-    tell: TellOf,
+    post_event: PostEvent,
 ) -> Preemptions | None:
     """The controller of setting `preemption`; `None`: it is off."""
     if settings.preemption is Preempting.OFF:
         return None
-    words = PreemptionWords(cache, groups, clock, log, tell)
+    words = PreemptionWords(cache, groups, clock, log, post_event)
     claims = PreemptionClaims(
         cache,
         api,

@@ -47,8 +47,8 @@ def starting_of(common: Common) -> Starting:
     health = NodeHealth(cache, clock, node_lost_s=settings.node_lost_s)
     parking = Parking()
     events = Events(api, clock, telemetry, instance=socket.gethostname())
-    disruptions = Disruptions(api, events.announce, is_own=cache.is_own_as_read, tell_of=events.tell_of)
-    lapses = Lapses(cache, clock, log, tell=events.tell)
+    disruptions = Disruptions(api, events.announce, is_own=cache.is_own_as_read, post_event=events.post)
+    lapses = Lapses(cache, clock, log, post_event=events.post)
     admissions = Admissions(
         cache,
         planner,
@@ -57,7 +57,7 @@ def starting_of(common: Common) -> Starting:
         log,
         notes=common.notes,
         limits=AdmissionLimits(settings.admit_timeout_s, settings.exclusion_ttl_s),
-        tell=events.tell,
+        post_event=events.post,
     )
     arrivals = Arrivals(cache, planner, lapses, clock, timeout_s=settings.admit_timeout_s)
     wakes = Wakes(
@@ -97,7 +97,7 @@ def starting_of(common: Common) -> Starting:
         disruptions=disruptions,
         refused=binds.eviction_refused,
         quiet=quiet,
-        tell=events.tell,
+        post_event=events.post,
     )
     stranding = Stranding(planner, clock)
     repins = Repins(
@@ -110,7 +110,7 @@ def starting_of(common: Common) -> Starting:
         stranded=stranding,
         notes=common.notes,
         quiet=quiet,
-        tell=events.tell,
+        post_event=events.post,
         removed=admissions.name_no_nodes,
         timeout_s=settings.repin_timeout_s,
     )

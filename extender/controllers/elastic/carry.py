@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from extender.controllers.elastic.intent import Intent, next_intent
 from extender.controllers.elastic.kinds import Kind, Seen, State, read, resize_patch
-from extender.controllers.elastic.records import Change, Who
+from extender.controllers.elastic.records import Change, Requester
 from extender.controllers.events.recorder import Happening, Subject
 from extender.controllers.removal.fresh_gang import Fresh, read_job, read_members, same_as_known
 from extender.controllers.removal.removals import Cause, Disruptions
@@ -61,7 +61,7 @@ async def prepare(
     *,
     notes: Notes,
     now_s: float,
-    who: Who,
+    requester: Requester,
     why: str,
     beneficiary: GangKey | None,
 ) -> Prepared | NotSent:
@@ -89,7 +89,7 @@ async def prepare(
         before=decided.before,
         after=decided.after,
         at_s=now_s,
-        who=who,
+        requester=requester,
         why=why,
         beneficiary=beneficiary,
         one_by_one=kind.one_by_one,

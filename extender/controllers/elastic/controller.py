@@ -25,12 +25,12 @@ from extender.controllers.elastic.jobs.look import Looks
 from extender.controllers.elastic.jobs.strangers import Strangers
 from extender.controllers.elastic.jobs.views import gang_key_of
 from extender.controllers.elastic.parts import Parts, pods_job, runs
-from extender.controllers.elastic.records import Change, Stage, Verdict, Who
+from extender.controllers.elastic.records import Change, Requester, Stage, Verdict
 from extender.controllers.elastic.reservations import Rooms
 from extender.controllers.elastic.resizes import Cause, Resizes
 from extender.controllers.elastic.retries import Retries
 from extender.controllers.elastic.under_way import facts_of, from_notes
-from extender.controllers.elastic.words import cause_of_growth, remember, tell_why_nobody
+from extender.controllers.elastic.words import cause_of_growth, post_why_none_shrinks, remember
 from extender.runtime.slices import in_slices, in_timed_slices
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
@@ -271,13 +271,15 @@ class Elastic:
         self._again_s = now_s + _AGAIN_S
         self._decided_for = facts if not decided.changes else None
         remember(self._records, decided)
-        tell_why_nobody(parts, decided.scale_in)
+        post_why_none_shrinks(parts, decided.scale_in)
         if served in (None, decided.scale_in.beneficiary):
             await self._give_way(decided.scale_in)
         if served is not None:
             return
         for one in decided.fewer:
-            await self._resizes.apply((one,), Cause(Who.METRICS, f"its metrics ask for {wishes[one.job]} workers"))
+            await self._resizes.apply(
+                (one,), Cause(Requester.METRICS, f"its metrics ask for {wishes[one.job]} workers")
+            )
         by_key = {job.key: job for job in jobs}
         for one in decided.scale_out.changes:
             await self._resizes.apply((one,), cause_of_growth(one, by_key[one.job], wishes))
@@ -295,7 +297,7 @@ class Elastic:
         givers = [view.gang for view in views if view is not None and view.gang is not None]
         await self._resizes.apply(
             decided.changes,
-            Cause(Who.QUEUE, f"room for {key}", key),
+            Cause(Requester.QUEUE, f"room for {key}", key),
             about_to=lambda: self._rooms.keep(key, decided.places, givers),
         )
         if self._served()[0] != key:

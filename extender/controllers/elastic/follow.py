@@ -48,9 +48,9 @@ def followed(change: Change, facts: Facts, limits: Limits, *, now_s: float) -> C
 
     >>> from scoring.ids import GangKey, Namespace
     >>> from scoring.scaling.job import JobKey
-    >>> from extender.controllers.elastic.records import Who
+    >>> from extender.controllers.elastic.records import Requester
     >>> job = JobKey(Namespace("a"), "Job.batch", "l")
-    >>> one = Change(job, "u", 6, 2, Who.QUEUE, "", GangKey("a/h"), 0.0, Stage.REMOVING)
+    >>> one = Change(job, "u", 6, 2, Requester.QUEUE, "", GangKey("a/h"), 0.0, Stage.REMOVING)
     >>> followed(one, Facts(None, 4, 4, 6, waits=True, runs=False), Limits(), now_s=1.0).stage
     <Stage.OVERRULED: 'overruled'>
     """

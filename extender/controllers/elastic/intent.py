@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from extender.controllers.elastic.records import Who
+from extender.controllers.elastic.records import Requester
 from extender.convert.bounded import note_from_json
 from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey
@@ -30,7 +30,7 @@ class Intent:
     before: int
     after: int
     at_s: float
-    who: Who
+    requester: Requester
     why: str
     beneficiary: GangKey | None = None
     """The gang that workers were taken away for"""
@@ -51,7 +51,7 @@ class Intent:
     def one_further(self) -> "Intent":
         """The next step of the same change.
 
-        >>> first = Intent(6, 5, 9.0, Who.QUEUE, "", target=3)
+        >>> first = Intent(6, 5, 9.0, Requester.QUEUE, "", target=3)
         >>> (first.one_further().after, first.one_further().one_further().target)
         (4, None)
         """
@@ -69,7 +69,7 @@ def next_intent(
     before: int,
     after: int,
     at_s: float,
-    who: Who,
+    requester: Requester,
     why: str,
     beneficiary: GangKey | None,
     one_by_one: bool = False,
@@ -78,10 +78,11 @@ def next_intent(
 
     `one_by_one`: workers leave one after the other, so this is the first step to `after`.
 
-    >>> shrink = next_intent(None, before=6, after=2, at_s=9.0, who=Who.QUEUE, why="", beneficiary=GangKey("a/h"))
+    >>> by, gang = Requester.QUEUE, GangKey("a/h")
+    >>> shrink = next_intent(None, before=6, after=2, at_s=9.0, requester=by, why="", beneficiary=gang)
     >>> shrink.grow_back_to, shrink.most, shrink.changes_s
     (6, 6, (9.0,))
-    >>> grown = next_intent(shrink, before=2, after=6, at_s=11.0, who=Who.QUEUE, why="", beneficiary=None)
+    >>> grown = next_intent(shrink, before=2, after=6, at_s=11.0, requester=by, why="", beneficiary=None)
     >>> grown.grow_back_to, grown.most, grown.changes_s
     (None, 6, (9.0, 11.0))
     """
@@ -95,14 +96,14 @@ def next_intent(
     times = tuple(at for at in (known.changes_s if known is not None else ()) if at > at_s - _HOUR_S)
     first = before - 1 if one_by_one and after < before else after
     target = after if first != after else None
-    return Intent(before, first, at_s, who, why, beneficiary, back, most, (*times, at_s)[-_MOST_TIMES:], target)
+    return Intent(before, first, at_s, requester, why, beneficiary, back, most, (*times, at_s)[-_MOST_TIMES:], target)
 
 
 def encoded(intent: Intent, bearer: Bearer, notes: Notes) -> str:
     """The annotation's value: JSON with words that people understand, and our signature.
 
     >>> notes, job = Notes.in_memory(lambda count: b"k" * count), Bearer("batch/v1", "Job", "a", "j", "u")
-    >>> encoded(Intent(6, 2, 9.5, Who.QUEUE, "room for a/h", GangKey("a/h"), 6, 6, (9.5,)), job, notes)[:60]
+    >>> encoded(Intent(6, 2, 9.5, Requester.QUEUE, "room for a/h", GangKey("a/h"), 6, 6, (9.5,)), job, notes)[:60]
     '{"from":6,"to":2,"at":9.5,"who":"queue","why":"room for a/h"'
     """
     content = msgspec.json.encode(
@@ -110,7 +111,7 @@ def encoded(intent: Intent, bearer: Bearer, notes: Notes) -> str:
             "from": intent.before,
             "to": intent.after,
             "at": intent.at_s,
-            "who": intent.who.value,
+            "who": intent.requester.value,
             "why": intent.why[:_WHY_CHARS],
             "for": intent.beneficiary,
             "growBackTo": intent.grow_back_to,
@@ -126,7 +127,7 @@ class _Written(msgspec.Struct):
     after: int = msgspec.field(name="to")
     before: int = msgspec.field(name="from")
     at: float
-    who: Who
+    requester: Requester = msgspec.field(name="who")
     why: str = ""
     beneficiary: str | None = msgspec.field(name="for", default=None)
     grow_back_to: int | None = msgspec.field(name="growBackTo", default=None)
@@ -142,7 +143,7 @@ def intent_of(annotations: Mapping[str, Any], bearer: Bearer, notes: NoteReader)
     """Read a job's annotation; `None`: it has none, or one that is not ours (people may edit it, or write one).
 
     >>> notes, job = Notes.in_memory(lambda count: b"k" * count), Bearer("batch/v1", "Job", "a", "j", "u")
-    >>> one = Intent(6, 2, 9.5, Who.QUEUE, "why", GangKey("a/h"), 6, 6, (1.0, 9.5))
+    >>> one = Intent(6, 2, 9.5, Requester.QUEUE, "why", GangKey("a/h"), 6, 6, (1.0, 9.5))
     >>> intent_of({LAST_CHANGE: encoded(one, job, notes)}, job, notes) == one
     True
     >>> intent_of({LAST_CHANGE: "by hand"}, job, notes) is None
@@ -160,7 +161,7 @@ def intent_of(annotations: Mapping[str, Any], bearer: Bearer, notes: NoteReader)
         before=found.before,
         after=found.after,
         at_s=found.at,
-        who=found.who,
+        requester=found.requester,
         why=found.why,
         beneficiary=GangKey(found.beneficiary) if found.beneficiary else None,
         grow_back_to=found.grow_back_to,

@@ -8,7 +8,7 @@ from extender.cache import ClusterCache
 from extender.controllers.elastic.jobs.objects import Autoscalers, Jobs
 from extender.controllers.elastic.kinds import Kind, Seen
 from extender.controllers.elastic.records import Change, Records
-from extender.controllers.events.recorder import Happening, Subject, TellOf
+from extender.controllers.events.recorder import Happening, PostEvent, Subject
 from extender.controllers.removal.quiet_period import Quiet
 from extender.controllers.removal.removals import Disruptions
 from extender.notes import Notes
@@ -39,7 +39,7 @@ class Parts:
     telemetry: Telemetry
     log: DecisionLog
     quiet: Quiet
-    tell_of: TellOf
+    post_event: PostEvent
     rng: random.Random
 
     def workers(self, seen: Seen) -> Sequence[Pod]:
@@ -56,9 +56,9 @@ class Parts:
         key = seen.key
         return Subject(seen.api_version, key.kind.partition(".")[0], key.namespace, key.name, seen.uid)
 
-    def tell(self, seen: Seen, what: Happening, note: str) -> None:
+    def post_job_event(self, seen: Seen, what: Happening, note: str) -> None:
         """An Event about the job; the same note is repeated only after a while."""
-        self.tell_of(self.subject(seen), what, note, note)
+        self.post_event(self.subject(seen), what, note, note)
 
     def record(self, change: Change) -> None:
         """Keep a change, and write it into the log of decisions."""

@@ -19,7 +19,7 @@ MOST_CHANGES = 1000
 MOST_CHANGES_A_JOB = 20
 
 
-class Who(StrEnum):
+class Requester(StrEnum):
     """What asked for a change."""
 
     QUEUE = "queue"
@@ -60,7 +60,7 @@ class Change:
     """Of the job."""
     before: int
     after: int
-    who: Who
+    requester: Requester
     why: str
     """A sentence for people."""
     beneficiary: GangKey | None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from extender.controllers.elastic.carry import NotSent, Prepared, next_step, prepare, send
 from extender.controllers.elastic.parts import Parts
-from extender.controllers.elastic.records import Change, Stage, Who
+from extender.controllers.elastic.records import Change, Requester, Stage
 from extender.controllers.elastic.retries import Retries
 from extender.controllers.events.recorder import Happening
 from extender.runtime.decision_lines import Decision
@@ -21,7 +21,7 @@ from scoring.scaling.change import Change as Decided
 class Cause:
     """What wants a change, why, and for which gang."""
 
-    who: Who
+    requester: Requester
     why: str
     """A sentence for people"""
     beneficiary: GangKey | None = None
@@ -75,7 +75,7 @@ class Resizes:
             gang,
             notes=parts.notes,
             now_s=parts.clock.now_s(),
-            who=cause.who,
+            requester=cause.requester,
             why=cause.why,
             beneficiary=cause.beneficiary,
         )
@@ -97,7 +97,7 @@ class Resizes:
         step = one.intent.after if one.intent.target is not None else None
         parts.record(replace(change(one.intent.at_s), step=step))
         if decided.removed <= 0:  # that it shrinks was announced before
-            parts.tell(
+            parts.post_job_event(
                 one.seen, Happening.JOB_GROWN, f"{note}{' (no answer of the API server)' if sent.unsure else ''}"
             )
         return True
@@ -138,7 +138,7 @@ class Resizes:
         parts.records.wish(decided.job, note)
         seen = parts.jobs.get(decided.job)
         if seen is not None and result.refused:
-            parts.tell(seen, Happening.JOB_NOT_RESIZED, f"The change from {note}")
+            parts.post_job_event(seen, Happening.JOB_NOT_RESIZED, f"The change from {note}")
 
     def _would(self, decided: Decided, cause: Cause) -> None:
         """Dry run: record what would be done and write an Event, once for each outcome."""
@@ -155,7 +155,7 @@ class Resizes:
         seen = parts.jobs.get(decided.job)
         if seen is not None:
             note = f"Dry run: from {decided.before} to {decided.after} workers: {cause.why}"
-            parts.tell(seen, _happening(decided), note)
+            parts.post_job_event(seen, _happening(decided), note)
 
     def _change(self, decided: Decided, cause: Cause, stage: Stage) -> Callable[[float], Change]:
         """The record of a change, but for the moment of its decision."""
@@ -167,7 +167,7 @@ class Resizes:
                 uid=decided.uid,
                 before=decided.before,
                 after=decided.after,
-                who=cause.who,
+                requester=cause.requester,
                 why=cause.why,
                 beneficiary=cause.beneficiary,
                 decided_s=now_s,

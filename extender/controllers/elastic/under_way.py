@@ -36,7 +36,7 @@ def _from_note(parts: Parts, seen: Seen, limits: Limits, now_s: float) -> Change
         uid=seen.uid,
         before=intent.before,
         after=intent.goal if under_way else intent.after,
-        who=intent.who,
+        requester=intent.requester,
         why=intent.why,
         beneficiary=intent.beneficiary,
         decided_s=intent.at_s,

@@ -6,7 +6,7 @@ from typing import Final
 
 from extender.controllers.elastic.jobs.views import NotNow
 from extender.controllers.elastic.parts import Parts, pods_job
-from extender.controllers.elastic.records import Records, Verdict, Who
+from extender.controllers.elastic.records import Records, Requester, Verdict
 from extender.controllers.elastic.resizes import Cause
 from extender.controllers.events.recorder import Happening, pod_subject
 from scoring.scaling.adjust import Adjustment
@@ -34,7 +34,7 @@ def remember(records: Records, decided: Adjustment) -> None:
     }
 
 
-def tell_why_nobody(parts: Parts, given: ScaleIn) -> None:
+def post_why_none_shrinks(parts: Parts, given: ScaleIn) -> None:
     """An Event on the waiting gang's job (on one of its pods, if that is no job we know) when no job shrinks for it.
 
     Once for each reason in a while; nothing while room is on its way to it. Cost: O(jobs).
@@ -47,15 +47,15 @@ def tell_why_nobody(parts: Parts, given: ScaleIn) -> None:
     for seen in parts.jobs.all() if first.job is not None else ():
         if pods_job(seen) == first.job:
             about = parts.subject(seen)
-    parts.tell_of(about, Happening.GANG_WAITING, why_nobody(given), f"elastic: {given.reason}")
+    parts.post_event(about, Happening.GANG_WAITING, why_none_shrinks(given), f"elastic: {given.reason}")
 
 
-def why_nobody(given: ScaleIn) -> str:
+def why_none_shrinks(given: ScaleIn) -> str:
     """Why no running job gives up workers for the first waiting gang, with how many jobs keep theirs for which reason.
 
     >>> from scoring.ids import GangKey, Namespace
     >>> heavy = Refusal(JobKey(Namespace("a"), "Job.batch", "j"), No.NOT_LIGHTER, "ω′ 2, the gang's 1")
-    >>> why_nobody(ScaleIn(GangKey("a/g"), reason=No.NO_JOB, refusals=(heavy,))).partition("; ")[2]
+    >>> why_none_shrinks(ScaleIn(GangKey("a/g"), reason=No.NO_JOB, refusals=(heavy,))).partition("; ")[2]
     '1 job: the job is heavier than the gang, or as heavy and earlier'
     """
     counts = Counter(one.reason.value for one in given.refusals)
@@ -67,10 +67,10 @@ def why_nobody(given: ScaleIn) -> str:
 def cause_of_growth(one: Change, job: ElasticJob, wishes: Mapping[JobKey, int]) -> Cause:
     """Why a job gets workers."""
     if job.grow_back_to is not None:
-        return Cause(Who.QUEUE, "it gets back what it gave up")
+        return Cause(Requester.QUEUE, "it gets back what it gave up")
     if one.job in wishes:
-        return Cause(Who.METRICS, f"its metrics ask for {wishes[one.job]} workers")
-    return Cause(Who.QUEUE, "there is idle room")
+        return Cause(Requester.METRICS, f"its metrics ask for {wishes[one.job]} workers")
+    return Cause(Requester.QUEUE, "there is idle room")
 
 
 def _words(refusal: Refusal) -> str:

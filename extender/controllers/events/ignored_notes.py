@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from extender.controllers.events.recorder import Happening, Subject, TellOf
+from extender.controllers.events.recorder import Happening, PostEvent, Subject
 from extender.notes import Bearer, Flaw, NoteKind
 from extender.ports import Clock
 from extender.runtime.telemetry import Telemetry
@@ -55,10 +55,10 @@ class _Ignored:
 class IgnoredNotes:
     """The record. `heard` is `extender.notes.OnIgnored`."""
 
-    def __init__(self, clock: Clock, telemetry: Telemetry, tell: TellOf) -> None:
+    def __init__(self, clock: Clock, telemetry: Telemetry, post_event: PostEvent) -> None:
         self._clock = clock
         self._telemetry = telemetry
-        self._tell = tell
+        self._post_event = post_event
         self._book: OrderedDict[tuple[str, NoteKind], _Ignored] = OrderedDict()
         """(uid, kind) → what is wrong with it; the one read last at the end"""
         self._untold: OrderedDict[tuple[str, NoteKind], None] = OrderedDict()
@@ -85,7 +85,7 @@ class IgnoredNotes:
             one = self._book[key]
             one.told_s = self._clock.monotonic_s()
             about = one.bearer
-            self._tell(
+            self._post_event(
                 Subject(about.api_version, about.kind, about.namespace, about.name, about.uid),
                 Happening.NOTE_IGNORED,
                 one.words,

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
-from extender.controllers.events.recorder import Happening, Tell, TellOf, group_subject
+from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
 from extender.ports import Clock
 from scoring.explain.around import two_runs
 from scoring.explain.podgroup_status import POD_GROUPED
@@ -22,17 +22,17 @@ from scoring.model.policy import Policy, gang_options
 from scoring.model.reasons import Reason
 
 PATIENCE_S = 5.0
-_KINDS_TOLD = 8
+_MOST_KINDS = 8
 """Schedulers of one gang of which a pod gets the Event."""
 
 
-_Told: TypeAlias = tuple[Happening, str]
+_Event: TypeAlias = tuple[Happening, str]
 
 
 @dataclass(slots=True)
 class _Fault:
     gang: Gang
-    told: _Told | None
+    event: _Event | None
     """What is wrong; `None`: nothing"""
     since_s: float
     open: bool = True
@@ -43,21 +43,13 @@ class Complaints:
     """Each gang's fault, if it has one. Bounded by the gangs that exist."""
 
     def __init__(
-        self,
-        cache: ClusterCache,
-        clock: Clock,
-        policy: Policy,
-        tell: Tell,
-        *,
-        groups: SeenGroups | None = None,
-        tell_of: TellOf | None = None,
+        self, cache: ClusterCache, clock: Clock, policy: Policy, groups: SeenGroups, post_event: PostEvent
     ) -> None:
         self._cache = cache
         self._clock = clock
         self._policy = policy
-        self._tell = tell
+        self._post_event = post_event
         self._groups = groups
-        self._tell_of = tell_of
         self._faults: dict[GangKey, _Fault] = {}
 
     def look(self) -> None:
@@ -69,25 +61,22 @@ class Complaints:
             fault = faults.get(key)
             if fault is None or fault.gang is not gang:
                 found = _fault_of(gang, self._policy)
-                if fault is None or fault.told != found:
+                if fault is None or fault.event != found:
                     fault = _Fault(gang, found, now_s)
                 fault.gang = gang
             self._faults[key] = fault
-            if fault.told is not None and fault.open and now_s - fault.since_s >= PATIENCE_S:
-                pods = _whom(gang, fault.told[0], self._cache.is_own)
+            if fault.event is not None and fault.open and now_s - fault.since_s >= PATIENCE_S:
+                pods = _pods_about(gang, fault.event[0], self._cache.is_own)
                 if pods:
                     fault.open = False
-                    self._tell_group(gang, *fault.told)
+                    seen = self._groups.get(gang.key) if gang.source in POD_GROUPED else None
+                    if seen is not None:
+                        self._post_event(group_subject(gang.key, seen.uid), *fault.event)
                 for pod in pods:
-                    self._tell(pod, *fault.told)
-
-    def _tell_group(self, gang: Gang, what: Happening, note: str) -> None:
-        seen = self._groups.get(gang.key) if self._groups is not None and gang.source in POD_GROUPED else None
-        if seen is not None and self._tell_of is not None:
-            self._tell_of(group_subject(gang.key, seen.uid), what, note, "")
+                    self._post_event(pod_subject(pod), *fault.event)
 
 
-def _fault_of(gang: Gang, policy: Policy) -> _Told | None:
+def _fault_of(gang: Gang, policy: Policy) -> _Event | None:
     if gang.problem is not None:
         return Happening.GANG_INVALID, gang.problem_detail or gang.problem.value
     if gang.later:
@@ -96,7 +85,7 @@ def _fault_of(gang: Gang, policy: Policy) -> _Told | None:
     return (Happening.OPTION_IGNORED, "; ".join(problems)) if problems else None
 
 
-def _whom(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
+def _pods_about(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
     """The member whose own labels are at fault, else the first that waits; `None` if none waits."""
     if _is_mixed(gang):
         return _one_of_each_kind(gang, is_own)
@@ -117,4 +106,4 @@ def _one_of_each_kind(gang: Gang, is_own: Callable[[Pod], bool]) -> Sequence[Pod
     for pod in gang.members:
         if not pod.deleting and not pod.terminal:
             found.setdefault((pod.scheduler_name, is_own(pod)), pod)
-    return list(found.values())[:_KINDS_TOLD]
+    return list(found.values())[:_MOST_KINDS]

@@ -10,7 +10,7 @@ is a lost member, which repair replaces.
 from collections.abc import Callable, Sequence
 
 from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Happening, Subject, TellOf
+from extender.controllers.events.recorder import Happening, PostEvent, Subject
 from extender.ports import Clock
 from extender.runtime.telemetry import Telemetry
 from scoring.explain.words import quantity
@@ -33,14 +33,14 @@ class Overcommits:
         cache: ClusterCache,
         clock: Clock,
         telemetry: Telemetry,
-        tell_of: TellOf,
+        post_event: PostEvent,
         *,
         acting: Callable[[], bool],
     ) -> None:
         self._cache = cache
         self._clock = clock
         self._telemetry = telemetry
-        self._tell_of = tell_of
+        self._post_event = post_event
         self._acting = acting
         self._now: frozenset[NodeName] = frozenset()
         """Nodes found over-committed at the last scan"""
@@ -74,7 +74,7 @@ class Overcommits:
         if self._now or before:
             self._telemetry.overcommitted(len(self._now), new=len(new))
         for one in new[:TOLD_AT_ONCE] if self._acting() else ():
-            self._tell_of(_node_subject(one.node), Happening.NODE_OVERCOMMITTED, self._words(one), "")
+            self._post_event(_node_subject(one.node), Happening.NODE_OVERCOMMITTED, self._words(one), "")
 
     def _words(self, one: Overcommit) -> str:
         much = ", ".join(

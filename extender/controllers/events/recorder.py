@@ -9,11 +9,11 @@ in the queue: they are posted, and confirmed, before that is done (`announce`; d
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 from extender.errors import ApiError, ApiUnavailableError, NotAnnouncedError
 from extender.ports import Clock, ClusterApi
@@ -197,13 +197,6 @@ NORMAL = frozenset(
 )
 """Nothing has to be done"""
 
-Tell: TypeAlias = Callable[[Pod, Happening, str], None]
-"""Write an Event on a pod: what happened, with a sentence for people. Must not raise and not wait."""
-
-
-def tell_nobody(_pod: Pod, _what: Happening, _note: str) -> None:
-    """A `Tell` that drops everything."""
-
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -222,8 +215,11 @@ class Subject:
         return self.namespace or "default"
 
 
-TellOf: TypeAlias = Callable[[Subject, Happening, str, str], None]
-"""Write an Event on any object: what happened, a sentence for people, and the topic that distinguishes repeats."""
+class PostEvent(Protocol):
+    """Writes an Event. Must not raise and not wait."""
+
+    def __call__(self, about: Subject, what: Happening, note: str, topic: str = "") -> None:
+        """What happened to which object, a sentence for people, and the topic that distinguishes repeats."""
 
 
 def pod_subject(pod: Pod) -> Subject:
@@ -242,7 +238,7 @@ def group_subject(key: GangKey, uid: str) -> Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Event:
     about: Subject
     what: Happening
     note: str
@@ -261,21 +257,17 @@ class Events:
         self._telemetry = telemetry
         self._instance = instance
         self._pause_s = 1.0 / per_s
-        self._queue: asyncio.Queue[_Told] = asyncio.Queue(MOST_QUEUED)
-        self._told: OrderedDict[tuple[str, Happening, str], float] = OrderedDict()
+        self._queue: asyncio.Queue[_Event] = asyncio.Queue(MOST_QUEUED)
+        self._posted_s: OrderedDict[tuple[str, Happening, str], float] = OrderedDict()
         """(uid, what, topic) → when it was posted last, the oldest first"""
 
-    def tell(self, pod: Pod, what: Happening, note: str) -> None:
-        """Post an Event soon, unless the pod got the same less than `REPEAT_S` ago; see `Tell`."""
-        self.tell_of(pod_subject(pod), what, note, "")
-
-    def tell_of(self, about: Subject, what: Happening, note: str, topic: str) -> None:
-        """Post an Event soon, unless the object got `what` with this topic less than `REPEAT_S` ago; see `TellOf`."""
-        if self._was_told(about, what, topic):
+    def post(self, about: Subject, what: Happening, note: str, topic: str = "") -> None:
+        """Post an Event soon, unless the object got `what` with this topic less than `REPEAT_S` ago; a `PostEvent`."""
+        if self._was_posted(about, what, topic):
             return
-        self._told[about.uid, what, topic] = self._clock.monotonic_s()
+        self._posted_s[about.uid, what, topic] = self._clock.monotonic_s()
         try:
-            self._queue.put_nowait(_Told(about, what, note, self._clock.now_s()))
+            self._queue.put_nowait(_Event(about, what, note, self._clock.now_s()))
         except asyncio.QueueFull:
             self._telemetry.event_dropped()
 
@@ -285,7 +277,7 @@ class Events:
         What an object got less than `REPEAT_S` ago is known already. What the API server refuses for good is
         counted and passed over. Errors: NotAnnouncedError without an answer within `ANNOUNCE_S`.
         """
-        news = [one for one in about if not self._was_told(one, what, topic)]
+        news = [one for one in about if not self._was_posted(one, what, topic)]
         try:
             async with asyncio.timeout(ANNOUNCE_S):
                 for first in range(0, len(news), _AT_ONCE):
@@ -295,20 +287,20 @@ class Events:
             self._telemetry.announced("put_off")
             raise NotAnnouncedError(f"put off, because its Event {what} was not confirmed: {error}") from error
 
-    def _was_told(self, about: Subject, what: Happening, topic: str) -> bool:
+    def _was_posted(self, about: Subject, what: Happening, topic: str) -> bool:
         """Whether the object got the same a short time ago."""
         now_s = self._clock.monotonic_s()
-        while self._told and (
-            len(self._told) > _MOST_REMEMBERED or now_s - next(iter(self._told.values())) >= REPEAT_S
+        while self._posted_s and (
+            len(self._posted_s) > _MOST_REMEMBERED or now_s - next(iter(self._posted_s.values())) >= REPEAT_S
         ):
-            self._told.popitem(last=False)
-        return (about.uid, what, topic) in self._told
+            self._posted_s.popitem(last=False)
+        return (about.uid, what, topic) in self._posted_s
 
     async def _announce_one(self, about: Subject, what: Happening, note: str, topic: str) -> None:
         outcome = "posted"
         try:
             await self._api.create_event(
-                about.events_namespace, self._event(_Told(about, what, note, self._clock.now_s()))
+                about.events_namespace, self._event(_Event(about, what, note, self._clock.now_s()))
             )
         except ApiError as error:
             if error.status == _TOO_MANY or error.status >= _SERVER_ERROR:
@@ -316,26 +308,26 @@ class Events:
             outcome = "refused"
             _log.warning("Event %s about %s/%s is refused: %s", what, about.namespace, about.name, error)
         self._telemetry.announced(outcome)
-        self._told[about.uid, what, topic] = self._clock.monotonic_s()
+        self._posted_s[about.uid, what, topic] = self._clock.monotonic_s()
 
     async def run(self) -> None:
         """Post what is queued until cancelled."""
         while True:
-            told = await self._queue.get()
+            event = await self._queue.get()
             try:
-                await self._api.create_event(told.about.events_namespace, self._event(told))
+                await self._api.create_event(event.about.events_namespace, self._event(event))
             except (ApiError, ApiUnavailableError) as error:
                 self._telemetry.event_dropped()
-                about = told.about
-                _log.info("Event %s about %s/%s not posted: %s", told.what, about.namespace, about.name, error)
+                about = event.about
+                _log.info("Event %s about %s/%s not posted: %s", event.what, about.namespace, about.name, error)
             await asyncio.sleep(self._pause_s)
 
-    def _event(self, told: _Told) -> dict[str, Any]:
-        about = told.about
+    def _event(self, event: _Event) -> dict[str, Any]:
+        about = event.about
         return {
             # A dash, because what is before it must be a name in itself; cut, because all of it must be one.
             "metadata": {"generateName": f"{about.name[:200]}-", "namespace": about.events_namespace},
-            "eventTime": _micro_time(told.at_s),
+            "eventTime": _micro_time(event.at_s),
             "regarding": {
                 "apiVersion": about.api_version,
                 "kind": about.kind,
@@ -343,10 +335,10 @@ class Events:
                 "name": about.name,
                 "uid": about.uid,
             },
-            "reason": told.what.value,
-            "action": ACTIONS[told.what],
-            "type": "Normal" if told.what in NORMAL else "Warning",
-            "note": clipped(told.note),
+            "reason": event.what.value,
+            "action": ACTIONS[event.what],
+            "type": "Normal" if event.what in NORMAL else "Warning",
+            "note": clipped(event.note),
             "reportingController": REPORTER,
             "reportingInstance": self._instance,
         }

@@ -8,7 +8,7 @@ of one tenant do not keep the Events of all others waiting; what is said is shor
 from typing import Final
 
 from extender.cache.unreadable import Unreadable, UnreadableObjects
-from extender.controllers.events.recorder import Happening, Subject, TellOf
+from extender.controllers.events.recorder import Happening, PostEvent, Subject
 from scoring.explain.around import Note, Topic
 from scoring.ids import GangKey
 
@@ -19,9 +19,9 @@ _NAMED: Final = 5
 class UnreadableWords:
     """What the Event says."""
 
-    def __init__(self, objects: UnreadableObjects, tell_of: TellOf) -> None:
+    def __init__(self, objects: UnreadableObjects, post_event: PostEvent) -> None:
         self._objects = objects
-        self._tell_of = tell_of
+        self._post_event = post_event
         self._told: set[tuple[str, str, str, str]] = set()
         """Those with an Event, of those that cannot be read now"""
 
@@ -34,7 +34,7 @@ class UnreadableWords:
             self._told.add(new)
             one = there[new]
             subject = Subject(one.api_version, one.kind, one.namespace or "default", one.name, one.uid)
-            self._tell_of(subject, Happening.UNREADABLE, f"netgang cannot read it and leaves it out: {one.why}", "")
+            self._post_event(subject, Happening.UNREADABLE, f"netgang cannot read it and leaves it out: {one.why}", "")
 
     def of_gang(self, gang: GangKey) -> tuple[Note, ...]:
         """Its PodGroup, and what else of its namespace may belong to it."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
-from extender.controllers.events.recorder import Happening, TellOf, group_subject, pod_subject
+from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
 from extender.ports import Clock
 from scoring.explain.gang import Explanation
 from scoring.explain.podgroup_status import POD_GROUPED
@@ -49,20 +49,20 @@ class Waits:
         cache: ClusterCache,
         groups: SeenGroups,
         clock: Clock,
-        tell: TellOf,
+        post_event: PostEvent,
         *,
         plan: Callable[[], Plan | None],
         explain: Callable[[Gang], Steps[Explanation]],
-        may_tell: Callable[[], bool] = lambda: True,
+        may_post: Callable[[], bool] = lambda: True,
     ) -> None:
         self._cache = cache
         self._groups = groups
         self._clock = clock
-        self._tell = tell
+        self._post_event = post_event
         self._plan = plan
         """The current plan; `None`: the cluster is not read yet"""
         self._explain = explain
-        self._may_tell = may_tell
+        self._may_tell = may_post
         self._waits: dict[GangKey, _Wait] = {}
 
     def look(self) -> Steps[None]:
@@ -115,7 +115,7 @@ class Waits:
                 what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING
                 self._tell_group(gang, what, note, topic=wait.reason.name)
                 for pod in gang.pending[:1]:
-                    self._tell(pod_subject(pod), what, note, wait.reason.name)
+                    self._post_event(pod_subject(pod), what, note, wait.reason.name)
 
     def _tell_started(self, gang: Gang, waited_s: float) -> None:
         table = self._cache.snapshot().table
@@ -129,7 +129,7 @@ class Waits:
         """On the gang's PodGroup, if it has one."""
         seen = self._groups.get(gang.key) if gang.source in POD_GROUPED else None
         if seen is not None:
-            self._tell(group_subject(gang.key, seen.uid), what, note, topic)
+            self._post_event(group_subject(gang.key, seen.uid), what, note, topic)
 
 
 def _duration(time_s: float) -> str:

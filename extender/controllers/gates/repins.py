@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Happening, Tell
+from extender.controllers.events.recorder import Happening, PostEvent, pod_subject
 from extender.controllers.owners.failure_budget import (
     KINDS,
     OVER,
@@ -113,7 +113,7 @@ class Repins:
         stranded: Stranded,
         notes: NoteReader,
         quiet: Quiet,
-        tell: Tell,
+        post_event: PostEvent,
         removed: Callable[[GangKey], None],
         timeout_s: float,
     ) -> None:
@@ -126,7 +126,7 @@ class Repins:
         self._stranded = stranded
         self._notes = notes
         self._quiet = quiet
-        self._tell = tell
+        self._post_event = post_event
         self._removed = removed
         """Called with each gang whose pods are removed: nodes are not to be named for it again"""
         self._timeout_s = timeout_s
@@ -302,7 +302,7 @@ class Repins:
         for read in reads:
             what = Happening.NODES_GONE if read.loss is Loss.GONE else Happening.NODES_FULL
             note = f"{_LOST[read.loss]}. The pod is not removed, because {why}: delete it for another to be admitted"
-            self._tell(read.pod, what, note)
+            self._post_event(pod_subject(read.pod), what, note)
 
     def _has_started(self, key: GangKey) -> bool:
         gang = self._cache.gang(key)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
-from extender.controllers.events.recorder import Happening, TellOf, group_subject, pod_subject
+from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
 from extender.ports import Clock
 from extender.runtime.decision_lines import Decision, DecisionLog
 from scoring.explain.podgroup_status import POD_GROUPED
@@ -23,12 +23,14 @@ _NAMED = 3
 class PreemptionWords:
     """Writes Events, and remembers for /v1/explain why no gang leaves for another. Bounded by the gangs that exist."""
 
-    def __init__(self, cache: ClusterCache, groups: SeenGroups, clock: Clock, log: DecisionLog, tell: TellOf) -> None:
+    def __init__(
+        self, cache: ClusterCache, groups: SeenGroups, clock: Clock, log: DecisionLog, post_event: PostEvent
+    ) -> None:
         self._cache = cache
         self._groups = groups
         self._clock = clock
         self._log = log
-        self._tell = tell
+        self._post_event = post_event
         self._blocked: dict[GangKey, str] = {}
 
     def why_blocked(self, gang: GangKey) -> str | None:
@@ -105,9 +107,9 @@ class PreemptionWords:
             return
         seen = self._groups.get(key) if gang.source in POD_GROUPED else None
         if seen is not None:
-            self._tell(group_subject(key, seen.uid), what, note, topic)
+            self._post_event(group_subject(key, seen.uid), what, note, topic)
         for pod in gang.members[:1]:
-            self._tell(pod_subject(pod), what, note, topic)
+            self._post_event(pod_subject(pod), what, note, topic)
 
     def _note(self, decision: Decision) -> None:
         self._log.log_decision(decision, now_s=self._clock.monotonic_s())

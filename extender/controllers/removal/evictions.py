@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Happening, Tell, tell_nobody
+from extender.controllers.events.recorder import Happening, PostEvent, pod_subject
 from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed, OwnerRef, budget, controller_of
 from extender.controllers.removal.fresh_gang import Fresh, read_members, same_as_known
 from extender.controllers.removal.quiet_period import Quiet
@@ -50,7 +50,7 @@ class Evictions:
         disruptions: Disruptions,
         refused: Refused,
         quiet: Quiet,
-        tell: Tell = tell_nobody,
+        post_event: PostEvent,
     ) -> None:
         self._cache = cache
         self._api = api
@@ -60,7 +60,7 @@ class Evictions:
         self._disruptions = disruptions
         self._refused = refused
         self._quiet = quiet
-        self._tell = tell
+        self._post_event = post_event
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, gang: GangKey, uids: Sequence[PodUid]) -> None:
@@ -139,7 +139,7 @@ class Evictions:
         self._log.log_decision(refused, now_s=self._clock.monotonic_s())
         note = f"The gang did not become whole, and this pod uses room in vain. It is not removed, because {why}"
         for pod in members:
-            self._tell(pod, Happening.NOT_EVICTED, note)
+            self._post_event(pod_subject(pod), Happening.NOT_EVICTED, note)
 
     async def _evict_one(self, gang: GangKey, one: Fresh, among: Sequence[Fresh]) -> bool:
         pod = one.pod

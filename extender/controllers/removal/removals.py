@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from extender.controllers.events.recorder import Happening, Subject, TellOf, pod_subject
+from extender.controllers.events.recorder import Happening, PostEvent, Subject, pod_subject
 from extender.controllers.removal.fresh_gang import Fresh
 from extender.errors import ApiError, NotFoundError, NotOursError
 from extender.ports import ClusterApi
@@ -48,12 +48,14 @@ class Cause:
 class Disruptions:
     """Evicts pods and changes owners, announced. Holds nothing between calls."""
 
-    def __init__(self, api: ClusterApi, announce: Announce, *, is_own: Callable[[Pod], bool], tell_of: TellOf) -> None:
+    def __init__(
+        self, api: ClusterApi, announce: Announce, *, is_own: Callable[[Pod], bool], post_event: PostEvent
+    ) -> None:
         self._api = api
         self._announce = announce
         self._is_own = is_own
         """Whether a pod is ours by its record as it was read"""
-        self._tell_of = tell_of
+        self._post_event = post_event
 
     def stranger_among(self, pods: Iterable[Fresh]) -> Pod | None:
         """The first pod that is not ours and has not ended: the caller then decides otherwise."""
@@ -115,7 +117,7 @@ class Disruptions:
     def _tell_refusal(self, about: Subject, cause: Cause, error: ApiError) -> None:
         if not isinstance(error, NotFoundError):  # it is gone, so there is nothing to report of it
             note = f"Not done now, although {cause.what} has announced it: {error.message}"
-            self._tell_of(about, Happening.DISRUPTION_REFUSED, note, cause.topic())
+            self._post_event(about, Happening.DISRUPTION_REFUSED, note, cause.topic())
 
     async def _patch(self, owner: Subject, patch: bytes) -> None:
         await self._api.patch_object(owner.api_version, owner.kind, owner.namespace, owner.name, patch)

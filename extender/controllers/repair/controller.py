@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
-from extender.controllers.events.recorder import Happening, TellOf, group_subject, pod_subject
+from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
 from extender.controllers.restart.controller import Outcome, Restarts
 from extender.ports import Clock
 from scoring.explain.podgroup_status import POD_GROUPED
@@ -72,7 +72,7 @@ class Repairs:
         lost_of: Callable[[Sequence[Pod]], frozenset[NodeName]],
         silent: Callable[[], frozenset[NodeName]],
         wants_no_more: Callable[[GangKey], Awaitable[bool]],
-        tell_of: TellOf,
+        post_event: PostEvent,
     ) -> None:
         self._cache = cache
         self._groups = groups
@@ -84,7 +84,7 @@ class Repairs:
         """Nodes that exist and have not answered for too long"""
         self._wants_no_more = wants_no_more
         """Whether a gang's owner is deleted, suspended, finished or failed"""
-        self._tell_of = tell_of
+        self._post_event = post_event
         self._asking: set[asyncio.Task[None]] = set()
         self._quorums = Quorums()
         self._watched: dict[GangKey, _Watched] = {}
@@ -183,7 +183,7 @@ class Repairs:
                 self._ask_owner(key, watched)
             elif not watched.owner_over:
                 watched.told, watched.owner_over = note, None
-                self._tell(watched.gang, note)
+                self._post_broken(watched.gang, note)
         due = due_s(watched.crew, watched.gang, self._policy.restarts) if repair is Repair.RESTART else None
         if due is None or watched.given_up or not self._restarts.ready:
             return
@@ -216,10 +216,10 @@ class Repairs:
         if watched is not None:
             watched.over, watched.given_up, watched.refused = outcome.done, outcome.final, outcome.why_not
 
-    def _tell(self, gang: Gang, note: str) -> None:
+    def _post_broken(self, gang: Gang, note: str) -> None:
         """On the gang's PodGroup, and on a member that a person may look at."""
         seen = self._groups.get(gang.key) if gang.source in POD_GROUPED else None
         if seen is not None:
-            self._tell_of(group_subject(gang.key, seen.uid), Happening.BROKEN, note, note)
+            self._post_event(group_subject(gang.key, seen.uid), Happening.BROKEN, note, note)
         for pod in (*gang.pending, *gang.placed)[:1]:
-            self._tell_of(pod_subject(pod), Happening.BROKEN, note, note)
+            self._post_event(pod_subject(pod), Happening.BROKEN, note, note)

@@ -168,7 +168,7 @@ class Restarts:
         if isinstance(found, Case) and purpose is Purpose.REPAIR:
             found = self._unless_too_often(found)
         if isinstance(found, Obstacle):
-            self._recreation.tell_obstacle(gang, found)
+            self._recreation.post_obstacle(gang, found)
             self._end(gang, Outcome(done=False, why_not=found.why, final=found.final))
             return
         refused = await self._recreation.carry_out(found, why=why, repair=purpose is Purpose.REPAIR)

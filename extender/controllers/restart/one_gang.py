@@ -11,7 +11,7 @@ from math import ceil
 from typing import Final
 
 from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Happening, Subject, TellOf, pod_subject
+from extender.controllers.events.recorder import Happening, PostEvent, Subject, pod_subject
 from extender.controllers.owners.failure_budget import OwnerRef, uid_of
 from extender.controllers.removal.fresh_gang import read_members
 from extender.controllers.removal.removals import Cause, Disruptions
@@ -64,7 +64,7 @@ class Recreation:
         disruptions: Disruptions,
         notes: Notes,
         lost_of: LostOf,
-        tell_of: TellOf,
+        post_event: PostEvent,
     ) -> None:
         self._cache = cache
         self._api = api
@@ -74,10 +74,10 @@ class Recreation:
         self._disruptions = disruptions
         self._notes = notes
         self._lost_of = lost_of
-        self._tell_of = tell_of
+        self._post_event = post_event
         self._waits = 0
 
-    def tell_obstacle(self, key: GangKey, obstacle: Obstacle) -> None:
+    def post_obstacle(self, key: GangKey, obstacle: Obstacle) -> None:
         """Say why the gang stays as it is: in the log, and to its owner by an Event on a member."""
         self._log.log_decision(Decision("restart", gang=key, reason=obstacle.why), now_s=self._clock.monotonic_s())
         gang = self._cache.gang(key)
@@ -85,7 +85,7 @@ class Recreation:
             return
         self._telemetry.restarted("refused")
         note = f"The gang is not restarted as a whole, because {obstacle.why}."
-        self._tell_of(pod_subject(gang.members[0]), Happening.NOT_RESTARTED, note, obstacle.why)
+        self._post_event(pod_subject(gang.members[0]), Happening.NOT_RESTARTED, note, obstacle.why)
 
     async def carry_out(self, case: Case, *, why: str, repair: bool) -> str | None:
         """Restart it; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
@@ -182,7 +182,7 @@ class Recreation:
         nodes = sorted({pod.node for pod in left if pod.node in lost and pod.node is not None})
         where = f": waiting for node {', '.join(nodes)} to be removed or to come back" if nodes else ""
         note = f"Suspended by netgang, and not resumed yet, because pod {left[0].name} has not ended{where}."
-        self._tell_of(_subject(namespace, ref), Happening.NOT_RESTARTED, note, "slow")
+        self._post_event(_subject(namespace, ref), Happening.NOT_RESTARTED, note, "slow")
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Happening, Tell, tell_nobody
+from extender.controllers.events.recorder import Happening, PostEvent, pod_subject
 from extender.convert import admission_patch, narrowed_terms
 from extender.notes import Notes
 from extender.ports import Clock
@@ -72,7 +72,7 @@ class Admissions:
         *,
         notes: Notes,
         limits: AdmissionLimits = AdmissionLimits(),
-        tell: Tell = tell_nobody,
+        post_event: PostEvent,
     ) -> None:
         self._cache = cache
         self._planner = planner
@@ -81,7 +81,7 @@ class Admissions:
         self._log = log
         self._notes = notes
         self._limits = limits
-        self._tell = tell
+        self._post_event = post_event
         self._open: dict[GangKey, _Open] = {}
         self._by_zone: dict[GangKey, float] = {}
         """gang whose pods were removed because the nodes named for them would not do → until when none are named"""
@@ -189,7 +189,9 @@ class Admissions:
             return
         self._refusals[gang.key] = (gang, why)
         self._log.log_decision(Decision("ungate", pod.key, gang.key, reason=why), now_s=self._clock.monotonic_s())
-        self._tell(pod, Happening.ADMISSION_REFUSED, f"The API server refuses to admit the pod: {why}")
+        self._post_event(
+            pod_subject(pod), Happening.ADMISSION_REFUSED, f"The API server refuses to admit the pod: {why}"
+        )
         self._open.pop(gang.key, None)
         self._cache.clear_commitment(gang.key)
         self._lapses.refused(gang.key)

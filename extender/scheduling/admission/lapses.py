@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Happening, Tell, tell_nobody
+from extender.controllers.events.recorder import Happening, PostEvent, pod_subject
 from extender.ports import Clock
 from extender.runtime.decision_lines import Decision, DecisionLog
 from scoring.ids import GangKey, PodUid
@@ -38,11 +38,11 @@ class _Lapse(msgspec.Struct, frozen=True):
 class Lapses:
     """Lapses in a row of each gang, and the back-offs they cause. Bounded by the gangs that exist: see `renew`."""
 
-    def __init__(self, cache: ClusterCache, clock: Clock, log: DecisionLog, *, tell: Tell = tell_nobody) -> None:
+    def __init__(self, cache: ClusterCache, clock: Clock, log: DecisionLog, *, post_event: PostEvent) -> None:
         self._cache = cache
         self._clock = clock
         self._log = log
-        self._tell = tell
+        self._post_event = post_event
         self._last: dict[GangKey, _Lapse] = {}
 
     @property
@@ -66,7 +66,7 @@ class Lapses:
             f"Gang {key} was admitted and did not come to bind in time{_words(refused)}; tried again in {pause_s:.0f} s"
         )
         for pod in gang.pending[:1]:
-            self._tell(pod, Happening.ADMISSION_LAPSED, note)
+            self._post_event(pod_subject(pod), Happening.ADMISSION_LAPSED, note)
         self._log.log_decision(Decision(what="lapse", gang=key), now_s=self._clock.monotonic_s())
 
     def refused(self, key: GangKey) -> None:

@@ -87,8 +87,8 @@ class Looks:
         )
         view = view_of(seen, around)
         if seen.claims and view.refusal in list(Unsafe):
-            parts.tell(seen, Happening.JOB_NOT_RESIZED, f"It is not resized, because {view.refusal}")
+            parts.post_job_event(seen, Happening.JOB_NOT_RESIZED, f"It is not resized, because {view.refusal}")
         if seen.bad_wants:
             words = ", ".join(Wants)
-            parts.tell(seen, Happening.OPTION_IGNORED, f"Annotation netgang.io/scaling is none of {words}")
+            parts.post_job_event(seen, Happening.OPTION_IGNORED, f"Annotation netgang.io/scaling is none of {words}")
         return _Known(seen, gang, flags, view)

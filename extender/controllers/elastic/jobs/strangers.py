@@ -30,7 +30,7 @@ class Strangers:
             first = gang.members[0]
             if gang.own and first.job not in known and any(name in _ASKS for name, _ in gang.options):
                 about = pod_subject(first)
-                parts.tell_of(about, Happening.JOB_NOT_RESIZED, f"It is not resized, because {_why(gang)}", "kind")
+                parts.post_event(about, Happening.JOB_NOT_RESIZED, f"It is not resized, because {_why(gang)}", "kind")
 
 
 def _why(gang: Gang) -> str:

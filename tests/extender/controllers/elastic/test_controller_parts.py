@@ -10,7 +10,7 @@ from extender.controllers.elastic.intent import Intent
 from extender.controllers.elastic.jobs.views import NotNow, Surroundings, gang_key_of, view_of
 from extender.controllers.elastic.kinds import Seen, State, Unsafe
 from extender.controllers.elastic.kinds.seen import Bounds
-from extender.controllers.elastic.records import OPEN, Change, Records, Stage, Who
+from extender.controllers.elastic.records import OPEN, Change, Records, Requester, Stage
 from extender.controllers.elastic.retries import Retries
 from scoring.ids import GangKey, Namespace
 from scoring.model import Gang, GangSource, Phase, Pod, Role
@@ -33,11 +33,11 @@ SEEN = Seen(
     state=State.ACTIVE,
     created_s=1.0,
 )
-SHRINK = Change(LOW, "u1", 6, 3, Who.QUEUE, "room", HEAVY, 100.0, Stage.REMOVING)
+SHRINK = Change(LOW, "u1", 6, 3, Requester.QUEUE, "room", HEAVY, 100.0, Stage.REMOVING)
 FREED = replace(SHRINK, stage=Stage.FREED, gone_s=105.0)
 FEWER = replace(SHRINK, beneficiary=None)
-GROW = Change(LOW, "u1", 2, 3, Who.QUEUE, "room", None, 100.0, Stage.GROWING)
-NOTE = Intent(6, 3, 100.0, Who.QUEUE, "room", HEAVY, 6, 6, (100.0,))
+GROW = Change(LOW, "u1", 2, 3, Requester.QUEUE, "room", None, 100.0, Stage.GROWING)
+NOTE = Intent(6, 3, 100.0, Requester.QUEUE, "room", HEAVY, 6, 6, (100.0,))
 """What `SHRINK` writes on the job"""
 LIMITS = Limits(removal_s=60.0, reserve_s=20.0, growth_s=30.0)
 
@@ -183,7 +183,7 @@ def test_when_a_job_is_left_alone(want: str | None, seen: Seen, where: Surroundi
 
 def test_what_decisions_see() -> None:
     """Counts, bounds, indexes of workers alone, and the moments of our changes."""
-    intent = Intent(6, 3, 9.0, Who.QUEUE, "", HEAVY, 6, 6, (5.0, 9.0))
+    intent = Intent(6, 3, 9.0, Requester.QUEUE, "", HEAVY, 6, 6, (5.0, 9.0))
     job = view_of(replace(SEEN, intent=intent, wants=Wants.LOSS), around()).job
     assert job is not None
     assert (job.workers, job.min_workers, job.max_workers, job.grow_back_to) == (3, 2, 6, 6)
@@ -193,7 +193,7 @@ def test_what_decisions_see() -> None:
 
 def test_after_somebody_elses_change_our_note_is_history() -> None:
     """The count that somebody chose is the job's size now: nothing is given back, nothing beyond it is its maximum."""
-    intent = Intent(6, 4, 9.0, Who.QUEUE, "", HEAVY, 6, 6, (9.0,))
+    intent = Intent(6, 4, 9.0, Requester.QUEUE, "", HEAVY, 6, 6, (9.0,))
     job = view_of(replace(SEEN, intent=intent), around()).job
     assert job is not None
     assert (job.max_workers, job.grow_back_to, job.changed_s) == (3, None, 9.0)

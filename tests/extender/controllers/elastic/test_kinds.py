@@ -9,13 +9,13 @@ import pytest
 from extender.controllers.elastic.intent import LAST_CHANGE, Intent
 from extender.controllers.elastic.kinds import KINDS, Seen, State, Unsafe, kinds_with, read, resize_patch
 from extender.controllers.elastic.kinds.seen import MAX_WORKERS, MIN_WORKERS, SCALING
-from extender.controllers.elastic.records import Who
+from extender.controllers.elastic.records import Requester
 from scoring.ids import GangKey
 from scoring.scaling.job import Wants
 from tests.fakes.key_store import notes_of_a_former_process
 
 NOTES = notes_of_a_former_process()
-INTENT = Intent(6, 3, 9.0, Who.QUEUE, "room for a/heavy", GangKey("a/heavy"), 6, 6, (9.0,))
+INTENT = Intent(6, 3, 9.0, Requester.QUEUE, "room for a/heavy", GangKey("a/heavy"), 6, 6, (9.0,))
 
 
 def job(

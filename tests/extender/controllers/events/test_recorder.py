@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extender.controllers.events.label_problems import PATIENCE_S
-from extender.controllers.events.recorder import MOST_QUEUED, REPEAT_S, Events, Happening
+from extender.controllers.events.recorder import MOST_QUEUED, REPEAT_S, Events, Happening, pod_subject
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.telemetry import Telemetry
 from scoring.model import GATE, Pod
@@ -36,9 +36,9 @@ class Desk:
         self.telemetry = Telemetry()
         self.events = Events(self.api, LoopClock(), self.telemetry, instance="netgang-0")
 
-    def tell(self, about: Pod, what: Happening = Happening.NODES_GONE, note: str = "gone") -> None:
-        """Tell."""
-        self.events.tell(about, what, note)
+    def post(self, about: Pod, what: Happening = Happening.NODES_GONE, note: str = "gone") -> None:
+        """Post an Event about the pod."""
+        self.events.post(pod_subject(about), what, note)
 
     @property
     def dropped(self) -> float | None:
@@ -72,7 +72,7 @@ async def test_an_event_has_what_the_api_asks_for() -> None:
     """All required fields of events.k8s.io/v1, in their lengths and formats."""
     async with at_work() as desk:
         one = pod("p", namespace="team-a")
-        desk.tell(one, Happening.REPINNED, "moved")
+        desk.post(one, Happening.REPINNED, "moved")
         await asyncio.sleep(1.0)
         [event] = desk.api.events
         assert event["metadata"]["namespace"] == "team-a"
@@ -91,7 +91,7 @@ async def test_an_event_has_what_the_api_asks_for() -> None:
 async def test_what_asks_for_nothing_is_normal(what: Happening) -> None:
     """Everything else asks somebody to do something."""
     async with at_work() as desk:
-        desk.tell(pod("p"), what)
+        desk.post(pod("p"), what)
         await asyncio.sleep(1.0)
         assert desk.api.events[0]["type"] == ("Normal" if what in NORMAL else "Warning")
 
@@ -99,7 +99,7 @@ async def test_what_asks_for_nothing_is_normal(what: Happening) -> None:
 async def test_a_note_is_clipped_to_what_is_stored() -> None:
     """1,024 bytes, not characters, and no half ones."""
     async with at_work() as desk:
-        desk.tell(pod("p"), note="ü" * 1000)
+        desk.post(pod("p"), note="ü" * 1000)
         await asyncio.sleep(1.0)
         note = desk.api.events[0]["note"]
         assert note.endswith("ü…")
@@ -111,14 +111,14 @@ async def test_the_same_is_told_once_in_ten_minutes() -> None:
     async with at_work() as desk:
         one, other = pod("p"), pod("q")
         for _ in range(5):
-            desk.tell(one)
+            desk.post(one)
             await asyncio.sleep(REPEAT_S / 6)
         assert len(desk.api.events) == 1
-        desk.tell(other)
-        desk.tell(one, Happening.NODES_FULL)
+        desk.post(other)
+        desk.post(one, Happening.NODES_FULL)
         await asyncio.sleep(REPEAT_S / 6)
         assert len(desk.api.events) == 3
-        desk.tell(one)
+        desk.post(one)
         await asyncio.sleep(1.0)
         assert len(desk.api.events) == 4
 
@@ -127,7 +127,7 @@ async def test_a_flood_is_paced_and_cut_off() -> None:
     """Ten a second; what the queue cannot hold is counted and forgotten."""
     async with at_work() as desk:
         for number in range(MOST_QUEUED + 7):
-            desk.tell(pod(f"p{number}"))
+            desk.post(pod(f"p{number}"))
         assert desk.dropped == 7.0
         await asyncio.sleep(10.0)
         assert 95 <= len(desk.api.events) <= 105
@@ -140,8 +140,8 @@ async def test_failures_do_not_matter(error: Exception) -> None:
     """The Event is counted as dropped, and the next one is posted."""
     async with at_work() as desk:
         desk.api.fail_next("create_event", error)
-        desk.tell(pod("p"))
-        desk.tell(pod("q"))
+        desk.post(pod("p"))
+        desk.post(pod("q"))
         await asyncio.sleep(1.0)
         assert desk.dropped == 1.0
         assert [one["regarding"]["name"] for one in desk.api.events] == ["q"]

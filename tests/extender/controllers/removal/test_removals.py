@@ -219,7 +219,7 @@ class Gate:
             self.api,
             self.events.announce,
             is_own=lambda pod: pod.scheduler_name == "netgang",
-            tell_of=self.events.tell_of,
+            post_event=self.events.post,
         )
         made = self.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": {}})
         self.owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": made["metadata"]["uid"]}

@@ -19,7 +19,7 @@ class Desk:
     def __init__(self) -> None:
         self.cache = ClusterCache()
         self.clock = FakeClock()
-        self.lapses = Lapses(self.cache, self.clock, DecisionLog(Telemetry()))
+        self.lapses = Lapses(self.cache, self.clock, DecisionLog(Telemetry()), post_event=lambda *_: None)
         self.cache.pods.upsert(pod("p", gang="g", min_available=2))
 
     def lapse(self) -> float:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from extender.controllers.elastic.metering import Metering
-from extender.controllers.elastic.records import Change, Records, Stage, Who
+from extender.controllers.elastic.records import Change, Records, Requester, Stage
 from extender.controllers.elastic.reports.reports import Reports
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.controllers.elastic.reports.wishes import MetricWishes
@@ -150,7 +150,7 @@ class Meter:
 
     def change(self, *, after: int = 2, stage: Stage = Stage.REMOVING) -> Change:
         """A change of resnet from three workers."""
-        made = Change(job_key("resnet"), "uid-1", 3, after, Who.QUEUE, "why", GangKey("team/h"), 100.0, stage)
+        made = Change(job_key("resnet"), "uid-1", 3, after, Requester.QUEUE, "why", GangKey("team/h"), 100.0, stage)
         self.records.put(made)
         return made
 
