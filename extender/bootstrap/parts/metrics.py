@@ -40,34 +40,37 @@ class Reporting:
 
     def look(self) -> None:
         """One look."""
+        telemetry = self._telemetry
         for kind, status in self._sync().items():
-            for _ in range(self._more("relists", kind, status["relists"])):
-                self._telemetry.relisted(kind)
-            for _ in range(self._more("errors", kind, status["errors"])):
-                self._telemetry.watch_failed(kind)
-            readings, objects = self._more("unreadable", kind, status["unreadable"]), status["unreadable_now"]
-            self._telemetry.unreadable(kind, readings=readings, objects=objects)
-            age_s = status["contact_age_s"]
-            if age_s is not None:
-                self._telemetry.contact(kind, age_s=age_s)
+            if more := self._more("relists", kind, status["relists"]):
+                telemetry.relists.labels(kind).inc(more)
+            if more := self._more("errors", kind, status["errors"]):
+                telemetry.watch_errors.labels(kind).inc(more)
+            telemetry.unreadable_readings.labels(kind).inc(self._more("unreadable", kind, status["unreadable"]))
+            telemetry.unreadable_objects.labels(kind).set(status["unreadable_now"])
+            if (age_s := status["contact_age_s"]) is not None:
+                telemetry.contact_age.labels(kind).set(age_s)
         network = self._network()
         if network is None:
             return
         for metric, pairs in network.pairs.items():
-            self._telemetry.network_pairs(str(metric), fresh=pairs.fresh, fading=pairs.fading, expired=pairs.expired)
+            for state in ("fresh", "fading", "expired"):
+                telemetry.network_pairs.labels(metric, state).set(getattr(pairs, state))
         for metric, coverage in network.coverage.items():
-            self._telemetry.network_pairs_unknown(str(metric), coverage.unknown)
-            self._telemetry.network_ages(str(metric), dict(zip(_AGES, coverage.ages, strict=True)))
+            telemetry.network_pairs.labels(metric, "unknown").set(coverage.unknown)
+            for age, pairs_of_age in zip(_AGES, coverage.ages, strict=True):
+                telemetry.network_pairs_by_age.labels(metric, age).set(pairs_of_age)
         if network.mapping is not None:
             for metric, count_by_state in node_counts(network.mapping).items():
-                self._telemetry.network_nodes(str(metric), count_by_state)
+                for state, nodes in count_by_state.items():
+                    telemetry.network_nodes.labels(metric, state).set(nodes)
         for source in network.sources:
             if source.fetch_s is not None:
-                self._telemetry.network_took(source.name, source.fetch_s)
-            for _ in range(self._more("failures", source.name, source.failures)):
-                self._telemetry.network_fetched(source.name, "error")
+                telemetry.network_fetch_s.labels(source.name).set(source.fetch_s)
+            if more := self._more("failures", source.name, source.failures):
+                telemetry.network_fetches.labels(source.name, "error").inc(more)
             if self._more("success", source.name, source.last_success_s or 0.0):
-                self._telemetry.network_fetched(source.name, "success")
+                telemetry.network_fetches.labels(source.name, "success").inc()
 
     def _more(self, what: str, whose: str, value: float) -> int:
         """By how much a value grew since the last look (at least 1 when it grew at all)."""

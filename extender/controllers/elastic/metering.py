@@ -47,7 +47,7 @@ class Metering:
         direction = "in" if change.shrinks else "out"
         self._telemetry.resized(change.job.kind, direction, change.stage.value)
         if change.took_s is not None:
-            self._telemetry.resize_took(direction, change.took_s)
+            self._telemetry.resize_duration.labels(direction).observe(change.took_s)
         if change.lost_pod_s is not None:
             self._telemetry.pod_seconds_lost(change.lost_pod_s)
 

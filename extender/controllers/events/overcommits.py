@@ -72,7 +72,8 @@ class Overcommits:
         before, self._now = self._now, frozenset(one.node for one in over)
         new = [one for one in over if one.node not in before]
         if self._now or before:
-            self._telemetry.overcommitted(len(self._now), new=len(new))
+            self._telemetry.overcommitted_nodes.set(len(self._now))
+            self._telemetry.overcommits.inc(len(new))
         for one in new[:TOLD_AT_ONCE] if self._acting() else ():
             self._post_event(_node_subject(one.node), Happening.NODE_OVERCOMMITTED, self._words(one), "")
 

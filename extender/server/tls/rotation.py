@@ -94,7 +94,7 @@ class Rotation:
 
     def _show_expiry(self) -> None:
         for certificate, ends_s in self._loaded.ends_s.items():
-            self._telemetry.tls_expiry(certificate, ends_s)
+            self._telemetry.tls_expiry.labels(certificate).set(ends_s)
 
     def _tell_expiry(self) -> None:
         if not self._expiry_told and self._loaded.ends_s[SERVER] <= self._clock.now_s():

@@ -45,8 +45,8 @@ def exposed() -> str:
     for outcome in ("done", "error"):
         telemetry.nudged("ungate", outcome)
     for outcome in ("success", "error"):
-        telemetry.network_fetched("maddash", outcome)
-    telemetry.tls_expiry("server", 1.0)
+        telemetry.network_fetches.labels("maddash", outcome).inc()
+    telemetry.tls_expiry.labels("server").set(1.0)
     return telemetry.exposition().decode()
 
 
