@@ -5,7 +5,9 @@ can be compared, recorded and replayed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Role
@@ -48,20 +50,19 @@ class Reservation:
     nodes: tuple[NodeName, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """All gangs that have something to decide, at one snapshot version."""
+class Plan(msgspec.Struct, frozen=True):
+    """All gangs that have something to decide, at one snapshot version; decision logs hold it under these names."""
 
     version: int
     network_version: int = 0
-    admitted: Mapping[GangKey, Admission] = field(default_factory=dict)
-    waiting: Mapping[GangKey, Waiting] = field(default_factory=dict)
-    node_of: Mapping[PodUid, NodeName] = field(default_factory=dict)
+    admitted: Mapping[GangKey, Admission] = msgspec.field(default_factory=dict)
+    waiting: Mapping[GangKey, Waiting] = msgspec.field(default_factory=dict)
+    node_of: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)
     """Every admitted member that is not bound yet → its planned node."""
     partial: frozenset[GangKey] = frozenset()
     """Gangs of which some members have a node and others of the minimum set do not."""
-    reservations: Mapping[GangKey, Reservation] = field(default_factory=dict)
-    """STARVING gang → what is held for it."""
+    reservations: Mapping[GangKey, Reservation] = msgspec.field(default_factory=dict, name="holds")
+    """STARVING gang → what is reserved for it; under its name of old in decision logs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,18 @@ from dataclasses import replace
 from functools import partial
 
 import httpx
+import msgspec
 import pytest
 
 from extender.bootstrap.parts import decision_log as recording
-from extender.decision_log.entries import BadLogError, Began, Entry, Lost, Ran, read
+from extender.decision_log.entries import BadLogError, Began, Entry, Lost, Ran, digest_of, read
 from extender.decision_log.recorder import Recorder
 from extender.decision_log.replay import Again, Gap, RunAgain, StepAgain, replay
+from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model.policy import Order, Policy, QueuePolicy
+from scoring.model.reasons import Reason
+from scoring.plan import Admission, Plan, Waiting
+from scoring.plan.result import Reservation
 from tests.builders import mesh
 from tests.extender.scheduling.world import World, node_json, running
 
@@ -62,6 +67,22 @@ def verdicts(found: Sequence[Again]) -> tuple[int, int, list[int]]:
     steps = [one for one in found if isinstance(one, StepAgain)]
     different = [one.number for one in runs if not one.same] + [one.number for one in steps if not one.same]
     return len(runs), len(steps), different
+
+
+def test_the_names_in_a_log_stay() -> None:
+    """The digest of a plan is the one that netgang 0.1 wrote: logs recorded with any version are run again."""
+    gang, other, where, pod = GangKey("default/g"), GangKey("default/w"), NodeName("n1"), PodUid("u")
+    made = Plan(
+        version=3,
+        network_version=2,
+        admitted={gang: Admission(gang, 1, (ZoneName("a"),), {pod: where}, 12.5)},
+        waiting={other: Waiting(other, 2, Reason.NO_ROOM, "x")},
+        node_of={pod: where},
+        partial=frozenset({gang}),
+        reservations={gang: Reservation(gang, (ZoneName("a"),), (where,))},
+    )
+    assert digest_of(made) == "a1cbccb9e83552f8b486197352798250"
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(made), type=Plan) == made
 
 
 async def test_everything_comes_out_as_it_was() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from scoring.explain.givers import room_in_steps
@@ -343,7 +344,8 @@ def test_room_that_only_the_planner_does_not_find() -> None:
     """Counting finds room for each kind: then nodes for all of them together are offered."""
     wish = gang("g", 2)
     state = snapshot([A1], [wish])
-    made = replace(plan(state, Policy(), now_s=0.0), waiting={wish.key: Waiting(wish.key, 1, Reason.NO_ROOM)})
+    waits = {wish.key: Waiting(wish.key, 1, Reason.NO_ROOM)}
+    made = msgspec.structs.replace(plan(state, Policy(), now_s=0.0), waiting=waits)
     run = begin_run(state, Policy(), PlannerCache())
     room = finish(room_in_steps(run, made, run.view.demand(wish)))
     assert finish(more_room(room, made, rounds=0)) == [AddNodes(ZoneName("a"), 1, like=NodeName("a1"))]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,7 +102,7 @@ def said(found: Any) -> Any:
 
 def unnumbered(made: Plan) -> Plan:
     """The plan, whatever it was made from."""
-    return replace(made, version=0, network_version=0)
+    return msgspec.structs.replace(made, version=0, network_version=0)
 
 
 def asked(state: Snapshot, aside: Aside, cache: PlannerCache) -> PlannerCache:
