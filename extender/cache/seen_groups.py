@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from extender.cache.sinks import Sink
 from extender.convert.podgroups import SeenPodGroup
+from scoring.explain.podgroup_status import POD_GROUPED
 from scoring.ids import GangKey
-from scoring.model import PodGroup
+from scoring.model import Gang, PodGroup
 
 
 class SeenGroups:
@@ -35,6 +36,10 @@ class SeenGroups:
     def get(self, key: GangKey) -> SeenPodGroup | None:
         """The PodGroup of a gang; `None`: there is none."""
         return self._seen.get(key)
+
+    def of(self, gang: Gang) -> SeenPodGroup | None:
+        """The PodGroup that sizes this gang; `None`: it is sized otherwise, or there is none."""
+        return self._seen.get(gang.key) if gang.source in POD_GROUPED else None
 
     def upsert(self, item: SeenPodGroup) -> None:
         """Take over one PodGroup as watched."""

@@ -85,6 +85,16 @@ class Controller:
     name: str
     uid: str
 
+    @property
+    def group_kind(self) -> tuple[str, str]:
+        """API group and kind: what decides how it treats its pods.
+
+        >>> Controller("batch/v1", "Job", "j", "1").group_kind, Controller("v1", "Node", "n", "2").group_kind
+        (('batch', 'Job'), ('', 'Node'))
+        """
+        group, slash, _ = self.api_version.partition("/")
+        return (group if slash else ""), self.kind
+
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class RunRef:

@@ -13,7 +13,7 @@ import msgspec
 from extender.controllers.elastic.intent import intent_of
 from extender.controllers.elastic.kinds.seen import own_bounds
 from extender.controllers.elastic.reports.body import read_report
-from extender.controllers.owners.failure_budget import OwnerRef, decoded
+from extender.controllers.owners.failure_budget import decoded
 from extender.controllers.owners.obstacles import quota_notes
 from extender.controllers.preemption.notes import noted_of
 from extender.controllers.restart.suspensions import is_over, is_suspended, note_of, restarts_of
@@ -28,7 +28,7 @@ from scoring.model.resources import NO_RESOURCES
 from tests.builders import gang
 
 _NOTES: Final = UncheckedNotes()
-_REF: Final = OwnerRef("batch/v1", "Job", "j", "u")
+_REF: Final = Controller("batch/v1", "Job", "j", "u")
 _BEARER: Final = Bearer("batch/v1", "Job", "team", "j", "u")
 _CONTROLLER: Final = Controller("batch/v1", "Job", "j", "u")
 _SIGNED: Final = " hmac1.20260101000000.x"

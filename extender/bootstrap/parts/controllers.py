@@ -15,6 +15,7 @@ from extender.controllers.events.ignored_notes import IgnoredNotes
 from extender.controllers.events.label_problems import Complaints
 from extender.controllers.events.overcommits import Overcommits
 from extender.controllers.events.podgroup_status import GroupStatuses
+from extender.controllers.events.recorder import GangEvents
 from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.events.waiting import Waits
 from extender.controllers.owners.finishing import Finishing
@@ -105,16 +106,17 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         limits=policy.restarts,
     )
     starting.repins.restarts = restarts
+    gang_events = GangEvents(groups, events.post)
     repairs = Repairs(
         cache,
-        groups,
         clock,
+        telemetry,
         policy,
         restarts,
+        gang_events,
         lost_of=health.lost_under,
         silent=health.silent,
         wants_no_more=judge.wants_no_more,
-        post_event=events.post,
     )
     preemptions = preemptions_of(
         common.settings,
@@ -123,17 +125,16 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         clock,
         planner,
         restarts,
-        groups=groups,
+        events=gang_events,
         telemetry=telemetry,
         log=log,
         notes=common.notes,
         quiet=quiet,
-        post_event=events.post,
     )
     unreadable = UnreadableWords(common.unreadable, events.post)
     ignored = IgnoredNotes(clock, telemetry, events.post)
     common.notes.on_ignored = ignored.heard
-    complaints = Complaints(cache, clock, policy, groups, events.post)
+    complaints = Complaints(cache, clock, policy, gang_events)
     statuses = GroupStatuses(
         cache,
         groups,
@@ -145,9 +146,8 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
     )
     waits = Waits(
         cache,
-        groups,
         clock,
-        events.post,
+        gang_events,
         plan=common.current,
         may_post=common.acting,
         explain=lambda gang: explain_in_steps(

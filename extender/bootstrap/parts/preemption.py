@@ -1,12 +1,10 @@
 """Put together what makes gangs leave for others; nothing of it exists unless it is switched on."""
 
 from extender.cache import ClusterCache
-from extender.cache.seen_groups import SeenGroups
-from extender.controllers.events.recorder import PostEvent
+from extender.controllers.events.recorder import GangEvents
 from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.controller import Preemptions
 from extender.controllers.preemption.words import PreemptionWords
-from extender.controllers.removal.joint_removal import Together
 from extender.controllers.removal.quiet_period import Quiet
 from extender.controllers.restart.controller import Restarts
 from extender.notes import Notes
@@ -27,17 +25,16 @@ def preemptions_of(
     planner: Planner,
     restarts: Restarts,
     *,
-    groups: SeenGroups,
+    events: GangEvents,
     telemetry: Telemetry,
     log: DecisionLog,
     notes: Notes,
     quiet: Quiet,
-    post_event: PostEvent,
 ) -> Preemptions | None:
     """The controller of setting `preemption`; `None`: it is off."""
     if settings.preemption is Preempting.OFF:
         return None
-    words = PreemptionWords(cache, groups, clock, log, post_event)
+    words = PreemptionWords(cache, clock, log, events)
     claims = PreemptionClaims(
         cache,
         api,
@@ -56,6 +53,5 @@ def preemptions_of(
         words,
         restarts,
         decide=Deciding(planner, clock),
-        together=Together(cache, api),
         quiet=quiet,
     )

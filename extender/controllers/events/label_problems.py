@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from extender.cache import ClusterCache
-from extender.cache.seen_groups import SeenGroups
-from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
+from extender.controllers.events.recorder import GangEvents, Happening
 from extender.ports import Clock
 from scoring.explain.around import two_runs
-from scoring.explain.podgroup_status import POD_GROUPED
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod
 from scoring.model.policy import Policy, gang_options
@@ -24,7 +22,6 @@ from scoring.model.reasons import Reason
 PATIENCE_S = 5.0
 _MOST_KINDS = 8
 """Schedulers of one gang of which a pod gets the Event."""
-
 
 _Event: TypeAlias = tuple[Happening, str]
 
@@ -42,14 +39,11 @@ class _Fault:
 class Complaints:
     """Each gang's fault, if it has one. Bounded by the gangs that exist."""
 
-    def __init__(
-        self, cache: ClusterCache, clock: Clock, policy: Policy, groups: SeenGroups, post_event: PostEvent
-    ) -> None:
+    def __init__(self, cache: ClusterCache, clock: Clock, policy: Policy, events: GangEvents) -> None:
         self._cache = cache
         self._clock = clock
         self._policy = policy
-        self._post_event = post_event
-        self._groups = groups
+        self._events = events
         self._faults: dict[GangKey, _Fault] = {}
 
     def look(self) -> None:
@@ -69,11 +63,7 @@ class Complaints:
                 pods = _pods_about(gang, fault.event[0], self._cache.is_own)
                 if pods:
                     fault.open = False
-                    seen = self._groups.get(gang.key) if gang.source in POD_GROUPED else None
-                    if seen is not None:
-                        self._post_event(group_subject(gang.key, seen.uid), *fault.event)
-                for pod in pods:
-                    self._post_event(pod_subject(pod), *fault.event)
+                    self._events.report(gang, *fault.event, pods=pods)
 
 
 def _fault_of(gang: Gang, policy: Policy) -> _Event | None:
@@ -87,17 +77,13 @@ def _fault_of(gang: Gang, policy: Policy) -> _Event | None:
 
 def _pods_about(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
     """The member whose own labels are at fault, else the first that waits; `None` if none waits."""
-    if _is_mixed(gang):
+    if gang.problem is Reason.MIXED_SCHEDULERS:
         return _one_of_each_kind(gang, is_own)
     if what is Happening.RUN_WAITS:
         return [pod for pod in gang.later if pod.node is None and not pod.terminal][:1]
     pending = gang.pending
     guilty = (pod for pod in pending if pod.group is not None and pod.group.problem is not None)
     return [one] if (one := next(guilty, pending[0] if pending else None)) is not None else []
-
-
-def _is_mixed(gang: Gang) -> bool:
-    return gang.problem is Reason.MIXED_SCHEDULERS
 
 
 def _one_of_each_kind(gang: Gang, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:

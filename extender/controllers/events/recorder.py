@@ -9,17 +9,18 @@ in the queue: they are posted, and confirmed, before that is done (`announce`; d
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+from extender.cache.seen_groups import SeenGroups
 from extender.errors import ApiError, ApiUnavailableError, NotAnnouncedError
 from extender.ports import Clock, ClusterApi
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
-from scoring.model import Pod
+from scoring.model import Gang, Pod
 
 REPORTER = "netgang.io/extender"
 REPEAT_S = 600.0
@@ -41,161 +42,133 @@ _log = logging.getLogger(__name__)
 
 
 class Happening(StrEnum):
-    """What happened; the value is the Event's reason. Below each: on which object, and what it says."""
+    """What happened: the Event's reason, what netgang was doing (`action`), and Warning where somebody has to act.
 
-    NODES_GONE = "NodesGone"
+    Below each: on which object, and what it says.
+    """
+
+    action: str
+    type: str
+
+    def __new__(cls, reason: str, action: str, type: str = "Warning") -> Self:
+        """With the Event's fields of these names."""
+        made = str.__new__(cls, reason)
+        made._value_, made.action, made.type = reason, action, type
+        return made
+
+    NODES_GONE = "NodesGone", "Repin"
     """On an admitted pod.
 
     All nodes that it may use are gone; it is not removed, for the reason that is said. Delete it for another."""
-    NODES_FULL = "NodesFull"
+    NODES_FULL = "NodesFull", "Repin"
     """On an admitted pod.
 
     All nodes that it may use have been full for `repin_timeout_s`, or kube-scheduler's other filters refuse them; it is
     not removed, for the reason that is said."""
-    REPINNED = "Repinned"
+    REPINNED = "Repinned", "Repin", "Normal"
     """On an admitted pod, and its owner; before it is removed.
 
     The nodes that it may use are gone, full or refused, so it is removed for its owner to make another."""
-    ADMISSION_LAPSED = "AdmissionLapsed"
+    ADMISSION_LAPSED = "AdmissionLapsed", "Admit"
     """On one waiting pod of the gang.
 
     The gang was admitted and did not come to bind in time; says when it is tried again."""
-    ADMISSION_REFUSED = "AdmissionRefused"
+    ADMISSION_REFUSED = "AdmissionRefused", "Admit"
     """On the pod.
 
     The API server refuses the patch that would admit it, with its words; the gang's reservation ends."""
-    GANG_INVALID = "GangInvalid"
+    GANG_INVALID = "GangInvalid", "Plan"
     """On the pod whose labels are at fault, on one pod of each scheduler where they are mixed, and on the PodGroup.
 
     What the gang's pods say of it cannot be used; says what to change."""
-    RUN_WAITS = "GangRunWaits"
+    RUN_WAITS = "GangRunWaits", "Plan"
     """On one pod of the run that waits.
 
     Another run, which is named, has live pods under the same gang name: this one waits until it has ended."""
-    OPTION_IGNORED = "OptionIgnored"
+    OPTION_IGNORED = "OptionIgnored", "Plan"
     """On a pod of the gang, or on the job.
 
     An annotation is not understood, so the default is used; says which and what is accepted."""
-    UNREADABLE = "Unreadable"
+    UNREADABLE = "Unreadable", "Read"
     """On any object that netgang follows.
 
     It cannot be read, so it is left out as if it were not there; says what is wrong with it."""
-    NOTE_IGNORED = "NoteIgnored"
+    NOTE_IGNORED = "NoteIgnored", "Read"
     """On the pod, or on the owner of pods.
 
     It carries an annotation that only netgang writes, and netgang has not written it; says what follows."""
-    GANG_WAITING = "GangWaiting"
+    GANG_WAITING = "GangWaiting", "Plan", "Normal"
     """On the PodGroup and one waiting pod.
 
     The gang waits: how much room is missing and where, which gangs are ahead, or why no job makes room."""
-    GANG_STUCK = "GangCannotStart"
+    GANG_STUCK = "GangCannotStart", "Plan"
     """On the PodGroup and one waiting pod.
 
     It would not start in the empty cluster either; says what it needs and what there is."""
-    GANG_STARTED = "GangStarted"
+    GANG_STARTED = "GangStarted", "Bind", "Normal"
     """On the PodGroup.
 
     The minimum has nodes; says how long it took."""
-    PREEMPTS = "GangPreempts"
+    PREEMPTS = "GangPreempts", "Preempt", "Normal"
     """On the PodGroup and one pod of the gang that waits.
 
     Which gangs leave for it, and which room is reserved for it meanwhile."""
-    PREEMPTED = "GangPreempted"
+    PREEMPTED = "GangPreempted", "Preempt"
     """On the PodGroup and one pod of the gang that leaves.
 
     It leaves for a gang of higher priority, which is named; its owner recreates its pods."""
-    PREEMPTION_BLOCKED = "GangPreemptionBlocked"
+    PREEMPTION_BLOCKED = "GangPreemptionBlocked", "Preempt"
     """On the PodGroup and one pod of the gang that waits.
 
     Gangs could make room, but one of them may not; says which and why."""
-    PREEMPTION_LAPSED = "GangPreemptionLapsed"
+    PREEMPTION_LAPSED = "GangPreemptionLapsed", "Preempt"
     """On the PodGroup and one pod of the gang that waits.
 
     Others left for it and it did not start in time: the room is everybody's again."""
-    RESTARTED = "GangRestarted"
+    RESTARTED = "GangRestarted", "Restart", "Normal"
     """On the owner and its pods (the first 32 of a suspended one); before it is suspended, or they are evicted.
 
     The gang is restarted as a whole, and why: a member was lost, or it makes room for another gang."""
-    RESUMED = "GangResumed"
+    RESUMED = "GangResumed", "Restart", "Normal"
     """On the suspended owner; before it is resumed.
 
     All its pods have ended, so it creates new ones."""
-    NOT_RESTARTED = "GangNotRestarted"
+    NOT_RESTARTED = "GangNotRestarted", "Restart"
     """On a member, or on the owner that is slow to stop.
 
     The gang is not restarted as a whole, and what speaks against it."""
-    EVICTED = "GangEvicted"
+    EVICTED = "GangEvicted", "Evict"
     """On the pod and its owner; before it is removed.
 
     The gang did not become whole within `partial_timeout_s`, and the pod uses room in vain."""
-    NOT_EVICTED = "GangNotEvicted"
+    NOT_EVICTED = "GangNotEvicted", "Evict"
     """On each bound pod of the gang.
 
     The gang did not become whole, the pod uses room in vain, and is not removed; says why."""
-    DISRUPTION_REFUSED = "DisruptionRefused"
+    DISRUPTION_REFUSED = "DisruptionRefused", "Evict"
     """On the pod or the owner of which it was announced.
 
     An eviction, suspension or scale-in that an Event has announced was not done; says what the API server answered."""
-    BROKEN = "GangBroken"
+    BROKEN = "GangBroken", "Repair"
     """On the PodGroup and one pod.
 
     Members that made the gang whole are lost; says which, and what the gang waits for."""
-    NODE_OVERCOMMITTED = "NodeOvercommitted"
+    NODE_OVERCOMMITTED = "NodeOvercommitted", "Bind"
     """On the node (in namespace `default`).
 
     Its bound pods, ours among them, request more than it has; says how much, and which pods."""
-    JOB_SHRUNK = "JobShrunk"
+    JOB_SHRUNK = "JobShrunk", "Resize", "Normal"
     """On the job and the pods that go (the first 32); before it is changed.
 
     It gives up workers: from how many to how many, for which gang or why."""
-    JOB_GROWN = "JobGrown"
+    JOB_GROWN = "JobGrown", "Resize", "Normal"
     """On the job.
 
     It has got workers: from how many to how many, and why."""
-    JOB_NOT_RESIZED = "JobNotResized"
+    JOB_NOT_RESIZED = "JobNotResized", "Resize"
     """On the job, or on a pod of it.
 
     It is not resized, or a change was given up; says why."""
-
-
-ACTIONS: Mapping[Happening, str] = {
-    Happening.NODES_GONE: "Repin",
-    Happening.NODES_FULL: "Repin",
-    Happening.REPINNED: "Repin",
-    Happening.ADMISSION_LAPSED: "Admit",
-    Happening.ADMISSION_REFUSED: "Admit",
-    Happening.GANG_INVALID: "Plan",
-    Happening.RUN_WAITS: "Plan",
-    Happening.OPTION_IGNORED: "Plan",
-    Happening.UNREADABLE: "Read",
-    Happening.NOTE_IGNORED: "Read",
-    Happening.GANG_WAITING: "Plan",
-    Happening.GANG_STUCK: "Plan",
-    Happening.GANG_STARTED: "Bind",
-    Happening.PREEMPTS: "Preempt",
-    Happening.PREEMPTED: "Preempt",
-    Happening.PREEMPTION_BLOCKED: "Preempt",
-    Happening.PREEMPTION_LAPSED: "Preempt",
-    Happening.RESTARTED: "Restart",
-    Happening.RESUMED: "Restart",
-    Happening.NOT_RESTARTED: "Restart",
-    Happening.EVICTED: "Evict",
-    Happening.NOT_EVICTED: "Evict",
-    Happening.DISRUPTION_REFUSED: "Evict",
-    Happening.BROKEN: "Repair",
-    Happening.NODE_OVERCOMMITTED: "Bind",
-    Happening.JOB_SHRUNK: "Resize",
-    Happening.JOB_GROWN: "Resize",
-    Happening.JOB_NOT_RESIZED: "Resize",
-}
-"""What happened → what netgang was doing: an Event's `action`."""
-NORMAL = frozenset(
-    {
-        *(Happening.REPINNED, Happening.GANG_WAITING, Happening.GANG_STARTED, Happening.RESTARTED),
-        *(Happening.RESUMED, Happening.PREEMPTS, Happening.JOB_SHRUNK, Happening.JOB_GROWN),
-    }
-)
-"""Nothing has to be done"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +208,21 @@ def group_subject(key: GangKey, uid: str) -> Subject:
     """
     namespace, _, name = key.partition("/")
     return Subject("scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, name, uid)
+
+
+class GangEvents:
+    """Events about gangs: on their PodGroups, where they have them, and on some of their pods."""
+
+    def __init__(self, groups: SeenGroups, post_event: PostEvent) -> None:
+        self._groups = groups
+        self._post_event = post_event
+
+    def report(self, gang: Gang, what: Happening, note: str, topic: str = "", *, pods: Sequence[Pod] = ()) -> None:
+        """Post the same Event soon on the gang's PodGroup and on these pods; see `PostEvent`."""
+        seen = self._groups.of(gang)
+        about = [group_subject(gang.key, seen.uid)] if seen is not None else []
+        for one in (*about, *map(pod_subject, pods)):
+            self._post_event(one, what, note, topic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,8 +324,8 @@ class Events:
                 "uid": about.uid,
             },
             "reason": event.what.value,
-            "action": ACTIONS[event.what],
-            "type": "Normal" if event.what in NORMAL else "Warning",
+            "action": event.what.action,
+            "type": event.what.type,
             "note": clipped(event.note),
             "reportingController": REPORTER,
             "reportingInstance": self._instance,

@@ -10,11 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from extender.cache import ClusterCache
-from extender.cache.seen_groups import SeenGroups
-from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
+from extender.controllers.events.recorder import GangEvents, Happening
 from extender.ports import Clock
 from scoring.explain.gang import Explanation
-from scoring.explain.podgroup_status import POD_GROUPED
 from scoring.explain.waiting import NEVER, why_it_waits
 from scoring.ids import GangKey
 from scoring.model import Gang
@@ -47,18 +45,16 @@ class Waits:
     def __init__(
         self,
         cache: ClusterCache,
-        groups: SeenGroups,
         clock: Clock,
-        post_event: PostEvent,
+        events: GangEvents,
         *,
         plan: Callable[[], Plan | None],
         explain: Callable[[Gang], Steps[Explanation]],
         may_post: Callable[[], bool] = lambda: True,
     ) -> None:
         self._cache = cache
-        self._groups = groups
         self._clock = clock
-        self._post_event = post_event
+        self._events = events
         self._plan = plan
         """The current plan; `None`: the cluster is not read yet"""
         self._explain = explain
@@ -113,9 +109,7 @@ class Waits:
             note = why_it_waits(explanation, gang, plan, snapshot)
             if note:
                 what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING
-                self._tell_group(gang, what, note, topic=wait.reason.name)
-                for pod in gang.pending[:1]:
-                    self._post_event(pod_subject(pod), what, note, wait.reason.name)
+                self._events.report(gang, what, note, wait.reason.name, pods=gang.pending[:1])
 
     def _tell_started(self, gang: Gang, waited_s: float) -> None:
         table = self._cache.snapshot().table
@@ -123,13 +117,7 @@ class Waits:
         zones = sorted({table.nodes[table.index[node]].zone for node in nodes})
         where = f" in zone {', '.join(zones)}" if any(zones) else ""
         note = f"{len(gang.placed)} pods have nodes{where} after {_duration(waited_s)} of waiting."
-        self._tell_group(gang, Happening.GANG_STARTED, note)
-
-    def _tell_group(self, gang: Gang, what: Happening, note: str, *, topic: str = "") -> None:
-        """On the gang's PodGroup, if it has one."""
-        seen = self._groups.get(gang.key) if gang.source in POD_GROUPED else None
-        if seen is not None:
-            self._post_event(group_subject(gang.key, seen.uid), what, note, topic)
+        self._events.report(gang, Happening.GANG_STARTED, note)
 
 
 def _duration(time_s: float) -> str:

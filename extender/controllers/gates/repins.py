@@ -20,8 +20,6 @@ waits without end. Another in its place has the gate again and is admitted elsew
 - Afterwards no nodes are named for the gang any more, only its zone.
 """
 
-import asyncio
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,13 +30,11 @@ from extender.controllers.owners.failure_budget import (
     OVER,
     Allowed,
     NotAllowed,
-    OwnerRef,
     Refusal,
     budget,
     controller_of,
-    uid_of,
 )
-from extender.controllers.removal.fresh_gang import Fresh
+from extender.controllers.removal.fresh_gang import Fresh, read_owner
 from extender.controllers.removal.quiet_period import Quiet
 from extender.controllers.removal.removals import Cause, Disruptions
 from extender.controllers.restart.controller import Outcome, Restarts
@@ -47,11 +43,12 @@ from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.notes import NoteReader
 from extender.ports import Clock, ClusterApi
+from extender.runtime.background import Background
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.telemetry import Telemetry
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, PodUid
-from scoring.model import Phase, Pod
+from scoring.model import Controller, Phase, Pod
 from scoring.repair.stranded_pods import Loss, is_pinned
 
 GONE_GRACE_S = 5.0
@@ -70,8 +67,6 @@ _BY_SUSPENDING = frozenset({Refusal.BACKOFF_LIMIT, Refusal.INDEX_LIMIT, Refusal.
 """Why an owner cannot afford removals, though to be suspended would cost it nothing."""
 
 Stranded = Callable[[], Mapping[GangKey, Mapping[PodUid, Loss]]]
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -137,7 +132,7 @@ class Repins:
         self._waits: dict[PodUid, _Wait] = {}
         self._not_before_s: dict[GangKey, float] = {}
         """gang → when to try again after an attempt"""
-        self._task: asyncio.Task[None] | None = None
+        self._attempt = Background(telemetry, "repin")
 
     def look(self) -> None:
         """Once a second: note which pods are stranded, and start with the longest stranded gang, if one is due."""
@@ -146,7 +141,7 @@ class Repins:
         self._note(found, now_s)
         self._not_before_s = {key: at_s for key, at_s in self._not_before_s.items() if at_s > now_s}
         self._tries = {key: tried for key, tried in self._tries.items() if key in found}
-        if self._task is not None or not self._quiet.over:
+        if self._attempt.busy or not self._quiet.over:
             return
         due = {
             key: [uid for uid, loss in losses.items() if self._is_due(uid, loss, now_s)]
@@ -156,8 +151,7 @@ class Repins:
         order = sorted((min(self._waits[uid].since_s for uid in uids), key) for key, uids in due.items() if uids)
         if order:
             key = order[0][1]
-            self._task = asyncio.create_task(self._repin(key, due[key]), name=f"repin {key}")
-            self._task.add_done_callback(self._ended)
+            self._attempt.start(self._repin(key, due[key]), f"repin {key}")
 
     def forget(self) -> None:
         """Know nothing, as after a restart; an attempt under way comes to its end."""
@@ -186,12 +180,6 @@ class Repins:
             return True
         return now_s - wait.since_s >= (self._timeout_s if loss is not Loss.REFUSED else _REFUSED_S)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._task = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("internal error in removing stranded pods", exc_info=error)
-            self._telemetry.internal_error("repin")
-
     async def _repin(self, key: GangKey, uids: Sequence[PodUid]) -> None:
         """One attempt for one gang."""
         again_s = _AGAIN_S
@@ -199,10 +187,10 @@ class Repins:
             reads = await self._read_all(key, uids)
             if reads is None:
                 return
-            by_owner: dict[OwnerRef | None, list[_Read]] = {}
+            by_owner: dict[Controller | None, list[_Read]] = {}
             for read in reads:
                 by_owner.setdefault(controller_of(read.raw), []).append(read)
-            verdicts: dict[OwnerRef | None, Allowed | NotAllowed] = {}
+            verdicts: dict[Controller | None, Allowed | NotAllowed] = {}
             for owner, theirs in by_owner.items():
                 verdict = await self._verdict(owner, theirs)
                 if verdict is None:
@@ -210,7 +198,7 @@ class Repins:
                 verdicts[owner] = verdict
             if self._suspend(key, verdicts):
                 return
-            removable: list[tuple[_Read, OwnerRef]] = []
+            removable: list[tuple[_Read, Controller]] = []
             for owner, theirs in by_owner.items():
                 verdict = self._unless_our_mistake(key, verdicts[owner], theirs)
                 if isinstance(verdict, NotAllowed):
@@ -248,20 +236,19 @@ class Repins:
         listed = known.member_class.constraints.affinity
         return _Read(pod, raw, loss) if same and pod.member_class.constraints.affinity == listed else None
 
-    async def _verdict(self, owner: OwnerRef | None, reads: Sequence[_Read]) -> Allowed | NotAllowed | None:
+    async def _verdict(self, owner: Controller | None, reads: Sequence[_Read]) -> Allowed | NotAllowed | None:
         """Whether the owner can afford to lose the pods; `None`: it cannot be read, or is another one by now."""
         if owner is None:
             return NotAllowed(Refusal.BARE)
         if owner.group_kind not in KINDS:
             return NotAllowed(Refusal.UNKNOWN_KIND, f"{owner.kind} of {owner.api_version}")
-        namespace = reads[0].pod.namespace
         try:
-            raw = await self._api.get_object(owner.api_version, owner.kind, namespace, owner.name)
-            return budget(raw, [read.raw for read in reads]) if uid_of(raw) == owner.uid else None
+            raw = await read_owner(self._api, reads[0].pod.namespace, owner)
+            return budget(raw, [read.raw for read in reads]) if raw is not None else None
         except (ApiError, ApiUnavailableError, ValueError):
             return None
 
-    def _suspend(self, key: GangKey, verdicts: Mapping[OwnerRef | None, Allowed | NotAllowed]) -> bool:
+    def _suspend(self, key: GangKey, verdicts: Mapping[Controller | None, Allowed | NotAllowed]) -> bool:
         """Begin to suspend the gang's owners, if removals would cost them failures and this may spare them that."""
         tries, _ = self._tries.get(key, (0, ""))
         costs = any(
@@ -298,17 +285,16 @@ class Repins:
         self._log.log_decision(Decision("repin", reads[0].pod.key, key, reason=verdict.reason), now_s=now_s)
         if verdict.reason in OVER:
             return
-        why = f"{verdict.reason} ({verdict.detail})" if verdict.detail else verdict.reason
         for read in reads:
             what = Happening.NODES_GONE if read.loss is Loss.GONE else Happening.NODES_FULL
-            note = f"{_LOST[read.loss]}. The pod is not removed, because {why}: delete it for another to be admitted"
-            self._post_event(pod_subject(read.pod), what, note)
+            stays = f"The pod is not removed, because {verdict.text}: delete it for another to be admitted"
+            self._post_event(pod_subject(read.pod), what, f"{_LOST[read.loss]}. {stays}")
 
     def _has_started(self, key: GangKey) -> bool:
         gang = self._cache.gang(key)
         return gang is not None and quorum_of(gang).started
 
-    async def _remove(self, key: GangKey, removable: Sequence[tuple[_Read, OwnerRef]]) -> None:
+    async def _remove(self, key: GangKey, removable: Sequence[tuple[_Read, Controller]]) -> None:
         """Evict one after the other those that are stranded still; end at the first that the API server refuses."""
         among = [read.fresh for read, _ in removable]
         for read, owner in removable:

@@ -13,7 +13,8 @@ from datetime import datetime
 
 from extender.cache import ClusterCache
 from extender.controllers.owners.counts import desired_pods
-from extender.controllers.owners.failure_budget import KINDS, OwnerRef, controller_of, decoded, uid_of
+from extender.controllers.owners.failure_budget import KINDS, controller_of, decoded
+from extender.controllers.removal.fresh_gang import read_owner
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
@@ -108,9 +109,9 @@ class OwnerAges:
         """Creation of the owner, if that very object can be read, and its count, unless it is one of a series."""
         self._not_before_s[owner.uid] = self._clock.monotonic_s() + _AGAIN_S
         try:
-            raw = await self._api.get_object(owner.api_version, owner.kind, namespace, owner.name)
-            if uid_of(raw) != owner.uid:
-                return None, None  # another of the same name; the pods of this one are about to go
+            raw = await read_owner(self._api, namespace, owner)
+            if raw is None:
+                return None, None  # the pods of this one are about to go
             text = decoded(raw).get("metadata", {}).get("creationTimestamp")
             above = controller_of(raw)
             count = desired_pods(raw) if above is None or above.kind != "CronJob" else None
@@ -123,8 +124,4 @@ class OwnerAges:
 def _owners(gang: Gang) -> dict[str, Controller]:
     """The owners of its pods by uid, of kinds that can be read."""
     found = {pod.owner.uid: pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None}
-    return {uid: owner for uid, owner in found.items() if _ref(owner).group_kind in KINDS}
-
-
-def _ref(owner: Controller) -> OwnerRef:
-    return OwnerRef(owner.api_version, owner.kind, owner.name, owner.uid)
+    return {uid: owner for uid, owner in found.items() if owner.group_kind in KINDS}

@@ -21,6 +21,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from scoring.model import Controller
+
 Json: TypeAlias = Mapping[str, Any]
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
@@ -29,26 +31,6 @@ _BACKOFF_LIMIT = 6
 """The API server's default of spec.backoffLimit; without limit where backoffLimitPerIndex is set."""
 _JOB_CONTROLLER = "kubernetes.io/job-controller"
 _OPERATORS = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerRef:
-    """The controller that a pod names in its ownerReferences."""
-
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-
-    @property
-    def group_kind(self) -> tuple[str, str]:
-        """API group and kind: what decides how it treats its pods.
-
-        >>> OwnerRef("batch/v1", "Job", "j", "1").group_kind, OwnerRef("v1", "Node", "n", "2").group_kind
-        (('batch', 'Job'), ('', 'Node'))
-        """
-        group, slash, _ = self.api_version.partition("/")
-        return (group if slash else ""), self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +67,17 @@ class NotAllowed:
     reason: Refusal
     detail: str = ""
 
+    @property
+    def text(self) -> str:
+        """Why, for people, to complete "…, because "."""
+        return f"{self.reason} ({self.detail})" if self.detail else self.reason
 
-def controller_of(pod: bytes) -> OwnerRef | None:
+
+def controller_of(pod: bytes) -> Controller | None:
     """The pod's controller; `None`: no controller would create another. ValueError: `pod` is no API object."""
     for one in decoded(pod).get("metadata", {}).get("ownerReferences") or ():
         if one.get("controller"):
-            return OwnerRef(one["apiVersion"], one["kind"], one["name"], one["uid"])
+            return Controller(one["apiVersion"], one["kind"], one["name"], one["uid"])
     return None
 
 
@@ -111,7 +98,7 @@ def budget(owner: bytes, removed: Sequence[bytes]) -> Allowed | NotAllowed:
     <Refusal.UNKNOWN_KIND: 'how its owner counts removed pods is not known'>
     """
     found = decoded(owner)
-    ref = OwnerRef(str(found.get("apiVersion", "")), str(found.get("kind", "")), "", "")
+    ref = Controller(str(found.get("apiVersion", "")), str(found.get("kind", "")), "", "")
     verdict = KINDS.get(ref.group_kind)
     if verdict is None:
         return NotAllowed(Refusal.UNKNOWN_KIND, f"{ref.kind} of {ref.api_version}")

@@ -6,26 +6,23 @@ would wait for those that never come. Rules: asked only of gangs that wait for p
 have succeeded, and now and then; every other gang's minimum is what their labels or PodGroup say.
 """
 
-import asyncio
-import logging
 from collections.abc import Callable
 
 from extender.cache import ClusterCache
 from extender.controllers.owners.counts import runs_left
-from extender.controllers.owners.failure_budget import uid_of
+from extender.controllers.removal.fresh_gang import read_owner
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
+from extender.runtime.background import Background
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
-from scoring.model import Controller, Phase
+from scoring.model import Phase
 from scoring.model.reasons import Reason
 from scoring.plan import Plan
 
 PATIENCE_S = 5.0
 """A gang that is just being created waits for pods, too."""
 AGAIN_S = 30.0
-
-_log = logging.getLogger(__name__)
 
 
 class Finishing:
@@ -43,11 +40,10 @@ class Finishing:
         self._cache = cache
         self._api = api
         self._clock = clock
-        self._telemetry = telemetry
         self._plan = plan
         """The current plan; `None`: the cluster is not read yet"""
         self._ask_at_s: dict[GangKey, float] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._asking = Background(telemetry, "finishing")
 
     def look(self) -> None:
         """Once a second: ask one more owner, if one is due. Cost: O(waiting gangs)."""
@@ -58,34 +54,23 @@ class Finishing:
         waiting = [key for key, one in plan.waiting.items() if one.reason is Reason.INCOMPLETE]
         self._ask_at_s = {key: self._ask_at_s.get(key, now_s + PATIENCE_S) for key in waiting}
         due = sorted((at_s, key) for key, at_s in self._ask_at_s.items() if at_s <= now_s)
-        if due and self._task is None:
+        if due and not self._asking.busy:
             key = due[0][1]
             self._ask_at_s[key] = now_s + AGAIN_S
-            self._task = asyncio.create_task(self._ask(key), name=f"ask the owner of {key}")
-            self._task.add_done_callback(self._ended)
+            self._asking.start(self._ask(key), f"ask the owner of {key}")
 
     async def _ask(self, key: GangKey) -> None:
         gang = self._cache.gang(key)
         owners = {pod.owner for pod in gang.members} if gang is not None else set()
         owner = owners.pop() if len(owners) == 1 else None
-        if gang is None or owner is None or not _is_job(owner):
+        if gang is None or owner is None or owner.group_kind != ("batch", "Job"):
             return
         try:
-            raw = await self._api.get_object(owner.api_version, owner.kind, gang.key.partition("/")[0], owner.name)
-            left = runs_left(raw) if uid_of(raw) == owner.uid else None
+            raw = await read_owner(self._api, gang.key.partition("/")[0], owner)
+            left = runs_left(raw) if raw is not None else None
         except (ApiError, ApiUnavailableError, ValueError):
             return
         gang = self._cache.gang(key)
         if left is not None and gang is not None:
             ended = sum(pod.phase is Phase.SUCCEEDED for pod in gang.members)
             self._cache.set_minimum(key, owner.uid, max(left + ended, 1))
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._task = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("internal error in asking an owner", exc_info=error)
-            self._telemetry.internal_error("finishing")
-
-
-def _is_job(owner: Controller) -> bool:
-    return owner.kind == "Job" and owner.api_version.startswith("batch/")

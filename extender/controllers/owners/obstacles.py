@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from extender.cache import ClusterCache
 from extender.cache.unreadable import words
-from extender.controllers.owners.failure_budget import KINDS, OwnerRef, decoded
+from extender.controllers.owners.failure_budget import KINDS, decoded
 from extender.controllers.removal.disruption_budgets import forbidding
 from extender.controllers.removal.fresh_gang import of_this_run, read_members
 from extender.convert.decode import seconds
@@ -76,7 +76,7 @@ class Circumstances:
         namespace = gang.key.partition("/")[0]
         found: list[Note] = []
         for owner in owners[:_OWNERS]:
-            if OwnerRef(owner.api_version, owner.kind, owner.name, owner.uid).group_kind in KINDS:
+            if owner.group_kind in KINDS:
                 raw = await self._api.get_object(owner.api_version, owner.kind, namespace, owner.name)
                 found.extend(deadline_notes(owner, decoded(raw), now_s=self._clock.now_s()))
         return found

@@ -11,7 +11,6 @@ gang leaves for it.
 ends at once.
 """
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from extender.controllers.restart.controller import Outcome, Restarts
 from extender.errors import ApiError, ApiUnavailableError
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi
+from extender.runtime.background import Background
 from extender.runtime.telemetry import Telemetry
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, PodUid
@@ -87,7 +87,7 @@ class PreemptionClaims:
         self._open: dict[GangKey, _Open] = {}
         self._in_vain: dict[GangKey, float] = {}
         """Gang for which others left, or were asked to, in vain → until when none does."""
-        self._wipes: set[asyncio.Task[None]] = set()
+        self._wiping = Background(telemetry, "preempt")
 
     @property
     def in_vain(self) -> frozenset[GangKey]:
@@ -249,9 +249,7 @@ class PreemptionClaims:
         self._telemetry.preempted(outcome)
         waiting = [pod for one in carriers if (pod := self._cache.pod(one.uid)) is not None and pod.node is None]
         if waiting:
-            task = asyncio.create_task(self._wipe(waiting), name=f"wipe the notes of {key}")
-            self._wipes.add(task)
-            task.add_done_callback(self._wipes.discard)
+            self._wiping.start(self._wipe(waiting), f"wipe the notes of {key}")
 
     def _close(self, key: GangKey) -> None:
         if self._open.pop(key, None) is not None:

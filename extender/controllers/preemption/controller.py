@@ -13,9 +13,7 @@
 now, and not by what a former process noted (docs/safety.md S22).
 """
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Set
+from collections.abc import Awaitable, Callable, Set
 from dataclasses import dataclass
 
 from extender.controllers.preemption.claims import PreemptionClaims
@@ -23,6 +21,7 @@ from extender.controllers.preemption.words import PreemptionWords
 from extender.controllers.removal.quiet_period import Quiet
 from extender.controllers.restart.controller import Restarts
 from extender.ports import Clock
+from extender.runtime.background import Background
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
 from scoring.preempt.decide import Preemption
@@ -33,10 +32,6 @@ SPARED_S = 60.0
 
 Decide = Callable[[Set[GangKey], Set[GangKey], Set[GangKey]], Awaitable[Preemption | None]]
 """(gangs that must stay, gangs for which none is to leave, gangs whose claim does not count) → the preemption"""
-Together = Callable[[Iterable[GangKey]], Awaitable[str | None]]
-"""Why these gangs could not leave together now; `None`: nothing speaks against it"""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +54,6 @@ class Preemptions:
         restarts: Restarts,
         *,
         decide: Decide,
-        together: Together,
         quiet: Quiet,
     ) -> None:
         self._claims = claims
@@ -68,7 +62,6 @@ class Preemptions:
         self._words = words
         self._restarts = restarts
         self._decide = decide
-        self._together = together
         self._quiet = quiet
         self._objections: dict[GangKey, _Objection] = {}
         self._spared: dict[GangKey, float] = {}
@@ -76,7 +69,7 @@ class Preemptions:
         self._wants: GangKey | None = None
         """The gang for which others would leave, at the last look, and since when"""
         self._wants_since_s = 0.0
-        self._task: asyncio.Task[None] | None = None
+        self._deciding = Background(telemetry, "preempt")
 
     def why_blocked(self, gang: GangKey) -> str | None:
         """Why a gang that would make room for this one has not left; `None`: nothing is known to be in the way."""
@@ -88,9 +81,8 @@ class Preemptions:
         self._words.tidy()
         self._claims.follow()
         self._spared = {key: until_s for key, until_s in self._spared.items() if until_s > now_s}
-        if self._task is None and self._quiet.over:
-            self._task = asyncio.create_task(self._attempt(), name="decide preemption")
-            self._task.add_done_callback(self._ended)
+        if not self._deciding.busy and self._quiet.over:
+            self._deciding.start(self._attempt(), "decide preemption")
 
     def recover(self) -> None:
         """After a restart: reserve the room again for which other gangs had started to leave."""
@@ -98,8 +90,7 @@ class Preemptions:
 
     def forget(self) -> None:
         """Know nothing, as after a restart; a decision under way is given up."""
-        if self._task is not None:
-            self._task.cancel()
+        self._deciding.cancel()
         self._claims.forget()
         self._wants = None
         self._objections.clear()
@@ -129,7 +120,7 @@ class Preemptions:
             why = await self._restarts.obstacle(victim)
             if why is not None:
                 objections[victim] = why
-        if not objections and (why := await self._together(found.victims)) is not None:
+        if not objections and (why := await self._restarts.obstacle_to_all(found.victims)) is not None:
             objections[found.victims[-1]] = why
         now_s = self._clock.monotonic_s()
         before, self._objections = self._objections, {}
@@ -144,9 +135,3 @@ class Preemptions:
                 self._words.blocked(found, victim, why)
                 self._telemetry.preempted("blocked")
         return bool(objections)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._task = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("internal error in deciding preemption", exc_info=error)
-            self._telemetry.internal_error("preempt")

@@ -7,11 +7,9 @@ leave, or which could and why they stay.
 from collections.abc import Sequence
 
 from extender.cache import ClusterCache
-from extender.cache.seen_groups import SeenGroups
-from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
+from extender.controllers.events.recorder import GangEvents, Happening
 from extender.ports import Clock
 from extender.runtime.decision_lines import Decision, DecisionLog
-from scoring.explain.podgroup_status import POD_GROUPED
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod
 from scoring.model.snapshot import Claim
@@ -23,14 +21,11 @@ _NAMED = 3
 class PreemptionWords:
     """Writes Events, and remembers for /v1/explain why no gang leaves for another. Bounded by the gangs that exist."""
 
-    def __init__(
-        self, cache: ClusterCache, groups: SeenGroups, clock: Clock, log: DecisionLog, post_event: PostEvent
-    ) -> None:
+    def __init__(self, cache: ClusterCache, clock: Clock, log: DecisionLog, events: GangEvents) -> None:
         self._cache = cache
-        self._groups = groups
         self._clock = clock
         self._log = log
-        self._post_event = post_event
+        self._events = events
         self._blocked: dict[GangKey, str] = {}
 
     def why_blocked(self, gang: GangKey) -> str | None:
@@ -103,13 +98,8 @@ class PreemptionWords:
     def _about(self, key: GangKey, what: Happening, note: str, topic: str) -> None:
         """On the gang's PodGroup, if it has one, and on one of its pods."""
         gang = self._cache.gang(key)
-        if gang is None:
-            return
-        seen = self._groups.get(key) if gang.source in POD_GROUPED else None
-        if seen is not None:
-            self._post_event(group_subject(key, seen.uid), what, note, topic)
-        for pod in gang.members[:1]:
-            self._post_event(pod_subject(pod), what, note, topic)
+        if gang is not None:
+            self._events.report(gang, what, note, topic, pods=gang.members[:1])
 
     def _note(self, decision: Decision) -> None:
         self._log.log_decision(decision, now_s=self._clock.monotonic_s())

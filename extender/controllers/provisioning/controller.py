@@ -21,6 +21,7 @@ from extender.cache import ClusterCache
 from extender.cache.seen_groups import SeenGroups
 from extender.controllers.provisioning.words import said_of, said_without
 from extender.controllers.provisioning.writes import ProvisioningWrites
+from extender.controllers.removal.fresh_gang import read_all
 from extender.convert.provisioning import MANAGED_BY, request_from_json
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.ports import Clock, ClusterApi
@@ -36,7 +37,6 @@ EVERY_S: Final = 5.0
 """From the end of a round to the next: so often at most there is a new request."""
 UNSERVED_S: Final = 300.0
 """The same while the API server does not let us read any"""
-_PAGE: Final = 500
 _COLLECTION: Final = "/apis/autoscaling.x-k8s.io/v1/provisioningrequests"
 _OURS: Final = urlencode({"labelSelector": "=".join(MANAGED_BY)})
 
@@ -147,20 +147,15 @@ class Provisioning:
 
     async def _read(self) -> list[Request] | None:
         """All requests of ours; `None`: they cannot be read, and why is noted."""
-        found: list[Request] = []
-        token = ""
         try:
-            while True:
-                page = await self._api.list_page(f"{_COLLECTION}?{_OURS}", limit=_PAGE, continue_token=token)
-                found.extend(one for one in map(_readable, page.items) if one is not None)
-                if not (token := page.continue_token):
-                    break
+            items = await read_all(self._api, f"{_COLLECTION}?{_OURS}")
         except (ApiError, ApiUnavailableError) as error:
             self._pause_s = UNSERVED_S if isinstance(error, ApiError) and error.status in (403, 404) else EVERY_S
             self._complain(_why_unread(error))
             return None
         self._pause_s = EVERY_S
         self._complain(None)
+        found = [one for one in map(_readable, items) if one is not None]
         before, self._known = self._known or {}, {one.gang: one for one in sorted(found, key=lambda one: one.attempt)}
         for key, one in self._known.items():
             if key not in before or before[key].outcome is not one.outcome:

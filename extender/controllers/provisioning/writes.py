@@ -21,7 +21,6 @@ from extender.convert.provisioning import (
 )
 from extender.errors import ApiError, ConflictError, NotFoundError
 from extender.ports import ClusterApi
-from scoring.explain.podgroup_status import POD_GROUPED
 from scoring.explain.words import zone_text
 from scoring.model import Controller, Gang
 from scoring.provisioning.requests import Create, Request
@@ -92,7 +91,7 @@ class ProvisioningWrites:
 
     def _owner(self, gang: Gang) -> Controller:
         """With what its request is to go."""
-        seen = self._groups.get(gang.key) if gang.source in POD_GROUPED else None
+        seen = self._groups.of(gang)
         if seen is not None and seen.uid:
             return Controller("scheduling.x-k8s.io/v1alpha1", "PodGroup", gang.key.partition("/")[2], seen.uid)
         owners = {pod.owner for pod in gang.members}

@@ -8,22 +8,22 @@ budgets count, with the pod's uid and the version that was read; never a forced 
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from extender.cache import ClusterCache
 from extender.controllers.events.recorder import Happening, PostEvent, pod_subject
-from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed, OwnerRef, budget, controller_of
+from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed, budget, controller_of
 from extender.controllers.removal.fresh_gang import Fresh, read_members, same_as_known
 from extender.controllers.removal.quiet_period import Quiet
 from extender.controllers.removal.removals import Cause, Disruptions
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
+from extender.runtime.background import Background
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey, PodUid
-from scoring.model import Pod
+from scoring.model import Controller, Pod
 
 _CAUSE: Final = Cause(
     Happening.EVICTED,
@@ -32,8 +32,6 @@ _CAUSE: Final = Cause(
 )
 
 Refused = Callable[[GangKey, Sequence[PodUid]], None]
-
-_log = logging.getLogger(__name__)
 
 
 class Evictions:
@@ -61,13 +59,11 @@ class Evictions:
         self._refused = refused
         self._quiet = quiet
         self._post_event = post_event
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._evicting = Background(telemetry, "evict")
 
     def add(self, gang: GangKey, uids: Sequence[PodUid]) -> None:
         """Evict these members of the gang, or report them as refused."""
-        task = asyncio.create_task(self._evict(gang, tuple(uids)), name=f"evict {gang}")
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        self._evicting.start(self._evict(gang, tuple(uids)), f"evict {gang}")
 
     async def _evict(self, gang: GangKey, uids: tuple[PodUid, ...]) -> None:
         """Evict one after the other; those that stay, for whatever reason, are reported as refused."""
@@ -89,12 +85,6 @@ class Evictions:
         for uid in tuple(stayed):
             if uid not in found or await self._evict_one(gang, found[uid], tuple(found.values())):
                 del stayed[uid]
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("internal error in evicting a gang", exc_info=error)
-            self._telemetry.internal_error("evict")
 
     async def _as_the_cache_says(self, key: GangKey, uids: Sequence[PodUid]) -> Mapping[PodUid, Fresh] | None:
         """Those of `uids` that are there, read from the API server now; `None`: none is to be removed.
@@ -121,7 +111,7 @@ class Evictions:
 
     async def _refusal(self, members: Sequence[Fresh]) -> NotAllowed | None:
         """What an owner has against it, if its kind is known. Errors: ApiError and its kind."""
-        by_owner: dict[OwnerRef, list[Fresh]] = {}
+        by_owner: dict[Controller, list[Fresh]] = {}
         for one in members:
             ref = controller_of(one.raw)
             if ref is not None and ref.group_kind in KINDS:
@@ -134,12 +124,13 @@ class Evictions:
         return None
 
     def _tell_refusal(self, key: GangKey, members: Sequence[Pod], refusal: NotAllowed) -> None:
-        why = f"{refusal.reason} ({refusal.detail})" if refusal.detail else refusal.reason
         refused = Decision("evict", members[0].key, key, reason=refusal.reason)
         self._log.log_decision(refused, now_s=self._clock.monotonic_s())
-        note = f"The gang did not become whole, and this pod uses room in vain. It is not removed, because {why}"
+        in_part = "The gang did not become whole, and this pod uses room in vain"
         for pod in members:
-            self._post_event(pod_subject(pod), Happening.NOT_EVICTED, note)
+            self._post_event(
+                pod_subject(pod), Happening.NOT_EVICTED, f"{in_part}. It is not removed, because {refusal.text}"
+            )
 
     async def _evict_one(self, gang: GangKey, one: Fresh, among: Sequence[Fresh]) -> bool:
         pod = one.pod

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from extender.controllers.owners.failure_budget import controller_of, decoded
+from extender.controllers.owners.failure_budget import controller_of, decoded, uid_of
 from extender.convert import pod_from_json
 from extender.ports import ClusterApi
 from scoring.ids import GangKey, PodUid
-from scoring.model import Gang, GangSource, Pod
+from scoring.model import Controller, Gang, GangSource, Pod
 
 _PAGE = 500
+"""Objects of one page of a list"""
 _LABEL = {
     # where a gang's name comes from → the label that its members have; of others all pods of the namespace are read
     GangSource.POD_GROUP: "scheduling.x-k8s.io/pod-group",
@@ -38,6 +39,28 @@ class Fresh:
         """Its controller's uid, read from the object: our record has it of members only. Empty: it has none."""
         ref = controller_of(self.raw)
         return ref.uid if ref is not None else ""
+
+
+async def read_all(api: ClusterApi, path: str) -> list[bytes]:
+    """All objects of a collection, consistent, page by page. Errors: ApiError and its kind."""
+    found: list[bytes] = []
+    token = ""
+    while True:
+        page = await api.list_page(path, limit=_PAGE, continue_token=token)
+        found.extend(page.items)
+        if not (token := page.continue_token):
+            return found
+
+
+async def read_budgets(api: ClusterApi, namespace: str) -> list[bytes]:
+    """All PodDisruptionBudgets of a namespace. Errors: ApiError and its kind."""
+    return await read_all(api, f"/apis/policy/v1/namespaces/{quote(namespace, safe='')}/poddisruptionbudgets")
+
+
+async def read_owner(api: ClusterApi, namespace: str, owner: Controller) -> bytes | None:
+    """That very owner; `None`: another object has its name by now. Errors: ApiError and its kind, ValueError."""
+    raw = await api.get_object(owner.api_version, owner.kind, namespace, owner.name)
+    return raw if uid_of(raw) == owner.uid else None
 
 
 async def read_members(api: ClusterApi, key: GangKey, source: GangSource | None) -> tuple[Fresh, ...]:
@@ -85,18 +108,11 @@ def _fresh(raw: bytes) -> Fresh:
 
 
 async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, ...]:
-    """Pods of a namespace by name."""
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
     if selector:
         path += f"?{urlencode({'labelSelector': selector})}"
-    found: list[Fresh] = []
-    token = ""
-    while True:
-        page = await api.list_page(path, limit=_PAGE, continue_token=token)
-        found.extend(_fresh(raw) for raw in page.items)
-        token = page.continue_token
-        if not token:
-            return tuple(sorted(found, key=lambda one: one.pod.name))
+    found = [_fresh(raw) for raw in await read_all(api, path)]
+    return tuple(sorted(found, key=lambda one: one.pod.name))
 
 
 def same_as_known(gang: Gang, fresh: tuple[Fresh, ...]) -> bool:

@@ -22,7 +22,7 @@ from extender.controllers.events.recorder import Happening, PostEvent, Subject, 
 from extender.controllers.removal.fresh_gang import Fresh
 from extender.errors import ApiError, NotFoundError, NotOursError
 from extender.ports import ClusterApi
-from scoring.model import Pod
+from scoring.model import Controller, Pod
 
 MOST_TOLD = 32
 """Pods that have an Event of their own when their owner is changed; the owner's says how many go."""
@@ -69,8 +69,8 @@ class Disruptions:
         pod = one.pod
         self._refuse_strangers([one])
         await self._announce([pod_subject(pod)], cause.what, cause.note, cause.topic())
-        owner = owner_subject(pod)
-        if owner is not None:
+        if pod.owner is not None:
+            owner = owner_subject(pod.namespace, pod.owner)
             await self._tell_owner(owner, cause, [other for other in among if other.pod.owner == pod.owner])
         try:
             await self._api.evict(pod.namespace, pod.name, pod.uid, resource_version=pod.resource_version)
@@ -123,7 +123,6 @@ class Disruptions:
         await self._api.patch_object(owner.api_version, owner.kind, owner.namespace, owner.name, patch)
 
 
-def owner_subject(pod: Pod) -> Subject | None:
-    """The pod's controller, which Events may be about whatever its kind; `None`: it has none."""
-    owner = pod.owner
-    return None if owner is None else Subject(owner.api_version, owner.kind, pod.namespace, owner.name, owner.uid)
+def owner_subject(namespace: str, owner: Controller) -> Subject:
+    """The controller of pods of this namespace, which Events may be about whatever its kind."""
+    return Subject(owner.api_version, owner.kind, namespace, owner.name, owner.uid)

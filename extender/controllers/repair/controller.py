@@ -8,17 +8,15 @@ be restarted is given successors like any other; a refusal that will last is not
 been whole, any other one after a while.
 """
 
-import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from extender.cache import ClusterCache
-from extender.cache.seen_groups import SeenGroups
-from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
+from extender.controllers.events.recorder import GangEvents, Happening
 from extender.controllers.restart.controller import Outcome, Restarts
 from extender.ports import Clock
-from scoring.explain.podgroup_status import POD_GROUPED
+from extender.runtime.background import Background
+from extender.runtime.telemetry import Telemetry
 from scoring.feasibility.quorum import Quorums
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, Pod
@@ -32,8 +30,6 @@ _GANGS_A_STEP = 32
 AGAIN_S = 5.0
 """After the first refusal that need not last; twice as long after each further one, up to `MOST_S`."""
 MOST_S = 120.0
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -64,18 +60,17 @@ class Repairs:
     def __init__(
         self,
         cache: ClusterCache,
-        groups: SeenGroups,
         clock: Clock,
+        telemetry: Telemetry,
         policy: Policy,
         restarts: Restarts,
+        events: GangEvents,
         *,
         lost_of: Callable[[Sequence[Pod]], frozenset[NodeName]],
         silent: Callable[[], frozenset[NodeName]],
         wants_no_more: Callable[[GangKey], Awaitable[bool]],
-        post_event: PostEvent,
     ) -> None:
         self._cache = cache
-        self._groups = groups
         self._clock = clock
         self._policy = policy
         self._restarts = restarts
@@ -84,8 +79,8 @@ class Repairs:
         """Nodes that exist and have not answered for too long"""
         self._wants_no_more = wants_no_more
         """Whether a gang's owner is deleted, suspended, finished or failed"""
-        self._post_event = post_event
-        self._asking: set[asyncio.Task[None]] = set()
+        self._events = events
+        self._asking = Background(telemetry, "repair")
         self._quorums = Quorums()
         self._watched: dict[GangKey, _Watched] = {}
         self._looked_at: dict[GangKey, Gang] = {}
@@ -183,7 +178,8 @@ class Repairs:
                 self._ask_owner(key, watched)
             elif not watched.owner_over:
                 watched.told, watched.owner_over = note, None
-                self._post_broken(watched.gang, note)
+                there = (*watched.gang.pending, *watched.gang.placed)
+                self._events.report(watched.gang, Happening.BROKEN, note, note, pods=there[:1])
         due = due_s(watched.crew, watched.gang, self._policy.restarts) if repair is Repair.RESTART else None
         if due is None or watched.given_up or not self._restarts.ready:
             return
@@ -201,25 +197,10 @@ class Repairs:
             watched.owner_over = await self._wants_no_more(key)
 
         watched.owner_over = True  # until it has answered
-        task = asyncio.create_task(ask(), name=f"ask the owner of {key}")
-        self._asking.add(task)
-        task.add_done_callback(self._asked)
-
-    def _asked(self, task: asyncio.Task[None]) -> None:
-        self._asking.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("internal error in asking the owner of a gang", exc_info=error)
+        self._asking.start(ask(), f"ask the owner of {key}")
 
     def _ended(self, key: GangKey, outcome: Outcome) -> None:
         """A restart is over: what runs next is another crew; or it was refused, and the gang is kept in mind."""
         watched = self._watched.get(key)
         if watched is not None:
             watched.over, watched.given_up, watched.refused = outcome.done, outcome.final, outcome.why_not
-
-    def _post_broken(self, gang: Gang, note: str) -> None:
-        """On the gang's PodGroup, and on a member that a person may look at."""
-        seen = self._groups.get(gang.key) if gang.source in POD_GROUPED else None
-        if seen is not None:
-            self._post_event(group_subject(gang.key, seen.uid), Happening.BROKEN, note, note)
-        for pod in (*gang.pending, *gang.placed)[:1]:
-            self._post_event(pod_subject(pod), Happening.BROKEN, note, note)

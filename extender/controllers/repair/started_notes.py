@@ -16,6 +16,7 @@ from extender.cache import ClusterCache
 from extender.errors import ApiError, ApiUnavailableError
 from extender.notes import Bearer, NoteKind, Notes
 from extender.ports import ClusterApi
+from extender.runtime.background import Background
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, Pod, counts
@@ -37,18 +38,17 @@ class Starts:
     def __init__(self, cache: ClusterCache, api: ClusterApi, telemetry: Telemetry, *, notes: Notes) -> None:
         self._cache = cache
         self._api = api
-        self._telemetry = telemetry
         self._notes = notes
         self._settled: dict[GangKey, Gang] = {}
         """gang → as it was when enough of its members were found to carry the note"""
         self._due: deque[PodUid] = deque()
         self._written: set[PodUid] = set()
         """Members whose note is written and may not be watched yet"""
-        self._task: asyncio.Task[None] | None = None
+        self._writing = Background(telemetry, "starts")
 
     def look(self) -> Iterator[None]:
         """Once a second: see which notes are missing, and write some. Cost: O(gangs + members that changed)."""
-        if self._task is not None or self._notes.problem:
+        if self._writing.busy or self._notes.problem:
             return
         before, self._settled = self._settled, {}
         due: list[PodUid] = []
@@ -68,8 +68,7 @@ class Starts:
                 self._settled[key] = gang
         self._written = written
         if due:
-            self._task = asyncio.create_task(self._write(due[:_A_LOOK]), name="note starts")
-            self._task.add_done_callback(self._ended)
+            self._writing.start(self._write(due[:_A_LOOK]), "note starts")
 
     def forget(self) -> None:
         """Know nothing, as after a restart."""
@@ -106,12 +105,6 @@ class Starts:
             _log.info("the start of gang of pod %s is not noted: %s", pod.key, error)
         else:
             self._written.add(uid)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._task = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("internal error in noting starts", exc_info=error)
-            self._telemetry.internal_error("starts")
 
 
 def spread(uids: Sequence[PodUid], count: int) -> list[PodUid]:

@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from extender.controllers.owners.failure_budget import OwnerRef
 from extender.controllers.removal.quiet_period import Quiet
 from extender.controllers.restart.eligibility import Case, Judge, Obstacle
 from extender.controllers.restart.one_gang import Recreation
@@ -33,8 +32,10 @@ from extender.controllers.restart.suspensions import MARK, REMEMBERED_S, gang_of
 from extender.errors import ApiError, ApiUnavailableError
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi, Labelled
+from extender.runtime.background import Background
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
+from scoring.model import Controller
 from scoring.model.policy import RestartLimits
 from scoring.repair.lost_members import not_before_s
 
@@ -102,7 +103,7 @@ class Restarts:
         self._history: dict[GangKey, tuple[float, ...]] = {}
         """gang → when it was repaired here, Unix seconds; suspended owners carry it themselves"""
         self._cases: dict[GangKey, _Case] = {}
-        self._search: asyncio.Task[None] | None = None
+        self._search = Background(telemetry, "restart")
         self._search_at_s: float | None = None
 
     @property
@@ -130,15 +131,18 @@ class Restarts:
         found = await self._judge.of(gang)
         return found.why if isinstance(found, Obstacle) else None
 
+    async def obstacle_to_all(self, gangs: Iterable[GangKey]) -> str | None:
+        """Why these could not leave at once, though each could by itself; `None`: they can. As `obstacle`."""
+        return await self._judge.together(gangs)
+
     def look(self, now_s: float) -> None:
         """Once a second: after a start, and now and then, look for owners that wait to be resumed by us.
 
         There is no quiet time for that: nothing is removed, and what is asked is asked of the API server.
         """
-        if self._search is None and (self._search_at_s is None or now_s >= self._search_at_s):
+        if not self._search.busy and (self._search_at_s is None or now_s >= self._search_at_s):
             self._search_at_s = now_s + _LOOK_FOR_NOTES_S
-            self._search = asyncio.create_task(self._resume_noted(), name="look for suspended owners")
-            self._search.add_done_callback(self._searched)
+            self._search.start(self._resume_noted(), "look for suspended owners")
 
     def forget(self) -> None:
         """Know nothing, as after a restart: what is under way is broken off, and found again by its note."""
@@ -200,7 +204,7 @@ class Restarts:
             if not (isinstance(error, ApiError) and error.status == 403):
                 self._search_at_s = self._clock.monotonic_s() + _NOTES_AGAIN_S
             return
-        noted: dict[GangKey, list[tuple[str, OwnerRef]]] = {}
+        noted: dict[GangKey, list[tuple[str, Controller]]] = {}
         unreadable = 0
         for one in found:
             try:
@@ -215,13 +219,13 @@ class Restarts:
         for gang, owners in sorted(noted.items()):
             self._take_up(gang, asyncio.create_task(self._finish(gang, owners), name=f"resume {gang}"), ())
 
-    def _noted(self, one: Labelled) -> tuple[GangKey, str, OwnerRef] | None:
+    def _noted(self, one: Labelled) -> tuple[GangKey, str, Controller] | None:
         """The gang that is to come back, and its owner; `None`: it has no note of ours. ValueError: not readable."""
         ref = ref_of(one.api_version, one.kind, one.object)
         note = note_of(one.object, ref, self._notes)
         return None if note is None else (gang_of(one.object, note), namespace_of(one.object), ref)
 
-    async def _finish(self, gang: GangKey, owners: Iterable[tuple[str, OwnerRef]]) -> None:
+    async def _finish(self, gang: GangKey, owners: Iterable[tuple[str, Controller]]) -> None:
         for namespace, ref in owners:
             await self._recreation.finish(gang, namespace, ref)
         self._end(gang, Outcome(done=True))
@@ -238,9 +242,3 @@ class Restarts:
             self._telemetry.internal_error("restart")
             if self._cases.get(gang) is case:
                 self._end(gang, Outcome(done=False, why_not="an internal error"))
-
-    def _searched(self, task: asyncio.Task[None]) -> None:
-        self._search = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("internal error in looking for suspended owners", exc_info=error)
-            self._telemetry.internal_error("restart")

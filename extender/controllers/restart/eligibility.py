@@ -5,9 +5,8 @@ docs/safety.md S8, S10, S11.
 Rule: what is not known speaks against it. Nothing is written here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from extender.cache import ClusterCache
 from extender.controllers.owners.counts import desired_pods, has_succeeded
@@ -15,21 +14,27 @@ from extender.controllers.owners.failure_budget import (
     KINDS,
     OVER,
     NotAllowed,
-    OwnerRef,
     Refusal,
     budget,
     controller_of,
-    uid_of,
 )
 from extender.controllers.removal.disruption_budgets import forbidding
-from extender.controllers.removal.fresh_gang import Fresh, of_this_run, read_job, read_members, same_as_known
+from extender.controllers.removal.fresh_gang import (
+    Fresh,
+    of_this_run,
+    read_budgets,
+    read_job,
+    read_members,
+    read_owner,
+    same_as_known,
+)
 from extender.controllers.removal.removals import Disruptions
 from extender.controllers.restart.suspensions import can_suspend, managed_by_queue, names_return, restarts_of
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.notes import Notes
 from extender.ports import ClusterApi
 from scoring.ids import GangKey, NodeName
-from scoring.model import Gang, Phase, Pod
+from scoring.model import Controller, Gang, Phase, Pod
 
 LostOf = Callable[[Sequence[Pod]], frozenset[NodeName]]
 """Nodes of these pods that are gone or have not answered for too long"""
@@ -50,7 +55,7 @@ class Obstacle:
 class Owner:
     """An owner as it was read."""
 
-    ref: OwnerRef
+    ref: Controller
     raw: bytes
 
 
@@ -125,6 +130,30 @@ class Judge:
         except (ApiError, ApiUnavailableError, ValueError) as error:
             return Obstacle(f"not all that matters could be read: {words(error)}")
 
+    async def together(self, keys: Iterable[GangKey]) -> str | None:
+        """Why gangs that may each leave by themselves could not leave at once; `None`: nothing speaks against it.
+
+        A disruption budget may allow each of two gangs to leave, and forbid both: then one would leave for nothing.
+        """
+        by_namespace: dict[str, list[Gang]] = {}
+        for key in keys:
+            if (gang := self._cache.gang(key)) is not None:
+                by_namespace.setdefault(key.partition("/")[0], []).append(gang)
+        for namespace, several in sorted(by_namespace.items()):
+            if len(several) < 2:
+                continue
+            pods: list[bytes] = []
+            try:
+                for gang in several:
+                    members = await read_members(self._api, gang.key, gang.source)
+                    pods.extend(one.raw for one in of_this_run(gang, members))
+                forbids = forbidding(await read_budgets(self._api, namespace), pods)
+            except (ApiError, ApiUnavailableError, ValueError) as error:
+                return f"the API server did not say enough: {error}"
+            if forbids is not None:
+                return f"PodDisruptionBudget {forbids} does not allow {len(several)} gangs to leave at once"
+        return None
+
     async def wants_no_more(self, key: GangKey) -> bool:
         """Whether an owner of the gang is deleted, suspended, finished or failed: lost members do not matter then.
 
@@ -136,9 +165,8 @@ class Judge:
         namespace = key.partition("/")[0]
         owners = {pod.owner for pod in gang.members if pod.owner is not None} if gang is not None else set()
         for owner in sorted(owners, key=lambda one: one.name):
-            ref = OwnerRef(owner.api_version, owner.kind, owner.name, owner.uid)
             try:
-                top = await self._top(namespace, ref)
+                top = await self._top(namespace, owner)
                 verdict = budget(top.raw, ()) if isinstance(top, Owner) else None
             except NotFoundError:
                 return True
@@ -175,13 +203,13 @@ class Judge:
             return Obstacle(f"pod {stranger.name} of its owner is not netgang's ({named})", final=True)
         return Case(gang, members, tuple(owners.values()), job)
 
-    async def _top(self, namespace: str, ref: OwnerRef) -> Owner | Obstacle:
+    async def _top(self, namespace: str, ref: Controller) -> Owner | Obstacle:
         """The owner that decides: of a Job that belongs to something else, that one."""
         while True:
             if ref.group_kind not in KINDS:
                 return Obstacle(f"{Refusal.UNKNOWN_KIND} ({ref.kind} of {ref.api_version})", final=True)
-            raw = await self._api.get_object(ref.api_version, ref.kind, namespace, ref.name)
-            if uid_of(raw) != ref.uid:
+            raw = await read_owner(self._api, namespace, ref)
+            if raw is None:
                 return Obstacle("its owner was replaced by another of the same name", silent=True)
             above = controller_of(raw)
             if above is None or not can_suspend(ref) or above.kind in _PATIENT_OWNERS:
@@ -197,8 +225,7 @@ class Judge:
             suspends = can_suspend(owner.ref)
             verdict = budget(owner.raw, () if suspends else [one.raw for one in case.members if not one.pod.terminal])
             if isinstance(verdict, NotAllowed):
-                detail = f" ({verdict.detail})" if verdict.detail else ""
-                return Obstacle(f"{verdict.reason}{detail}", final=True, silent=verdict.reason in OVER)
+                return Obstacle(verdict.text, final=True, silent=verdict.reason in OVER)
             if suspends and self._notes.problem:
                 return Obstacle(f"the note by which it would be resumed could not be signed: {self._notes.problem}")
             if suspends and managed_by_queue(owner.raw):
@@ -210,20 +237,9 @@ class Judge:
                         f"pod {one.pod.name} is on node {node}, which does not answer, and its operator needs it gone "
                         f"first: waiting for node {node} to be removed or to come back"
                     )
-        budgets = await self._budgets(case.namespace)
+        budgets = await read_budgets(self._api, case.namespace)
         forbids = forbidding(budgets, [one.raw for one in case.members if one.pod.node not in lost])
         return case if forbids is None else Obstacle(f"PodDisruptionBudget {forbids} does not allow it")
-
-    async def _budgets(self, namespace: str) -> list[bytes]:
-        path = f"/apis/policy/v1/namespaces/{quote(namespace, safe='')}/poddisruptionbudgets"
-        found: list[bytes] = []
-        token = ""
-        while True:
-            page = await self._api.list_page(path, limit=500, continue_token=token)
-            found.extend(page.items)
-            token = page.continue_token
-            if not token:
-                return found
 
 
 def _other_gang(pod: Pod, key: GangKey) -> bool:

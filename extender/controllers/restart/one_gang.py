@@ -11,10 +11,9 @@ from math import ceil
 from typing import Final
 
 from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Happening, PostEvent, Subject, pod_subject
-from extender.controllers.owners.failure_budget import OwnerRef, uid_of
-from extender.controllers.removal.fresh_gang import read_members
-from extender.controllers.removal.removals import Cause, Disruptions
+from extender.controllers.events.recorder import Happening, PostEvent, pod_subject
+from extender.controllers.removal.fresh_gang import read_members, read_owner
+from extender.controllers.removal.removals import Cause, Disruptions, owner_subject
 from extender.controllers.restart.eligibility import Case, LostOf, Obstacle, Owner, words
 from extender.controllers.restart.suspensions import (
     Note,
@@ -36,7 +35,7 @@ from extender.ports import Clock, ClusterApi
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey, NodeName
-from scoring.model import Gang, Pod
+from scoring.model import Controller, Gang, Pod
 
 POLL_S = 2.0
 """How often a suspended owner is looked at, at first."""
@@ -91,7 +90,7 @@ class Recreation:
         """Restart it; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
         if not all(can_suspend(owner.ref) for owner in case.owners):
             return await self._evict_all(case, why)
-        begun: list[OwnerRef] = []
+        begun: list[Controller] = []
         refused = None
         for owner in case.owners:
             refused = await self._suspend(case, owner, why=why, repair=repair)
@@ -102,7 +101,7 @@ class Recreation:
             await self.finish(case.gang.key, case.namespace, ref)
         return refused
 
-    async def finish(self, key: GangKey, namespace: str, ref: OwnerRef) -> None:
+    async def finish(self, key: GangKey, namespace: str, ref: Controller) -> None:
         """Resume an owner that carries our note, once its controller has stopped and the gang's pods are gone.
 
         Waits as long as it takes; ends when the owner is gone, over, resumed, or its note was taken away. Safe to
@@ -118,17 +117,17 @@ class Recreation:
         finally:
             self._waits -= 1
 
-    async def _finished(self, key: GangKey, namespace: str, ref: OwnerRef, began_s: float) -> bool:
+    async def _finished(self, key: GangKey, namespace: str, ref: Controller, began_s: float) -> bool:
         """Look at the owner once; whether there is nothing more to do for it."""
         with suppress(ApiError, ApiUnavailableError, ValueError):  # read again, and decide again
             raw = await self._read_noted(namespace, ref)
             if raw is None:
                 return True
             if not is_suspended(raw, ref) or is_over(raw):
-                await self._disruptions.restore_owner(_subject(namespace, ref), forget_patch(raw))
+                await self._disruptions.restore_owner(owner_subject(namespace, ref), forget_patch(raw))
                 return True
             if has_stopped(raw) and await self._is_empty(key, ref, raw, began_s):
-                await self._disruptions.restore_owner(_subject(namespace, ref), resume_patch(raw, ref), _RESUMED)
+                await self._disruptions.restore_owner(owner_subject(namespace, ref), resume_patch(raw, ref), _RESUMED)
                 self._log_step("resume", key, ref)
                 self._telemetry.restarted("resumed")
                 return True
@@ -149,15 +148,15 @@ class Recreation:
         gang = self._cache.gang(key)
         return gang is not None and any(not pod.terminal for pod in gang.members)
 
-    async def _read_noted(self, namespace: str, ref: OwnerRef) -> bytes | None:
+    async def _read_noted(self, namespace: str, ref: Controller) -> bytes | None:
         """The owner, if it is there and carries our note. Errors: ApiError and its kind."""
         try:
-            raw = await self._api.get_object(ref.api_version, ref.kind, namespace, ref.name)
+            raw = await read_owner(self._api, namespace, ref)
         except NotFoundError:
             return None
-        return raw if uid_of(raw) == ref.uid and note_of(raw, ref, self._notes) is not None else None
+        return raw if raw is not None and note_of(raw, ref, self._notes) is not None else None
 
-    async def _is_empty(self, key: GangKey, ref: OwnerRef, owner: bytes, began_s: float) -> bool:
+    async def _is_empty(self, key: GangKey, ref: Controller, owner: bytes, began_s: float) -> bool:
         """Whether no member is left that its owner would have to see the end of. Errors: ApiError and its kind."""
         gang = self._cache.gang(key)
         if gang is not None and self._in_the_way(
@@ -168,13 +167,13 @@ class Recreation:
         members = await read_members(self._api, key, gang.source if gang is not None else None)
         return not self._in_the_way([one.pod for one in members], ref, owner)
 
-    def _in_the_way(self, members: Sequence[Pod], ref: OwnerRef, owner: bytes) -> list[Pod]:
+    def _in_the_way(self, members: Sequence[Pod], ref: Controller, owner: bytes) -> list[Pod]:
         """Members that have not ended; a Job does not mind those that are being deleted on a dead node."""
         patient = names_return(ref) or waits_for_the_end(owner)
         lost = self._lost_of(members) if not patient else frozenset[NodeName]()
         return [pod for pod in members if not pod.terminal and not (pod.deleting and pod.node in lost)]
 
-    def _tell_slow(self, gang: Gang, namespace: str, ref: OwnerRef, began_s: float) -> None:
+    def _tell_slow(self, gang: Gang, namespace: str, ref: Controller, began_s: float) -> None:
         if self._clock.monotonic_s() - began_s < SLOW_S:
             return
         left = [pod for pod in gang.members if not pod.terminal]
@@ -182,7 +181,7 @@ class Recreation:
         nodes = sorted({pod.node for pod in left if pod.node in lost and pod.node is not None})
         where = f": waiting for node {', '.join(nodes)} to be removed or to come back" if nodes else ""
         note = f"Suspended by netgang, and not resumed yet, because pod {left[0].name} has not ended{where}."
-        self._post_event(_subject(namespace, ref), Happening.NOT_RESTARTED, note, "slow")
+        self._post_event(owner_subject(namespace, ref), Happening.NOT_RESTARTED, note, "slow")
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -194,7 +193,7 @@ class Recreation:
         try:
             patch = suspend_patch(owner.raw, owner.ref, note, repair=repair, notes=self._notes)
             await self._disruptions.change_owner(
-                _subject(case.namespace, owner.ref), patch, cause, going=case.pods_of(owner)
+                owner_subject(case.namespace, owner.ref), patch, cause, going=case.pods_of(owner)
             )
         except (ApiError, ApiUnavailableError, ValueError) as error:
             noted = None
@@ -224,10 +223,6 @@ class Recreation:
             self._log.log_decision(Decision("restart", pod.key, case.gang.key, pod.node or ""), now_s=now_s)
         return None
 
-    def _log_step(self, what: str, key: GangKey, ref: OwnerRef) -> None:
+    def _log_step(self, what: str, key: GangKey, ref: Controller) -> None:
         done = Decision(what, f"{ref.kind} {ref.name}", key)
         self._log.log_decision(done, now_s=self._clock.monotonic_s())
-
-
-def _subject(namespace: str, ref: OwnerRef) -> Subject:
-    return Subject(ref.api_version, ref.kind, namespace, ref.name, ref.uid)

@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 
-from extender.controllers.owners.failure_budget import Json, OwnerRef, decoded, true_condition
+from extender.controllers.owners.failure_budget import Json, decoded, true_condition
 from extender.convert.bounded import note_from_json
 from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey, gang_key
+from scoring.model import Controller
 
 _LABEL, _VALUE = "netgang.io/restart", "suspended"
 MARK = f"{_LABEL}={_VALUE}"
@@ -48,16 +49,17 @@ _MOST_MOMENTS = 200
 _WHY_CHARS = 500
 
 
-def can_suspend(ref: OwnerRef) -> bool:
+def can_suspend(ref: Controller) -> bool:
     """Whether this kind has suspend and resume.
 
-    >>> can_suspend(OwnerRef("batch/v1", "Job", "j", "1")), can_suspend(OwnerRef("apps/v1", "StatefulSet", "s", "2"))
+    >>> job, sets = Controller("batch/v1", "Job", "j", "1"), Controller("apps/v1", "StatefulSet", "s", "2")
+    >>> can_suspend(job), can_suspend(sets)
     (True, False)
     """
     return ref.group_kind == ("batch", "Job") or ref.group_kind[0] == "kubeflow.org"
 
 
-def names_return(ref: OwnerRef) -> bool:
+def names_return(ref: Controller) -> bool:
     """Whether its pods have fixed names, so that one that never ends is in its successor's way.
 
     Kubeflow's operators also take a running pod that is being deleted for a failed one as soon as they are resumed.
@@ -70,7 +72,7 @@ def managed_by_queue(owner: bytes) -> bool:
     return _QUEUE in (_metadata(owner).get("labels") or {})
 
 
-def suspend_patch(owner: bytes, ref: OwnerRef, note: Note, *, repair: bool, notes: Notes) -> bytes:
+def suspend_patch(owner: bytes, ref: Controller, note: Note, *, repair: bool, notes: Notes) -> bytes:
     """Merge patch that suspends the owner as it was read; with `repair` the moment goes into its history.
 
     ValueError: no note can be written on it.
@@ -85,7 +87,7 @@ def suspend_patch(owner: bytes, ref: OwnerRef, note: Note, *, repair: bool, note
     return _patch(owner, ref, suspend=True, labels={_LABEL: _VALUE}, annotations=annotations)
 
 
-def resume_patch(owner: bytes, ref: OwnerRef) -> bytes:
+def resume_patch(owner: bytes, ref: Controller) -> bytes:
     """Merge patch that resumes the owner as it was read, and takes our note off."""
     return _patch(owner, ref, suspend=False, labels={_LABEL: None}, annotations={NOTE: None})
 
@@ -95,7 +97,7 @@ def forget_patch(owner: bytes) -> bytes:
     return _patch(owner, None, suspend=False, labels={_LABEL: None}, annotations={NOTE: None})
 
 
-def note_of(owner: bytes, ref: OwnerRef, notes: NoteReader) -> Note | None:
+def note_of(owner: bytes, ref: Controller, notes: NoteReader) -> Note | None:
     """Our note on this very owner; `None`: there is none, or none of ours. ValueError: `owner` is no API object."""
     content = _content(owner, ref, NoteKind.RESUME, notes)
     if content is None:
@@ -115,12 +117,12 @@ def gang_of(owner: bytes, note: Note) -> GangKey:
     return gang_key(namespace_of(owner), note.gang)
 
 
-def restarts_of(owner: bytes, ref: OwnerRef, *, now_s: float, notes: NoteReader) -> tuple[float, ...]:
+def restarts_of(owner: bytes, ref: Controller, *, now_s: float, notes: NoteReader) -> tuple[float, ...]:
     """When the owner's gang was restarted in the last `REMEMBERED_S`, Unix seconds, ascending.
 
     >>> from extender.notes import UncheckedNotes
     >>> owner = b'{"metadata": {"annotations": {"netgang.io/restarts": "10,x,5000 hmac1.20260101000000.x"}}}'
-    >>> restarts_of(owner, OwnerRef("batch/v1", "Job", "j", "u"), now_s=5001.0, notes=UncheckedNotes())
+    >>> restarts_of(owner, Controller("batch/v1", "Job", "j", "u"), now_s=5001.0, notes=UncheckedNotes())
     (5000.0,)
     """
     text = _content(owner, ref, NoteKind.RESTARTS, notes) or ""
@@ -128,7 +130,7 @@ def restarts_of(owner: bytes, ref: OwnerRef, *, now_s: float, notes: NoteReader)
     return tuple(sorted(at_s for at_s in moments if now_s - at_s < REMEMBERED_S))
 
 
-def is_suspended(owner: bytes, ref: OwnerRef) -> bool:
+def is_suspended(owner: bytes, ref: Controller) -> bool:
     """Whether the switch says suspended."""
     found: Any = decoded(owner)
     for part in _WHERE[ref.group_kind[0]]:
@@ -153,10 +155,10 @@ def waits_for_the_end(owner: bytes) -> bool:
     return (decoded(owner).get("spec") or {}).get("podReplacementPolicy") == "Failed"
 
 
-def ref_of(api_version: str, kind: str, owner: bytes) -> OwnerRef:
+def ref_of(api_version: str, kind: str, owner: bytes) -> Controller:
     """Names an owner that was read. ValueError: it is no API object."""
     metadata = _metadata(owner)
-    return OwnerRef(api_version, kind, str(metadata.get("name", "")), str(metadata.get("uid", "")))
+    return Controller(api_version, kind, str(metadata.get("name", "")), str(metadata.get("uid", "")))
 
 
 def namespace_of(owner: bytes) -> str:
@@ -164,12 +166,12 @@ def namespace_of(owner: bytes) -> str:
     return str(_metadata(owner).get("namespace", ""))
 
 
-def _content(owner: bytes, ref: OwnerRef, kind: NoteKind, notes: NoteReader) -> str | None:
+def _content(owner: bytes, ref: Controller, kind: NoteKind, notes: NoteReader) -> str | None:
     text = (_metadata(owner).get("annotations") or {}).get(kind.value)
     return notes.read(kind, _bearer(owner, ref), text) if isinstance(text, str) else None
 
 
-def _bearer(owner: bytes, ref: OwnerRef) -> Bearer:
+def _bearer(owner: bytes, ref: Controller) -> Bearer:
     """The owner as it was read: what is signed is its own, not what a note calls it."""
     uid = str(_metadata(owner).get("uid", ""))
     return Bearer(ref.api_version, ref.kind, namespace_of(owner), ref.name, uid)
@@ -177,7 +179,7 @@ def _bearer(owner: bytes, ref: OwnerRef) -> Bearer:
 
 def _patch(
     owner: bytes,
-    ref: OwnerRef | None,
+    ref: Controller | None,
     *,
     suspend: bool,
     labels: Mapping[str, str | None],

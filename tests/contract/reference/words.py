@@ -5,7 +5,7 @@ from enum import Enum
 from extender.controllers.elastic.jobs.views import NotNow
 from extender.controllers.elastic.kinds.seen import State, Unsafe
 from extender.controllers.elastic.records import Stage
-from extender.controllers.events.recorder import ACTIONS, ANNOUNCE_S, NORMAL, REPEAT_S, REPORTER, Happening
+from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, REPORTER, Happening
 from extender.controllers.owners.failure_budget import Refusal
 from extender.controllers.removal.removals import MOST_TOLD
 from extender.convert.wire import INTERNAL_ERROR
@@ -125,13 +125,9 @@ def states_page() -> str:
 def events_page() -> str:
     """docs/reference/events.md as it must be."""
     rows = [
-        (
-            code(Happening[one.name].value),
-            "Normal" if Happening[one.name] in NORMAL else "Warning",
-            code(ACTIONS[Happening[one.name]]),
-            *one.paragraphs,
-        )
+        (code(what.value), what.type, code(what.action), *one.paragraphs)
         for one in told(Happening)
+        for what in (Happening[one.name],)
     ]
     return _EVENTS + table(("reason", "type", "action", "on which object", "what it says"), rows)
 

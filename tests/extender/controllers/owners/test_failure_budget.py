@@ -14,13 +14,13 @@ from extender.controllers.owners.failure_budget import (
     OVER,
     Allowed,
     NotAllowed,
-    OwnerRef,
     Refusal,
     budget,
     controller_of,
     uid_of,
 )
 from extender.kube.calls import OWNERS
+from scoring.model import Controller
 
 Json = dict[str, Any]
 
@@ -221,7 +221,7 @@ def test_within_the_limit_exactly(limit: int, failed: int, count: int, ignored: 
         assert isinstance(budget(owner, pods(min(fewer, count))), Allowed)
 
 
-REFERENCES: dict[str, tuple[Any, OwnerRef | None]] = {
+REFERENCES: dict[str, tuple[Any, Controller | None]] = {
     "none": (None, None),
     "only an owner": ([{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"}], None),
     "a controller after an owner": (
@@ -229,13 +229,13 @@ REFERENCES: dict[str, tuple[Any, OwnerRef | None]] = {
             {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"},
             {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "2", "controller": True},
         ],
-        OwnerRef("batch/v1", "Job", "j", "2"),
+        Controller("batch/v1", "Job", "j", "2"),
     ),
 }
 
 
 @pytest.mark.parametrize(("references", "want"), REFERENCES.values(), ids=REFERENCES)
-def test_the_controller_of_a_pod(references: Any, want: OwnerRef | None) -> None:
+def test_the_controller_of_a_pod(references: Any, want: Controller | None) -> None:
     """The one owner that is marked as controller; others would not recreate the pod."""
     assert controller_of(json.dumps({"metadata": {"ownerReferences": references}}).encode()) == want
 

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, Events, Happening
+from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, Events, Happening, Subject
 from extender.controllers.removal.fresh_gang import Fresh
-from extender.controllers.removal.removals import MOST_TOLD, Cause, Disruptions, owner_subject
+from extender.controllers.removal.removals import MOST_TOLD, Cause, Disruptions
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotOursError
 from extender.runtime.telemetry import Telemetry
@@ -223,6 +223,7 @@ class Gate:
         )
         made = self.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": {}})
         self.owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": made["metadata"]["uid"]}
+        self.job = Subject("batch/v1", "Job", "default", "job", self.owner["uid"])
 
     def read(self, name: str, *, scheduler: str = "netgang", **spec: Any) -> Fresh:
         """A member of gang g of the Job, as it would be listed."""
@@ -252,15 +253,13 @@ async def test_the_gate_refuses_an_owner_one_of_whose_pods_is_another_schedulers
     """Also as the last of many; one that has ended is nobody's loss."""
     one = Gate()
     pods = [*(one.read(f"p{i}") for i in range(3)), one.read("q", scheduler="default-scheduler")]
-    owner = owner_subject(pods[0].pod)
-    assert owner is not None
     with pytest.raises(NotOursError):
-        await one.gate.change_owner(owner, b'{"spec": {"suspend": true}}', CAUSE, going=pods)
+        await one.gate.change_owner(one.job, b'{"spec": {"suspend": true}}', CAUSE, going=pods)
     assert (one.api.calls["patch_object"], one.api.events) == (0, [])
     ended = one.api.pod("q") | {"status": {"phase": "Succeeded"}}
     raw = msgspec.json.encode(one.api.add(ended))
     await one.gate.change_owner(
-        owner, b'{"spec": {"suspend": true}}', CAUSE, going=[*pods[:3], Fresh(pod_from_json(raw), raw)]
+        one.job, b'{"spec": {"suspend": true}}', CAUSE, going=[*pods[:3], Fresh(pod_from_json(raw), raw)]
     )
     assert one.api.calls["patch_object"] == 1
 
@@ -269,9 +268,7 @@ async def test_events_of_one_act_are_few() -> None:
     """A gang of a thousand that is suspended: its owner has one Event, which counts them, and the first 32 pods one."""
     one = Gate()
     pods = [one.read(f"p{i:03}") for i in range(1000)]
-    owner = owner_subject(pods[0].pod)
-    assert owner is not None
-    await one.gate.change_owner(owner, b'{"spec": {"suspend": true}}', CAUSE, going=pods)
+    await one.gate.change_owner(one.job, b'{"spec": {"suspend": true}}', CAUSE, going=pods)
     assert len(one.api.events) == MOST_TOLD + 1
     assert one.api.events[0]["regarding"]["kind"] == "Job"
     assert one.api.events[0]["note"] == "for a reason. Pods: p000, p001, p002 and 997 more."

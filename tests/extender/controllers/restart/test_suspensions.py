@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.owners.failure_budget import KINDS, OwnerRef
+from extender.controllers.owners.failure_budget import KINDS
 from extender.controllers.removal.disruption_budgets import forbidding, matches
 from extender.controllers.restart.suspensions import (
     HISTORY,
@@ -27,11 +27,12 @@ from extender.controllers.restart.suspensions import (
 )
 from extender.kube.calls import SUSPENDED
 from extender.notes import Bearer, NoteKind
+from scoring.model import Controller
 from tests.fakes.key_store import notes_of_a_former_process
 
 NOTES = notes_of_a_former_process()
-JOB = OwnerRef("batch/v1", "Job", "train", "u1")
-TF_JOB = OwnerRef("kubeflow.org/v1", "TFJob", "train", "u1")
+JOB = Controller("batch/v1", "Job", "train", "u1")
+TF_JOB = Controller("kubeflow.org/v1", "TFJob", "train", "u1")
 
 
 def owner(**fields: Any) -> bytes:
@@ -56,12 +57,12 @@ def patched(before: bytes, patch: bytes) -> bytes:
 
 def test_the_kinds_with_suspend_are_those_with_the_right() -> None:
     """What this module takes for suspendable is exactly what may be patched."""
-    suspendable = {gk for gk in KINDS if can_suspend(OwnerRef(f"{gk[0]}/v1", gk[1], "x", "u"))}
+    suspendable = {gk for gk in KINDS if can_suspend(Controller(f"{gk[0]}/v1", gk[1], "x", "u"))}
     assert suspendable == set(SUSPENDED)
 
 
 @pytest.mark.parametrize("ref", [JOB, TF_JOB], ids=["Job", "TFJob"])
-def test_suspended_and_resumed_an_owner_is_as_it_was(ref: OwnerRef) -> None:
+def test_suspended_and_resumed_an_owner_is_as_it_was(ref: Controller) -> None:
     """But for the history; the note is there while it is suspended, and each patch names the version."""
     before = owner(spec={"other": 1}, metadata={"labels": {"a": "b"}, "annotations": {"c": "d"}})
     note = Note("g", "w-3 was lost", 1000.0)

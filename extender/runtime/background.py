@@ -1,0 +1,42 @@
+"""Works that a part starts beside itself: kept while they run; a bug in one is counted and ends no other."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from extender.runtime.telemetry import Telemetry
+
+_log = logging.getLogger(__name__)
+
+
+class Background:
+    """The works of one part that are under way; `place` is a constant word for the count of bugs."""
+
+    def __init__(self, telemetry: Telemetry, place: str) -> None:
+        self._telemetry = telemetry
+        self._place = place
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether any work is under way."""
+        return bool(self._tasks)
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Begin a work; `name` is the task's, for the log."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def cancel(self) -> None:
+        """Break off all that is under way."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("internal error: %s", task.get_name(), exc_info=error)
+            self._telemetry.internal_error(self._place)
