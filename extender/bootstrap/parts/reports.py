@@ -17,7 +17,6 @@ from extender.controllers.elastic.metering import Metering
 from extender.controllers.elastic.records import Records
 from extender.controllers.elastic.reports.reports import Reports
 from extender.controllers.elastic.reports.series import SeriesBook
-from extender.controllers.elastic.reports.trainer_status import Statuses
 from extender.controllers.elastic.reports.wishes import MetricWishes
 from extender.ports import Clock
 from extender.ports import Reviews as ReviewsPort
@@ -35,17 +34,16 @@ class Reporting:
     wishes: MetricWishes
     view: JobsView
     metering: Metering
-    statuses: Statuses
+    jobs: Jobs
 
     def look(self) -> None:
         """Take what statuses report, and count what ended; due once a second."""
-        self.statuses.look()
+        self.reports.take_statuses(self.jobs.all())
         self.metering.look()
 
     def forget(self) -> None:
         """Forget all reports and demands: a term starts or ends."""
         self.reports.forget()
-        self.statuses.forget()
         self.wishes.forget()
         self.metering.forget()
 
@@ -58,7 +56,7 @@ def reporting_of(
     reports = Reports(lambda: records.views, book, clock)
     wishes = MetricWishes(book, settings.elastic.options().metrics, clock)
     view = JobsView(cache, planner, records, book, clock, wishes=wishes)
-    return Reporting(records, reports, wishes, view, Metering(records, reports, telemetry), Statuses(jobs, reports))
+    return Reporting(records, reports, wishes, view, Metering(records, reports, telemetry), jobs)
 
 
 def reports_port(

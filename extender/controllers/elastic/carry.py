@@ -6,19 +6,18 @@ edit in between is a conflict and wins; nothing is repeated here, the next round
 and are another scheduler's end the attempt (docs/safety.md S1).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from extender.controllers.elastic.intent import Intent, next_intent
+from extender.controllers.elastic.intent import Intent
 from extender.controllers.elastic.kinds import Kind, Seen, State, read, resize_patch
-from extender.controllers.elastic.records import Change, Requester
 from extender.controllers.events.recorder import Happening, Subject
 from extender.controllers.removal.fresh_gang import Fresh, read_job, read_members, same_as_known
 from extender.controllers.removal.removals import Cause, Disruptions
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotFoundError
 from extender.notes import Notes
 from extender.ports import ClusterApi
-from scoring.ids import GangKey
 from scoring.model import Gang, Role
 from scoring.scaling.change import Change as Decided
 
@@ -40,7 +39,6 @@ class Prepared:
 class Sent:
     """The patch took effect, or, with `unsure`, may have."""
 
-    intent: Intent
     unsure: bool = False
 
 
@@ -52,23 +50,17 @@ class NotSent:
     refused: bool = False
 
 
+_CHANGED: Final = NotSent("another client has changed it meanwhile")
+
+Intend = Callable[[Intent | None], Intent | None]
+"""The job's last intent → the one to be sent; `None`: the job is not as we left it"""
+
+
 async def prepare(
-    api: ClusterApi,
-    disruptions: Disruptions,
-    decided: Decided,
-    kind: Kind,
-    gang: Gang,
-    *,
-    notes: Notes,
-    now_s: float,
-    requester: Requester,
-    why: str,
-    beneficiary: GangKey | None,
+    api: ClusterApi, disruptions: Disruptions, decided: Decided, kind: Kind, gang: Gang, intend: Intend, *, notes: Notes
 ) -> Prepared | NotSent:
     """Read job and gang now; `NotSent` if they are not what was decided on, or cannot be read."""
     key = decided.job
-    if notes.problem:
-        return NotSent(f"no note of the change could be signed: {notes.problem}", refused=True)
     try:
         raw = await api.get_object(kind.where.api_version, kind.where.kind, key.namespace, key.name)
         seen = read(kind, raw, notes=notes)
@@ -76,24 +68,15 @@ async def prepare(
         going = await _going(api, decided, members)
     except (ApiError, ApiUnavailableError, ValueError) as error:
         return NotSent(f"it cannot be read: {error}", refused=not isinstance(error, NotFoundError))
-    if seen.uid != decided.uid or seen.workers != decided.before:
-        return NotSent("another client has changed it meanwhile")
+    intent = intend(seen.intent)
+    if intent is None or seen.uid != decided.uid or seen.workers != decided.before:
+        return _CHANGED
     if seen.unsafe is not None or seen.state is not State.ACTIVE:
         return NotSent(seen.unsafe or f"it is {seen.state}")
     if not same_as_known(gang, members):
         return NotSent("its pods are not those that were decided on")
     if (stranger := disruptions.stranger_among(going)) is not None:
         return NotSent(f"pod {stranger.name} of it is not netgang's", refused=True)
-    intent = next_intent(
-        seen.intent,
-        before=decided.before,
-        after=decided.after,
-        at_s=now_s,
-        requester=requester,
-        why=why,
-        beneficiary=beneficiary,
-        one_by_one=kind.one_by_one,
-    )
     return Prepared(decided, kind, raw, seen, intent, going)
 
 
@@ -103,32 +86,6 @@ async def _going(api: ClusterApi, decided: Decided, members: Sequence[Fresh]) ->
         return ()
     workers = [one for one in await read_job(api, members) if one.pod.role is Role.WORKER and not one.pod.terminal]
     return tuple(one for one in workers if one.pod.index is not None and one.pod.index >= decided.after)
-
-
-async def next_step(
-    api: ClusterApi, disruptions: Disruptions, change: Change, kind: Kind, gang: Gang, *, notes: Notes
-) -> Prepared | NotSent:
-    """Read job and gang now, on the way of a change whose workers leave one by one; `NotSent`: not as we left them."""
-    key = change.job
-    try:
-        raw = await api.get_object(kind.where.api_version, kind.where.kind, key.namespace, key.name)
-        seen = read(kind, raw, notes=notes)
-        members = await read_members(api, gang.key, gang.source)
-        decided = Decided(key, change.uid, change.wanted, change.wanted - 1)
-        going = await _going(api, decided, members)
-    except (ApiError, ApiUnavailableError, ValueError) as error:
-        return NotSent(f"it cannot be read: {error}", refused=not isinstance(error, NotFoundError))
-    intent = seen.intent
-    ours = intent is not None and intent.at_s == change.decided_s and intent.target == change.after
-    if intent is None or not ours or seen.uid != change.uid or seen.workers != change.wanted:
-        return NotSent("another client has changed it meanwhile")
-    if seen.unsafe is not None or seen.state is not State.ACTIVE:
-        return NotSent(seen.unsafe or f"it is {seen.state}")
-    if not same_as_known(gang, members):
-        return NotSent("its pods are not those that were decided on")
-    if (stranger := disruptions.stranger_among(going)) is not None:
-        return NotSent(f"pod {stranger.name} of it is not netgang's", refused=True)
-    return Prepared(decided, kind, raw, seen, intent.one_further(), going)
 
 
 async def send(disruptions: Disruptions, one: Prepared, *, note: str, notes: Notes) -> Sent | NotSent:
@@ -145,7 +102,7 @@ async def send(disruptions: Disruptions, one: Prepared, *, note: str, notes: Not
         else:
             await disruptions.restore_owner(job, patch)
     except ConflictError:
-        return NotSent("another client has changed it meanwhile")
+        return _CHANGED
     except NotFoundError:
         return NotSent("it is gone")
     except ApiError as error:
@@ -153,5 +110,5 @@ async def send(disruptions: Disruptions, one: Prepared, *, note: str, notes: Not
     except (NotAnnouncedError, ValueError) as error:
         return NotSent(str(error), refused=True)
     except ApiUnavailableError:
-        return Sent(one.intent, unsure=True)
-    return Sent(one.intent)
+        return Sent(unsure=True)
+    return Sent()

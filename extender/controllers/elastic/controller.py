@@ -3,7 +3,7 @@
 Rounds, each from what is true then (K7: level-triggered; nothing is remembered that the cluster does not show):
 
 1. Look at every job (`look`).
-2. Take up changes of a former process that are still under way, from the notes on the jobs (`under_way`).
+2. Take up changes of a former process that are still under way, from the notes on the jobs (`follow`).
 3. Follow the changes under way (`follow`), and keep room for their beneficiaries (`rooms`).
 4. Unless workers are being removed for a gang: one pass of `scoring.scaling.adjust`, whose changes are made. If what
    was removed turns out too little for the gang, it is decided on once more.
@@ -20,16 +20,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from extender.controllers.elastic.follow import Limits, by_others, followed, steps_on
+from extender.controllers.elastic.follow import Limits, by_others, facts_of, followed, from_notes, steps_on
 from extender.controllers.elastic.jobs.look import Looks
-from extender.controllers.elastic.jobs.strangers import Strangers
 from extender.controllers.elastic.jobs.views import gang_key_of
 from extender.controllers.elastic.parts import Parts, pods_job, runs
 from extender.controllers.elastic.records import Change, Requester, Stage, Verdict
 from extender.controllers.elastic.reservations import Rooms
 from extender.controllers.elastic.resizes import Cause, Resizes
 from extender.controllers.elastic.retries import Retries
-from extender.controllers.elastic.under_way import facts_of, from_notes
 from extender.controllers.elastic.words import cause_of_growth, post_why_none_shrinks, remember
 from extender.runtime.slices import in_slices, in_timed_slices
 from scoring.ids import GangKey, PodUid
@@ -100,7 +98,6 @@ class Elastic:
         self._retries = Retries(parts.rng)
         self._resizes = Resizes(parts, self._retries, may=self._may_change, dry_run=options.dry_run)
         self._looks = Looks(parts, options, self._retries)
-        self._strangers = Strangers(parts)
         self._recovered = False
         self._decided_for: object = None
         """What the last pass was made from, if it came to nothing"""
@@ -158,7 +155,7 @@ class Elastic:
         self._pause_s = max(_PAUSE_S, _STRETCH * took_s)
         if not self._acting():
             return
-        self._strangers.look()
+        self._looks.look_for_others()
         if not self._recovered:
             self.recover()
         for change in self._follow():

@@ -1,13 +1,17 @@
 """How far a change has come, from what can be seen now: each look starts from the facts and not from the last event.
 
 Rule: level-triggered, so a missed event, a restart in the middle and a slow kubelet all come to the same end; every
-stage has an end of its own, so no record stays without end. Pure.
+stage has an end of its own, so no record stays without end. After a restart the notes on the jobs say what was started;
+whether it is still under way is seen from pods and gangs alone.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from extender.controllers.elastic.kinds import Seen, State
+from extender.controllers.elastic.parts import Parts, runs, takes_room
 from extender.controllers.elastic.records import Change, Stage
+from scoring.model import Gang
 
 ARRIVES_S = 30.0
 """A patch that the watch does not show after this long never took effect."""
@@ -118,3 +122,54 @@ def _stage(change: Change, facts: Facts, limits: Limits, *, now_s: float) -> Sta
 def _within(limit_s: float, change: Change, *, age_s: float) -> Stage:
     """The stage as it is, unless it has taken too long."""
     return change.stage if age_s <= limit_s else Stage.GIVEN_BACK
+
+
+def from_notes(parts: Parts, limits: Limits) -> Sequence[Change]:
+    """The last change of each job that has our note and is as the note says. Cost: O(jobs and their pods).
+
+    Those for a gang that still waits are under way, and those without a beneficiary whose pods are still going.
+    """
+    now_s = parts.clock.now_s()
+    return [change for seen in parts.jobs.all() if (change := _from_note(parts, seen, limits, now_s)) is not None]
+
+
+def _from_note(parts: Parts, seen: Seen, limits: Limits, now_s: float) -> Change | None:
+    intent = seen.intent
+    if intent is None or not intent.stands(seen.workers):
+        return None
+    gang = parts.cache.gang(intent.beneficiary) if intent.beneficiary is not None else None
+    steps = intent.before - intent.goal if intent.target is not None else 1
+    in_time = now_s - intent.at_s < steps * limits.removal_s + limits.reserve_s
+    waits = gang is not None and not runs(gang) and in_time
+    surplus = parts.surplus(seen, intent.goal)
+    under_way = intent.goal < intent.before and (waits or (intent.beneficiary is None and bool(surplus)))
+    return Change(
+        job=seen.key,
+        uid=seen.uid,
+        before=intent.before,
+        after=intent.goal if under_way else intent.after,
+        requester=intent.requester,
+        why=intent.why,
+        beneficiary=intent.beneficiary,
+        decided_s=intent.at_s,
+        stage=Stage.REMOVING if under_way else Stage.DONE,
+        removed=surplus,
+        step=intent.after if under_way and intent.target is not None else None,
+        stepped_s=now_s if under_way and intent.target is not None else None,
+    )
+
+
+def facts_of(parts: Parts, change: Change, beneficiary: Gang | None) -> Facts:
+    """What can be seen of a change now. Cost: O(pods of the job)."""
+    seen = parts.jobs.get(change.job)
+    running = beneficiary is not None and runs(beneficiary)
+    workers = parts.workers(seen) if seen is not None else ()
+    left = [pod for uid in change.removed if takes_room(pod := parts.cache.pod(uid)) and pod is not None]
+    return Facts(
+        seen=seen,
+        left=len(left),
+        ending=sum(1 for pod in left if pod.index is None or pod.index >= change.wanted),
+        bound=sum(1 for pod in workers if pod.node is not None and not pod.deleting),
+        waits=beneficiary is not None and not running,
+        runs=running,
+    )

@@ -7,10 +7,10 @@ change it is history, and that change stands.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from extender.controllers.elastic.records import Requester
 from extender.convert.bounded import note_from_json
@@ -23,15 +23,26 @@ _MOST_TIMES = 32
 _WHY_CHARS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """What we last made of a job's worker count. Times are Unix seconds."""
+_NAMES = {
+    # field → in the annotation; others go by their own names
+    "before": "from",
+    "after": "to",
+    "at_s": "at",
+    "requester": "who",
+    "beneficiary": "for",
+    "grow_back_to": "growBackTo",
+    "changes_s": "changes",
+}
+
+
+class Intent(msgspec.Struct, frozen=True, rename=_NAMES):
+    """What we last made of a job's worker count, and the annotation's JSON. Times are Unix seconds."""
 
     before: int
     after: int
     at_s: float
     requester: Requester
-    why: str
+    why: str = ""
     beneficiary: GangKey | None = None
     """The gang that workers were taken away for"""
     grow_back_to: int | None = None
@@ -106,37 +117,8 @@ def encoded(intent: Intent, bearer: Bearer, notes: Notes) -> str:
     >>> encoded(Intent(6, 2, 9.5, Requester.QUEUE, "room for a/h", GangKey("a/h"), 6, 6, (9.5,)), job, notes)[:60]
     '{"from":6,"to":2,"at":9.5,"who":"queue","why":"room for a/h"'
     """
-    content = msgspec.json.encode(
-        {
-            "from": intent.before,
-            "to": intent.after,
-            "at": intent.at_s,
-            "who": intent.requester.value,
-            "why": intent.why[:_WHY_CHARS],
-            "for": intent.beneficiary,
-            "growBackTo": intent.grow_back_to,
-            "most": intent.most,
-            "changes": list(intent.changes_s),
-            "target": intent.target,
-        }
-    ).decode()
+    content = msgspec.json.encode(replace(intent, why=intent.why[:_WHY_CHARS])).decode()
     return notes.write(NoteKind.LAST_CHANGE, bearer, content)
-
-
-class _Written(msgspec.Struct):
-    after: int = msgspec.field(name="to")
-    before: int = msgspec.field(name="from")
-    at: float
-    requester: Requester = msgspec.field(name="who")
-    why: str = ""
-    beneficiary: str | None = msgspec.field(name="for", default=None)
-    grow_back_to: int | None = msgspec.field(name="growBackTo", default=None)
-    most: int | None = None
-    changes: list[float] = []
-    target: int | None = None
-
-
-_WRITTEN = msgspec.json.Decoder(_Written)
 
 
 def intent_of(annotations: Mapping[str, Any], bearer: Bearer, notes: NoteReader) -> Intent | None:
@@ -154,18 +136,9 @@ def intent_of(annotations: Mapping[str, Any], bearer: Bearer, notes: NoteReader)
     if content is None:
         return None
     try:
-        found = note_from_json(_WRITTEN, content, what=LAST_CHANGE)
+        return note_from_json(_INTENT, content, what=LAST_CHANGE)
     except ValueError:
         return None  # ours by its signature, and of another release's making
-    return Intent(
-        before=found.before,
-        after=found.after,
-        at_s=found.at,
-        requester=found.requester,
-        why=found.why,
-        beneficiary=GangKey(found.beneficiary) if found.beneficiary else None,
-        grow_back_to=found.grow_back_to,
-        most=found.most,
-        changes_s=tuple(found.changes[-_MOST_TIMES:]),
-        target=found.target,
-    )
+
+
+_INTENT = msgspec.json.Decoder(Intent)

@@ -6,8 +6,10 @@ no job a worker; a job that could not be changed is left alone for a while.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from extender.controllers.elastic.carry import NotSent, Prepared, next_step, prepare, send
+from extender.controllers.elastic.carry import Intend, NotSent, Prepared, Sent, prepare, send
+from extender.controllers.elastic.intent import Intent, next_intent
 from extender.controllers.elastic.parts import Parts
 from extender.controllers.elastic.records import Change, Requester, Stage
 from extender.controllers.elastic.retries import Retries
@@ -50,7 +52,10 @@ class Resizes:
             return
         prepared: list[Prepared] = []
         for one in changes:
-            made = await self._prepared(one, cause)
+            if problem := self._parts.notes.problem:
+                self._failed(one, NotSent(f"no note of the change could be signed: {problem}", refused=True))
+                return
+            made = await self._prepared(one, self._intend(one, cause))
             if made is None:
                 return
             prepared.append(made)
@@ -58,75 +63,75 @@ class Resizes:
             return
         about_to()
         for ready in prepared:
-            if not self._may() or not await self._sent(ready, cause):
+            if not self._may() or not await self._begin(ready, cause):
                 return
 
-    async def _prepared(self, decided: Decided, cause: Cause) -> Prepared | None:
+    async def step(self, change: Change) -> None:
+        """Remove the next worker of a change whose workers leave one by one."""
+
+        def further(last: Intent | None) -> Intent | None:
+            ours = last is not None and (last.at_s, last.target) == (change.decided_s, change.after)
+            return last.one_further() if ours and last is not None else None
+
         parts = self._parts
-        view = parts.records.views.get(decided.job)
-        gang = parts.cache.gang(view.gang) if view is not None and view.gang is not None else None
-        if view is None or gang is None:
-            return None
-        made = await prepare(
-            parts.api,
-            parts.disruptions,
-            decided,
-            parts.kinds[decided.job.kind],
-            gang,
-            notes=parts.notes,
-            now_s=parts.clock.now_s(),
+        if self._retries.waits(change.job, now_s=parts.clock.monotonic_s()) or not self._may():
+            return
+        decided = Decided(change.job, change.uid, change.wanted, change.wanted - 1)
+        ready = await self._prepared(decided, further)
+        if ready is None or not self._may():
+            return
+        note = f"From {decided.before} to {decided.after} workers, on the way to {change.after}: {change.why}"
+        if await self._send(ready, note) is not None:
+            parts.record(replace(change, step=_step(ready.intent), stepped_s=parts.clock.now_s()))
+
+    def _intend(self, decided: Decided, cause: Cause) -> Intend:
+        kind = self._parts.kinds[decided.job.kind]
+        return partial(
+            next_intent,
+            before=decided.before,
+            after=decided.after,
+            at_s=self._parts.clock.now_s(),
             requester=cause.requester,
             why=cause.why,
             beneficiary=cause.beneficiary,
+            one_by_one=kind.one_by_one,
         )
+
+    async def _prepared(self, decided: Decided, intend: Intend) -> Prepared | None:
+        parts = self._parts
+        view = parts.records.views.get(decided.job)
+        gang = parts.cache.gang(view.gang) if view is not None and view.gang is not None else None
+        if gang is None:
+            return None
+        kind = parts.kinds[decided.job.kind]
+        made = await prepare(parts.api, parts.disruptions, decided, kind, gang, intend, notes=parts.notes)
         if isinstance(made, NotSent):
             self._failed(decided, made)
             return None
         return made
 
-    async def _sent(self, one: Prepared, cause: Cause) -> bool:
+    async def _begin(self, one: Prepared, cause: Cause) -> bool:
         """Patch one job, and record it; whether it took effect, as far as is known."""
         parts, decided = self._parts, one.decided
         note = f"From {decided.before} to {decided.after} workers: {cause.why}"
-        sent = await send(parts.disruptions, one, note=note, notes=parts.notes)
-        if isinstance(sent, NotSent):
-            self._failed(decided, sent)
+        sent = await self._send(one, note)
+        if sent is None:
             return False
-        self._retries.succeeded(decided.job)
-        change = self._change(decided, cause, Stage.REMOVING if decided.removed > 0 else Stage.GROWING)
-        step = one.intent.after if one.intent.target is not None else None
-        parts.record(replace(change(one.intent.at_s), step=step))
+        stage = Stage.REMOVING if decided.removed > 0 else Stage.GROWING
+        parts.record(replace(self._change(decided, cause, stage, one.intent.at_s), step=_step(one.intent)))
         if decided.removed <= 0:  # that it shrinks was announced before
             parts.post_job_event(
                 one.seen, Happening.JOB_GROWN, f"{note}{' (no answer of the API server)' if sent.unsure else ''}"
             )
         return True
 
-    async def step(self, change: Change) -> None:
-        """Remove the next worker of a change whose workers leave one by one."""
-        parts = self._parts
-        if self._retries.waits(change.job, now_s=parts.clock.monotonic_s()) or not self._may():
-            return
-        view = parts.records.views.get(change.job)
-        gang = parts.cache.gang(view.gang) if view is not None and view.gang is not None else None
-        if gang is None:
-            return
-        kind = parts.kinds[change.job.kind]
-        ready = await next_step(parts.api, parts.disruptions, change, kind, gang, notes=parts.notes)
-        if isinstance(ready, NotSent):
-            self._failed(Decided(change.job, change.uid, change.wanted, change.wanted - 1), ready)
-            return
-        if not self._may():
-            return
-        decided = ready.decided
-        note = f"From {decided.before} to {decided.after} workers, on the way to {change.after}: {change.why}"
-        sent = await send(parts.disruptions, ready, note=note, notes=parts.notes)
+    async def _send(self, one: Prepared, note: str) -> Sent | None:
+        sent = await send(self._parts.disruptions, one, note=note, notes=self._parts.notes)
         if isinstance(sent, NotSent):
-            self._failed(ready.decided, sent)
-            return
-        self._retries.succeeded(change.job)
-        step = sent.intent.after if sent.intent.target is not None else None
-        parts.record(replace(change, step=step, stepped_s=parts.clock.now_s()))
+            self._failed(one.decided, sent)
+            return None
+        self._retries.succeeded(one.decided.job)
+        return sent
 
     def _failed(self, decided: Decided, result: NotSent) -> None:
         parts, now_s = self._parts, self._parts.clock.monotonic_s()
@@ -143,7 +148,7 @@ class Resizes:
     def _would(self, decided: Decided, cause: Cause) -> None:
         """Dry run: record what would be done and write an Event, once for each outcome."""
         parts = self._parts
-        change = self._change(decided, cause, Stage.DRY_RUN)(parts.clock.now_s())
+        change = self._change(decided, cause, Stage.DRY_RUN, parts.clock.now_s())
         last = next(iter(reversed(parts.records.changes_of(decided.uid))), None)
         if last is not None and (last.before, last.after, last.beneficiary) == (
             change.before,
@@ -155,28 +160,24 @@ class Resizes:
         seen = parts.jobs.get(decided.job)
         if seen is not None:
             note = f"Dry run: from {decided.before} to {decided.after} workers: {cause.why}"
-            parts.post_job_event(seen, _happening(decided), note)
+            parts.post_job_event(seen, Happening.JOB_SHRUNK if change.shrinks else Happening.JOB_GROWN, note)
 
-    def _change(self, decided: Decided, cause: Cause, stage: Stage) -> Callable[[float], Change]:
-        """The record of a change, but for the moment of its decision."""
+    def _change(self, decided: Decided, cause: Cause, stage: Stage, decided_s: float) -> Change:
         seen = self._parts.jobs.get(decided.job)
-
-        def at(now_s: float) -> Change:
-            return Change(
-                job=decided.job,
-                uid=decided.uid,
-                before=decided.before,
-                after=decided.after,
-                requester=cause.requester,
-                why=cause.why,
-                beneficiary=cause.beneficiary,
-                decided_s=now_s,
-                stage=stage,
-                removed=self._parts.surplus(seen, decided.after) if seen is not None else (),
-            )
-
-        return at
+        return Change(
+            job=decided.job,
+            uid=decided.uid,
+            before=decided.before,
+            after=decided.after,
+            requester=cause.requester,
+            why=cause.why,
+            beneficiary=cause.beneficiary,
+            decided_s=decided_s,
+            stage=stage,
+            removed=self._parts.surplus(seen, decided.after) if seen is not None else (),
+        )
 
 
-def _happening(decided: Decided) -> Happening:
-    return Happening.JOB_SHRUNK if decided.removed > 0 else Happening.JOB_GROWN
+def _step(intent: Intent) -> int | None:
+    """Where this is a step on the way: to how many workers."""
+    return intent.after if intent.target is not None else None

@@ -58,7 +58,7 @@ class Waits:
         self._plan = plan
         """The current plan; `None`: the cluster is not read yet"""
         self._explain = explain
-        self._may_tell = may_post
+        self._may_post = may_post
         self._waits: dict[GangKey, _Wait] = {}
 
     def look(self) -> Steps[None]:
@@ -67,7 +67,7 @@ class Waits:
         Cost: O(gangs), and the planning of a few.
         """
         plan = self._plan()
-        if plan is None or not self._may_tell():
+        if plan is None or not self._may_post():
             return
         now_s = self._clock.monotonic_s()
         gangs = self._cache.snapshot().gangs
@@ -97,7 +97,7 @@ class Waits:
             due = wait.told_s is None or wait.told_s < wait.since_s or now_s - wait.told_s >= AGAIN_S
             if not due or now_s - wait.since_s < PATIENCE_S:
                 continue
-            if not left or not self._may_tell():
+            if not left or not self._may_post():
                 return
             snapshot, plan = self._cache.snapshot(), self._plan()
             gang, waiting = snapshot.gangs.get(key), plan.waiting.get(key) if plan is not None else None

@@ -127,10 +127,9 @@ class Evictions:
         refused = Decision("evict", members[0].key, key, reason=refusal.reason)
         self._log.log_decision(refused, now_s=self._clock.monotonic_s())
         in_part = "The gang did not become whole, and this pod uses room in vain"
+        note = f"{in_part}. It is not removed, because {refusal.text}"
         for pod in members:
-            self._post_event(
-                pod_subject(pod), Happening.NOT_EVICTED, f"{in_part}. It is not removed, because {refusal.text}"
-            )
+            self._post_event(pod_subject(pod), Happening.NOT_EVICTED, note)
 
     async def _evict_one(self, gang: GangKey, one: Fresh, among: Sequence[Fresh]) -> bool:
         pod = one.pod

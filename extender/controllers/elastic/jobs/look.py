@@ -13,13 +13,15 @@ from extender.controllers.elastic.kinds import Seen, Unsafe
 from extender.controllers.elastic.parts import Parts, pods_job
 from extender.controllers.elastic.records import JobView
 from extender.controllers.elastic.retries import Retries
-from extender.controllers.events.recorder import Happening
-from scoring.model import Gang
+from extender.controllers.events.recorder import Happening, pod_subject
+from scoring.model import Gang, Pod
 from scoring.plan.steps import Steps
 from scoring.scaling.job import JobKey, Wants
 from scoring.scaling.options import Options
 
 _JOBS_A_STEP = 32
+OTHERS_EVERY_S = 30.0
+_ASKS = frozenset({"min-workers", "max-workers"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Looks:
         self._options = options
         self._retries = retries
         self._known: dict[JobKey, _Known] = {}
+        self._others_at_s = parts.clock.monotonic_s() + OTHERS_EVERY_S
 
     def look(self) -> Steps[None]:
         """Renew the records' views of all jobs, with a moment for others now and then. Cost: O(jobs that changed)."""
@@ -65,6 +68,22 @@ class Looks:
         parts.records.views = {
             key: one.view if not wishes.get(key) else one.view.wishing(wishes[key]) for key, one in found.items()
         }
+
+    def look_for_others(self) -> None:
+        """Write an Event for each gang that asks to be elastic in vain: its pods belong to no job that we know.
+
+        An annotation that does nothing looks like a fault of the cluster. Cost: O(gangs), each `OTHERS_EVERY_S`.
+        """
+        parts, now_s = self._parts, self._parts.clock.monotonic_s()
+        if now_s < self._others_at_s:
+            return
+        self._others_at_s = now_s + OTHERS_EVERY_S
+        known = {pods_job(seen) for seen in parts.jobs.all()}
+        for gang in parts.cache.snapshot().gangs.values():
+            first = gang.members[0]
+            if gang.own and first.job not in known and any(name in _ASKS for name, _ in gang.options):
+                note = f"It is not resized, because {_why_unknown(first)}"
+                parts.post_event(pod_subject(first), Happening.JOB_NOT_RESIZED, note, "kind")
 
     def _known_or_new(self, seen: Seen, flags: tuple[bool, ...]) -> _Known:
         parts, known = self._parts, self._known.get(seen.key)
@@ -92,3 +111,9 @@ class Looks:
             words = ", ".join(Wants)
             parts.post_job_event(seen, Happening.OPTION_IGNORED, f"Annotation netgang.io/scaling is none of {words}")
         return _Known(seen, gang, flags, view)
+
+
+def _why_unknown(pod: Pod) -> str:
+    if pod.owner is None:
+        return "its pods belong to no controller"
+    return f"how jobs of kind {pod.owner.kind} ({pod.owner.api_version}) are resized is not known"

@@ -6,11 +6,9 @@ sink for each kind, written by its reflector; what is kept of an object is `Seen
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import msgspec
 
 from extender.controllers.elastic.kinds import Kind, Seen, State, read
+from extender.controllers.owners.failure_budget import decoded
 from extender.notes import NoteReader
 from scoring.ids import Namespace
 from scoring.scaling.job import JobKey
@@ -125,11 +123,11 @@ def target_from_json(raw: bytes) -> Target:
     'PyTorchJob.kubeflow.org/a/j'
     """
     try:
-        found: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, Any])
+        found = decoded(raw)
         metadata, ref = found["metadata"], found["spec"]["scaleTargetRef"]
         group = str(ref.get("apiVersion", "")).rpartition("/")[0]
         namespace = str(metadata["namespace"])
         key = JobKey(Namespace(namespace), f"{ref['kind']}.{group}", str(ref["name"]))
-    except (msgspec.DecodeError, UnicodeError, RecursionError, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a HorizontalPodAutoscaler: {error!r}") from error
     return Target(f"{namespace}/{metadata['name']}", key)

@@ -5,10 +5,9 @@ Rule: a kind is known or it is left alone; nothing here reaches out, raw JSON co
 
 from collections.abc import Iterable, Mapping
 
-from extender.controllers.elastic.kinds.indexed import JOB, JOB_SET
+from extender.controllers.elastic.kinds.indexed import JOB, JOB_SET, TRAIN_JOB
 from extender.controllers.elastic.kinds.scalable import scalable
 from extender.controllers.elastic.kinds.seen import Kind, Seen, State, Unsafe, Where, read, resize_patch
-from extender.controllers.elastic.kinds.trainer import TRAIN_JOB
 from extender.controllers.elastic.kinds.training import JAX_JOB, MPI_JOB, PADDLE_JOB, PYTORCH_JOB, TF_JOB, XGBOOST_JOB
 
 __all__ = [

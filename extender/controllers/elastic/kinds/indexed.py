@@ -1,6 +1,6 @@
-"""Kubernetes' own Indexed Job, and JobSets made of them.
+"""Kubernetes' own Indexed Job, JobSets made of them, and TrainJobs made of JobSets.
 
-Rules (Kubernetes 1.31 and later; JobSet 0.12 with its gate ElasticJobSet):
+Rules (Kubernetes 1.31 and later; JobSet 0.12 with its gate ElasticJobSet; Trainer 2.2 and 2.3):
 
 - `completions` may change only together with `parallelism` and to the same value; then the pods with the highest
   indexes go and count as no failure. Reducing `parallelism` alone would let the Job controller choose others.
@@ -8,32 +8,35 @@ Rules (Kubernetes 1.31 and later; JobSet 0.12 with its gate ElasticJobSet):
   for us and never changed. Where nothing else is said, the label is the minimum.
 - A JobSet is elastic by our annotation alone, and with exactly one replicated Job of one replica that is not named in
   `netgang.io/fixed`; an API server or controller without the gate refuses the patch, which is then said.
+- A TrainJob is never patched, because `spec.trainer` cannot be changed once it exists; it is followed to be shown. Its
+  pods are those of a JobSet of the same name that it owns. `status.trainerStatus` has the newest values alone, as
+  texts, and the moment at which they came; without that moment it says nothing.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from extender.controllers.elastic.kinds.seen import (
     Bounds,
-    Json,
     Seen,
     Unsafe,
     Where,
     annotations_of,
-    conditions_of,
     count,
     labels_of,
-    outside_rule,
     own_bounds,
     seen,
-    state_of,
 )
+from extender.controllers.owners.failure_budget import Json
 
+_STATUS_BYTES = 16 * 1024
+"""Longest `trainerStatus` that is kept: some dozen values, each a name and a number."""
 _MIN_AVAILABLE = "pod-group.scheduling.sigs.k8s.io/min-available"
 FIXED = "netgang.io/fixed"
 """Annotation on a JobSet: replicated Jobs that are no workers, separated by commas."""
-_ENDED = frozenset({"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"})
 
 
 def _limited(bounds: Bounds, template: Json) -> Bounds:
@@ -64,15 +67,17 @@ class IndexedJob:
         """See `Kind`."""
         spec = job.get("spec") or {}
         template = spec.get("template") or {}
-        held = conditions_of(job)
         return seen(
             self.where,
             job,
             template,
             workers=count(spec.get("parallelism"), 1),
             bounds=_limited(own_bounds(job, template), template),
-            unsafe=outside_rule(job, spec.get("managedBy"), "kubernetes.io/job-controller") or _unequal(spec),
-            state=state_of(job, ended=bool(held & _ENDED), suspended=bool(spec.get("suspend"))),
+            unsafe=_unequal(spec),
+            managed_by=spec.get("managedBy"),
+            managers=("kubernetes.io/job-controller",),
+            ends=("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"),
+            suspended=spec.get("suspend"),
         )
 
     def resized(self, job: Json, seen: Seen, workers: int) -> Json:
@@ -99,7 +104,6 @@ class JobSet:
             for at, one in enumerate(parts)
             if at != number
         )
-        held = conditions_of(job)
         return seen(
             self.where,
             job,
@@ -107,9 +111,11 @@ class JobSet:
             workers=count(inner.get("parallelism"), 1) if number is not None else 0,
             others=others,
             bounds=_limited(own_bounds(job, template), template) if annotations_of(job) else Bounds(),
-            unsafe=outside_rule(job, spec.get("managedBy"), "jobset.sigs.k8s.io/jobset-controller")
-            or (Unsafe.SEVERAL_WORKER_JOBS if number is None else _unequal(inner)),
-            state=state_of(job, ended=bool(held & {"Completed", "Failed"}), suspended=bool(spec.get("suspend"))),
+            unsafe=Unsafe.SEVERAL_WORKER_JOBS if number is None else _unequal(inner),
+            managed_by=spec.get("managedBy"),
+            managers=("jobset.sigs.k8s.io/jobset-controller",),
+            ends=("Completed", "Failed"),
+            suspended=spec.get("suspend"),
         )
 
     def resized(self, job: Json, seen: Seen, workers: int) -> Json:
@@ -131,5 +137,36 @@ class JobSet:
         return found[0]
 
 
+@dataclass(frozen=True, slots=True)
+class TrainJob:
+    """trainer.kubeflow.org TrainJob."""
+
+    where: Where
+    one_by_one: bool = False
+
+    def read(self, job: Json) -> Seen:
+        """See `Kind`."""
+        spec = job.get("spec") or {}
+        found = seen(
+            self.where,
+            job,
+            {},
+            workers=count((spec.get("trainer") or {}).get("numNodes"), 1),
+            unsafe=Unsafe.FIXED_TRAINER,
+            managed_by=spec.get("managedBy"),
+            managers=("trainer.kubeflow.org/trainjob-controller",),
+            ends=("Complete", "Failed"),
+            suspended=spec.get("suspend"),
+        )
+        status = (job.get("status") or {}).get("trainerStatus")
+        told = isinstance(status, dict) and len(msgspec.json.encode(status)) <= _STATUS_BYTES
+        return replace(found, trainer_status=status if told else None)
+
+    def resized(self, job: Json, seen: Seen, workers: int) -> Json:
+        """See `Kind`. AssertionError: always, because an unsafe job is not resized."""
+        raise AssertionError("a TrainJob is never resized")
+
+
 JOB = IndexedJob(Where("batch", "v1", "Job", "jobs"))
 JOB_SET = JobSet(Where("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"))
+TRAIN_JOB = TrainJob(Where("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs"))

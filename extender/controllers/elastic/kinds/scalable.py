@@ -10,18 +10,8 @@ and a change without our note would look like another client's. Its pods must sh
 import re
 from dataclasses import dataclass
 
-from extender.controllers.elastic.kinds.seen import (
-    Json,
-    Seen,
-    Unsafe,
-    Where,
-    conditions_of,
-    count,
-    outside_rule,
-    own_bounds,
-    seen,
-    state_of,
-)
+from extender.controllers.elastic.kinds.seen import Seen, Unsafe, Where, count, seen
+from extender.controllers.owners.failure_budget import Json
 
 _NAMED = re.compile(r"([a-z0-9.-]+)/(v[0-9]+(?:(?:alpha|beta)[0-9]+)?)/([a-z0-9]+)/([A-Z][A-Za-z0-9]*)")
 
@@ -37,19 +27,16 @@ class Scalable:
         """See `Kind`."""
         spec = job.get("spec") or {}
         template = spec.get("template") or {}
-        held = conditions_of(job)
         return seen(
             self.where,
             job,
             template,
             workers=count(spec.get("replicas"), 1),
-            bounds=own_bounds(job, template),
-            unsafe=outside_rule(job, spec.get("managedBy")) or (None if "replicas" in spec else Unsafe.NO_REPLICAS),
-            state=state_of(
-                job,
-                ended=bool(held & {"Complete", "Completed", "Succeeded", "Failed"}),
-                suspended=bool(spec.get("suspend")),
-            ),
+            unsafe=None if "replicas" in spec else Unsafe.NO_REPLICAS,
+            managed_by=spec.get("managedBy"),
+            managers=(),
+            ends=("Complete", "Completed", "Succeeded", "Failed"),
+            suspended=spec.get("suspend"),
         )
 
     def resized(self, job: Json, seen: Seen, workers: int) -> Json:

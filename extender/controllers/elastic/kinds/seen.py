@@ -5,20 +5,19 @@ never guessed, so a job without a minimum is not elastic; whatever makes a chang
 texts; own annotations on the job win over the same on the pod template, and both over what the framework says.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import msgspec
 
 from extender.controllers.elastic.intent import LAST_CHANGE, Intent, encoded, intent_of
+from extender.controllers.owners.failure_budget import Json, decoded
 from extender.notes import NO_NOTES, Bearer, NoteReader, Notes
 from scoring.ids import Namespace
 from scoring.scaling.job import JobKey, Wants
-
-Json: TypeAlias = Mapping[str, Any]
 
 MIN_WORKERS = "netgang.io/min-workers"
 MAX_WORKERS = "netgang.io/max-workers"
@@ -172,15 +171,6 @@ class _Metadata(msgspec.Struct):
     creation_timestamp: datetime | None = msgspec.field(name="creationTimestamp", default=None)
 
 
-def decoded(raw: bytes) -> Json:
-    """A job's JSON. ValueError: it is none."""
-    try:
-        found: Json = msgspec.json.decode(raw, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"not an API object: {error}") from error
-    return found
-
-
 def read(kind: Kind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
     """Read a job of this kind, and with `notes` what we noted on it. ValueError: it cannot be read."""
     try:
@@ -243,9 +233,9 @@ def _said_wants(job: Json, template: Json) -> str | None:
     return None if said is None else str(said)
 
 
-def outside_rule(job: Json, managed_by: Any, *ours: str) -> Unsafe | None:
+def _outside_rule(job: Json, managed_by: Any, managers: Collection[str]) -> Unsafe | None:
     """What forbids a change whatever the kind: other managers of the job."""
-    if managed_by and managed_by not in ours:
+    if managed_by and managed_by not in managers:
         return Unsafe.MANAGED
     if labels_of(job).get(_KUEUE_QUEUE):
         return Unsafe.QUEUED
@@ -263,11 +253,11 @@ def conditions_of(job: Json) -> frozenset[str]:
     return frozenset(one["type"] for one in held if one.get("status") == "True")
 
 
-def state_of(job: Json, *, ended: bool, suspended: bool, restarting: bool = False) -> State:
+def _state_of(job: Json, *, ends: Collection[str], suspended: bool, restarting: bool) -> State:
     """The first that applies of deleted, ended, suspended, restarting."""
     if (job.get("metadata") or {}).get("deletionTimestamp"):
         return State.DELETED
-    if ended:
+    if not conditions_of(job).isdisjoint(ends):
         return State.ENDED
     if suspended:
         return State.SUSPENDED
@@ -280,17 +270,25 @@ def seen(
     template: Json,
     *,
     workers: int,
-    bounds: Bounds,
     unsafe: Unsafe | None,
-    state: State,
+    managed_by: Any,
+    managers: Collection[str],
+    ends: Collection[str],
+    suspended: Any,
+    restarting: bool = False,
+    bounds: Bounds | None = None,
     others: int = 0,
     gang_minimum: int | None = None,
     steers_gang: bool = False,
 ) -> Seen:
     """Put a kind's findings together with what all objects have. ValueError: metadata are missing.
 
-    By default all pods are workers, and the gang's minimum is nothing that the job says or that we may change.
+    `managed_by` has to be empty or one of `managers`; `ends` are the conditions with which it is over. By default its
+    bounds are our annotations', all pods are workers, and the gang's minimum is nothing that the job says or that we
+    may change.
     """
+    if bounds is None:
+        bounds = own_bounds(job, template)
     try:
         metadata = msgspec.convert(job.get("metadata"), _Metadata)
     except msgspec.ValidationError as error:
@@ -307,8 +305,8 @@ def seen(
         bounds=bounds,
         gang_minimum=gang_minimum,
         steers_gang=steers_gang,
-        unsafe=Unsafe.BAD_BOUNDS if bounds.bad else unsafe,
-        state=state,
+        unsafe=Unsafe.BAD_BOUNDS if bounds.bad else _outside_rule(job, managed_by, managers) or unsafe,
+        state=_state_of(job, ends=ends, suspended=bool(suspended), restarting=restarting),
         created_s=created.timestamp() if created is not None else 0.0,
         wants=Wants(said) if said in list(Wants) else None,
         bad_wants=said is not None and said not in list(Wants),

@@ -22,21 +22,18 @@ from typing import Any
 
 from extender.controllers.elastic.kinds.seen import (
     Bounds,
-    Json,
     Seen,
     Unsafe,
     Where,
     conditions_of,
     count,
-    outside_rule,
     own_bounds,
     seen,
-    state_of,
 )
+from extender.controllers.owners.failure_budget import Json
 
 _GROUP = "kubeflow.org"
 _WORKER = "worker"
-_OURS = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +69,12 @@ class TrainingKind:
             bounds=bounds,
             gang_minimum=count(minimum, 0) or None,
             steers_gang=True,
-            unsafe=outside_rule(job, run.get("managedBy"), *_OURS) or self.rule(spec, roles),
-            state=state_of(
-                job,
-                ended=bool(held & {"Succeeded", "Failed"}),
-                suspended=bool(run.get("suspend")) or "Suspended" in held,
-                restarting="Restarting" in held,
-            ),
+            unsafe=self.rule(spec, roles),
+            managed_by=run.get("managedBy"),
+            managers=("kubeflow.org/training-operator", "kubeflow.org/mpi-operator"),
+            ends=("Succeeded", "Failed"),
+            suspended=run.get("suspend") or "Suspended" in held,
+            restarting="Restarting" in held,
         )
 
     def resized(self, job: Json, seen: Seen, workers: int) -> Json:

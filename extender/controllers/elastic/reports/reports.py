@@ -9,7 +9,7 @@ Rules:
   and maximum, and the queue.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -69,6 +69,8 @@ class Reports:
         """job that reported → how much more it may"""
         self._in: dict[str, _Bucket] = {}
         """namespace → the same of all its jobs"""
+        self._statuses: dict[JobKey, Seen] = {}
+        """TrainJobs whose status was looked at"""
 
     def take(self, namespace: str, name: str, body: bytes, *, kind: str | None = None) -> Answer:
         """Keep a report of the job `name`. Errors: BadRequestError for a body that is none, naming the field.
@@ -98,15 +100,21 @@ class Reports:
         self._book.add(view.key, view.uid, report.points, undo=report.restarted)
         return Answer(Outcome.ACCEPTED, points=len(report.points), step=report.points[-1].step)
 
-    def knows(self, job: JobKey) -> bool:
-        """Whether there is such a job: what others reported would be forgotten at once."""
-        return job in self._jobs()
+    def take_statuses(self, jobs: Iterable[Seen]) -> None:
+        """Keep what TrainJobs' own `trainerStatus` says; due once a second. Cost: O(jobs).
 
-    def take_status(self, seen: Seen) -> None:
-        """Keep what the job's own `trainerStatus` says, if it is news, and can be true.
-
-        It is the newest that its trainer knows, so a step below the last one means that the training restarted.
+        Why: their programs report to Kubeflow's trainer, which writes the newest values into the job's status, so they
+        need not report twice. A status that was looked at is not looked at again.
         """
+        known = self._jobs()
+        telling = {one.key: one for one in jobs if one.trainer_status is not None and one.key in known}
+        for key, seen in telling.items():
+            if self._statuses.get(key) is not seen:
+                self._take_status(seen)
+        self._statuses = telling
+
+    def _take_status(self, seen: Seen) -> None:
+        """If it is news, and can be true; a step below the last one means that the training restarted."""
         now_s, status = self._clock.now_s(), seen.trainer_status or {}
         found = trainer_point(status, now_s=now_s)
         if found is None or "lastUpdatedTime" not in status:
@@ -134,6 +142,7 @@ class Reports:
         self._book.forget()
         self._of.clear()
         self._in.clear()
+        self._statuses.clear()
 
     def _wait_s(self, job: JobKey) -> float:
         """How long the job must wait before its next report; 0: it need not, and this one is counted."""
