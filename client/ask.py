@@ -6,7 +6,7 @@ the address. A problem document that says that the request is wrong is a ConfigE
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -34,7 +34,7 @@ async def ask(
     kind: type[_T],
     *,
     query: Mapping[str, str] | None = None,
-    body: Mapping[str, Any] | None = None,
+    body: msgspec.Struct | None = None,
     timeout_s: float = _TIMEOUT_S,
 ) -> Answer[_T]:
     """One document; with `body` it is posted.
@@ -55,7 +55,7 @@ async def fetch(
     path: str,
     *,
     query: Mapping[str, str] | None = None,
-    body: Mapping[str, Any] | None = None,
+    body: msgspec.Struct | None = None,
     timeout_s: float = _TIMEOUT_S,
 ) -> httpx.Response:
     """One answer, whatever its status. Errors: ConfigError for an address that is none, NetworkSourceError."""

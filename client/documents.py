@@ -4,8 +4,7 @@ Errors of each: ConfigError for an address that is none and for wrong use (a nam
 wrong), NetworkSourceError when the answer is no document of netgang.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -18,6 +17,7 @@ from extender.api.schemas.network import Network
 from extender.api.schemas.queue import Queue
 from extender.api.schemas.what_if import Supposed
 from extender.errors import ConfigError
+from scoring.what_if.changes import WhatIf
 
 _WHAT_IF_S: Final = 120.0
 """Trial plans of a large cluster, behind those of others."""
@@ -59,9 +59,9 @@ async def explanation(door: Door, name: str) -> Answer[Explained | ExplainedPod]
     return Answer(decoded(found.body, kind, where=address(door, path)), found.body)
 
 
-async def supposed(door: Door, changes: Mapping[str, Any]) -> Answer[Supposed]:
+async def supposed(door: Door, body: WhatIf) -> Answer[Supposed]:
     """What /v1/what-if answers to a body of changes."""
-    return await ask(door, "/v1/what-if", Supposed, body=changes, timeout_s=_WHAT_IF_S)
+    return await ask(door, "/v1/what-if", Supposed, body=body, timeout_s=_WHAT_IF_S)
 
 
 class _OfGang(msgspec.Struct):

@@ -1,23 +1,29 @@
-"""How changes are written on the command line of `netgang what-if`, and as the body of /v1/what-if.
+"""How changes are written on the command line of `netgang what-if`: the records of `scoring.what_if.changes`.
 
-Rule: an option says one change in a few characters; whatever needs more is written in a file, in the body's form.
+Rule: an option says one change in a few characters; whatever needs more is written in a file, as the body of
+/v1/what-if.
 """
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from extender.errors import ConfigError
+import msgspec
 
-Document = dict[str, Any]
+from extender.api.what_if.body import read_changes
+from extender.errors import ConfigError
+from scoring.ids import GangKey, Namespace, NodeName, ResourceName, ZoneName
+from scoring.network.measurement import Metric
+from scoring.what_if import changes as c
+
 _SECONDS: Final[Mapping[str, float]] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
-def from_options(given: Mapping[str, Iterable[str]]) -> list[Document]:
-    """Changes in the body's form, in the order of the options in `READERS`. Errors: ConfigError names the option."""
-    found: list[Document] = []
+def from_options(given: Mapping[str, Iterable[str]]) -> list[c.Change]:
+    """Changes in the order of the options in `READERS`. Errors: ConfigError names the option."""
+    found: list[c.Change] = []
     for option, read in READERS.items():
         for text in given.get(option, ()):
             try:
@@ -27,7 +33,7 @@ def from_options(given: Mapping[str, Iterable[str]]) -> list[Document]:
     return found
 
 
-def from_file(path: Path) -> list[Document]:
+def from_file(path: Path) -> list[dict[str, Any]]:
     """The changes of a file (`-`: standard input): a body of /v1/what-if, or its list. Errors: ConfigError."""
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text()
@@ -42,45 +48,47 @@ def from_file(path: Path) -> list[Document]:
     return changes
 
 
-def capacity(text: str) -> Document:
+def checked(changes: Sequence[object]) -> c.WhatIf:
+    """The body with these changes, records or what a file says. Errors: ConfigError names the field that is wrong."""
+    try:
+        return c.WhatIf(read_changes(msgspec.json.encode({"changes": changes})))
+    except c.MisfitError as error:
+        raise ConfigError(str(error)) from error
+
+
+def capacity(text: str) -> c.Change:
     """`ZONE:RESOURCE=AMOUNT`, or `ZONE/NODE:RESOURCE=AMOUNT` for one node.
 
     >>> capacity("D:nvidia.com/gpu=2")
-    {'change': 'add-capacity', 'zone': 'D', 'resource': 'nvidia.com/gpu', 'amount': '2', 'nodes': {}}
+    AddCapacity(zone='D', resource='nvidia.com/gpu', amount='2', nodes={})
     """
     place, _, rest = text.partition(":")
     resource, _, amount = rest.partition("=")
     if not (place and resource and amount):
         raise ValueError("write ZONE:RESOURCE=AMOUNT, such as D:nvidia.com/gpu=2")
     zone, _, node = place.partition("/")
-    nodes = {node: amount} if node else {}
-    return {"change": "add-capacity", "zone": zone, "resource": resource, "amount": amount, "nodes": nodes}
+    return c.AddCapacity(ZoneName(zone), ResourceName(resource), amount, {NodeName(node): amount} if node else {})
 
 
-def nodes(text: str) -> Document:
+def nodes(text: str) -> c.Change:
     """`ZONE:COUNT:like=NODE`, or `ZONE:COUNT:RESOURCE=AMOUNT,…`.
 
     >>> nodes("D:2:like=node28")
-    {'change': 'add-nodes', 'zone': 'D', 'count': 2, 'like': 'node28', 'allocatable': {}}
+    AddNodes(zone='D', count=2, allocatable={}, like='node28', labels={})
     """
     zone, _, rest = text.partition(":")
     count, _, what = rest.partition(":")
     if not what:
         raise ValueError("write ZONE:COUNT:like=NODE or ZONE:COUNT:cpu=8,memory=32Gi")
     parts = _pairs(what)
-    return {
-        "change": "add-nodes",
-        "zone": zone,
-        "count": _number(count),
-        "like": parts.pop("like", None),
-        "allocatable": parts,
-    }
+    like = parts.pop("like", None)
+    return c.AddNodes(ZoneName(zone), _number(count), parts, NodeName(like) if like is not None else None)
 
 
-def pods(text: str) -> Document:
+def pods(text: str) -> c.Change:
     """`NAMESPACE/GANG:COUNT`, or `NAMESPACE/GANG:COUNT:RESOURCE=AMOUNT,…` for a gang that does not exist yet.
 
-    >>> pods("team/new:4:cpu=2")["requests"]
+    >>> pods("team/new:4:cpu=2").requests
     {'cpu': '2'}
     """
     key, _, rest = text.partition(":")
@@ -88,42 +96,42 @@ def pods(text: str) -> Document:
     namespace, slash, name = key.partition("/")
     if not (namespace and slash and name):
         raise ValueError("write NAMESPACE/GANG:COUNT:cpu=2")
-    body = {"change": "add-pods", "namespace": namespace, "name": name, "gang": name, "count": _number(count)}
-    return {**body, "requests": _pairs(what) if what else {}}
+    requests = _pairs(what) if what else {}
+    return c.AddPods(Namespace(namespace), name, _number(count), gang=name, requests=requests)
 
 
-def link(text: str) -> Document:
+def link(text: str) -> c.Change:
     """`FROM:TO:METRIC=VALUE` with metric loss, delay or throughput.
 
-    >>> link("node28:node29:delay=90")
-    {'change': 'set-link', 'source': 'node28', 'target': 'node29', 'metric': 'delay', 'value': 90.0}
+    >>> link("node28:node29:delay=90").value
+    90.0
     """
     source, _, rest = text.partition(":")
     target, _, what = rest.partition(":")
     metric, _, value = what.partition("=")
     if not (source and target and metric and value):
         raise ValueError("write FROM:TO:delay=MS, FROM:TO:loss=RATIO or FROM:TO:throughput=BITS_PER_S")
-    return {"change": "set-link", "source": source, "target": target, "metric": metric, "value": float(value)}
+    return c.SetLink(source, target, Metric(metric), float(value))
 
 
-def annotation(text: str) -> Document:
+def annotation(text: str) -> c.Change:
     """`NAMESPACE/GANG:NAME=VALUE`; without `=VALUE` it is taken away.
 
-    >>> annotation("team/a:weight=9"), annotation("team/a:zones")["value"]
-    ({'change': 'set-annotation', 'gang': 'team/a', 'name': 'weight', 'value': '9'}, None)
+    >>> annotation("team/a:weight=9"), annotation("team/a:zones").value
+    (SetOption(gang='team/a', name='weight', value='9'), None)
     """
     gang, _, rest = text.partition(":")
     name, equals, value = rest.partition("=")
     if not (gang and name):
         raise ValueError("write NAMESPACE/GANG:NAME=VALUE")
-    return {"change": "set-annotation", "gang": gang, "name": name, "value": value if equals else None}
+    return c.SetOption(GangKey(gang), name, value if equals else None)
 
 
-def setting(text: str) -> Document:
+def setting(text: str) -> c.Change:
     """`NAME=VALUE` as in a settings file, sections with dots; the value is JSON, or a word.
 
-    >>> setting("queue.order=fifo"), setting("spill_wait_s=60")["settings"]
-    ({'change': 'set-settings', 'settings': {'queue': {'order': 'fifo'}}}, {'spill_wait_s': 60})
+    >>> setting("queue.order=fifo").settings, setting("spill_wait_s=60").settings
+    ({'queue': {'order': 'fifo'}}, {'spill_wait_s': 60})
     """
     name, equals, value = text.partition("=")
     if not (name and equals):
@@ -134,28 +142,28 @@ def setting(text: str) -> Document:
         content = value
     for part in reversed(name.split(".")):
         content = {part: content}
-    return {"change": "set-settings", "settings": content}
+    return c.SetSettings(content)
 
 
-def advance(text: str) -> Document:
+def advance(text: str) -> c.Change:
     """A time such as 90s, 10m, 2h or 1d.
 
-    >>> advance("10m"), advance("90")
-    ({'change': 'advance-clock', 'by_s': 600.0}, {'change': 'advance-clock', 'by_s': 90.0})
+    >>> advance("10m").by_s, advance("90").by_s
+    (600.0, 90.0)
     """
     number, unit = (text[:-1], text[-1]) if text[-1:] in _SECONDS else (text, "s")
     try:
-        return {"change": "advance-clock", "by_s": float(number) * _SECONDS[unit]}
+        return c.ClockAdvances(by_s=float(number) * _SECONDS[unit])
     except ValueError:
         raise ValueError("write a time such as 90s, 10m, 2h or 1d") from None
 
 
-def _resize(kind: str) -> Callable[[str], Document]:
-    def read(text: str) -> Document:
+def _resize(kind: Callable[[str, int], c.Change]) -> Callable[[str], c.Change]:
+    def read(text: str) -> c.Change:
         job, _, by = text.rpartition(":")
         if not job:
             raise ValueError("write NAMESPACE/JOB:NUMBER")
-        return {"change": kind, "job": job, "by": _number(by)}
+        return kind(job, _number(by))
 
     return read
 
@@ -174,18 +182,18 @@ def _number(text: str) -> int:
         raise ValueError(f"{text!r} is no whole number") from None
 
 
-READERS: Final[Mapping[str, Callable[[str], Document]]] = {
+READERS: Final[Mapping[str, Callable[[str], c.Change]]] = {
     # option → what reads its text
     "--set": setting,
     "--annotate": annotation,
     "--link": link,
-    "--remove-node": lambda text: {"change": "remove-nodes", "nodes": [text]},
+    "--remove-node": lambda text: c.RemoveNodes((NodeName(text),)),
     "--add-nodes": nodes,
     "--add-capacity": capacity,
-    "--end-job": lambda text: {"change": "end-job", "job": text},
-    "--shrink-job": _resize("shrink-job"),
-    "--grow-job": _resize("grow-job"),
-    "--remove-pod": lambda text: {"change": "remove-pods", "pods": [text]},
+    "--end-job": c.JobEnds,
+    "--shrink-job": _resize(c.JobShrinks),
+    "--grow-job": _resize(c.JobGrows),
+    "--remove-pod": lambda text: c.RemovePods((text,)),
     "--add-pods": pods,
     "--advance": advance,
 }

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from client.ask import Answer
     from extender.api.schemas.explain import Explained, ExplainedPod
     from extender.api.schemas.what_if import Supposed
+    from scoring.what_if.changes import WhatIf
 
-Document = dict[str, Any]
 _T = TypeVar("_T")
 Cluster = Annotated[
     Path | None,
@@ -74,15 +74,14 @@ class Place:
 
         return run(documents.explanation(self.reach.door(), name))
 
-    def supposed(self, changes: list[Document]) -> "Answer[Supposed]":
+    def supposed(self, body: "WhatIf") -> "Answer[Supposed]":
         """What the changes would make of the plan. Errors: ConfigError, NetworkSourceError."""
-        body = {"changes": changes}
         if self.cluster is not None:
             from cli.offline.explain import what_if_file
             from extender.settings.settings import Settings
 
             return _written(
-                what_if_file(self.cluster, self.mesh, Settings.load(self.config), body, now_s=self._now_s())
+                what_if_file(self.cluster, self.mesh, Settings.load(self.config), body.changes, now_s=self._now_s())
             )
         from client import documents
 
@@ -189,18 +188,18 @@ def what_if(
         "--add-pods": add_pods,
         "--advance": advance,
     }
-    from cli.commands.changes import from_file, from_options
+    from cli.commands.changes import checked, from_file, from_options
 
     errors = Console(stderr=True)
     with clear_errors(errors):
         place.check()
-        listed = [*(from_file(changes) if changes is not None else ())]
+        listed: list[object] = [*(from_file(changes) if changes is not None else ())]
         listed.extend(_suggested(place, suggestion) if suggestion is not None else ())
         listed.extend(from_options({option: texts or () for option, texts in given.items()}))
         if not listed:
             raise ConfigError("say what would be different: --add-nodes, --end-job, --changes FILE; see --help")
         with busy(errors, "asking the planner"):
-            document, body = place.supposed(listed)
+            document, body = place.supposed(checked(listed))
     if as_json:
         print_body(body)
         return
@@ -209,7 +208,7 @@ def what_if(
     print_supposed(Console(), document)
 
 
-def _suggested(place: Place, name: str) -> list[Document]:
+def _suggested(place: Place, name: str) -> list[dict[str, Any]]:
     """The changes that explain offers first. Errors: ConfigError when it offers none."""
     from extender.api.schemas.explain import Explained
 

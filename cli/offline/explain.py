@@ -3,21 +3,17 @@
 The same functions as behind /v1/explain and /v1/what-if; only where the cluster comes from differs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
-from pydantic import ValidationError
 
 from cli.offline.plan import filled_cache
 from extender.api.documents.changes import supposed_document
 from extender.api.documents.explain import explain_document, preemption_document, unblocking_document
 from extender.api.schemas.explain import Explained
 from extender.api.schemas.what_if import Supposed
-from extender.api.what_if.address import misfit_text
-from extender.api.what_if.body import WhatIfBody, typed_changes
 from extender.api.what_if.other_policy import policy_with
 from extender.cache import ClusterCache
 from extender.errors import ConfigError
@@ -27,7 +23,7 @@ from scoring.explain.unblock import unblock
 from scoring.ids import gang_key
 from scoring.model import Gang
 from scoring.plan import PlannerCache, plan
-from scoring.what_if.changes import Misfit, RemovePods
+from scoring.what_if.changes import Change, MisfitError, RemovePods
 from scoring.what_if.difference import what_if
 from scoring.what_if.draft import Situation
 
@@ -48,30 +44,18 @@ def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str
 
 
 def what_if_file(
-    cluster: Path, mesh: Path | None, settings: Settings, body: Mapping[str, Any], *, now_s: float
+    cluster: Path, mesh: Path | None, settings: Settings, changes: Sequence[Change], *, now_s: float
 ) -> Supposed:
-    """What changes, written as for /v1/what-if, would make of the plan. Errors: ConfigError names the field."""
+    """What the changes would make of the plan. Errors: ConfigError names the field that is wrong."""
     _, cache = filled_cache(cluster, mesh, settings, now_s=now_s)
-    try:
-        changes = typed_changes(read_body(body), now_s=now_s, policy_of=partial(policy_with, settings))
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
     named = {key for change in changes if isinstance(change, RemovePods) for key in change.pods}
     others = {pod.key: pod for pod in cache.all_pods() if pod.key in named and cache.gang_of(pod.uid) is None}
-    base = Situation(cache.snapshot(), settings.policy(), now_s, others)
-    found = what_if(base, plan(base.snapshot, base.policy, now_s=now_s), changes)
-    if isinstance(found, Misfit):
-        raise ConfigError(misfit_text(found))
-    return supposed_document(found, changes, now_s=now_s)
-
-
-def read_body(body: Mapping[str, Any]) -> WhatIfBody:
-    """The body as models. Errors: ConfigError names the field."""
+    base = Situation(cache.snapshot(), settings.policy(), now_s, others, partial(policy_with, settings))
     try:
-        return WhatIfBody.model_validate(body)
-    except ValidationError as error:
-        wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False)]
-        raise ConfigError("\n".join(wrong)) from error
+        found = what_if(base, plan(base.snapshot, base.policy, now_s=now_s), changes)
+    except MisfitError as error:
+        raise ConfigError(str(error)) from error
+    return supposed_document(found, changes, now_s=now_s)
 
 
 def _gang(cache: ClusterCache, name: str) -> Gang:

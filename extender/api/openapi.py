@@ -7,7 +7,7 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from fastapi import FastAPI
@@ -23,12 +23,14 @@ from extender.api.schemas.queue import Queue
 from extender.api.schemas.readiness import Readiness
 from extender.api.schemas.record import Record
 from extender.api.schemas.what_if import Supposed
+from scoring.what_if.changes import Supposition, WhatIf
 
+_Kind = TypeVar("_Kind", bound=msgspec.Struct)
 Responses = dict[int | str, dict[str, Any]]
 """status → what OpenAPI says of it, as FastAPI takes it"""
 
 _DOCUMENTS: Final = (
-    *(Accepted, Explained, JobInFull, Jobs, Link, Network, PlanInForce, Problem, Queue, Readiness, Supposed),
+    *(Accepted, Explained, JobInFull, Jobs, Link, Network, PlanInForce, Problem, Queue, Readiness, Supposed, WhatIf),
 )
 _PLACE: Final = "#/components/schemas/"
 
@@ -42,6 +44,11 @@ def answers(kind: type[Record], problems: Mapping[int, str] | None = None) -> Re
 def problem(text: str) -> dict[str, Any]:
     """A problem document; `text` says when."""
     return {"description": text, "content": {PROBLEM_TYPE: {"schema": _named(Problem)}}}
+
+
+def takes(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The body of a request, as FastAPI takes it beside a route that reads it itself."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": _named(kind)}}}}
 
 
 def with_schemas(app: FastAPI) -> FastAPI:
@@ -58,13 +65,13 @@ def with_schemas(app: FastAPI) -> FastAPI:
     return app
 
 
-def _named(kind: type[Record]) -> dict[str, str]:
+def _named(kind: type[msgspec.Struct]) -> dict[str, str]:
     return {"$ref": f"{_PLACE}{kind.__name__}"}
 
 
 def _components() -> dict[str, Any]:
     _, found = msgspec.json.schema_components(_DOCUMENTS, ref_template=_PLACE + "{name}")
-    for kind in _kinds(Record):
+    for kind in (*_kinds(Record), *_kinds(Supposition)):
         fields = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
         for name, text in _texts(kind):
             if kind.__name__ in found and name in fields:
@@ -72,15 +79,15 @@ def _components() -> dict[str, Any]:
     return found
 
 
-def _kinds(kind: type[Record]) -> Iterator[type[Record]]:
+def _kinds(kind: type[_Kind]) -> Iterator[type[_Kind]]:
     for one in kind.__subclasses__():
         yield one
         yield from _kinds(one)
 
 
-def _texts(kind: type[Record]) -> Iterator[tuple[str, str]]:
+def _texts(kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
     """(field, text below it), also of the record that it extends."""
-    for base in reversed(kind.__mro__[: kind.__mro__.index(Record)]):
+    for base in reversed(kind.__mro__[: kind.__mro__.index(msgspec.Struct)]):
         [written] = (
             one
             for one in ast.parse(inspect.getsource(sys.modules[base.__module__])).body

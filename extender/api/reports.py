@@ -10,7 +10,6 @@ Rules:
 - The body is read after its sender is known, up to a largest size and for a longest time.
 """
 
-import asyncio
 import hmac
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -21,11 +20,11 @@ from pathlib import Path as FilePath
 from typing import Annotated, Final
 
 from fastapi import FastAPI, Path, Query, Request
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from extender.api.auth import AuthLimits, TokenAuth
+from extender.api.body import LAST, read_body
 from extender.api.openapi import Responses, answers, problem, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response
 from extender.api.schemas.jobs import Accepted
@@ -44,8 +43,6 @@ _WAY_OUT: Final = (
     "a service account reports for jobs of its own namespace alone, and people for none: let a pod of the job's "
     "namespace report with its own token, or show the secret of netgang's setting reports.secret_file"
 )
-_LAST: Final = {"connection": "close"}
-"""The rest of the body is not read, so what follows on its connection is not either."""
 _NAME: Final = Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
 _KIND: Final = Query(max_length=100, description="Kind of the job, where several kinds have one of this name")
 _STATUS: Final[Mapping[Outcome, HTTPStatus]] = {
@@ -134,7 +131,7 @@ class ReportsDoor:
 
         await self._auth(scope, receive, hear)
         if status == HTTPStatus.FORBIDDEN:
-            await problem_response(HTTPStatus.FORBIDDEN, _WAY_OUT, headers=_LAST)(scope, receive, send)
+            await problem_response(HTTPStatus.FORBIDDEN, _WAY_OUT, headers=LAST)(scope, receive, send)
         if status:
             self._count(_WORDS.get(status, "other"))
 
@@ -157,12 +154,13 @@ def create_reports_app(
         name: Annotated[str, _NAME],
         kind: Annotated[str | None, _KIND] = None,
     ) -> Response:
-        body = await _body(request, MAX_BODY_BYTES, body_timeout_s)
+        advice = "; report more often, with fewer points each"
+        body = await read_body(request, MAX_BODY_BYTES, body_timeout_s, advice=advice)
         if isinstance(body, Response):
             return body
         if not acting():
             said = "this replica does not lead; the Service netgang leads to the one that does"
-            return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, said, headers={"retry-after": "1", **_LAST})
+            return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, said, headers={"retry-after": "1", **LAST})
         answer = reports.take(namespace, name, body, kind=kind)
         status = _STATUS[answer.outcome]
         if status is HTTPStatus.OK:
@@ -171,21 +169,3 @@ def create_reports_app(
         return problem_response(status, answer.detail, headers=headers)
 
     return app
-
-
-async def _body(request: Request, most_bytes: int, timeout_s: float) -> bytes | Response:
-    """The whole body, or what is answered to one that is too large or does not come."""
-    body = bytearray()
-    try:
-        async with asyncio.timeout(timeout_s):
-            async for more in request.stream():
-                body += more
-                if len(body) > most_bytes:
-                    said = f"body: larger than {most_bytes} bytes; report more often, with fewer points each"
-                    return problem_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said, headers=_LAST)
-    except TimeoutError:
-        said = f"body: did not arrive within {timeout_s:g} s"
-        return problem_response(HTTPStatus.REQUEST_TIMEOUT, said, headers=_LAST)
-    except ClientDisconnect:
-        return problem_response(HTTPStatus.BAD_REQUEST, "body: broken off", headers=_LAST)
-    return bytes(body)

@@ -10,6 +10,7 @@ from typing import Final
 
 from scoring.explain.givers import Room
 from scoring.explain.shortage import Lack, Shortage, lack_of
+from scoring.explain.words import quantities, quantity
 from scoring.feasibility.filters import node_allows
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Constraints, MemberClass, Node, Requirement
@@ -64,7 +65,9 @@ def _capacity(run: Run, shortages: Iterable[Shortage]) -> list[Change]:
         for node, amount in short.nodes:
             by_zone.setdefault(run.table.nodes[run.table.index[node]].zone, []).append((node, amount))
         for zone, nodes in sorted(by_zone.items()):
-            changes.append(AddCapacity(zone, short.resource, sum(amount for _, amount in nodes), tuple(nodes)))
+            total = quantity(short.resource, sum(amount for _, amount in nodes))
+            parts = {node: quantity(short.resource, amount) for node, amount in nodes}
+            changes.append(AddCapacity(zone, short.resource, total, parts))
     return changes
 
 
@@ -109,7 +112,7 @@ def _nodes_for(room: Room, zone: ZoneName, classes: Iterable[tuple[MemberClass, 
         if not allocatable.get(PODS):
             allocatable = allocatable + Resources.of({PODS: on_each})
         name = like.name if like is not None else None
-        changes.append(AddNodes(zone, min(copies, _MOST_NODES), allocatable, name, labels))
+        changes.append(AddNodes(zone, min(copies, _MOST_NODES), quantities(allocatable), name, dict(labels)))
     return changes
 
 

@@ -11,8 +11,9 @@ from typing import Final, TypeVar
 from scoring.ids import GangKey
 from scoring.plan import Plan, PlannerCache, plan_in_steps
 from scoring.plan.steps import Steps
-from scoring.what_if.changes import Change, Misfit
-from scoring.what_if.difference import Supposed, what_if_in_steps
+from scoring.what_if.apply import apply
+from scoring.what_if.changes import Change, MisfitError
+from scoring.what_if.difference import Supposed, supposed_in_steps
 from scoring.what_if.draft import Situation
 
 _T = TypeVar("_T")
@@ -44,8 +45,11 @@ class Trials:
             return None
         self.made += 1
         yield
-        found = yield from what_if_in_steps(self.base, self.plan, changes, cache=self.cache)
-        return None if isinstance(found, Misfit) else found
+        try:
+            made = apply(self.base, changes, version=self.cache.supposition())
+        except MisfitError:
+            return None
+        return (yield from supposed_in_steps(self.base, self.plan, made, cache=self.cache))
 
     def anew(self, supposed: Supposed) -> Steps[Plan]:
         """The plan of what is supposed when no gang keeps a place for having had it. Cost: as planning everything."""

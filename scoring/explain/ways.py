@@ -11,6 +11,7 @@ from typing import Final
 
 from scoring.explain.givers import room_in_steps
 from scoring.explain.room import more_room
+from scoring.explain.words import quantities
 from scoring.ids import GangKey
 from scoring.model.policy import ZonePolicy
 from scoring.model.reasons import Reason
@@ -127,7 +128,7 @@ def _another_zone(run: Run, ask: GangDemand) -> list[Change]:
     """Any zone that the cluster has, instead of the ones that are named."""
     if not run.zones:
         zone = ask.options.zones[0] if ask.options.zones else None
-        return [] if zone is None else [AddNodes(zone, 1, _all_of(ask))]
+        return [] if zone is None else [AddNodes(zone, 1, quantities(_all_of(ask)))]
     if ask.options.zones is not None:
         return [SetOption(ask.gang.key, "zones", None)]
     if ask.options.zone_policy is not ZonePolicy.PREFERRED:

@@ -38,6 +38,15 @@ def quantity(name: str, amount: int) -> str:
     return str(amount)
 
 
+def quantities(amounts: Resources) -> dict[str, str]:
+    """Amounts as quantities.
+
+    >>> quantities(Resources.parse({"cpu": "1500m", "memory": "1Gi"}))
+    {'cpu': '1500m', 'memory': '1Gi'}
+    """
+    return {name: quantity(name, amount) for name, amount in amounts}
+
+
 def zone_text(zone: ZoneName) -> str:
     """A zone's name.
 
@@ -102,23 +111,22 @@ def changes_text(changes: Sequence[Change], *, now_s: float) -> str:
 def change_text(change: Change, *, now_s: float) -> str:
     """One change.
 
-    >>> from scoring.ids import NodeName
-    >>> change_text(c.AddCapacity(ZoneName("D"), ResourceName("nvidia.com/gpu"), 2, ((NodeName("d1"), 2),)), now_s=0.0)
+    >>> change_text(c.AddCapacity(ZoneName("D"), ResourceName("nvidia.com/gpu"), 2, {"d1": 2}), now_s=0.0)
     '2 more nvidia.com/gpu in zone D (on d1)'
-    >>> change_text(c.AddNodes(ZoneName("a"), 2, Resources.parse({"cpu": 4})), now_s=0.0)
+    >>> change_text(c.AddNodes(ZoneName("a"), 2, {"cpu": 4}), now_s=0.0)
     '2 more nodes with cpu 4 in zone a'
     """
     match change:
         case c.AddCapacity(zone, resource):
             return _more_room(zone, resource, [change])
         case c.AddNodes(zone, count, allocatable, like):
-            what = f" with {request_text(allocatable)}" if allocatable.items else ""
+            what = f" with {request_text(Resources.parse(allocatable))}" if allocatable else ""
             kind = f" like {like}" if like is not None else ""
             return f"{count} more {'node' if count == 1 else 'nodes'}{what}{kind} in {zone_text(zone)}"
         case c.RemoveNodes(nodes):
             return f"{'node' if len(nodes) == 1 else 'nodes'} {some(nodes)} gone"
         case c.AddPods(namespace, name, count, gang, _, requests, node):
-            what = f" with {request_text(requests)}" if requests.items else ""
+            what = f" with {request_text(Resources.parse(requests))}" if requests else ""
             whose = f" of {namespace}/{gang}" if gang is not None else f" {namespace}/{name}"
             return f"{count} more {'pod' if count == 1 else 'pods'}{whose}{what}{f' on {node}' if node else ''}"
         case c.RemovePods(pods):
@@ -129,16 +137,16 @@ def change_text(change: Change, *, now_s: float) -> str:
             return f"job {job} shrinks by {by}"
         case c.JobGrows(job, by):
             return f"job {job} grows by {by}"
-        case c.ClockAdvances(to_s):
-            return f"{duration_text(to_s - now_s)} pass"
+        case c.ClockAdvances():
+            return f"{duration_text(change.moment_s(now_s) - now_s)} pass"
         case c.SetLink(source, target, metric, value):
             return f"{metric.value} from {source} to {target} is {value:g}"
-        case c.SetOption(gang, name, value):
+        case c.SetOption(gang, _, value):
             said = "loses annotation" if value is None else "has annotation"
-            return f"{gang} {said} netgang.io/{name}{'' if value is None else f'={value}'}"
+            return f"{gang} {said} netgang.io/{change.option}{'' if value is None else f'={value}'}"
         case c.SetShare(namespace, cap):
             return f"namespace {namespace} may have {cap:.3g} of the cluster"
-        case c.SetPolicy():
+        case c.SetSettings():
             return "the settings are others"
         case c.OpenGates(gang):
             return f"the other scheduling gates of {gang}'s pods are removed"
@@ -149,8 +157,8 @@ def change_text(change: Change, *, now_s: float) -> str:
 
 
 def _more_room(zone: ZoneName, resource: ResourceName, every: Sequence[c.AddCapacity]) -> str:
-    amount = sum(one.amount for one in every)
-    nodes = sorted({node for one in every for node, _ in one.nodes})
+    total = sum(c.amount_of("amount", resource, one.amount) for one in every)
+    nodes = sorted({node for one in every for node in one.nodes})
     where = f" (on {some(nodes)})" if nodes else ""
     what = "places for pods" if resource == PODS else resource
-    return f"{quantity(resource, amount)} more {what} in {zone_text(zone)}{where}"
+    return f"{quantity(resource, total)} more {what} in {zone_text(zone)}{where}"

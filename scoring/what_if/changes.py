@@ -1,161 +1,178 @@
-"""What may be supposed to be different: nodes, room, pods, jobs, the moment, links, annotations, shares, the policy.
+"""What may be supposed to be different: nodes, room, pods, jobs, the moment, links, annotations, shares, settings.
 
-Why typed values and not patches of objects: a suggestion of `scoring.explain` is a list of these, so its reader
-can apply it, a program as well as a person, and the planner can be asked whether it is true. Rule: a change says one
-thing about the cluster, in the cluster's own units; what it does to a snapshot is in `scoring.what_if.apply`.
+The one schema of a change: /v1/what-if reads these records, `netgang what-if` and `/v1/explain` write them, and
+`scoring.what_if.apply` applies them, so that a suggestion can be sent back as it is and the planner asked whether it is
+true. Rule: a change says one thing; amounts are Kubernetes quantities; every list and text has a largest size.
 """
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
 
-from scoring.ids import EndpointId, GangKey, Namespace, NodeName, ResourceName, ZoneName
-from scoring.model.policy import Policy
-from scoring.model.resources import NO_RESOURCES, Resources
+import msgspec
+from msgspec import Meta
+
+from scoring.ids import GangKey, Namespace, NodeName, ResourceName, ZoneName
+from scoring.model.resources import Resources, amount
 from scoring.network.measurement import Metric
 
-
-@dataclass(frozen=True, slots=True)
-class AddCapacity:
-    """`amount` more of `resource` on nodes that the zone has already."""
-
-    zone: ZoneName
-    resource: ResourceName
-    amount: int
-    """In the resource's own unit: millicores for cpu."""
-    nodes: tuple[tuple[NodeName, int], ...] = ()
-    """How much of it on which node; empty: all of it on the zone's node that has most of it, of equals the first."""
+MOST_CHANGES = 100
+_MOST_NAMED = 1000
+_NAME = Meta(max_length=253)
+_KEY = Meta(max_length=507, pattern=r"^[^/]+/[^/]+$", description="NAMESPACE/NAME")
+_MANY = Meta(min_length=1, max_length=_MOST_NAMED)
+_Name: TypeAlias = Annotated[str, _NAME]
+Quantity: TypeAlias = str | int
+"""Kubernetes quantity, such as 2, 500m or 4Gi"""
+_Amounts: TypeAlias = Annotated[Mapping[_Name, Quantity], Meta(max_length=50)]
 
 
-@dataclass(frozen=True, slots=True)
-class AddNodes:
-    """`count` more ready nodes in a zone, without any pods."""
-
-    zone: ZoneName
-    count: int
-    allocatable: Resources = NO_RESOURCES
-    """Of each; the number of pods need not be named. Empty: as `like` has it."""
-    like: NodeName | None = None
-    """A node whose labels and taints they have, apart from its names."""
-    labels: tuple[tuple[str, str], ...] = ()
-    """Further labels."""
+class MisfitError(ValueError):
+    """A change cannot be applied to this cluster; the text begins with the field that is wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveNodes:
+class Supposition(msgspec.Struct, frozen=True, tag_field="change", forbid_unknown_fields=True):
+    """What all changes are; their kind is field `change`."""
+
+
+class AddCapacity(Supposition, frozen=True, tag="add-capacity"):
+    """More of one resource on nodes that there are."""
+
+    zone: Annotated[ZoneName, _NAME]
+    resource: Annotated[ResourceName, _NAME]
+    amount: Quantity
+    """Kubernetes quantity, such as 2, 500m or 4Gi"""
+    nodes: Annotated[Mapping[Annotated[NodeName, _NAME], Quantity], Meta(max_length=_MOST_NAMED)] = {}
+    """Node → its part; empty: all of it on the zone's node that has most of it, of equals the first"""
+
+
+class AddNodes(Supposition, frozen=True, tag="add-nodes"):
+    """More nodes, empty and ready."""
+
+    zone: Annotated[ZoneName, _NAME]
+    count: Annotated[int, Meta(ge=1, le=1000)] = 1
+    allocatable: _Amounts = {}
+    """Of each; the number of pods need not be named. Empty: as `like` has it"""
+    like: Annotated[NodeName, _NAME] | None = None
+    """Node whose labels and taints they have, apart from its names"""
+    labels: Annotated[Mapping[_Name, _Name], Meta(max_length=100)] = {}
+
+
+class RemoveNodes(Supposition, frozen=True, tag="remove-nodes"):
     """Nodes that are gone, with all room on them; members of gangs there count as lost."""
 
-    nodes: tuple[NodeName, ...]
+    nodes: Annotated[tuple[Annotated[NodeName, _NAME], ...], _MANY]
 
 
-@dataclass(frozen=True, slots=True)
-class AddPods:
-    """`count` more pods: of a gang, or plain ones that take room on `node`."""
+class AddPods(Supposition, frozen=True, tag="add-pods"):
+    """More pods NAME-0…: members of a gang, or plain ones that take room on `node`: netgang does not plan them."""
 
-    namespace: Namespace
-    name: str
-    """`NAME-0…`, the first numbers that are free"""
-    count: int
-    gang: str | None = None
-    """Name of the group; one that exists gets members like its last one, unless `requests` says what they ask for."""
-    min_available: int | None = None
-    """Of a gang that does not exist yet; `None`: all of them."""
-    requests: Resources = NO_RESOURCES
-    node: NodeName | None = None
-    """Where they run; plain pods need one, because netgang does not plan them."""
-    priority: int = 0
+    namespace: Annotated[Namespace, _NAME]
+    name: _Name
+    count: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    gang: _Name | None = None
+    """Name of the group; one that exists gets members like its last one, unless `requests` says what they ask for"""
+    min_available: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+    """Of a gang that does not exist yet; null: all of them"""
+    requests: _Amounts = {}
+    node: Annotated[NodeName, _NAME] | None = None
+    priority: Annotated[int, Meta(ge=-(2**31), lt=2**31)] = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RemovePods:
-    """Pods, `namespace/name`, that are gone: members of gangs, or others that take room on a node."""
+class RemovePods(Supposition, frozen=True, tag="remove-pods"):
+    """Pods that are gone: members of gangs, or others that take room on a node."""
 
-    pods: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class JobEnds:
-    """All pods of a gang, or of a job with all its gangs, are gone, whether they ran or waited."""
-
-    job: str
-    """`namespace/name`"""
+    pods: Annotated[tuple[Annotated[str, _KEY], ...], _MANY]
 
 
-@dataclass(frozen=True, slots=True)
-class JobShrinks:
-    """A job does with `by` workers fewer: those of the highest index leave, and need not be made up for."""
+class JobEnds(Supposition, frozen=True, tag="end-job"):
+    """A gang, or a job with all its gangs, that ends: its pods are gone, whether they ran or waited."""
 
-    job: str
-    by: int
+    job: Annotated[str, _KEY]
 
 
-@dataclass(frozen=True, slots=True)
-class JobGrows:
-    """A job asks for `by` workers more."""
+class JobShrinks(Supposition, frozen=True, tag="shrink-job"):
+    """A job with `by` workers fewer: those of the highest index leave, and need not be made up for."""
 
-    job: str
-    by: int
-
-
-@dataclass(frozen=True, slots=True)
-class ClockAdvances:
-    """Nothing happens until `to_s` (Unix seconds): waits, back-offs and holds run on; links go on being measured."""
-
-    to_s: float
+    job: Annotated[str, _KEY]
+    by: Annotated[int, Meta(ge=1, le=10_000)]
 
 
-@dataclass(frozen=True, slots=True)
-class SetLink:
-    """A metric of the link from one endpoint of measurements, or node, to another is measured as `value` just now."""
+class JobGrows(Supposition, frozen=True, tag="grow-job"):
+    """A job with `by` workers more."""
 
-    source: EndpointId | NodeName
-    target: EndpointId | NodeName
+    job: Annotated[str, _KEY]
+    by: Annotated[int, Meta(ge=1, le=10_000)]
+
+
+class ClockAdvances(Supposition, frozen=True, tag="advance-clock"):
+    """Time passes, to a moment or for a while; waits, back-offs and holds run on, links go on being measured."""
+
+    to_s: float | None = None
+    """Unix seconds"""
+    by_s: Annotated[float, Meta(ge=0.0, le=366 * 86_400.0)] | None = None
+
+    def moment_s(self, now_s: float) -> float:
+        """Unix seconds. Errors: MisfitError when neither or both are given."""
+        if self.to_s is not None and self.by_s is None:
+            return self.to_s
+        if self.by_s is not None and self.to_s is None:
+            return now_s + self.by_s
+        raise MisfitError("to_s: give either to_s or by_s")
+
+
+class SetLink(Supposition, frozen=True, tag="set-link"):
+    """A link that is measured again, in one direction."""
+
+    source: _Name
+    """Node or endpoint, as `target`"""
+    target: _Name
     metric: Metric
-    value: float
+    value: Annotated[float, Meta(ge=0.0)]
+    """loss: ratio 0..1; delay: ms, one way; throughput: bit/s"""
 
 
-@dataclass(frozen=True, slots=True)
-class SetOption:
-    """Annotation `netgang.io/NAME` of a gang's pods; `None` takes it away."""
+class SetOption(Supposition, frozen=True, tag="set-annotation"):
+    """Annotation netgang.io/NAME of a gang's pods, such as weight, zones or zone-policy; null takes it away."""
 
-    gang: GangKey
-    name: str
-    value: str | None
+    gang: Annotated[GangKey, _KEY]
+    name: _Name
+    value: Annotated[str, Meta(max_length=1000)] | None
+
+    @property
+    def option(self) -> str:
+        """The name without its prefix, which may be left out."""
+        return self.name.removeprefix("netgang.io/")
 
 
-@dataclass(frozen=True, slots=True)
-class SetShare:
+class SetShare(Supposition, frozen=True, tag="set-share"):
     """The share of the cluster that the gangs of a namespace may have."""
 
-    namespace: Namespace
-    cap: float
+    namespace: Annotated[Namespace, _NAME]
+    cap: Annotated[float, Meta(gt=0.0, le=1.0)]
 
 
-@dataclass(frozen=True, slots=True)
-class SetPolicy:
-    """Everything is decided by another policy."""
+class SetSettings(Supposition, frozen=True, tag="set-settings"):
+    """Other settings that decide, as in the settings file: score, queue, selection, zone_policy and so on."""
 
-    policy: Policy
+    settings: Annotated[Mapping[str, Any], Meta(min_length=1, max_length=50)]
 
 
-@dataclass(frozen=True, slots=True)
-class OpenGates:
+class OpenGates(Supposition, frozen=True, tag="open-gates"):
     """Others remove their scheduling gates from the gang's pods."""
 
-    gang: GangKey
+    gang: Annotated[GangKey, _KEY]
 
 
-@dataclass(frozen=True, slots=True)
-class MendGroup:
+class MendGroup(Supposition, frozen=True, tag="mend-group"):
     """What the gang's labels, scheduler names or priorities contradict each other in is put right."""
 
-    gang: GangKey
+    gang: Annotated[GangKey, _KEY]
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetRefusals:
+class ForgetRefusals(Supposition, frozen=True, tag="forget-refusals"):
     """kube-scheduler's own filters accept the nodes again that they refused to the gang's pods."""
 
-    gang: GangKey
+    gang: Annotated[GangKey, _KEY]
 
 
 Change: TypeAlias = (
@@ -171,17 +188,31 @@ Change: TypeAlias = (
     | SetLink
     | SetOption
     | SetShare
-    | SetPolicy
+    | SetSettings
     | OpenGates
     | MendGroup
     | ForgetRefusals
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """Why a change cannot be applied to this cluster; `number`: its place in the list, `field` what is wrong of it."""
+class WhatIf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be supposed, one after the other."""
 
-    number: int
-    field: str
-    why: str
+    changes: Annotated[tuple[Change, ...], Meta(min_length=1, max_length=MOST_CHANGES)]
+
+
+def amount_of(field: str, resource: ResourceName, given: Quantity) -> int:
+    """An amount in the resource's own unit. Errors: MisfitError names the field."""
+    try:
+        found = amount(resource, given)
+    except ValueError as error:
+        raise MisfitError(f"{field}: {error}") from error
+    if found < 0:
+        raise MisfitError(f"{field}: {given} is negative")
+    return found
+
+
+def resources_of(field: str, given: Mapping[str, Quantity]) -> Resources:
+    """All of them."""
+    names = {ResourceName(name): one for name, one in given.items()}
+    return Resources.of({name: amount_of(f"{field}.{name}", name, one) for name, one in names.items()})

@@ -14,7 +14,7 @@ from scoring.model.reasons import Reason
 from scoring.plan import Plan, PlannerCache, plan_in_steps
 from scoring.plan.steps import Steps, finish
 from scoring.what_if.apply import apply
-from scoring.what_if.changes import Change, Misfit
+from scoring.what_if.changes import Change
 from scoring.what_if.draft import Situation
 
 
@@ -78,26 +78,17 @@ class Supposed:
     difference: Difference
 
 
-def what_if(
-    base: Situation, plan: Plan, changes: Sequence[Change], *, cache: PlannerCache | None = None
-) -> Supposed | Misfit:
-    """What the changes would make of `plan`, which was made from `base`. Cost: as planning everything once."""
-    return finish(what_if_in_steps(base, plan, changes, cache=cache if cache is not None else PlannerCache()))
+def what_if(base: Situation, plan: Plan, changes: Sequence[Change], *, cache: PlannerCache | None = None) -> Supposed:
+    """What the changes would make of `plan`, which was made from `base`. Cost: as planning everything once.
 
-
-def what_if_in_steps(
-    base: Situation, plan: Plan, changes: Sequence[Change], *, cache: PlannerCache
-) -> Steps[Supposed | Misfit]:
-    """The same in steps of a gang or a few."""
-    made = apply(base, changes, version=cache.supposition())
-    if isinstance(made, Misfit):
-        return made
-    yield
-    return (yield from supposed_in_steps(base, plan, made, cache=cache))
+    Errors: MisfitError as `apply`.
+    """
+    cache = cache if cache is not None else PlannerCache()
+    return finish(supposed_in_steps(base, plan, apply(base, changes, version=cache.supposition()), cache=cache))
 
 
 def supposed_in_steps(base: Situation, plan: Plan, made: Situation, *, cache: PlannerCache) -> Steps[Supposed]:
-    """Plan what was `made` of `base` by changes."""
+    """Plan what was `made` of `base` by changes, in steps of a gang or a few."""
     after = yield from plan_in_steps(made.snapshot, made.policy, now_s=made.now_s, previous=plan, cache=cache)
     yield
     return Supposed(made, after, difference(base, plan, made, after))

@@ -4,8 +4,9 @@ Rule: the snapshot that it began with is never written; `finished` builds the ne
 were. Versions of what differs are the caller's number, so that nothing computed for one is taken for the other's.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,12 @@ from scoring.model import Gang, HostPort, Node, Pod
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Commitment, NodeTable, Snapshot
 from scoring.network.matrix import Ints, NetworkMatrix
+from scoring.what_if.changes import MisfitError
+
+
+def no_settings(_: Mapping[str, Any]) -> Policy:
+    """For situations without a service. Errors: MisfitError always."""
+    raise MisfitError("settings: there are none here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,8 @@ class Situation:
     now_s: float
     others: Mapping[str, Pod] = field(default_factory=dict)
     """namespace/name → a pod of no gang of ours that takes room on its node; those that changes name are enough."""
+    policy_with: Callable[[Mapping[str, Any]], Policy] = no_settings
+    """The policy with these settings instead of those in force. Errors: MisfitError: they are none that decide."""
 
 
 class Draft:
@@ -104,7 +113,7 @@ class Draft:
             claims={key: claim for key, claim in before.claims.items() if key in known},
             network=self.network if self.network is before.network else replace(self.network, version=version),
         )
-        return Situation(snapshot, self.policy, self.now_s, self.others)
+        return replace(self.base, snapshot=snapshot, policy=self.policy, now_s=self.now_s, others=self.others)
 
     # -- inside -------------------------------------------------------------------------------------------------------
 

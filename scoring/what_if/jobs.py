@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, islice
 from typing import Final
 
-from scoring.ids import GangKey, NodeName, PodName, PodUid, gang_key
+from scoring.ids import GangKey, PodName, PodUid, gang_key
 from scoring.model import (
     GATE,
     Constraints,
@@ -18,7 +18,7 @@ from scoring.model import (
     Role,
 )
 from scoring.model.policy import KNOWN_OPTIONS
-from scoring.model.resources import PODS, Resources
+from scoring.model.resources import NO_RESOURCES, PODS, Resources
 from scoring.what_if.changes import (
     AddPods,
     ForgetRefusals,
@@ -26,10 +26,11 @@ from scoring.what_if.changes import (
     JobGrows,
     JobShrinks,
     MendGroup,
-    Misfit,
+    MisfitError,
     OpenGates,
     RemovePods,
     SetOption,
+    resources_of,
 )
 from scoring.what_if.draft import Draft
 
@@ -38,69 +39,67 @@ MOST_PODS: Final = 10_000
 _SCHEDULER: Final = "netgang"
 
 
-def add_pods(draft: Draft, change: AddPods, number: int) -> Misfit | None:
+def add_pods(draft: Draft, change: AddPods) -> None:
     """Add members of a gang, or plain pods."""
     if not 1 <= change.count <= MOST_PODS:
-        return Misfit(number, "count", f"{change.count} is not between 1 and {MOST_PODS}")
+        raise MisfitError(f"count: {change.count} is not between 1 and {MOST_PODS}")
     if change.node is not None and change.node not in draft.nodes:
-        return Misfit(number, "node", f"there is no node {change.node}")
+        raise MisfitError(f"node: there is no node {change.node}")
     if change.gang is None and change.node is None:
-        return Misfit(number, "node", "netgang does not plan plain pods: say on which node they run")
+        raise MisfitError("node: netgang does not plan plain pods: say on which node they run")
+    requests = resources_of("requests", change.requests)
     if change.gang is None:
-        made = _fresh(draft, change, None, None)
+        made = _fresh(draft, change, requests, None, None)
         draft.others |= {pod.key: pod for pod in made}
         draft.arrive(made)
-        return None
+        return
     key = gang_key(change.namespace, change.gang)
     gang = draft.gangs.get(key)
     like = _template(gang.members) if gang is not None else None
-    if like is None and not change.requests.items:
-        return Misfit(number, "requests", f"there is no gang {key} whose members these are like: say what they ask for")
+    if like is None and not requests.items:
+        raise MisfitError(f"requests: there is no gang {key} whose members these are like: say what they ask for")
     ref = like.group if like is not None else GroupRef(key, GangSource.LABELS, change.min_available or change.count)
-    made = _fresh(draft, change, like, ref)
+    made = _fresh(draft, change, requests, like, ref)
     draft.arrive(made)
     if gang is not None:
         draft.put_gang(replace(gang, members=(*gang.members, *made)))
-        return None
+        return
     least = change.min_available if change.min_available is not None else change.count
     if least < 1:
-        return Misfit(number, "min_available", "must be at least 1")
+        raise MisfitError("min_available: must be at least 1")
     draft.put_gang(Gang(key, GangSource.LABELS, least, made, change.priority, draft.now_s))
-    return None
 
 
-def remove_pods(draft: Draft, change: RemovePods, number: int) -> Misfit | None:
+def remove_pods(draft: Draft, change: RemovePods) -> None:
     """Take single pods away."""
     members = {pod.key: pod for gang in draft.gangs.values() for pod in gang.members}
     for key in change.pods:
         pod = members.get(key) or draft.others.get(key)
         if pod is None:
-            return Misfit(number, "pods", f"no pod {key} is known")
+            raise MisfitError(f"pods: no pod {key} is known")
         draft.leave([pod])
-    return None
 
 
-def end_job(draft: Draft, change: JobEnds, number: int) -> Misfit | None:
+def end_job(draft: Draft, change: JobEnds) -> None:
     """Take all pods of a job away."""
     gone = job_members(draft.gangs.values(), change.job)
     if not gone:
-        return _no_job(draft, change.job, number)
+        raise _no_job(draft, change.job)
     draft.leave(gone)
-    return None
 
 
-def resize_job(draft: Draft, change: JobShrinks | JobGrows, number: int) -> Misfit | None:
+def resize_job(draft: Draft, change: JobShrinks | JobGrows) -> None:
     """Let workers of the highest index leave, or add some like the last one."""
     workers = workers_of(job_members(draft.gangs.values(), change.job))
     if not workers:
-        return _no_job(draft, change.job, number)
+        raise _no_job(draft, change.job)
     if change.by < 1 or change.by > MOST_PODS:
-        return Misfit(number, "by", f"{change.by} is not between 1 and {MOST_PODS}")
+        raise MisfitError(f"by: {change.by} is not between 1 and {MOST_PODS}")
     if isinstance(change, JobGrows):
         _grow(draft, change, workers)
-        return None
+        return
     if change.by >= len(workers):
-        return Misfit(number, "by", f"{change.job} has {len(workers)} workers, and one must stay")
+        raise MisfitError(f"by: {change.job} has {len(workers)} workers, and one must stay")
     gone = workers[-change.by :]
     keys = sorted({pod.group.key for pod in gone if pod.group is not None})
     draft.leave(gone)
@@ -109,28 +108,26 @@ def resize_job(draft: Draft, change: JobShrinks | JobGrows, number: int) -> Misf
         if gang is not None:
             live = sum(not pod.deleting and pod.phase is not Phase.FAILED for pod in gang.members)
             draft.put_gang(replace(gang, min_member=max(min(gang.min_member, live), 1)))
-    return None
 
 
-def set_option(draft: Draft, change: SetOption, number: int) -> Misfit | None:
+def set_option(draft: Draft, change: SetOption) -> None:
     """Write or remove an annotation."""
     gang = draft.gangs.get(change.gang)
     if gang is None:
-        return _no_gang(change.gang, number)
-    if change.name not in KNOWN_OPTIONS:
-        return Misfit(number, "name", f"netgang.io/{change.name}: there is no such annotation")
-    options = {name: value for name, value in gang.options if name != change.name}
+        raise _no_gang(change.gang)
+    if change.option not in KNOWN_OPTIONS:
+        raise MisfitError(f"name: netgang.io/{change.option}: there is no such annotation")
+    options = {name: value for name, value in gang.options if name != change.option}
     if change.value is not None:
-        options[change.name] = change.value
+        options[change.option] = change.value
     draft.put_gang(replace(gang, options=tuple(sorted(options.items()))))
-    return None
 
 
-def mend(draft: Draft, change: OpenGates | MendGroup | ForgetRefusals, number: int) -> Misfit | None:
+def mend(draft: Draft, change: OpenGates | MendGroup | ForgetRefusals) -> None:
     """Take one obstacle of a gang away."""
     gang = draft.gangs.get(change.gang)
     if gang is None:
-        return _no_gang(change.gang, number)
+        raise _no_gang(change.gang)
     match change:
         case OpenGates():
             members = tuple(
@@ -143,7 +140,6 @@ def mend(draft: Draft, change: OpenGates | MendGroup | ForgetRefusals, number: i
             for pod in gang.members:
                 draft.exclusions.pop(pod.member_class.anywhere, None)
             draft.put_gang(replace(gang, members=tuple(replace(pod, obstacle="") for pod in gang.members)))
-    return None
 
 
 def job_members(gangs: Iterable[Gang], job: str) -> tuple[Pod, ...]:
@@ -173,51 +169,49 @@ def _grow(draft: Draft, change: JobGrows, workers: Sequence[Pod]) -> None:
     key = last.group.key if last.group is not None else GangKey(change.job)
     more = AddPods(last.namespace, name, change.by)
     gang = draft.gangs[key]
-    draft.put_gang(replace(gang, members=(*gang.members, *_fresh(draft, more, last, last.group))))
+    draft.put_gang(replace(gang, members=(*gang.members, *_fresh(draft, more, NO_RESOURCES, last, last.group))))
 
 
-def _fresh(draft: Draft, change: AddPods, like: Pod | None, group: GroupRef | None) -> tuple[Pod, ...]:
+def _fresh(
+    draft: Draft, change: AddPods, asked: Resources, like: Pod | None, group: GroupRef | None
+) -> tuple[Pod, ...]:
     """New pods: as `like` before it got a node, else as the change says."""
     taken = {pod.name for gang in draft.gangs.values() for pod in gang.members if pod.namespace == change.namespace}
     taken |= {pod.name for pod in draft.others.values() if pod.namespace == change.namespace}
     names = (PodName(f"{change.name}-{i}") for i in count())
     free = (name for name in names if name not in taken)
-    node = NodeName(change.node) if change.node is not None else None
     index = None if like is None or like.index is None else like.index + 1
-    made: list[Pod] = []
-    for i in range(change.count):
-        name = next(free)
-        uid = PodUid(f"what-if/{change.namespace}/{name}")
-        first = like if like is not None else _plain(change, group)
-        requests = change.requests if change.requests.items else first.requests
-        if not requests.get(PODS):
-            requests = requests + Resources.of({PODS: 1})
-        made.append(
-            replace(
-                first,
-                uid=uid,
-                name=name,
-                namespace=change.namespace,
-                member_class=replace(first.member_class, requests=requests),
-                node=node,
-                phase=Phase.RUNNING if node is not None else Phase.PENDING,
-                nominated_node=None,
-                scheduled_s=draft.now_s if node is not None else None,
-                created_s=draft.now_s,
-                deleting=False,
-                gates=(),
-                admitted_to=None,
-                unschedulable=False,
-                group=group,
-                index=None if index is None else index + i,
-            )
+    first = like if like is not None else _plain(change, asked, group)
+    requests = asked if asked.items else first.requests
+    if not requests.get(PODS):
+        requests = requests + Resources.of({PODS: 1})
+    member_class = replace(first.member_class, requests=requests)
+    return tuple(
+        replace(
+            first,
+            uid=PodUid(f"what-if/{change.namespace}/{name}"),
+            name=name,
+            namespace=change.namespace,
+            member_class=member_class,
+            node=change.node,
+            phase=Phase.RUNNING if change.node is not None else Phase.PENDING,
+            nominated_node=None,
+            scheduled_s=draft.now_s if change.node is not None else None,
+            created_s=draft.now_s,
+            deleting=False,
+            gates=(),
+            admitted_to=None,
+            unschedulable=False,
+            group=group,
+            index=None if index is None else index + i,
         )
-    return tuple(made)
+        for i, name in enumerate(islice(free, change.count))
+    )
 
 
-def _plain(change: AddPods, group: GroupRef | None) -> Pod:
+def _plain(change: AddPods, requests: Resources, group: GroupRef | None) -> Pod:
     scheduler = _SCHEDULER if group is not None else "default-scheduler"
-    kind = MemberClass(Role.OTHER, change.requests, Constraints())
+    kind = MemberClass(Role.OTHER, requests, Constraints())
     name = PodName(change.name)
     return Pod(PodUid(""), change.namespace, name, kind, scheduler_name=scheduler, priority=change.priority)
 
@@ -230,12 +224,11 @@ def _template(members: Sequence[Pod]) -> Pod | None:
     return free[-1] if free else None
 
 
-def _no_job(draft: Draft, job: str, number: int) -> Misfit:
+def _no_job(draft: Draft, job: str) -> MisfitError:
     some = ", ".join(sorted(draft.gangs)[:3])
-    return Misfit(
-        number, "job", f"no gang and no job {job} with workers is known" + (f"; there are {some}" if some else "")
-    )
+    there = f"; there are {some}" if some else ""
+    return MisfitError(f"job: no gang and no job {job} with workers is known{there}")
 
 
-def _no_gang(gang: GangKey, number: int) -> Misfit:
-    return Misfit(number, "gang", f"no gang {gang} is known")
+def _no_gang(gang: GangKey) -> MisfitError:
+    return MisfitError(f"gang: no gang {gang} is known")

@@ -158,7 +158,7 @@ MISTAKES: Mapping[str, tuple[str, tuple[object, ...]]] = {
     "a time without a number": ("--advance soon: write a time", ("what-if", "--advance", "soon", *SAVED)),
     "a setting that is none": ("settings.port: decides nothing", ("what-if", "--set", "port=1", *SAVED)),
     "no suggestion": ("demo/case1: it does not wait", ("what-if", "--suggestion", "demo/case1", *SAVED)),
-    "a field that is wrong": ("changes.0.end-job.job", ("what-if", "--end-job", "x", *SAVED)),
+    "a field that is wrong": ("changes.0.job: Expected `str` matching", ("what-if", "--end-job", "x", *SAVED)),
 }  # fmt: skip
 
 

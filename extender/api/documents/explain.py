@@ -2,7 +2,6 @@
 
 import msgspec
 
-from extender.api.documents.changes import change_document
 from extender.api.documents.link import links_document
 from extender.api.documents.queue import weight_document
 from extender.api.schemas import explain as schema
@@ -93,7 +92,7 @@ def pod_document(
 def _suggestion(one: Suggestion) -> schema.Suggestion:
     return schema.Suggestion(
         text=one.text,
-        changes=tuple(change_document(change) for change in one.changes),
+        changes=msgspec.to_builtins(one.changes),
         also_admitted=one.also,
         refused_instead=one.instead,
     )

@@ -8,25 +8,26 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from extender.settings.layers import merge
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy
+from scoring.what_if.changes import MisfitError
 
 DECIDING: Final = ("score", "queue", "selection", "zone_policy", "spill_wait_s", "zone_distance_ms")
 """Settings that a plan depends on, by name."""
 
 
 def policy_with(settings: Settings, given: Mapping[str, Any]) -> Policy:
-    """The policy of `settings` with those of `given` instead, sections merged. ValueError names what is wrong.
+    """The policy of `settings` with those of `given` instead, sections merged. Errors: MisfitError names what is wrong.
 
     >>> policy_with(Settings(), {"queue": {"order": "fifo"}}).queue.order
     <Order.FIFO: 'fifo'>
-    >>> policy_with(Settings(), {"port": 1})
+    >>> policy_with(Settings(), {"port": 1})  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
     ...
-    ValueError: settings.port: decides nothing in a plan; accepted: score, queue, selection, zone_policy, ...
+    MisfitError: settings.port: decides nothing in a plan; accepted: score, queue, selection, zone_policy, ...
     """
     changed: dict[str, Any] = {}
     for name, value in given.items():
         if name not in DECIDING:
-            raise ValueError(f"settings.{name}: decides nothing in a plan; accepted: {', '.join(DECIDING)}")
+            raise MisfitError(f"settings.{name}: decides nothing in a plan; accepted: {', '.join(DECIDING)}")
         known, field = getattr(settings, name), Settings.model_fields[name]
         try:
             if isinstance(known, BaseModel):
@@ -38,5 +39,5 @@ def policy_with(settings: Settings, given: Mapping[str, Any]) -> Policy:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(("settings", name, *map(str, first["loc"])))
-            raise ValueError(f"{where}: {first['msg']}") from error
+            raise MisfitError(f"{where}: {first['msg']}") from error
     return settings.model_copy(update=changed).policy()

@@ -8,10 +8,10 @@ S15). It is kept for the next question, and forgotten after a minute without a q
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
@@ -24,9 +24,9 @@ from scoring.plan import Plan, PlannerCache
 from scoring.plan.steps import finish
 from scoring.plan.warmed_cache import warmed
 from scoring.what_if.apply import apply
-from scoring.what_if.changes import Change, Misfit, RemovePods
+from scoring.what_if.changes import Change, RemovePods
 from scoring.what_if.difference import Supposed, supposed_in_steps
-from scoring.what_if.draft import Situation
+from scoring.what_if.draft import Situation, no_settings
 
 _T = TypeVar("_T")
 MOST_WAITING: Final = 4
@@ -42,11 +42,19 @@ class WhatIfs:
     """Trial plans on the state of now."""
 
     def __init__(
-        self, cache: ClusterCache, planner: Planner, clock: Clock, *, most_waiting: int = MOST_WAITING
+        self,
+        cache: ClusterCache,
+        planner: Planner,
+        clock: Clock,
+        *,
+        policy_with: Callable[[Mapping[str, Any]], Policy] = no_settings,
+        most_waiting: int = MOST_WAITING,
     ) -> None:
+        """`policy_with`: as `Situation` has it."""
         self._cache = cache
         self._planner = planner
         self._clock = clock
+        self._policy_with = policy_with
         self._most_waiting = most_waiting
         self._turn = asyncio.Lock()
         self._waiting = 0
@@ -68,10 +76,11 @@ class WhatIfs:
         named = {key for change in changes if isinstance(change, RemovePods) for key in change.pods}
         found = {key: self._plain(key) for key in named}
         others = {key: pod for key, pod in found.items() if pod is not None}
-        return Situation(snapshot, planner.policy, self._clock.now_s(), others), planner.current
+        now_s = self._clock.now_s()
+        return Situation(snapshot, planner.policy, now_s, others, self._policy_with), planner.current
 
-    async def suppose(self, changes: Sequence[Change]) -> Supposed | Misfit:
-        """What the changes would make of the plan. Errors: BusyError."""
+    async def suppose(self, changes: Sequence[Change]) -> Supposed:
+        """What the changes would make of the plan. Errors: MisfitError, BusyError."""
         async with _Turn(self):
             base, plan = self.now(changes)
             return await self._beside(lambda cache: _supposed(base, plan, changes, cache))
@@ -98,10 +107,8 @@ class WhatIfs:
         return replace(pod, node=self._cache.counted_on(pod))
 
 
-def _supposed(base: Situation, plan: Plan, changes: Sequence[Change], cache: PlannerCache) -> Supposed | Misfit:
+def _supposed(base: Situation, plan: Plan, changes: Sequence[Change], cache: PlannerCache) -> Supposed:
     made = apply(base, changes, version=cache.supposition())
-    if isinstance(made, Misfit):
-        return made
     before, after = base.snapshot, made.snapshot
     anew = after.network is not before.network or after.table.names != before.table.names
     if anew or made.policy is not base.policy:

@@ -100,7 +100,8 @@ def answering_of(
     def network() -> NetworkStatus | None:
         return refresh.status() if refresh is not None else None
 
-    what_ifs, preemptions, reported = WhatIfs(cache, planner, clock), caring.preemptions, caring.reported
+    what_ifs = WhatIfs(cache, planner, clock, policy_with=partial(policy_with, settings))
+    preemptions, reported = caring.preemptions, caring.reported
     views = Views(
         cache,
         planner,
@@ -151,7 +152,7 @@ def answering_of(
         routers=(
             queue_router(queue_view),
             jobs_router(reported.view if reported is not None else None),
-            what_if_router(what_ifs, policy_of=partial(policy_with, settings), now_s=clock.now_s),
+            what_if_router(what_ifs, now_s=clock.now_s),
             page.router,
             record_router(recorder),
         ),

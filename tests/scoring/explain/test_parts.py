@@ -15,7 +15,6 @@ from scoring.explain.zones import why_closed
 from scoring.ids import EndpointId, GangKey, Namespace, NodeName, ResourceName, ZoneName
 from scoring.model import Constraints, Gang, GangSource, HostPort, Node, Pod, Role, Taint
 from scoring.model.policy import Policy
-from scoring.model.resources import Resources
 from scoring.model.snapshot import Claim
 from scoring.network.measurement import Metric
 from scoring.plan import PlannerCache, plan
@@ -193,13 +192,13 @@ def test_why_a_node_is_closed(why: str, where: Node) -> None:
 CPU, GPU = ResourceName("cpu"), ResourceName("nvidia.com/gpu")
 KEY = GangKey("team/a")
 WORDS: dict[str, Change] = {
-    "500m more cpu in zone a": c.AddCapacity(ZoneName("a"), CPU, 500),
+    "500m more cpu in zone a": c.AddCapacity(ZoneName("a"), CPU, "500m"),
     "3 more places for pods in the nodes without a zone (on n1)": c.AddCapacity(
-        ZoneName(""), ResourceName("pods"), 3, ((NodeName("n1"), 3),)
+        ZoneName(""), ResourceName("pods"), 3, {NodeName("n1"): 3}
     ),
     "1 more node like n1 in zone a": c.AddNodes(ZoneName("a"), 1, like=NodeName("n1")),
     "nodes n1, n2 gone": c.RemoveNodes((NodeName("n1"), NodeName("n2"))),
-    "1 more pod of team/a with cpu 1": c.AddPods(Namespace("team"), "a", 1, "a", requests=Resources.parse({"cpu": 1})),
+    "1 more pod of team/a with cpu 1": c.AddPods(Namespace("team"), "a", 1, "a", requests={"cpu": 1}),
     "2 more pods team/x on n1": c.AddPods(Namespace("team"), "x", 2, node=NodeName("n1")),
     "pod team/a-0 gone": c.RemovePods(("team/a-0",)),
     "job team/a ends": c.JobEnds(KEY),
@@ -210,7 +209,7 @@ WORDS: dict[str, Change] = {
     "team/a has annotation netgang.io/zones=b": c.SetOption(KEY, "zones", "b"),
     "team/a loses annotation netgang.io/zones": c.SetOption(KEY, "zones", None),
     "namespace team may have 0.5 of the cluster": c.SetShare(Namespace("team"), 0.5),
-    "the settings are others": c.SetPolicy(Policy()),
+    "the settings are others": c.SetSettings({}),
     "the other scheduling gates of team/a's pods are removed": c.OpenGates(KEY),
     "what contradicts itself in team/a's pods is put right": c.MendGroup(KEY),
     "kube-scheduler's own filters accept the nodes for team/a again": c.ForgetRefusals(KEY),
@@ -225,7 +224,7 @@ def test_every_change_has_words(text: str, change: Change) -> None:
 
 def test_room_of_one_zone_is_added_up() -> None:
     """Resource by resource."""
-    parts = [c.AddCapacity(ZoneName("D"), GPU, n, ((NodeName(f"d{n}"), n),)) for n in (1, 2)]
+    parts = [c.AddCapacity(ZoneName("D"), GPU, n, {NodeName(f"d{n}"): n}) for n in (1, 2)]
     assert (
         changes_text([*parts, c.JobEnds(KEY)], now_s=0.0)
         == "3 more nvidia.com/gpu in zone D (on d1, d2), and job team/a ends"

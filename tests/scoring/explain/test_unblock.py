@@ -84,9 +84,7 @@ def test_jobs_end_together_where_one_is_not_enough() -> None:
 def test_more_room_where_only_strangers_run() -> None:
     """Which resource is short by how much, in the zone where least is missing."""
     told = found(gang("g", 2), pods=PLAIN)
-    assert told.suggestions[0].changes == (
-        AddCapacity(ZoneName("a"), ResourceName("cpu"), 2000, ((NodeName("a1"), 2000),)),
-    )
+    assert told.suggestions[0].changes == (AddCapacity(ZoneName("a"), ResourceName("cpu"), "2", {NodeName("a1"): "2"}),)
     assert told.suggestions[0].text == "2 more cpu in zone a (on a1)"
 
 
@@ -178,7 +176,7 @@ def test_an_empty_cluster() -> None:
     """A zone that is named can be filled with nodes; without a name nobody knows where."""
     assert found(gang("g", 1), nodes=[]).suggestions == ()
     told = found(gang("g", 2, options={"zones": "x"}), nodes=[])
-    assert told.suggestions[0].changes == (AddNodes(ZoneName("x"), 1, Resources.parse({"cpu": 2, "pods": 2})),)
+    assert told.suggestions[0].changes == (AddNodes(ZoneName("x"), 1, {"cpu": "2", "pods": "2"}),)
 
 
 def test_what_is_too_large_for_any_zone() -> None:
@@ -207,12 +205,12 @@ def test_a_resource_that_no_node_has() -> None:
 TAINTED = node("t1", zone="t", taints=[Taint("k", "v", "NoSchedule")])
 NEW_NODES: dict[str, tuple[Change, Pod, list[Node]]] = {  # case: (first change, member, nodes)
     "a label that no node has": (
-        AddNodes(ZoneName("a"), 1, Resources.parse({"cpu": 1, "pods": 1}), None, (("disk", "ssd"),)),
+        AddNodes(ZoneName("a"), 1, {"cpu": "1", "pods": "1"}, None, {"disk": "ssd"}),
         pod("g-0", gang="g", node_selector={"disk": "ssd"}),
         [A1],
     ),
     "an affinity that no node meets": (
-        AddNodes(ZoneName("a"), 1, Resources.parse({"cpu": 1, "pods": 1}), None, (("gen", "6"), ("kind", "x"))),
+        AddNodes(ZoneName("a"), 1, {"cpu": "1", "pods": "1"}, None, {"gen": "6", "kind": "x"}),
         pod(
             "g-0",
             gang="g",
@@ -223,7 +221,7 @@ NEW_NODES: dict[str, tuple[Change, Pod, list[Node]]] = {  # case: (first change,
         [A1],
     ),
     "labels that may not or only have to be there": (
-        AddNodes(ZoneName("a"), 1, Resources.parse({"cpu": 1, "pods": 1}), None, (("gpu", ""),)),
+        AddNodes(ZoneName("a"), 1, {"cpu": "1", "pods": "1"}, None, {"gpu": ""}),
         pod(
             "g-0",
             gang="g",
@@ -232,7 +230,7 @@ NEW_NODES: dict[str, tuple[Change, Pod, list[Node]]] = {  # case: (first change,
         [A1],
     ),
     "a taint on all nodes": (
-        AddNodes(ZoneName("t"), 1, Resources.parse({"cpu": 1, "pods": 1})),
+        AddNodes(ZoneName("t"), 1, {"cpu": "1", "pods": "1"}),
         pod("g-0", gang="g"),
         [TAINTED],
     ),

@@ -26,7 +26,6 @@ from scoring.what_if.changes import (
     AddNodes,
     Change,
     ClockAdvances,
-    Misfit,
     RemoveNodes,
     SetLink,
     SetOption,
@@ -60,7 +59,7 @@ def test_suppositions_are_as_with_a_memo_of_their_own(seed: int, measured: bool)
             assert ways == unblock(base, made, at.gangs[key])
 
 
-def kept_what_if(base: Situation, made: Plan, changes: Sequence[Change], cache: PlannerCache) -> Supposed | Misfit:
+def kept_what_if(base: Situation, made: Plan, changes: Sequence[Change], cache: PlannerCache) -> Supposed:
     """With the cache that is asked."""
     return what_if(base, made, changes, cache=cache)
 
@@ -80,7 +79,7 @@ def supposed(rng: random.Random, state: Snapshot) -> list[Sequence[Change]]:
     """Two suppositions of each of two kinds: what differs between them must not be mistaken."""
     names, key = list(state.table.names), rng.choice(list(state.gangs))
     kinds: list[Any] = [
-        lambda: AddCapacity(ZoneName("a"), ResourceName("cpu"), rng.randint(1, 30) * 1000),
+        lambda: AddCapacity(ZoneName("a"), ResourceName("cpu"), rng.randint(1, 30)),
         lambda: AddNodes(ZoneName(rng.choice("ab")), rng.randint(1, 3), like=NodeName(names[0])),
         lambda: RemoveNodes((NodeName(rng.choice(names)),)),
         lambda: ClockAdvances(1500.0 + rng.randint(0, 3000)),
