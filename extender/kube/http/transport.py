@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -24,7 +25,6 @@ from extender.kube.http.connection import Answer
 from extender.kube.http.exchange import DirectExchanges
 from extender.kube.http.faults import mapped, refusal
 from extender.kube.http.session import Session, refused
-from extender.kube.http.timelimit import TimeLimits
 
 _MIB = 1024 * 1024
 
@@ -54,7 +54,7 @@ class Transport:
         if server.proxy is None and URL(server.url, encoded=True).raw_user is None:
             direct = DirectExchanges(server, concurrency=most, connect_s=connect_s, agent=self._agent)
         session = Session(server, concurrency=most, connect_s=connect_s, agent=self._agent)
-        self._opened = _Opened(session, direct, TimeLimits())
+        self._opened = _Opened(session, direct)
         return self
 
     async def __aexit__(
@@ -62,7 +62,6 @@ class Transport:
     ) -> None:
         opened, self._opened = self._opened, None
         if opened is not None:
-            opened.time.close()
             if opened.direct is not None:
                 await opened.direct.close()
             await opened.session.close()
@@ -83,18 +82,20 @@ class Transport:
         longer than `limit_bytes` (default: the limit of one object).
         """
         opened = self._open()
-        limit = self.limits.object_bytes if limit_bytes is None else limit_bytes
-        with mapped(f"{method} {path}"), opened.time.within(timeout_s):
-            exchanges = opened.direct or opened.session
-            authorization = await self._server.authorization.header()
-            answer = await exchanges.exchange(
-                method, path, body=body, content_type=content_type, authorization=authorization, limit_bytes=limit
-            )
-            if answer.status == 401 and await self._server.authorization.after_refusal(authorization):
+        exchange = partial(
+            (opened.direct or opened.session).exchange,
+            method,
+            path,
+            body=body,
+            content_type=content_type,
+            limit_bytes=self.limits.object_bytes if limit_bytes is None else limit_bytes,
+        )
+        with mapped(f"{method} {path}"):
+            async with asyncio.timeout(timeout_s):
                 authorization = await self._server.authorization.header()
-                answer = await exchanges.exchange(
-                    method, path, body=body, content_type=content_type, authorization=authorization, limit_bytes=limit
-                )
+                answer = await exchange(authorization=authorization)
+                if answer.status == 401 and await self._server.authorization.after_refusal(authorization):
+                    answer = await exchange(authorization=await self._server.authorization.header())
         if 200 <= answer.status < 300:
             return answer.body
         raise _error(answer)
@@ -138,7 +139,6 @@ class _Opened:
 
     session: Session
     direct: DirectExchanges | None
-    time: TimeLimits
 
 
 async def split_lines(chunks: AsyncIterator[bytes], *, limit_bytes: int) -> AsyncGenerator[bytes, None]:
