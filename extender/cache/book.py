@@ -5,16 +5,14 @@ change only notes that a gang is to be built again; it is built once, at the nex
 where nothing but its members' progress changed (`gangs.renewed`).
 """
 
-from collections.abc import Collection, Mapping, Set
-from dataclasses import replace
+from collections.abc import Mapping, Set
 
 from extender.cache.gangs import build_gang, continued, minimum_told, renewed
-from extender.cache.minimums import Minimums
 from extender.cache.owners import Owners
-from extender.cache.pods import Pods, same_but_version
+from extender.cache.pods import Pods
 from scoring.feasibility.runs import runs_of
 from scoring.ids import GangKey, ResourceName
-from scoring.model import Gang, GangSource, Pod, PodGroup, counts
+from scoring.model import Gang, GangSource, PodGroup, counts
 
 
 class GangBook:
@@ -25,7 +23,6 @@ class GangBook:
         self._managed_resource = managed_resource
         self.owners = Owners()
         """What was read of jobs; after a change see `told_otherwise`."""
-        self.minimums = Minimums()
         self._pod_groups: dict[GangSource, dict[GangKey, PodGroup]] = {
             GangSource.POD_GROUP: {},
             GangSource.NATIVE: {},
@@ -64,7 +61,7 @@ class GangBook:
         """One of the gang's pods changed; whether the gang is, or was, one of ours."""
         group = self._pods.groups.get(key)
         if group is None:
-            self.minimums.drop(key)
+            self.owners.drop_minimum(key)
         if key not in self._gangs and (group is None or not group.own):
             return False
         self._stale.add(key)
@@ -103,16 +100,6 @@ class GangBook:
             if self._gangs[key].later or age_s not in (None, self._gangs[key].created_s)
         ]
 
-    def faults(self) -> list[str]:
-        """How what is kept differs from the same built from scratch (for tests)."""
-        kept = self.all()
-        found = [
-            f"gang {key} differs from its pods"
-            for key, group in self._pods.groups.items()
-            if not _same_gang(kept.get(key), continued(self._build(key), kept.get(key)) if group.own else None)
-        ]
-        return [*found, "gangs without pods are kept"] if kept.keys() - self._pods.groups.keys() else found
-
     def _renew(self, keys: set[GangKey]) -> None:
         for key in keys:
             group = self._pods.groups.get(key)
@@ -147,7 +134,7 @@ class GangBook:
             is_own=self._pods.is_own,
             managed_resource=self._managed_resource,
             owner_created_s=self.owners.created_s(runs.current),
-            most_needed=self.minimums.of(key, runs.current),
+            most_needed=self.owners.minimum(key, runs.current),
             beside=runs,
         )
 
@@ -155,22 +142,3 @@ class GangBook:
 def _may_be_partial(gang: Gang) -> bool:
     """Whether members of a gang that we start have nodes."""
     return gang.actionable and any(map(counts, gang.members))
-
-
-def _same_gang(one: Gang | None, other: Gang | None) -> bool:
-    """Whether two gangs are equal but for their members' resourceVersions."""
-    if one is None or other is None:
-        return one is other
-    return (
-        replace(one, members=(), earlier=(), later=()) == replace(other, members=(), earlier=(), later=())
-        and _same_pods(one.members, other.members)
-        and _same_pods(one.earlier, other.earlier)
-        and _same_pods(one.later, other.later)
-    )
-
-
-def _same_pods(some: Collection[Pod], others: Collection[Pod]) -> bool:
-    by_uid = {pod.uid: pod for pod in others}
-    return len(some) == len(by_uid) and all(
-        pod.uid in by_uid and same_but_version(pod, by_uid[pod.uid]) for pod in some
-    )

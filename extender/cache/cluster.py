@@ -163,7 +163,7 @@ class ClusterCache:
 
     def set_minimum(self, gang: GangKey, owner_uid: str, count: int) -> None:
         """The gang's owner was read, and needs no more than `count` of its members by now (docs/safety.md S8)."""
-        self._note(self._gangs.minimums.note(gang, owner_uid, count) and self._regroup(gang))
+        self._note(self.owners.note_minimum(gang, owner_uid, count) and self._regroup(gang))
 
     def set_commitment(self, gang: GangKey, assignment: Mapping[PodUid, NodeName], *, as_planned: bool = False) -> None:
         """Begin or replace a gang's commitment. ValueError: one of the pods is committed in another gang.
@@ -173,7 +173,7 @@ class ClusterCache:
         Members that are bound, finished or going are left out now, and taken out when they become so; pods not seen
         yet stay in. When nothing is left the commitment ends. `as_planned`: the newest plan gives them these places.
         """
-        open_ones = {uid: node for uid, node in assignment.items() if _needs_node(self._pods.get(uid))}
+        open_ones = {uid: node for uid, node in assignment.items() if needs_node(self._pods.get(uid))}
         self._note(self._decisions.commit(gang, open_ones), expected=as_planned)
 
     def clear_commitment(self, gang: GangKey) -> None:
@@ -229,7 +229,7 @@ class ClusterCache:
     def expire(self, now_s: float) -> None:
         """Forget exclusions, back-offs and room of DaemonSets whose time has come.
 
-        Call it first when a cluster is read, and then at `next_expiry_s` or more often.
+        Call it first when a cluster is read, and then every second or so.
         """
         self._note(any([self._decisions.expire(now_s), self._daemons.expire(now_s)]))
 
@@ -242,10 +242,6 @@ class ClusterCache:
     def time_passed(self) -> None:
         """Time alone changed the queue's order: what is decided from the same objects may be another thing now."""
         self._note(True)
-
-    def next_expiry_s(self) -> float | None:
-        """The next moment at which `expire` changes something, in Unix seconds. Cost: O(exclusions)."""
-        return self._decisions.next_expiry_s()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -308,10 +304,6 @@ class ClusterCache:
         """Gangs that we start of which some members have nodes and that have not started."""
         return self._gangs.partial()
 
-    def pod_group(self, key: GangKey, source: GangSource = GangSource.POD_GROUP) -> PodGroup | None:
-        """A PodGroup of one kind."""
-        return self._gangs.pod_groups(source).get(key)
-
     def node(self, name: NodeName) -> Node | None:
         """The node, `None` when it is not known."""
         return self._nodes.by_name.get(name)
@@ -363,26 +355,6 @@ class ClusterCache:
             kept_for_daemon_sets=sum(1 for _ in self._daemons.claims()),
         )
 
-    def validate(self) -> None:
-        """Raise AssertionError if anything kept up to date differs from the same built from scratch (tests; O(all))."""
-        table = self._nodes.table()
-        taken = ((self._pods.claim(pod), pod) for pod in self._pods)
-        claims = [(node, pod.uid, pod.member_class) for node, pod in taken if node is not None]
-        found = [
-            *self._nodes.faults(),
-            *self._pods.faults(),
-            *self._usage.faults([*claims, *self._daemons.claims()], table),
-            *self._daemons.faults(self._pods),
-            *self._gangs.faults(),
-        ]
-        found.extend(
-            f"the commitment of {commitment.gang} holds pods that need no node"
-            for commitment in self._decisions.commitments.values()
-            if not commitment.assignment or not all(_needs_node(self._pods.get(u)) for u in commitment.assignment)
-        )
-        if found:
-            raise AssertionError("; ".join(found))
-
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def _put_node(self, node: Node) -> bool:
@@ -431,7 +403,7 @@ class ClusterCache:
         if (before is not None and before.daemon) or (after is not None and after.daemon):
             decides = self._daemons.pod_changed(before, after) or decides
         uid = after.uid if after is not None else before.uid if before is not None else PodUid("")
-        if after is None or not _needs_node(after):
+        if after is None or not needs_node(after):
             decides = self._decisions.settle(uid) or decides
         if before is None or after is None or not same_but_version(before, after):
             for pod in (before, after):
@@ -507,6 +479,6 @@ class ClusterCache:
                 self.changed()
 
 
-def _needs_node(pod: Pod | None) -> bool:
+def needs_node(pod: Pod | None) -> bool:
     """Whether a commitment still has something to do for the pod; one that is not known yet may come."""
     return pod is None or not (pod.node is not None or pod.terminal or pod.deleting)

@@ -148,14 +148,6 @@ class Decisions:
         self._back_offs = rest
         return expired
 
-    def next_expiry_s(self) -> float | None:
-        """When `expire` will next change anything, in Unix seconds; `None`: never."""
-        moments = [
-            *self._back_offs.values(),
-            *(one.until_s for nodes in self._exclusions.values() for one in nodes.values()),
-        ]
-        return min(moments, default=None)
-
     def _drop_exclusions(self, gone: Callable[[NodeName, _Refusal], bool]) -> bool:
         touched: list[MemberClass] = []
         for member_class, nodes in self._exclusions.items():

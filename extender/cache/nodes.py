@@ -192,20 +192,6 @@ class Nodes:
         rows_of = dict(zip(number, np.split(order, ends[:-1]), strict=True))
         return {zone: np.array(rows_of[zone]) for zone in sorted(rows_of) if len(rows_of[zone])}
 
-    def faults(self) -> list[str]:
-        """How the memoised table differs from one built from scratch (for tests)."""
-        kept, fresh = self.table(), NodeTable.of(self._nodes.values())
-        same = (
-            kept.nodes == fresh.nodes
-            and kept.names == fresh.names
-            and kept.index == fresh.index
-            and kept.axis == fresh.axis
-            and np.array_equal(kept.allocatable, fresh.allocatable)
-            and list(kept.zones) == list(fresh.zones)
-            and all(np.array_equal(rows, fresh.zones[zone]) for zone, rows in kept.zones.items())
-        )
-        return [] if same else ["the node table differs from the nodes"]
-
     def _renewed(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
         rows = list(nodes)
         for name in self._changed:

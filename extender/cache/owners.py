@@ -1,23 +1,27 @@
-"""When the owners of gangs' pods were created and how many pods they want, as far as it was read.
-
-docs/safety.md S14, S23.
+"""What was read of the owners of gangs' pods: their age, how many pods they want, how many members they still need.
 
 Why: a job that is suspended and resumed has new pods and often no PodGroup; it keeps its place among equals all the
-same. And only the Jobs themselves show whether two of them are one gang or two runs of it. Rule: by uid, because
-another object of the same name is another job.
+same (docs/safety.md S14). Only the Jobs themselves show whether two of them are one gang or two runs of it (S23). And
+the pods of a deleted node are collected, also those that have succeeded; a Job does not create them again, so by the
+pods alone its gang would never be whole again (S8).
+Rule: by uid, because another object of the same name is another job; a minimum that was read is only ever lower.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 
+from scoring.ids import GangKey
 from scoring.model import Pod
 
 
 class Owners:
-    """Owner → creation, Unix seconds, and count. Bounded by the owners that `keep_only` names."""
+    """Bounded by the owners that `keep_only` names, and by the gangs that exist."""
 
     def __init__(self) -> None:
         self._created_s: dict[str, float] = {}
+        """owner → creation, Unix seconds"""
         self._wanted: dict[str, int] = {}
+        self._minimums: dict[GangKey, tuple[str, int]] = {}
+        """gang → its owner, and the minimum that follows from it"""
 
     @property
     def wanted(self) -> Mapping[str, int]:
@@ -44,3 +48,20 @@ class Owners:
             return None
         uids = {pod.owner.uid for pod in members if pod.owner is not None}
         return min((self._created_s[uid] for uid in uids if uid in self._created_s), default=None)
+
+    def note_minimum(self, gang: GangKey, uid: str, count: int) -> bool:
+        """The gang's owner needs no more than `count` of its members by now; whether that is news."""
+        news = self._minimums.get(gang) != (uid, count)
+        self._minimums[gang] = uid, count
+        return news
+
+    def drop_minimum(self, gang: GangKey) -> None:
+        """The gang's last pod is gone."""
+        self._minimums.pop(gang, None)
+
+    def minimum(self, gang: GangKey, members: Iterable[Pod]) -> int | None:
+        """The most that the gang needs; `None`: not asked, or its pods are another owner's. Cost: O(n) if known."""
+        uid, count = self._minimums.get(gang, ("", None))
+        if count is None or not all(pod.owner is not None and pod.owner.uid == uid for pod in members):
+            return None
+        return count

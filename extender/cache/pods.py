@@ -18,13 +18,13 @@ from scoring.model import GangSource, MemberClass, Pod
 from scoring.model.resources import Resources
 
 _SAYS_NOTHING = ("resource_version", "refusal", "started")
-_DECIDING = attrgetter(*(name for name in Pod.__dataclass_fields__ if name not in _SAYS_NOTHING))
+DECIDING = attrgetter(*(name for name in Pod.__dataclass_fields__ if name not in _SAYS_NOTHING))
 """Everything of a pod that can decide anything; our note on it says only what is known while we run."""
 
 
 def same_but_version(one: Pod, other: Pod) -> bool:
     """Whether two records differ in nothing but the resourceVersion, our note, and words that decide nothing."""
-    return bool(_DECIDING(one) == _DECIDING(other))
+    return bool(DECIDING(one) == DECIDING(other))
 
 
 @dataclass(slots=True)
@@ -98,11 +98,13 @@ class Pods:
 
     def is_own(self, pod: Pod) -> bool:
         """Whether netgang may gate, hold, patch or evict the pod (docs/safety.md S1); the pod need not be known."""
-        return pod.uid in self._own or self._judge(pod)
+        return pod.uid in self._own or self.is_own_as_read(pod)
 
     def is_own_as_read(self, pod: Pod) -> bool:
-        """The same by a record as the API server gives it, whatever is known of the pod: before it is taken away."""
-        return self._judge(pod)
+        """The same by a record as the API server gives it: a known record may have lost the request that says so."""
+        if pod.scheduler_name not in self._scheduler_names:
+            return False
+        return self._managed is None or pod.requests.get(self._managed) > 0
 
     def planned_as(self, pod: Pod) -> Pod:
         """The pod as the planner is to see it: without the request that only marks it as ours."""
@@ -122,7 +124,7 @@ class Pods:
         """Take over a record as watched."""
         before = self._by_uid.get(pod.uid)
         left = self.claim(before) if before is not None else None
-        own = self._judge(pod)
+        own = self.is_own_as_read(pod)
         after = self.planned_as(pod)
         if pod.uid in self._assumed:
             if pod.node is not None or pod.terminal:
@@ -165,32 +167,6 @@ class Pods:
         if pod.group is not None and pod.group.source is not GangSource.NATIVE and self.is_own(pod):
             return None
         return pod.nominated_node
-
-    def faults(self) -> list[str]:
-        """How the indexes differ from ones built from scratch (for tests)."""
-        groups: dict[GangKey, Group] = {}
-        jobs: dict[JobKey, set[PodUid]] = {}
-        for uid, pod in self._by_uid.items():
-            if pod.group is not None:
-                group = groups.setdefault(pod.group.key, Group())
-                group.uids.add(uid)
-                group.own += uid in self._own
-            if pod.job is not None:
-                jobs.setdefault(pod.job, set()).add(uid)
-        checks = {
-            "names": self._uid_of == {pod.key: uid for uid, pod in self._by_uid.items()},
-            "groups": self._groups == groups,
-            "jobs": self._jobs == jobs,
-            "own pods": self._own <= self._by_uid.keys(),
-            "assumed pods": all(self._by_uid[uid].node == node for uid, node in self._assumed.items()),
-        }
-        return [f"the index of {name} differs from the pods" for name, right in checks.items() if not right]
-
-    def _judge(self, pod: Pod) -> bool:
-        """Whether a record as watched is one of ours; a known record may have lost the request that says so."""
-        if pod.scheduler_name not in self._scheduler_names:
-            return False
-        return self._managed is None or pod.requests.get(self._managed) > 0
 
     def _keep(self, before: Pod | None, after: Pod, *, own: bool) -> None:
         self._by_uid[after.uid] = after

@@ -110,18 +110,6 @@ class Usage:
             self._ports_changed.clear()
         return self._ports_by_node
 
-    def faults(self, claims: Iterable[tuple[NodeName, PodUid, MemberClass]], table: NodeTable) -> list[str]:
-        """How totals, matrix and ports differ from ones built from scratch from all claims (for tests)."""
-        fresh = Usage()
-        for node, uid, member_class in claims:
-            fresh.add(node, uid, member_class)
-        found = [] if self._totals == fresh._totals else ["the totals differ from the pods"]
-        if not np.array_equal(self.matrix(table), fresh.matrix(table)):
-            found.append("the matrix differs from the totals")
-        if self.host_ports() != fresh.host_ports():
-            found.append("the host ports differ from the pods")
-        return found
-
     def _renew(self, matrix: Ints, table: NodeTable, nodes: set[NodeName]) -> Ints:
         """Write the rows of `nodes` again."""
         matrix[[table.index[node] for node in nodes if node in table.index]] = 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from extender.runtime.garbage_collection import resident_bytes
 from extender.runtime.heap import give_back
+from tests.extender.cache.consistency import assert_consistent
 from tests.fuzz.followed import Followed
 from tests.fuzz.mutate import hostile_text, mutated
 from tests.fuzz.notes import READERS
@@ -63,7 +64,7 @@ async def read_objects(count: int, *, seed: int) -> Figures:
         found.grown_mebibytes = _mebibytes() - begun_mib
         found.relists_and_errors = followed.relists_and_errors()
         found.unreadable.update({kind: one.status().unreadable for kind, one in followed.reflectors.items()})
-        followed.cache.validate()
+        assert_consistent(followed.cache)
     return found
 
 

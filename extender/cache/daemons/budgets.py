@@ -5,7 +5,6 @@ has `settle_s` on each node; it is used up while anything is kept, by one Daemon
 of the speed otherwise. Bounded by the pairs where something was kept lately.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeAlias
@@ -74,8 +73,3 @@ class DaemonBudgets:
                 del self._known[key]
             else:
                 self._closed[key] = None
-
-    def agree(self, opened: Mapping[Key, int]) -> bool:
-        """Whether so many DaemonSets keep room everywhere (for tests)."""
-        found = {key: one.open for key, one in self._known.items() if one.open}
-        return found == opened and self._closed.keys() == self._known.keys() - found.keys()

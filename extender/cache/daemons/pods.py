@@ -1,6 +1,5 @@
 """On which nodes DaemonSets have pods, counted pod by pod: a rollout may have two of them on one node for a while."""
 
-from collections.abc import Iterable
 from typing import TypeAlias
 
 from scoring.ids import NodeName
@@ -30,13 +29,6 @@ class DaemonPods:
             there = self._on.setdefault(now[1], {})
             there[now[0]] = there.get(now[0], 0) + 1
         return was if was is not None and self._last_went(*was) else None, now
-
-    def faults(self, pods: Iterable[Pod]) -> list[str]:
-        """How the counts differ from ones made from scratch (for tests)."""
-        fresh = DaemonPods()
-        for pod in pods:
-            fresh.moved(None, pod)
-        return [] if fresh._on == self._on else ["the pods of DaemonSets by node differ from the pods"]
 
     def _last_went(self, identity: str, node: NodeName) -> bool:
         there = self._on[node]

@@ -16,8 +16,7 @@ Rules, because tenants write DaemonSets as well, and their pods may be impossibl
   young nodes, on which it matters most, at once while they are few; what is over ends `ENDS_A_ROUND` at a time.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -142,11 +141,11 @@ class Daemons:
         changed = False
         for uid, one in self._sets.items():
             if after.name in self._kept.get(uid, ()):
-                if not _selects(one, after):
+                if not selects(one, after):
                     changed = self._end(uid, after.name) or changed
             elif before is None:
                 changed = self._begin(one, after, one.created_s) or changed
-            elif not _selects(one, before):
+            elif not selects(one, before):
                 changed = self._begin(one, after, self._now_s) or changed
         return changed
 
@@ -190,15 +189,6 @@ class Daemons:
                 left -= len(some)
                 yield one is not None and sum(self._begin(one, node, since_s) for node in some) > 0
 
-    def faults(self, pods: Iterable[Pod]) -> list[str]:
-        """How the books differ from ones built from scratch, and what is kept for nothing (for tests)."""
-        kept = [(self._sets[uid], self._nodes[node]) for uid, nodes in self._kept.items() for node in nodes]
-        opened = Counter((str(one.namespace), node.name) for one, node in kept)
-        found = [] if self._budgets.agree(opened) else ["the budgets of DaemonSets differ from what is kept"]
-        if any(self._pods.has(one.identity, node.name) or not _selects(one, node) for one, node in kept):
-            found.append("room is kept for pods of DaemonSets that will not come")
-        return [*found, *self._pods.faults(pods)]
-
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _begin(self, one: DaemonSet, node: Node, since_s: float) -> bool:
@@ -206,7 +196,7 @@ class Daemons:
         end_s = max(since_s, node.created_s) + self._settle_s
         if end_s <= self._now_s or node.name in self._kept.get(one.identity, ()):
             return False
-        if self._pods.has(one.identity, node.name) or not _selects(one, node):
+        if self._pods.has(one.identity, node.name) or not selects(one, node):
             return False
         if self._promised(node.name):
             return False
@@ -246,7 +236,7 @@ class Daemons:
         return changed
 
 
-def _selects(one: DaemonSet, node: Node) -> bool:
+def selects(one: DaemonSet, node: Node) -> bool:
     """Whether the DaemonSet's controller makes a pod for the node that can run there now."""
     return not one.deleting and node_allows(node, one.member_class.constraints)
 

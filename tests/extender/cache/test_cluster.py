@@ -27,6 +27,7 @@ from scoring.model.resources import CPU, Resources
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import bound, mesh, node, pod
+from tests.extender.cache.consistency import assert_consistent
 
 N1, N2 = NodeName("n1"), NodeName("n2")
 PIN_N1 = (NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),)),)
@@ -43,7 +44,7 @@ def cluster(*pods: Pod, nodes: tuple[Node, ...] | None = None) -> ClusterCache:
 def used_cpu(cache: ClusterCache, where: str = "n1") -> int:
     """Millicores taken on a node, by the snapshot."""
     snapshot = cache.snapshot()
-    cache.validate()
+    assert_consistent(cache)
     row, column = snapshot.table.index[NodeName(where)], snapshot.table.axis.index(CPU)
     return int(snapshot.used[row, column])
 
@@ -104,7 +105,7 @@ def test_the_axis_follows_the_nodes() -> None:
     assert int(snapshot.used[0, snapshot.table.axis.index(gpu)]) == 2
     cache.nodes.upsert(node("n1"))
     assert gpu not in cache.snapshot().table.axis
-    cache.validate()
+    assert_consistent(cache)
 
 
 def test_nonsense_requests_cannot_overflow() -> None:
@@ -113,7 +114,7 @@ def test_nonsense_requests_cannot_overflow() -> None:
     cache = cluster(*(pod(f"p{i}", node="n1", memory=huge) for i in range(9)))
     snapshot = cache.snapshot()
     assert int(snapshot.used.max()) == 2**62
-    cache.validate()
+    assert_consistent(cache)
 
 
 def test_host_ports() -> None:
@@ -128,7 +129,7 @@ def test_host_ports() -> None:
     assert cache.snapshot().host_ports == {"n1": frozenset({port})}
     cache.pods.upsert(replace(one, phase=Phase.SUCCEEDED))
     assert cache.snapshot().host_ports == {}
-    cache.validate()
+    assert_consistent(cache)
 
 
 # -- version and snapshots ---------------------------------------------------------------------------------------------
@@ -156,7 +157,7 @@ def test_what_cannot_decide_changes_no_version(before: Pod, after: Pod) -> None:
     assert cache.snapshot() is snapshot
     assert told == []
     assert cache.pod(after.uid) == after
-    cache.validate()
+    assert_consistent(cache)
 
 
 CHANGES: dict[str, tuple[Pod | None, Pod | None]] = {
@@ -189,7 +190,7 @@ def test_what_can_decide_changes_the_version_once(before: Pod | None, after: Pod
     assert cache.snapshot().version == old.version + 1
     assert np.array_equal(old.used, frozen[0])
     assert old.gangs == frozen[1]
-    cache.validate()
+    assert_consistent(cache)
 
 
 def test_arrays_cannot_be_written() -> None:
@@ -216,7 +217,7 @@ def test_node_table_version() -> None:
     assert list(cache.snapshot().table.zones) == ["a", "b"]
     cache.nodes.replace([node("n2", zone="c")])
     assert cache.snapshot().table.names == ("n2",)
-    cache.validate()
+    assert_consistent(cache)
 
 
 def test_a_relist_is_one_change() -> None:
@@ -305,7 +306,7 @@ def test_commitments_shrink_as_members_are_bound() -> None:
     cache.assume(uids[0], N1)
     cache.pods.upsert(member("q", deleting=True))
     assert set(cache.snapshot().commitments[g].assignment) == {uids[2]}
-    cache.validate()
+    assert_consistent(cache)
     cache.pods.delete("default/r")
     assert cache.snapshot().commitments == {}
 
@@ -342,12 +343,12 @@ def test_exclusions_expire_and_are_forgotten_with_the_node() -> None:
     assert snapshot.exclusions == {small: frozenset({N1, N2}), large: frozenset({N1})}
     cache.exclude(small, N1, 90.0)
     assert cache.snapshot() is snapshot
-    assert cache.next_expiry_s() == 50.0
+    cache.expire(49.0)
+    assert cache.snapshot() is snapshot
     cache.expire(50.0)
     assert cache.snapshot().exclusions == {small: frozenset({N1}), large: frozenset({N1})}
     cache.nodes.upsert(node("n1", cpu="16"))
     assert cache.snapshot().exclusions == {}
-    assert cache.next_expiry_s() is None
     assert snapshot.exclusions == {small: frozenset({N1, N2}), large: frozenset({N1})}
 
 
@@ -455,7 +456,7 @@ def test_managed_resource_marks_own_pods() -> None:
     assert cache.planned_as(asking("new")).requests.get(resource) == 0
     assert used_cpu(cache) == 1000
     cache.pods.upsert(pod("r", gang="g", min_available=2))
-    cache.validate()
+    assert_consistent(cache)
     mixed = cache.gang(GangKey("default/g"))
     assert mixed is not None
     assert "do not request netgang.io/gang: r" in mixed.problem_detail
@@ -479,8 +480,7 @@ def test_lookups() -> None:
     """Pods by uid, name, gang and job; nodes by name; PodGroups by kind."""
     worker = member("w", job="j", role=Role.WORKER)
     cache = cluster(worker, pod("plain", job="j"))
-    group = PodGroup(GangKey("default/pg"), 2)
-    cache.pod_groups.upsert(group)
+    cache.pod_groups.upsert(PodGroup(GangKey("default/pg"), 2))
     assert cache.pod(worker.uid) == cache.pod_by_name("default", "w") == worker
     assert cache.pod(PodUid("nobody")) is None
     assert [one.name for one in cache.job_pods(JobKey("default/j"))] == ["plain", "w"]
@@ -491,8 +491,6 @@ def test_lookups() -> None:
     assert gang is cache.snapshot().gangs[gang.key]
     assert cache.gang_of(PodUid("uid-default-plain")) is None
     assert cache.node(N1) == node("n1")
-    assert cache.pod_group(group.key) == group
-    assert cache.pod_group(group.key, GangSource.NATIVE) is None
     assert {one.name for one in cache.all_pods()} == {"w", "plain"}
     sizes = cache.sizes()
     assert (sizes.nodes, sizes.pods, sizes.pod_groups, sizes.gangs) == (2, 2, 1, 1)

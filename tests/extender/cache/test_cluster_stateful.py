@@ -26,6 +26,7 @@ from scoring.model import (
 )
 from scoring.model.snapshot import NodeTable, Snapshot
 from tests.builders import node, pod
+from tests.extender.cache.consistency import assert_consistent
 
 NODES = ["n1", "n2", "n3"]
 NAMES = ["a", "b", "c", "d"]
@@ -269,8 +270,9 @@ class CacheMachine(RuleBasedStateMachine):
         if one.group is not None:
             self.cache.back_off(one.group.key, until_s)
         self.cache.expire(now_s)
-        due = self.cache.next_expiry_s()
-        assert due is None or due > now_s
+        decisions = self.cache._decisions
+        ends_s = [one.until_s for nodes in decisions._exclusions.values() for one in nodes.values()]
+        assert all(end_s > now_s for end_s in (*ends_s, *decisions.back_offs.values()))
 
     @rule()
     def snapshot_taken(self) -> None:
@@ -280,7 +282,7 @@ class CacheMachine(RuleBasedStateMachine):
     @invariant()
     def equals_the_model(self) -> None:
         """Room, ports, gangs, nodes and places are those of the model."""
-        self.cache.validate()
+        assert_consistent(self.cache)
         snapshot = self.cache.snapshot()
         fresh = NodeTable.of(self.model.nodes.values())
         assert snapshot.table.nodes == fresh.nodes

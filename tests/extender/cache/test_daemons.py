@@ -17,6 +17,7 @@ from scoring.ids import NodeName, gang_key
 from scoring.model import DaemonSet, Node, NodeSelectorTerm, Phase, Pod, Requirement
 from scoring.model.resources import CPU
 from tests.builders import node, pod
+from tests.extender.cache.consistency import assert_consistent
 
 NOW_S = 10_000.0
 SETTLE_S = 100.0
@@ -59,7 +60,7 @@ class Desk:
 
     def used(self, where: str = "n1") -> int:
         """Millicores that are taken or kept on a node."""
-        self.cache.validate()
+        assert_consistent(self.cache)
         snapshot = self.cache.snapshot()
         return int(snapshot.used[snapshot.table.index[NodeName(where)], snapshot.table.axis.index(CPU)])
 
@@ -229,7 +230,7 @@ def test_a_node_that_goes_takes_its_books_along() -> None:
     """And its successor of the same name begins at nothing."""
     desk = Desk(daemon_set(), nodes=[YOUNG, node("n2")])
     desk.cache.nodes.delete("n1")
-    desk.cache.validate()
+    assert_consistent(desk.cache)
     assert desk.cache.kept_for_daemon_sets() == []
     desk.cache.nodes.upsert(node("n1", created_s=NOW_S))
     assert desk.used() == 1000
@@ -320,9 +321,9 @@ def test_the_books_agree_whatever_happens(events: list[Any]) -> None:
             case name:
                 for sink in (desk.cache.nodes, desk.cache.daemon_sets, desk.cache.pods):
                     sink.delete(name)
-        desk.cache.validate()
+        assert_consistent(desk.cache)
         assert all(now_s < kept.until_s <= now_s + SETTLE_S for kept in desk.cache.kept_for_daemon_sets() if kept.nodes)
     desk.look()
     desk.at(now_s + SETTLE_S)
-    desk.cache.validate()
+    assert_consistent(desk.cache)
     assert not any(kept.nodes for kept in desk.cache.kept_for_daemon_sets())

@@ -10,6 +10,7 @@ from scoring.ids import GangKey
 from scoring.model import Gang, GangSource, GroupRef, Phase, Pod, PodGroup, Role
 from scoring.model.reasons import Reason
 from tests.builders import pod
+from tests.extender.cache.consistency import assert_consistent
 
 G = GangKey("default/g")
 
@@ -30,7 +31,7 @@ def gang(pods: Iterable[Pod], *groups: PodGroup, volcano: Iterable[PodGroup] = (
     cache.pods.replace(list(pods))
     cache.pod_groups.replace(groups)
     cache.volcano_pod_groups.replace(list(volcano))
-    cache.validate()
+    assert_consistent(cache)
     return cache.snapshot().gangs[G]
 
 
@@ -171,7 +172,7 @@ def test_the_pod_group_may_come_later() -> None:
     assert cache.snapshot().version == versions[-1] > versions[0]
     cache.pod_groups.delete("default/g")
     assert cache.snapshot().gangs[G].problem is Reason.INVALID_GROUP
-    cache.validate()
+    assert_consistent(cache)
 
 
 def test_native_gangs_are_never_refused() -> None:

@@ -8,6 +8,7 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Controller, Gang, GangSource, GroupRef, Phase, Pod, PodGroup, Role, RunRef
 from scoring.model.reasons import Reason
 from tests.builders import bound, pod
+from tests.extender.cache.consistency import assert_consistent
 
 G = GangKey("default/g")
 
@@ -36,7 +37,7 @@ def cache_of(*pods: Pod) -> ClusterCache:
 
 def gang(cache: ClusterCache) -> Gang:
     """As it is now; what is kept equals what would be built again."""
-    cache.validate()
+    assert_consistent(cache)
     found = cache.gang(G)
     assert found is not None
     return found

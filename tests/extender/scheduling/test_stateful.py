@@ -25,6 +25,7 @@ from scoring.model import GATE
 from scoring.permit.state import validate_state
 from scoring.plan import plan
 from tests.example_counts import FEW
+from tests.extender.cache.consistency import assert_consistent
 from tests.extender.scheduling.kube_scheduler import KubeScheduler, listed_nodes, millicores, objects
 from tests.extender.scheduling.world import COMMIT_S, HOLD_S, World, node_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
@@ -345,7 +346,7 @@ class ServiceMachine(RuleBasedStateMachine):
             assert state.held or state.posting, f"{key} is committed for nobody"
         for state in self._states():
             validate_state(state)
-        self.world.service.cache.validate()
+        assert_consistent(self.world.service.cache)
 
     def teardown(self) -> None:
         """When nothing fails any more, what fits gets bound; then everything ends."""

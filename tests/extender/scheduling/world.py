@@ -27,6 +27,7 @@ from scoring.model.reasons import Reason
 from scoring.network.matrix import NetworkMatrix
 from scoring.permit.state import PermitState
 from scoring.plan import Plan
+from tests.extender.cache.consistency import assert_consistent
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -307,7 +308,7 @@ class World:
         await self.settle(0.2)
         assert self.service.binds.held_count == 0
         assert self.committed == {}, "a commitment leaks"
-        self.service.cache.validate()
+        assert_consistent(self.service.cache)
 
 
 @asynccontextmanager

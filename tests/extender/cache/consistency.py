@@ -1,0 +1,89 @@
+"""What the cache keeps up to date must equal the same built from scratch from the records that it holds."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from extender.cache import ClusterCache
+from extender.cache.cluster import needs_node
+from extender.cache.daemons.room import Daemons, selects
+from extender.cache.gangs import continued
+from extender.cache.pods import DECIDING, Pods
+from extender.cache.usage import Usage
+from scoring.model import Gang
+from scoring.model.snapshot import NodeTable
+
+
+def assert_consistent(cache: ClusterCache) -> None:
+    """Indexes, sums, tables, gangs and commitments agree with the records. Cost: O(all)."""
+    _nodes_agree(cache)
+    _pods_agree(cache._pods)
+    _usage_agrees(cache)
+    _daemons_agree(cache._daemons, cache._pods)
+    _gangs_agree(cache)
+    for one in cache.commitments.values():
+        assert one.assignment, one.gang
+        assert all(needs_node(cache.pod(uid)) for uid in one.assignment), one.gang
+
+
+def _nodes_agree(cache: ClusterCache) -> None:
+    kept, fresh = cache._nodes.table(), NodeTable.of(cache._nodes.by_name.values())
+    for part in ("nodes", "names", "index", "axis"):
+        assert getattr(kept, part) == getattr(fresh, part), part
+    assert np.array_equal(kept.allocatable, fresh.allocatable)
+    assert list(kept.zones) == list(fresh.zones)
+    assert all(np.array_equal(rows, fresh.zones[zone]) for zone, rows in kept.zones.items())
+
+
+def _pods_agree(kept: Pods) -> None:
+    fresh = Pods(scheduler_names=frozenset(), managed_resource=None)
+    for pod in kept:
+        fresh._keep(None, pod, own=pod.uid in kept._own)
+    for index in ("_uid_of", "_groups", "_jobs", "_own"):
+        assert getattr(kept, index) == getattr(fresh, index), index
+    assert all(pod is not None and pod.node == node for pod, node in _assumed(kept))
+
+
+def _assumed(pods: Pods) -> list[tuple[Any, Any]]:
+    return [(pods.get(uid), node) for uid, node in pods.assumed.items()]
+
+
+def _usage_agrees(cache: ClusterCache) -> None:
+    kept, fresh, table = cache._usage, Usage(), cache._nodes.table()
+    for pod in cache.all_pods():
+        if (node := cache._pods.claim(pod)) is not None:
+            fresh.add(node, pod.uid, pod.member_class)
+    for node, uid, member_class in cache._daemons.claims():
+        fresh.add(node, uid, member_class)
+    assert kept._totals == fresh._totals
+    assert np.array_equal(kept.matrix(table), fresh.matrix(table))
+    assert kept.host_ports() == fresh.host_ports()
+
+
+def _daemons_agree(daemons: Daemons, pods: Pods) -> None:
+    kept = [(daemons._sets[uid], daemons._nodes[node]) for uid, nodes in daemons._kept.items() for node in nodes]
+    budgets, on = daemons._budgets, daemons._pods
+    opened = {key: one.open for key, one in budgets._known.items() if one.open}
+    assert opened == Counter((str(one.namespace), node.name) for one, node in kept)
+    assert budgets._closed.keys() == budgets._known.keys() - opened.keys()
+    assert all(selects(one, node) and not on.has(one.identity, node.name) for one, node in kept)
+    fresh = type(on)()
+    for pod in pods:
+        fresh.moved(None, pod)
+    assert on._on == fresh._on
+
+
+def _gangs_agree(cache: ClusterCache) -> None:
+    book, kept = cache._gangs, cache._gangs.all()
+    for key, group in cache._pods.groups.items():
+        want = continued(book._build(key), kept.get(key)) if group.own else None
+        assert _facts(kept.get(key)) == _facts(want), key
+    assert kept.keys() <= cache._pods.groups.keys()
+
+
+def _facts(gang: Gang | None) -> Any:
+    """All that decides: everything but what a pod's record says for people, and its resourceVersion."""
+    runs = ("members", "earlier", "later")
+    own = {name: getattr(gang, name) for name in Gang.__dataclass_fields__ if name not in runs} if gang else None
+    return gang and (own, *({pod.uid: DECIDING(pod) for pod in getattr(gang, run)} for run in runs))
