@@ -1,9 +1,10 @@
-"""Read texts that tenants write: within bounds, and with one kind of error.
+"""Read JSON that tenants write, however long it is and however deep they nest it (docs/safety.md S21).
 
-Why: a user that may create a pod writes its annotations, up to 256 KiB of them, and some of these texts are read as
-JSON. A decoder answers nesting beyond the interpreter's limit with RecursionError, and a long text costs time each time
-that it is read. Rule (docs/safety.md S21): a text is measured before it is parsed, and whatever cannot be read is a
-ValueError, so that a reader needs one `except` and no text ends anything else.
+Why: a decoder that calls itself for each level of nesting gives up after some hundred, with RecursionError, and the API
+server takes 10,000 levels in kinds that others define; a long text costs time each time that it is read.
+Rules: where the decoder gives up on what the API server sends (a page of objects, a watch event), whatever begins below
+`LEVELS` is replaced by null and the rest is read; no field that we read lies half as deep. An annotation is measured
+before it is parsed, and whatever cannot be read in it is a ValueError, so that a reader needs one `except`.
 """
 
 import re
@@ -13,29 +14,43 @@ import msgspec
 
 T = TypeVar("T")
 
+LEVELS: Final = 100
+"""Of a page of objects, or of a watch event; a pod inside has about 15."""
 NOTE_CHARS: Final = 4096
 """Longest annotation that is read as JSON."""
 NOTE_LEVELS: Final = 8
 """Deepest nesting in one; ours have two levels."""
+_MARK: Final = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]|\\.)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
 
-_MARK: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+
+def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    """Decode what the API server sent; errors are those of msgspec."""
+    try:
+        return decoder.decode(body)
+    except RecursionError:
+        return decoder.decode(shallow(body))
 
 
-def levels(text: str) -> int:
-    """How deep lists and objects are nested in a JSON text; of one that is no JSON, at least how deep a decoder goes.
+def shallow(body: bytes, *, levels: int = LEVELS) -> bytes:
+    """The JSON with null for each list and object below `levels` of nesting. Cost: linear, a pass in Python.
 
-    >>> levels('{"a": [[1], [2]]}'), levels('"[[["'), levels("7"), levels("[[[")
-    (3, 0, 0, 3)
+    >>> shallow(b'{"a": [1, [2, [3]]], "b": "]]["}', levels=2)
+    b'{"a": [1, null], "b": "]]["}'
     """
-    deepest = depth = 0
-    for found in _MARK.finditer(text):
-        mark = found[0]
-        if mark in "[{":
+    kept: list[bytes] = []
+    depth = begin = 0
+    for found in _MARK.finditer(body):
+        if found[1] in b"[{":
             depth += 1
-            deepest = max(deepest, depth)
-        elif mark in "]}":
+            if depth == levels + 1:
+                kept += body[begin : found.start(1)], b"null"
+        else:
+            if depth == levels + 1:
+                begin = found.end()
             depth -= 1
-    return deepest
+    if depth <= levels:
+        kept.append(body[begin:])
+    return b"".join(kept)
 
 
 def note_from_json(decoder: msgspec.json.Decoder[T], text: object, *, what: str, most_chars: int = NOTE_CHARS) -> T:
@@ -52,9 +67,10 @@ def note_from_json(decoder: msgspec.json.Decoder[T], text: object, *, what: str,
         raise ValueError(f"{what}: not a text")
     if len(text) > most_chars:
         raise ValueError(f"{what}: longer than {most_chars} characters")
-    if levels(text) > NOTE_LEVELS:
-        raise ValueError(f"{what}: nested more than {NOTE_LEVELS} levels deep")
     try:
-        return decoder.decode(text)
+        raw = text.encode()
+        if shallow(raw, levels=NOTE_LEVELS) != raw:
+            raise ValueError(f"{what}: nested more than {NOTE_LEVELS} levels deep")
+        return decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise ValueError(f"{what}: {error}") from error

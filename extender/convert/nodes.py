@@ -1,8 +1,10 @@
-"""Nodes: raw JSON → `scoring.model.Node`.
+"""Nodes, and the DeviceClasses of what they have: raw JSON → `scoring.model.Node`, `DeviceClass`.
 
 Rule: heartbeats and image lists leave no trace in the record, so a node's status update every five minutes changes
 nothing. A node without any Ready condition counts as ready: kube-scheduler looks at taints only, real nodes register
-with the condition, and test beds often have none.
+with the condition, and test beds often have none. A container may ask for devices of Dynamic Resource Allocation as for
+any extended resource (KEP-5004), by the name that a DeviceClass gives them or by the class's own; no node's allocatable
+then says how many there are. How many, only kube-scheduler counts.
 """
 
 from sys import intern
@@ -11,13 +13,15 @@ import msgspec
 
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
 from extender.convert.sharing import shared, shared_tuple
-from scoring.ids import NodeName, ZoneName
-from scoring.model import Node, Taint
+from scoring.ids import NodeName, ResourceName, ZoneName
+from scoring.model import DeviceClass, Node, Taint
 from scoring.model.resources import Resources
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 ENDPOINT_ANNOTATIONS = "netgang.io/endpoint"
 """Prefix of the annotations that name measurement endpoints, such as netgang.io/endpoint-loss."""
+IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
+"""Before a DeviceClass's name: the resource by which each of them can be asked for."""
 LEAVING_TAINTS = frozenset(
     {
         "node.kubernetes.io/out-of-service",
@@ -62,7 +66,17 @@ class _Node(Json):
     status: _Status | None = None
 
 
+class _DeviceClassSpec(Json):
+    extended_resource_name: str | None = None
+
+
+class _DeviceClass(Json):
+    metadata: Metadata
+    spec: _DeviceClassSpec | None = None
+
+
 _node = msgspec.json.Decoder(_Node)
+_device_class = msgspec.json.Decoder(_DeviceClass)
 
 
 def node_from_json(raw: bytes | msgspec.Raw, *, zone_label: str = ZONE_LABEL) -> Node:
@@ -101,3 +115,16 @@ def _allocatable(name: str, status: _Status) -> Resources:
         if value < 0:
             raise ValueError(f"Node {name}: status.{field}: {resource}: is negative")
     return shared(amounts)
+
+
+def device_class_from_json(raw: bytes | msgspec.Raw) -> DeviceClass:
+    """Read a resource.k8s.io DeviceClass. ValueError names the field that is wrong.
+
+    >>> device_class_from_json(b'{"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "nvidia.com/gpu"}}')
+    DeviceClass(name='gpu', resources=('deviceclass.resource.kubernetes.io/gpu', 'nvidia.com/gpu'))
+    """
+    read = decode(_device_class, raw, what="DeviceClass")
+    names = [f"{IMPLICIT_PREFIX}{read.metadata.name}"]
+    if read.spec is not None and read.spec.extended_resource_name:
+        names.append(read.spec.extended_resource_name)
+    return DeviceClass(read.metadata.name, tuple([ResourceName(intern(name)) for name in names]))

@@ -9,7 +9,7 @@ it changes nothing that is planned.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -130,8 +130,7 @@ def status_patch(seen: SeenPodGroup, wanted: GroupStatus, *, only: frozenset[str
     True
     """
     now, then = _written(seen.status), _written(wanted)
-    named = {_JSON_NAMES[name] for name in only}
-    changed = {key: value for key, value in then.items() if key in named and now[key] != value}
+    changed = {_JSON_NAMES.get(name, name): then[name] for name in then if name in only and now[name] != then[name]}
     if not changed:
         return None
     metadata = {"uid": seen.uid, "resourceVersion": seen.resource_version}
@@ -139,26 +138,16 @@ def status_patch(seen: SeenPodGroup, wanted: GroupStatus, *, only: frozenset[str
 
 
 STATUS_FIELDS = frozenset(one.name for one in fields(GroupStatus))
-_JSON_NAMES: Mapping[str, str] = {
-    # field of GroupStatus → its name in the PodGroup's status
-    **{name: name for name in STATUS_FIELDS},
-    "occupied_by": "occupiedBy",
-    "schedule_start_s": "scheduleStartTime",
-}
+_JSON_NAMES: Mapping[str, str] = {"occupied_by": "occupiedBy", "schedule_start_s": "scheduleStartTime"}
+"""field of GroupStatus → its name in the PodGroup's status, where that is another one"""
 
 
 def _written(status: GroupStatus) -> dict[str, Any]:
-    """As JSON; what a merge patch is to remove is None."""
+    """Field → its value in JSON; what a merge patch is to remove is None."""
     start_s = status.schedule_start_s
-    return {
-        "phase": status.phase or None,
-        "scheduled": status.scheduled,
-        "running": status.running,
-        "succeeded": status.succeeded,
-        "failed": status.failed,
-        "occupiedBy": status.occupied_by or None,
-        "scheduleStartTime": None if start_s is None else f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%dT%H:%M:%SZ}",
-    }
+    start = None if start_s is None else f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    texts = {"phase": status.phase or None, "occupied_by": status.occupied_by or None, "schedule_start_s": start}
+    return asdict(status) | texts
 
 
 def pod_group_from_json(raw: bytes | msgspec.Raw) -> PodGroup:

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from extender.convert.bounded import decoded
 from extender.convert.podgroups import STATUS_WRITER
 from extender.errors import ApiError, ConflictError, NotFoundError
 from extender.kube.binding import Binder, BindLimits
@@ -37,7 +38,6 @@ from extender.kube.calls import (
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport, TransportLimits
-from extender.kube.watch.deep import decoded
 from extender.ports import Binding, Clock, Labelled, Page, WatchEvent
 from scoring.ids import PodUid
 from scoring.model import GATE

@@ -14,12 +14,12 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from extender.convert.bounded import decoded
 from extender.errors import ApiUnavailableError, NotFoundError
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped
 from extender.kube.http.session import Session
 from extender.kube.http.transport import Transport, TransportLimits
-from extender.kube.watch.deep import decoded
 from extender.ports import Clock
 
 Json = dict[str, Any]

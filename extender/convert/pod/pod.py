@@ -5,16 +5,15 @@ costly is computed once per template and shared by all its pods (50,000 pods sta
 4 KB. Rule: what is ambiguous in the API object is settled here.
 """
 
-from datetime import datetime
 from functools import lru_cache
 from sys import intern
 
 import msgspec
 
 from extender.convert.decode import NO_RAW, Json, Metadata, Owner, decode, given, seconds
+from extender.convert.pod.conditions import OUR_WORDS, SAYS_NOTHING, Condition, condition, refusal_of
 from extender.convert.pod.constraints import ConstraintParts, claim_names, constraints, unmodelled_constraints
 from extender.convert.pod.gang_labels import group_of
-from extender.convert.pod.refusals import OUR_WORDS, SAYS_NOTHING, refusal_of
 from extender.convert.pod.requests import ContainerResources, PodResources, pod_requests
 from extender.convert.pod.roles import NAME_CHARS, OWN_PREFIX, membership, own_options, run_of
 from extender.convert.sharing import shared, shared_tuple
@@ -86,14 +85,6 @@ class _Status(Json):
     allocated_resources: msgspec.Raw = NO_RAW
 
 
-class _Condition(Json):
-    type: str
-    status: str = ""
-    reason: str | None = None
-    message: str | None = None
-    last_transition_time: datetime | None = None
-
-
 class _Pod(Json):
     metadata: Metadata
     spec: _Spec | None = None
@@ -102,7 +93,6 @@ class _Pod(Json):
 
 _pod = msgspec.json.Decoder(_Pod)
 _spec = msgspec.json.Decoder(_Spec)
-_conditions = msgspec.json.Decoder(list[_Condition])
 
 
 def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> Pod:
@@ -141,8 +131,11 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
                 admitted_to = NodeName(intern(node))
             if preempts and (note := notes.read(NoteKind.PREEMPTS, bearer, preempts)):
                 options = tuple(sorted((*options, (PREEMPTS_OPTION, note))))
+    scheduled = None
+    if (group is not None and (spec.node_name or not gates)) or (admitted_to is not None and not gates):
+        scheduled = condition(status.conditions, "PodScheduled")
     waits = group is not None and not spec.node_name and not gates
-    words = refusal_of(given(status.conditions)) if waits else SAYS_NOTHING
+    words = refusal_of(scheduled) if scheduled is not None and waits else SAYS_NOTHING
     return Pod(
         uid=uid,
         namespace=Namespace(namespace),
@@ -155,12 +148,12 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         priority=spec.priority or 0,
         never_preempts=spec.preemption_policy == "Never",
         created_s=seconds(meta.creation_timestamp),
-        scheduled_s=_scheduled_s(spec, status) if group is not None else None,
+        scheduled_s=_bound_s(scheduled) if group is not None and spec.node_name else None,
         deleting=meta.deletion_timestamp is not None,
         gates=gates,
         unmodelled=unmodelled,
         admitted_to=admitted_to,
-        unschedulable=admitted_to is not None and not gates and _unschedulable(status),
+        unschedulable=admitted_to is not None and not gates and _unschedulable(scheduled),
         refusal=words.text,
         obstacle=words.obstacle,
         group=group,
@@ -217,6 +210,7 @@ def _member_class(role: Role, resources: PodResources, limits: ConstraintParts, 
 
 
 def _resources(spec: _Spec, status: _Status) -> PodResources:
+    resize = condition(status.conditions, "PodResizePending")
     told = {
         one.name: one
         for listed in (status.container_statuses, status.init_container_statuses)
@@ -230,7 +224,7 @@ def _resources(spec: _Spec, status: _Status) -> PodResources:
         spec=given(spec.resources),
         in_force=given(status.resources),
         allocated=given(status.allocated_resources),
-        resize_infeasible=_resize_infeasible(status),
+        resize_infeasible=resize is not None and resize.reason == "Infeasible",
     )
 
 
@@ -247,36 +241,19 @@ def _asked_by_init(container: _Container, told: dict[str, _ContainerStatus]) -> 
     return ContainerResources(given(container.resources))
 
 
-def _resize_infeasible(status: _Status) -> bool:
-    raw = bytes(status.conditions)
-    if b"PodResizePending" not in raw:
-        return False
-    for condition in decode(_conditions, raw, what="status.conditions"):
-        if condition.type == "PodResizePending":
-            return condition.reason == "Infeasible"
-    return False
-
-
-def _scheduled_s(spec: _Spec, status: _Status) -> float | None:
-    """When a bound pod got its node; only gangs ask for it, so only their members' conditions are read."""
-    raw = given(status.conditions) if spec.node_name else b""
-    if not raw:
+def _bound_s(scheduled: Condition | None) -> float | None:
+    """When a pod got its node; only gangs ask for it, so only their members' conditions are read."""
+    if scheduled is None or scheduled.status != "True" or scheduled.last_transition_time is None:
         return None
-    for condition in decode(_conditions, raw, what="status.conditions"):
-        if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
-            return seconds(condition.last_transition_time)
-    return None
+    return seconds(scheduled.last_transition_time)
 
 
-def _unschedulable(status: _Status) -> bool:
+def _unschedulable(scheduled: Condition | None) -> bool:
     """Whether kube-scheduler's own filters refused all nodes. A message with our reason says that we were asked."""
-    raw = given(status.conditions)
-    return bool(raw) and any(
-        one.type == "PodScheduled"
-        and one.status == "False"
-        and one.reason == "Unschedulable"
-        and OUR_WORDS not in (one.message or "")
-        for one in decode(_conditions, raw, what="status.conditions")
+    return (
+        scheduled is not None
+        and (scheduled.status, scheduled.reason) == ("False", "Unschedulable")
+        and OUR_WORDS not in (scheduled.message or "")
     )
 
 

@@ -105,11 +105,7 @@ def _aggregate(parts: PodResources, ask: Ask) -> Thousandths:
 
 def _pod_level(parts: PodResources) -> Thousandths:
     """What `spec.resources` asks for the whole pod, after the API server's defaults for a partly written one."""
-    if not parts.spec:
-        return {}
-    spec = decode(_requirements, parts.spec, what="spec.resources")
-    asked = _read(spec.requests, "spec.resources.requests")
-    limits = _read(spec.limits, "spec.resources.limits")
+    asked, limits = _written(parts.spec, "spec.resources")
     if asked or limits:
         for name, limit in _aggregate(parts, _limits).items():
             if _huge(name) and name not in asked:
@@ -130,19 +126,21 @@ def _pod_level(parts: PodResources) -> Thousandths:
 
 def _requests(container: ContainerResources, field: str) -> Thousandths:
     """Requests as written; a limit without a request counts as the request."""
-    if not container.spec:
-        return {}
-    spec = decode(_requirements, container.spec, what=f"spec.{field}.resources")
-    return _read(spec.limits, f"spec.{field}.resources.limits") | _read(
-        spec.requests, f"spec.{field}.resources.requests"
-    )
+    asked, limits = _written(container.spec, f"spec.{field}.resources")
+    return limits | asked
 
 
 def _limits(container: ContainerResources, field: str) -> Thousandths:
-    if not container.spec:
-        return {}
-    spec = decode(_requirements, container.spec, what=f"spec.{field}.resources")
-    return _read(spec.limits, f"spec.{field}.resources.limits")
+    return _written(container.spec, f"spec.{field}.resources")[1]
+
+
+def _written(raw: bytes, what: str) -> tuple[Thousandths, Thousandths]:
+    """Requests and limits."""
+    if not raw:
+        return {}, {}
+    found = decode(_requirements, raw, what=what)
+    limits = _read(found.limits, f"{what}.limits")
+    return _read(found.requests, f"{what}.requests"), limits
 
 
 def _now(container: ContainerResources, field: str, *, infeasible: bool) -> Thousandths:

@@ -6,7 +6,7 @@ what was kept of it is forgotten and an Event names it. Rule: only what the API 
 
 import msgspec
 
-from extender.kube.watch.deep import decoded
+from extender.convert.bounded import decoded
 
 
 class Head(msgspec.Struct, gc=False):

@@ -175,6 +175,16 @@ def test_the_pod_group_may_come_later() -> None:
     assert_consistent(cache)
 
 
+def test_a_gang_follows_what_its_members_say() -> None:
+    """An event that changes more than how far a member is makes another gang of it."""
+    cache = ClusterCache()
+    cache.pods.replace([labelled("a"), labelled("b")])
+    assert cache.snapshot().gangs[G].problem is None
+    cache.pods.upsert(labelled("b", priority=9))
+    assert_consistent(cache)
+    assert cache.snapshot().gangs[G].problem is Reason.MIXED_PRIORITIES
+
+
 def test_native_gangs_are_never_refused() -> None:
     """What is wrong with a native gang kube-scheduler says itself; we only give it a zone and scores."""
     found = gang([grouped("a", GangSource.NATIVE), grouped("b", GangSource.NATIVE, priority=3, scheduler_name="x")])

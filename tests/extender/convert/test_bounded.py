@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.convert import node_from_json, pod_from_json, pod_group_from_json
-from extender.convert.bounded import NOTE_CHARS, NOTE_LEVELS, levels, note_from_json
+from extender.convert.bounded import NOTE_CHARS, NOTE_LEVELS, note_from_json, shallow
 from extender.convert.provisioning import request_from_json
 
 _ANY: msgspec.json.Decoder[object] = msgspec.json.Decoder()
@@ -21,19 +21,19 @@ _JSON = st.recursive(
 )
 
 
-def _depth(value: object) -> int:
+def _cut(value: object, levels: int) -> object:
     if isinstance(value, list):
-        return 1 + max(map(_depth, value), default=0)
+        return [_cut(one, levels - 1) for one in value] if levels else None
     if isinstance(value, dict):
-        return 1 + max(map(_depth, value.values()), default=0)
-    return 0
+        return {key: _cut(one, levels - 1) for key, one in value.items()} if levels else None
+    return value
 
 
-@given(_JSON)
-def test_levels_are_those_of_the_value(value: object) -> None:
+@given(_JSON, st.integers(1, 4))
+def test_what_lies_deeper_is_null_and_the_rest_as_it_was(value: object, levels: int) -> None:
     """Brackets in texts and keys are no nesting, whatever is escaped in them."""
-    assert levels(json.dumps(value)) == _depth(value)
-    assert levels(json.dumps(value, ensure_ascii=False)) == _depth(value)
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
+        assert _cut(value, levels) == json.loads(shallow(text.encode(), levels=levels))
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,9 @@ import json
 import random
 from contextlib import aclosing
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from bench.apiserver.server import LoopbackApi
 from extender.kube.calls import POD_GROUPS
 from extender.kube.client import ClientLimits, KubeClient
-from extender.kube.watch.deep import shallow
 from extender.kube.watch.reflector import Reflector
 from extender.runtime.clock import SystemClock
 from tests.extender.kube.conftest import client_of
@@ -24,27 +20,6 @@ DEEP = b'{"metadata":{"managedFields":%s,"name":"deep","namespace":"a","resource
     b"[" * LEVELS + b"]" * LEVELS,
     b'{"x":' * LEVELS + b"1" + b"}" * LEVELS,
 )
-
-_JSON = st.recursive(
-    st.none() | st.integers(-9, 9) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=12,
-)
-
-
-def _cut(value: object, levels: int) -> object:
-    if isinstance(value, list):
-        return [_cut(one, levels - 1) for one in value] if levels else None
-    if isinstance(value, dict):
-        return {key: _cut(one, levels - 1) for key, one in value.items()} if levels else None
-    return value
-
-
-@given(_JSON, st.integers(1, 4))
-def test_what_lies_deeper_is_null_and_the_rest_as_it_was(value: object, levels: int) -> None:
-    """Whatever texts and keys hold."""
-    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
-        assert _cut(value, levels) == json.loads(shallow(text.encode(), levels=levels))
 
 
 async def test_a_deep_object_spoils_no_page(loopback: LoopbackApi, client: KubeClient) -> None:

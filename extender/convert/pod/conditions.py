@@ -1,0 +1,78 @@
+"""A pod's conditions, and what PodScheduled says of a pod that kube-scheduler did not place: its message.
+
+Why read: an in-tree filter may refuse every node before /filter is asked, and then this message is the only trace.
+Two kinds, by how kube-scheduler writes them (FitError, 1.36): after "nodes are available:" come numbers of
+nodes and what each kind lacks, or, when a PreFilter plugin refused the pod itself, that plugin's words alone: the
+volume claim does not exist, is being deleted or is not bound, a resource claim is missing. No other node helps then.
+Rule: tenants cannot write a pod's status; the text is bounded all the same, and nothing of it is used but to say it.
+"""
+
+from datetime import datetime
+from sys import intern
+from typing import Final, NamedTuple
+
+import msgspec
+
+from extender.convert.decode import Json, decode
+
+OUR_WORDS: Final = "netgang:"
+"""Every reason for which we refuse begins so."""
+MOST_CHARACTERS: Final = 300
+_COUNTED: Final = "nodes are available: "
+_PREEMPTION: Final = " preemption: "
+_NODEWISE: Final = "node(s) "
+
+
+class Condition(Json):
+    """One of `status.conditions`."""
+
+    type: str
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: datetime | None = None
+
+
+class Refusal(NamedTuple):
+    """Why kube-scheduler did not place a pod."""
+
+    text: str
+    """Its own words; empty: it did not try, or we refused the pod."""
+    obstacle: str
+    """The part that holds whatever the node; empty: other nodes might do."""
+
+
+SAYS_NOTHING: Final = Refusal("", "")
+_conditions = msgspec.json.Decoder(list[Condition])
+
+
+def condition(raw: bytes | msgspec.Raw, kind: str) -> Condition | None:
+    """The condition of this type in `status.conditions`; they are decoded only if its name is there."""
+    text = bytes(raw)
+    if kind.encode() not in text:
+        return None
+    return next((one for one in decode(_conditions, text, what="status.conditions") if one.type == kind), None)
+
+
+def refusal_of(scheduled: Condition) -> Refusal:
+    """Read the condition PodScheduled of a pod without a node.
+
+    >>> def said(message): return refusal_of(Condition("PodScheduled", "False", "Unschedulable", message))
+    >>> said("0/3 nodes are available: claim x not found. preemption: 0/3 nodes are available.").obstacle
+    'claim x not found'
+    >>> said("0/3 nodes are available: 3 Insufficient cpu.")
+    Refusal(text='0/3 nodes are available: 3 Insufficient cpu.', obstacle='')
+    >>> said("0/3 nodes are available: 3 netgang: another node is planned for this pod.") == SAYS_NOTHING
+    True
+    """
+    message = scheduled.message or ""
+    if scheduled.status != "False" or scheduled.reason == "SchedulingGated" or not message or OUR_WORDS in message:
+        return SAYS_NOTHING
+    text = message.partition(_PREEMPTION)[0]
+    _, counted, rest = text.partition(_COUNTED)
+    whatever_the_node = counted and not rest[:1].isdigit() and not rest.startswith(_NODEWISE)
+    return Refusal(_bounded(text), _bounded(rest.rstrip(".") if whatever_the_node else ""))
+
+
+def _bounded(text: str) -> str:
+    return intern(text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…")
