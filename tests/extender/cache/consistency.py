@@ -27,6 +27,13 @@ def assert_consistent(cache: ClusterCache) -> None:
         assert all(needs_node(cache.pod(uid)) for uid in one.assignment), one.gang
 
 
+def ends_s(cache: ClusterCache) -> list[float]:
+    """When exclusions and back-offs end."""
+    decisions = cache._decisions
+    excluded = [one.until_s for nodes in decisions._exclusions.values() for one in nodes.values()]
+    return [*excluded, *decisions.back_offs.values()]
+
+
 def _nodes_agree(cache: ClusterCache) -> None:
     kept, fresh = cache._nodes.table(), NodeTable.of(cache._nodes.by_name.values())
     for part in ("nodes", "names", "index", "axis"):
@@ -42,11 +49,8 @@ def _pods_agree(kept: Pods) -> None:
         fresh._keep(None, pod, own=pod.uid in kept._own)
     for index in ("_uid_of", "_groups", "_jobs", "_own"):
         assert getattr(kept, index) == getattr(fresh, index), index
-    assert all(pod is not None and pod.node == node for pod, node in _assumed(kept))
-
-
-def _assumed(pods: Pods) -> list[tuple[Any, Any]]:
-    return [(pods.get(uid), node) for uid, node in pods.assumed.items()]
+    nodes = {pod.uid: pod.node for pod in kept}
+    assert all(nodes[uid] == node for uid, node in kept.assumed.items())
 
 
 def _usage_agrees(cache: ClusterCache) -> None:

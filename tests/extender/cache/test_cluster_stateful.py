@@ -26,7 +26,7 @@ from scoring.model import (
 )
 from scoring.model.snapshot import NodeTable, Snapshot
 from tests.builders import node, pod
-from tests.extender.cache.consistency import assert_consistent
+from tests.extender.cache.consistency import assert_consistent, ends_s
 
 NODES = ["n1", "n2", "n3"]
 NAMES = ["a", "b", "c", "d"]
@@ -270,9 +270,7 @@ class CacheMachine(RuleBasedStateMachine):
         if one.group is not None:
             self.cache.back_off(one.group.key, until_s)
         self.cache.expire(now_s)
-        decisions = self.cache._decisions
-        ends_s = [one.until_s for nodes in decisions._exclusions.values() for one in nodes.values()]
-        assert all(end_s > now_s for end_s in (*ends_s, *decisions.back_offs.values()))
+        assert all(end_s > now_s for end_s in ends_s(self.cache))
 
     @rule()
     def snapshot_taken(self) -> None:
