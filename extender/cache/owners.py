@@ -1,9 +1,11 @@
 """What was read of the owners of gangs' pods: their age, how many pods they want, how many members they still need.
 
+docs/safety.md S8, S14, S23.
+
 Why: a job that is suspended and resumed has new pods and often no PodGroup; it keeps its place among equals all the
-same (docs/safety.md S14). Only the Jobs themselves show whether two of them are one gang or two runs of it (S23). And
-the pods of a deleted node are collected, also those that have succeeded; a Job does not create them again, so by the
-pods alone its gang would never be whole again (S8).
+same. Only the Jobs themselves show whether two of them are one gang or two runs of it. And the pods of a deleted node
+are collected, also those that have succeeded; a Job does not create them again, so by the pods alone its gang would
+never be whole again.
 Rule: by uid, because another object of the same name is another job; a minimum that was read is only ever lower.
 """
 
