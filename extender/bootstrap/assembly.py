@@ -145,7 +145,7 @@ def _listening(common: Common, starting: Starting, caring: Caring, refresh: Netw
             exclusion_ttl_s=settings.exclusion_ttl_s,
         )
         planner.subscribe(degrading.look)
-    planner.subscribe(lambda _: starting.quiet.look())
+    planner.subscribe(lambda _: starting.context.quiet.look())
     planner.subscribe(lambda _: caring.overcommits.look())
     if refresh is not None:
         planner.subscribe(NodesWatched(cache, refresh.nodes_changed).look)

@@ -82,7 +82,7 @@ class Terms:
         """A term begins as the process does after a restart."""
         one, care = self._starting, self._caring
         for book in (
-            one.wakes, one.parking, one.plain, one.offers, one.repins,
+            one.wakes, one.parking, one.plain, one.offers, care.repins,
             one.arrivals, care.restarts, care.repairs, one.admissions,
         ):  # fmt: skip
             book.forget()

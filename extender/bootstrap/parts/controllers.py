@@ -18,6 +18,7 @@ from extender.controllers.events.podgroup_status import GroupStatuses
 from extender.controllers.events.recorder import GangEvents
 from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.events.waiting import Waits
+from extender.controllers.gates.repins import Repins
 from extender.controllers.owners.finishing import Finishing
 from extender.controllers.preemption.controller import Preemptions
 from extender.controllers.provisioning.controller import Decides, Provisioning
@@ -27,6 +28,7 @@ from extender.controllers.restart.controller import Restarts
 from extender.controllers.restart.eligibility import Judge
 from extender.controllers.restart.one_gang import Recreation
 from extender.scheduling.planning.starvation import Starvation
+from extender.scheduling.planning.stranded_pods import Stranding
 from extender.settings.features import AutoscalingMode
 from scoring.explain.gang import explain_in_steps
 
@@ -39,6 +41,7 @@ class Caring:
     """The parts; `None`: switched off."""
 
     restarts: Restarts
+    repins: Repins
     repairs: Repairs
     starts: Starts
     preemptions: Preemptions | None
@@ -81,36 +84,23 @@ class Caring:
 def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> Caring:
     """All of it; nothing runs yet."""
     cache, api, clock, policy = common.cache, common.api, common.clock, common.policy
-    telemetry, log, planner = common.telemetry, common.log, common.planner
-    events, health, quiet = starting.events, starting.health, starting.quiet
+    telemetry, planner = common.telemetry, common.planner
+    context, events, health = starting.context, starting.events, starting.health
     groups = groups if groups is not None else SeenGroups(cache.pod_groups)
-    judge = Judge(cache, api, starting.disruptions, common.notes, lost_of=health.lost_under)
-    restarts = Restarts(
-        judge,
-        Recreation(
-            cache,
-            api,
-            clock,
-            telemetry,
-            log,
-            disruptions=starting.disruptions,
-            notes=common.notes,
-            lost_of=health.lost_under,
-            post_event=events.post,
-        ),
-        api,
-        clock,
-        telemetry,
-        notes=common.notes,
-        quiet=quiet,
-        limits=policy.restarts,
+    judge = Judge(context, lost_of=health.lost_under)
+    recreation = Recreation(context, lost_of=health.lost_under)
+    restarts = Restarts(context, judge, recreation, limits=policy.restarts)
+    stranding = Stranding(planner, clock)
+    repins = Repins(
+        context,
+        restarts,
+        stranded=stranding,
+        removed=starting.admissions.name_no_nodes,
+        timeout_s=common.settings.repin_timeout_s,
     )
-    starting.repins.restarts = restarts
     gang_events = GangEvents(groups, events.post)
     repairs = Repairs(
-        cache,
-        clock,
-        telemetry,
+        context,
         policy,
         restarts,
         gang_events,
@@ -118,23 +108,11 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         silent=health.silent,
         wants_no_more=judge.wants_no_more,
     )
-    preemptions = preemptions_of(
-        common.settings,
-        cache,
-        api,
-        clock,
-        planner,
-        restarts,
-        events=gang_events,
-        telemetry=telemetry,
-        log=log,
-        notes=common.notes,
-        quiet=quiet,
-    )
+    preemptions = preemptions_of(common.settings, context, planner, restarts, gang_events)
     unreadable = UnreadableWords(common.unreadable, events.post)
     ignored = IgnoredNotes(clock, telemetry, events.post)
     common.notes.on_ignored = ignored.heard
-    complaints = Complaints(cache, clock, policy, gang_events)
+    complaints = Complaints(context, policy, gang_events)
     statuses = GroupStatuses(
         cache,
         groups,
@@ -145,8 +123,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
         may_write=common.acting,
     )
     waits = Waits(
-        cache,
-        clock,
+        context,
         gang_events,
         plan=common.current,
         may_post=common.acting,
@@ -154,15 +131,15 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
             cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), cache=planner.cache, closest=1
         ),
     )
-    overcommits = Overcommits(cache, clock, telemetry, events.post, acting=common.acting)
+    overcommits = Overcommits(context, acting=common.acting)
     elastic, reported = _elastic_of(common, starting)
-    starts = Starts(cache, api, telemetry, notes=common.notes)
+    starts = Starts(context)
     looks: list[Look] = [
-        starting.stranding.look,
-        starting.repins.look,
+        stranding.look,
+        repins.look,
         repairs.look_in_steps,
         starts.look,
-        Finishing(cache, api, clock, telemetry, plan=common.current).look,
+        Finishing(context, plan=common.current).look,
         *([preemptions.look] if preemptions is not None else []),
         *([reported.look] if reported is not None else []),
         complaints.look,
@@ -175,6 +152,7 @@ def caring_of(common: Common, starting: Starting, groups: SeenGroups | None) -> 
     ]
     return Caring(
         restarts,
+        repins,
         repairs,
         starts,
         preemptions,
@@ -217,13 +195,13 @@ def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Rep
         feeds.jobs,
         feeds.autoscalers,
         common.api,
-        starting.disruptions,
+        starting.context.disruptions,
         common.notes,
         common.clock,
         reported.records,
         common.telemetry,
         common.log,
-        starting.quiet,
+        starting.context.quiet,
         starting.events.post,
         common.rng,
     )

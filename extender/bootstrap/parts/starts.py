@@ -4,8 +4,8 @@ import socket
 from dataclasses import dataclass
 
 from extender.bootstrap.common import Common
+from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Events
-from extender.controllers.gates.repins import Repins
 from extender.controllers.gates.wakes import Gates, Wakes
 from extender.controllers.removal.evictions import Evictions
 from extender.controllers.removal.quiet_period import Quiet
@@ -18,7 +18,6 @@ from extender.scheduling.offers import Offers
 from extender.scheduling.parked_pods import Parking
 from extender.scheduling.plain_pods import PlainPods
 from extender.scheduling.planning.lost_nodes import NodeHealth
-from extender.scheduling.planning.stranded_pods import Stranding
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +29,11 @@ class Starting:
     parking: Parking
     plain: PlainPods
     events: Events
-    disruptions: Disruptions
+    context: ControllerContext
     admissions: Admissions
     arrivals: Arrivals
     wakes: Wakes
     binds: Binds
-    quiet: Quiet
-    stranding: Stranding
-    repins: Repins
 
 
 def starting_of(common: Common) -> Starting:
@@ -47,7 +43,9 @@ def starting_of(common: Common) -> Starting:
     health = NodeHealth(cache, clock, node_lost_s=settings.node_lost_s)
     parking = Parking()
     events = Events(api, clock, telemetry, instance=socket.gethostname())
+    quiet = _quiet_of(common)
     disruptions = Disruptions(api, events.announce, is_own=cache.is_own_as_read, post_event=events.post)
+    context = ControllerContext(cache, api, clock, telemetry, log, common.notes, quiet, disruptions, events.post)
     lapses = Lapses(cache, clock, log, post_event=events.post)
     admissions = Admissions(
         cache,
@@ -87,48 +85,9 @@ def starting_of(common: Common) -> Starting:
             gives_up=admissions.gives_up,
         ),
     )
-    quiet = _quiet_of(common)
-    evictions = Evictions(
-        cache,
-        api,
-        clock,
-        telemetry,
-        log,
-        disruptions=disruptions,
-        refused=binds.eviction_refused,
-        quiet=quiet,
-        post_event=events.post,
-    )
-    stranding = Stranding(planner, clock)
-    repins = Repins(
-        cache,
-        api,
-        clock,
-        telemetry,
-        log,
-        disruptions=disruptions,
-        stranded=stranding,
-        notes=common.notes,
-        quiet=quiet,
-        post_event=events.post,
-        removed=admissions.name_no_nodes,
-        timeout_s=settings.repin_timeout_s,
-    )
-    plain = PlainPods(cache, planner, clock)
+    evictions = Evictions(context, refused=binds.eviction_refused)
     return Starting(
-        health,
-        Offers(),
-        parking,
-        plain,
-        events,
-        disruptions,
-        admissions,
-        arrivals,
-        wakes,
-        binds,
-        quiet,
-        stranding,
-        repins,
+        health, Offers(), parking, PlainPods(cache, planner, clock), events, context, admissions, arrivals, wakes, binds
     )
 
 

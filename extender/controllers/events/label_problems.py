@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import GangEvents, Happening
-from extender.ports import Clock
 from scoring.explain.around import two_runs
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod
@@ -39,19 +38,18 @@ class _Fault:
 class Complaints:
     """Each gang's fault, if it has one. Bounded by the gangs that exist."""
 
-    def __init__(self, cache: ClusterCache, clock: Clock, policy: Policy, events: GangEvents) -> None:
-        self._cache = cache
-        self._clock = clock
+    def __init__(self, context: ControllerContext, policy: Policy, events: GangEvents) -> None:
+        self._context = context
         self._policy = policy
         self._events = events
         self._faults: dict[GangKey, _Fault] = {}
 
     def look(self) -> None:
         """Once a second: report faults that have lasted. Cost: O(gangs), and O(members) for those that changed."""
-        now_s = self._clock.monotonic_s()
+        now_s = self._context.clock.monotonic_s()
         faults = self._faults
         self._faults = {}
-        for key, gang in self._cache.snapshot().gangs.items():
+        for key, gang in self._context.cache.snapshot().gangs.items():
             fault = faults.get(key)
             if fault is None or fault.gang is not gang:
                 found = _fault_of(gang, self._policy)
@@ -60,7 +58,7 @@ class Complaints:
                 fault.gang = gang
             self._faults[key] = fault
             if fault.event is not None and fault.open and now_s - fault.since_s >= PATIENCE_S:
-                pods = _pods_about(gang, fault.event[0], self._cache.is_own)
+                pods = _pods_about(gang, fault.event[0], self._context.cache.is_own)
                 if pods:
                     fault.open = False
                     self._events.report(gang, *fault.event, pods=pods)

@@ -9,10 +9,8 @@ is a lost member, which repair replaces.
 
 from collections.abc import Callable, Sequence
 
-from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Happening, PostEvent, Subject
-from extender.ports import Clock
-from extender.runtime.telemetry import Telemetry
+from extender.controllers.context import ControllerContext
+from extender.controllers.events.recorder import Happening, Subject
 from scoring.explain.words import quantity
 from scoring.feasibility.overcommit import Overcommit, overcommits, suspects
 from scoring.ids import NodeName
@@ -28,19 +26,8 @@ _NAMED = 3
 class Overcommits:
     """Nodes that are over-committed now. Bounded by the nodes that exist."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        clock: Clock,
-        telemetry: Telemetry,
-        post_event: PostEvent,
-        *,
-        acting: Callable[[], bool],
-    ) -> None:
-        self._cache = cache
-        self._clock = clock
-        self._telemetry = telemetry
-        self._post_event = post_event
+    def __init__(self, context: ControllerContext, *, acting: Callable[[], bool]) -> None:
+        self._context = context
         self._acting = acting
         self._now: frozenset[NodeName] = frozenset()
         """Nodes found over-committed at the last scan"""
@@ -50,7 +37,7 @@ class Overcommits:
 
     def look(self) -> None:
         """After each plan, and once a second. Cost: O(nodes × resources), and O(pods) when a suspect node changed."""
-        snapshot = self._cache.snapshot()
+        snapshot = self._context.cache.snapshot()
         found = suspects(snapshot)
         if not found:
             self._note(())
@@ -58,32 +45,32 @@ class Overcommits:
             return
         rows = sorted(snapshot.table.index[name] for name in found)
         seen = (found, snapshot.used[rows].tobytes(), snapshot.table.allocatable[rows].tobytes())
-        now_s = self._clock.monotonic_s()
+        now_s = self._context.clock.monotonic_s()
         if seen == self._scanned or now_s < self._not_before_s:
             return
         # A pod whose Binding the watch has not shown yet may stand where another has gone that the watch still shows.
-        pods = [pod for pod in self._cache.all_pods() if pod.node in found]
-        shown = [pod for pod in pods if not self._cache.is_assumed(pod.uid)]
+        pods = [pod for pod in self._context.cache.all_pods() if pod.node in found]
+        shown = [pod for pod in pods if not self._context.cache.is_assumed(pod.uid)]
         self._scanned, self._not_before_s = seen if len(shown) == len(pods) else (), now_s + SCAN_S
         over = overcommits([snapshot.table.nodes[row] for row in rows], shown)
-        self._note([one for one in over if any(self._cache.is_own(pod) for pod in one.pods)])
+        self._note([one for one in over if any(self._context.cache.is_own(pod) for pod in one.pods)])
 
     def _note(self, over: Sequence[Overcommit]) -> None:
         before, self._now = self._now, frozenset(one.node for one in over)
         new = [one for one in over if one.node not in before]
         if self._now or before:
-            self._telemetry.overcommitted_nodes.set(len(self._now))
-            self._telemetry.overcommits.inc(len(new))
+            self._context.telemetry.overcommitted_nodes.set(len(self._now))
+            self._context.telemetry.overcommits.inc(len(new))
         for one in new[:TOLD_AT_ONCE] if self._acting() else ():
-            self._post_event(_node_subject(one.node), Happening.NODE_OVERCOMMITTED, self._words(one), "")
+            self._context.post_event(_node_subject(one.node), Happening.NODE_OVERCOMMITTED, self._words(one), "")
 
     def _words(self, one: Overcommit) -> str:
         much = ", ".join(
             f"{quantity(each.resource, each.requested)} {each.resource} of {quantity(each.resource, each.allocatable)}"
             for each in one.excess
         )
-        ours = [pod for pod in one.pods if self._cache.is_own(pod)]
-        others = [pod for pod in one.pods if not self._cache.is_own(pod)]
+        ours = [pod for pod in one.pods if self._context.cache.is_own(pod)]
+        others = [pod for pod in one.pods if not self._context.cache.is_own(pod)]
         return (
             f"Its bound pods request {much}. Of netgang: {_names(ours)}; of other schedulers: {_names(others)}. Two "
             f"schedulers have bound to it at the same moment, or it has become smaller. Its kubelet may reject a pod; "

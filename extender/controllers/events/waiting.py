@@ -9,9 +9,8 @@ that gang, so a few are explained per look, in steps, and the rest later.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import GangEvents, Happening
-from extender.ports import Clock
 from scoring.explain.gang import Explanation
 from scoring.explain.waiting import NEVER, why_it_waits
 from scoring.ids import GangKey
@@ -44,16 +43,14 @@ class Waits:
 
     def __init__(
         self,
-        cache: ClusterCache,
-        clock: Clock,
+        context: ControllerContext,
         events: GangEvents,
         *,
         plan: Callable[[], Plan | None],
         explain: Callable[[Gang], Steps[Explanation]],
         may_post: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._cache = cache
-        self._clock = clock
+        self._context = context
         self._events = events
         self._plan = plan
         """The current plan; `None`: the cluster is not read yet"""
@@ -69,8 +66,8 @@ class Waits:
         plan = self._plan()
         if plan is None or not self._may_post():
             return
-        now_s = self._clock.monotonic_s()
-        gangs = self._cache.snapshot().gangs
+        now_s = self._context.clock.monotonic_s()
+        gangs = self._context.cache.snapshot().gangs
         known, self._waits = self._waits, {}
         for key, waiting in plan.waiting.items():
             gang = gangs.get(key)
@@ -99,7 +96,7 @@ class Waits:
                 continue
             if not left or not self._may_post():
                 return
-            snapshot, plan = self._cache.snapshot(), self._plan()
+            snapshot, plan = self._context.cache.snapshot(), self._plan()
             gang, waiting = snapshot.gangs.get(key), plan.waiting.get(key) if plan is not None else None
             if gang is None or plan is None or waiting is None or waiting.reason is not wait.reason:
                 continue  # it is otherwise by now: others had their turn
@@ -112,7 +109,7 @@ class Waits:
                 self._events.report(gang, what, note, wait.reason.name, pods=gang.pending[:1])
 
     def _tell_started(self, gang: Gang, waited_s: float) -> None:
-        table = self._cache.snapshot().table
+        table = self._context.cache.snapshot().table
         nodes = {pod.node for pod in gang.placed if pod.node is not None and pod.node in table.index}
         zones = sorted({table.nodes[table.index[node]].zone for node in nodes})
         where = f" in zone {', '.join(zones)}" if any(zones) else ""

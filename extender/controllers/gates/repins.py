@@ -23,8 +23,8 @@ waits without end. Another in its place has the gate again and is admitted elsew
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Happening, PostEvent, pod_subject
+from extender.controllers.context import ControllerContext
+from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.owners.failure_budget import (
     KINDS,
     OVER,
@@ -35,17 +35,12 @@ from extender.controllers.owners.failure_budget import (
     controller_of,
 )
 from extender.controllers.removal.fresh_gang import Fresh, read_owner
-from extender.controllers.removal.quiet_period import Quiet
-from extender.controllers.removal.removals import Cause, Disruptions
+from extender.controllers.removal.removals import Cause
 from extender.controllers.restart.controller import Outcome, Restarts
 from extender.controllers.restart.suspensions import can_suspend
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.notes import NoteReader
-from extender.ports import Clock, ClusterApi
-from extender.runtime.background import Background
-from extender.runtime.decision_lines import Decision, DecisionLog
-from extender.runtime.telemetry import Telemetry
+from extender.runtime.decision_lines import Decision
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, PodUid
 from scoring.model import Controller, Phase, Pod
@@ -98,55 +93,39 @@ class Repins:
 
     def __init__(
         self,
-        cache: ClusterCache,
-        api: ClusterApi,
-        clock: Clock,
-        telemetry: Telemetry,
-        log: DecisionLog,
+        context: ControllerContext,
+        restarts: Restarts,
         *,
-        disruptions: Disruptions,
         stranded: Stranded,
-        notes: NoteReader,
-        quiet: Quiet,
-        post_event: PostEvent,
         removed: Callable[[GangKey], None],
         timeout_s: float,
     ) -> None:
-        self._cache = cache
-        self._api = api
-        self._clock = clock
-        self._telemetry = telemetry
-        self._log = log
-        self._disruptions = disruptions
+        self._context = context
+        self._restarts = restarts
         self._stranded = stranded
-        self._notes = notes
-        self._quiet = quiet
-        self._post_event = post_event
         self._removed = removed
         """Called with each gang whose pods are removed: nodes are not to be named for it again"""
         self._timeout_s = timeout_s
-        self.restarts: Restarts | None = None
-        """Suspends and resumes owners; set when it is made"""
         self._tries: dict[GangKey, tuple[int, str]] = {}
         """gang → attempts to suspend its owners that failed, and why the last one did"""
         self._waits: dict[PodUid, _Wait] = {}
         self._not_before_s: dict[GangKey, float] = {}
         """gang → when to try again after an attempt"""
-        self._attempt = Background(telemetry, "repin")
+        self._attempt = context.background("repin")
 
     def look(self) -> None:
         """Once a second: note which pods are stranded, and start with the longest stranded gang, if one is due."""
         found = self._stranded()
-        now_s = self._clock.monotonic_s()
+        now_s = self._context.clock.monotonic_s()
         self._note(found, now_s)
         self._not_before_s = {key: at_s for key, at_s in self._not_before_s.items() if at_s > now_s}
         self._tries = {key: tried for key, tried in self._tries.items() if key in found}
-        if self._attempt.busy or not self._quiet.over:
+        if self._attempt.busy or not self._context.quiet.over:
             return
         due = {
             key: [uid for uid, loss in losses.items() if self._is_due(uid, loss, now_s)]
             for key, losses in found.items()
-            if key not in self._not_before_s and (self.restarts is None or key not in self.restarts.under_way)
+            if key not in self._not_before_s and key not in self._restarts.under_way
         }
         order = sorted((min(self._waits[uid].since_s for uid in uids), key) for key, uids in due.items() if uids)
         if order:
@@ -209,17 +188,17 @@ class Repins:
             if len(removable) == len(reads) or self._has_started(key):
                 await self._remove(key, removable)
         finally:
-            self._not_before_s[key] = self._clock.monotonic_s() + again_s
+            self._not_before_s[key] = self._context.clock.monotonic_s() + again_s
 
     async def _read_all(self, key: GangKey, uids: Sequence[PodUid]) -> list[_Read] | None:
         """The pods, read now; `None`: not all are as the cache says, or the last removal is not through yet."""
-        gang = self._cache.gang(key)
+        gang = self._context.cache.gang(key)
         if gang is None or any(pod.deleting and pod.node is None for pod in gang.members):
             return None
         losses = self._stranded().get(key, {})
         reads: list[_Read] = []
         for uid in uids:
-            pod = self._cache.pod(uid)
+            pod = self._context.cache.pod(uid)
             read = await self._read(pod, losses[uid]) if pod is not None and uid in losses else None
             if read is None:
                 return None
@@ -228,11 +207,13 @@ class Repins:
 
     async def _read(self, known: Pod, loss: Loss) -> _Read | None:
         try:
-            raw = await self._api.get_pod(known.namespace, known.name)
-            pod = pod_from_json(raw, notes=self._notes)
+            raw = await self._context.api.get_pod(known.namespace, known.name)
+            pod = pod_from_json(raw, notes=self._context.notes)
         except (ApiError, ApiUnavailableError, ValueError):
             return None
-        same = pod.uid == known.uid and pod.phase is Phase.PENDING and is_pinned(pod) and self._cache.is_own(pod)
+        same = (
+            pod.uid == known.uid and pod.phase is Phase.PENDING and is_pinned(pod) and self._context.cache.is_own(pod)
+        )
         listed = known.member_class.constraints.affinity
         return _Read(pod, raw, loss) if same and pod.member_class.constraints.affinity == listed else None
 
@@ -243,7 +224,7 @@ class Repins:
         if owner.group_kind not in KINDS:
             return NotAllowed(Refusal.UNKNOWN_KIND, f"{owner.kind} of {owner.api_version}")
         try:
-            raw = await read_owner(self._api, reads[0].pod.namespace, owner)
+            raw = await read_owner(self._context.api, reads[0].pod.namespace, owner)
             return budget(raw, [read.raw for read in reads]) if raw is not None else None
         except (ApiError, ApiUnavailableError, ValueError):
             return None
@@ -256,16 +237,16 @@ class Repins:
             for verdict in verdicts.values()
         )
         able = all(owner is not None and can_suspend(owner) for owner in verdicts)
-        if self.restarts is None or not costs or not able or tries >= _MOST_TRIES or self._has_started(key):
+        if not costs or not able or tries >= _MOST_TRIES or self._has_started(key):
             return False
-        self.restarts.leave(key, why="no node that its pods were admitted to takes them", ended=self._suspended)
+        self._restarts.leave(key, why="no node that its pods were admitted to takes them", ended=self._suspended)
         return True
 
     def _suspended(self, key: GangKey, outcome: Outcome) -> None:
         """The gang's owners are suspended and resumed, or they cannot be."""
         if outcome.done:
             self._removed(key)
-            self._log.log_decision(Decision("repin", gang=key), now_s=self._clock.monotonic_s())
+            self._context.decided(Decision("repin", gang=key))
             return
         tries, _ = self._tries.get(key, (0, ""))
         self._tries[key] = (tries + 1 if not outcome.final else _MOST_TRIES, outcome.why_not)
@@ -281,17 +262,16 @@ class Repins:
 
     def _refuse(self, key: GangKey, reads: Sequence[_Read], verdict: NotAllowed) -> None:
         """Say of each pod why it stays, unless its owner is over anyway."""
-        now_s = self._clock.monotonic_s()
-        self._log.log_decision(Decision("repin", reads[0].pod.key, key, reason=verdict.reason), now_s=now_s)
+        self._context.decided(Decision("repin", reads[0].pod.key, key, reason=verdict.reason))
         if verdict.reason in OVER:
             return
         for read in reads:
             what = Happening.NODES_GONE if read.loss is Loss.GONE else Happening.NODES_FULL
             stays = f"The pod is not removed, because {verdict.text}: delete it for another to be admitted"
-            self._post_event(pod_subject(read.pod), what, f"{_LOST[read.loss]}. {stays}")
+            self._context.post_event(pod_subject(read.pod), what, f"{_LOST[read.loss]}. {stays}")
 
     def _has_started(self, key: GangKey) -> bool:
-        gang = self._cache.gang(key)
+        gang = self._context.cache.gang(key)
         return gang is not None and quorum_of(gang).started
 
     async def _remove(self, key: GangKey, removable: Sequence[tuple[_Read, Controller]]) -> None:
@@ -299,20 +279,20 @@ class Repins:
         among = [read.fresh for read, _ in removable]
         for read, owner in removable:
             pod = read.pod
-            if pod.uid not in self._stranded().get(key, {}) or not self._quiet.over:
+            if pod.uid not in self._stranded().get(key, {}) or not self._context.quiet.over:
                 return
             note = f"{_LOST[read.loss]}. Removed for {owner.kind} {owner.name} to create another."
             try:
-                await self._disruptions.evict(read.fresh, Cause(Happening.REPINNED, note), among=among)
+                await self._context.disruptions.evict(read.fresh, Cause(Happening.REPINNED, note), among=among)
             except (ConflictError, NotFoundError):
                 continue  # it changed in the last moment: the watch will show it
             except (ApiError, ApiUnavailableError) as error:
                 refused = Decision("repin", pod.key, key, reason=f"refused: {type(error).__name__}")
-                self._log.log_decision(refused, now_s=self._clock.monotonic_s())
+                self._context.decided(refused)
                 return
-            self._telemetry.evicted("repin")
+            self._context.telemetry.evicted("repin")
             self._removed(key)
-            self._log.log_decision(Decision("repin", pod.key, key), now_s=self._clock.monotonic_s())
+            self._context.decided(Decision("repin", pod.key, key))
 
 
 _LOST: Mapping[Loss, str] = {

@@ -8,13 +8,10 @@ have succeeded, and now and then; every other gang's minimum is what their label
 
 from collections.abc import Callable
 
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext
 from extender.controllers.owners.counts import runs_left
 from extender.controllers.removal.fresh_gang import read_owner
 from extender.errors import ApiError, ApiUnavailableError
-from extender.ports import Clock, ClusterApi
-from extender.runtime.background import Background
-from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
 from scoring.model import Phase
 from scoring.model.reasons import Reason
@@ -28,29 +25,19 @@ AGAIN_S = 30.0
 class Finishing:
     """Gangs that wait for pods, and the one owner that is being read."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        api: ClusterApi,
-        clock: Clock,
-        telemetry: Telemetry,
-        *,
-        plan: Callable[[], Plan | None],
-    ) -> None:
-        self._cache = cache
-        self._api = api
-        self._clock = clock
+    def __init__(self, context: ControllerContext, *, plan: Callable[[], Plan | None]) -> None:
+        self._context = context
         self._plan = plan
         """The current plan; `None`: the cluster is not read yet"""
         self._ask_at_s: dict[GangKey, float] = {}
-        self._asking = Background(telemetry, "finishing")
+        self._asking = context.background("finishing")
 
     def look(self) -> None:
         """Once a second: ask one more owner, if one is due. Cost: O(waiting gangs)."""
         plan = self._plan()
         if plan is None:
             return
-        now_s = self._clock.monotonic_s()
+        now_s = self._context.clock.monotonic_s()
         waiting = [key for key, one in plan.waiting.items() if one.reason is Reason.INCOMPLETE]
         self._ask_at_s = {key: self._ask_at_s.get(key, now_s + PATIENCE_S) for key in waiting}
         due = sorted((at_s, key) for key, at_s in self._ask_at_s.items() if at_s <= now_s)
@@ -60,17 +47,17 @@ class Finishing:
             self._asking.start(self._ask(key), f"ask the owner of {key}")
 
     async def _ask(self, key: GangKey) -> None:
-        gang = self._cache.gang(key)
+        gang = self._context.cache.gang(key)
         owners = {pod.owner for pod in gang.members} if gang is not None else set()
         owner = owners.pop() if len(owners) == 1 else None
         if gang is None or owner is None or owner.group_kind != ("batch", "Job"):
             return
         try:
-            raw = await read_owner(self._api, gang.key.partition("/")[0], owner)
+            raw = await read_owner(self._context.api, gang.key.partition("/")[0], owner)
             left = runs_left(raw) if raw is not None else None
         except (ApiError, ApiUnavailableError, ValueError):
             return
-        gang = self._cache.gang(key)
+        gang = self._context.cache.gang(key)
         if left is not None and gang is not None:
             ended = sum(pod.phase is Phase.SUCCEEDED for pod in gang.members)
-            self._cache.set_minimum(key, owner.uid, max(left + ended, 1))
+            self._context.cache.set_minimum(key, owner.uid, max(left + ended, 1))

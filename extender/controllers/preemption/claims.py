@@ -16,16 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext
 from extender.controllers.preemption.notes import NOTE, noted_of, notes_for
 from extender.controllers.preemption.words import PreemptionWords
-from extender.controllers.removal.quiet_period import Quiet
 from extender.controllers.restart.controller import Outcome, Restarts
 from extender.errors import ApiError, ApiUnavailableError
-from extender.notes import Notes
-from extender.ports import Clock, ClusterApi
-from extender.runtime.background import Background
-from extender.runtime.telemetry import Telemetry
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Pod
@@ -63,31 +58,16 @@ class PreemptionClaims:
     """Claims that are open. Bounded by the gangs that exist."""
 
     def __init__(
-        self,
-        cache: ClusterCache,
-        api: ClusterApi,
-        clock: Clock,
-        telemetry: Telemetry,
-        words: PreemptionWords,
-        restarts: Restarts,
-        *,
-        notes: Notes,
-        quiet: Quiet,
-        timeout_s: float,
+        self, context: ControllerContext, words: PreemptionWords, restarts: Restarts, *, timeout_s: float
     ) -> None:
-        self._cache = cache
-        self._api = api
-        self._clock = clock
-        self._telemetry = telemetry
+        self._context = context
         self._words = words
         self._restarts = restarts
-        self._notes = notes
-        self._quiet = quiet
         self._timeout_s = timeout_s
         self._open: dict[GangKey, _Open] = {}
         self._in_vain: dict[GangKey, float] = {}
         """Gang for which others left, or were asked to, in vain → until when none does."""
-        self._wiping = Background(telemetry, "preempt")
+        self._wiping = context.background("preempt")
 
     @property
     def in_vain(self) -> frozenset[GangKey]:
@@ -108,26 +88,26 @@ class PreemptionClaims:
 
     async def begin(self, found: Preemption) -> None:
         """Claim the room, note it, and let them leave; nothing happens if the notes cannot be written."""
-        gang = self._cache.gang(found.gang)
-        snapshot = self._cache.snapshot()
+        gang = self._context.cache.gang(found.gang)
+        snapshot = self._context.cache.snapshot()
         busy = {*snapshot.claims, *snapshot.commitments} - self._recovered
-        if gang is None or not self._quiet.over or not busy.isdisjoint([found.gang, *found.victims]):
+        if gang is None or not self._context.quiet.over or not busy.isdisjoint([found.gang, *found.victims]):
             return
         claim = Claim(found.gang, found.assignment, found.victims)
         try:
-            notes = notes_for(gang, claim, at_s=self._clock.now_s(), notes=self._notes)
+            notes = notes_for(gang, claim, at_s=self._context.clock.now_s(), notes=self._context.notes)
         except ValueError as error:  # a name that no API server would take
             _log.warning("no gang leaves for gang %s: %s", found.gang, error)
             return
         if not notes:
             return
-        until_s = self._clock.monotonic_s() + self._timeout_s
+        until_s = self._context.clock.monotonic_s() + self._timeout_s
         carriers = tuple(pod for pod, _ in notes)
         self._open[found.gang] = _Open(claim, found.pods, carriers, len(found.pods), until_s)
-        self._cache.set_claim(claim)
+        self._context.cache.set_claim(claim)
         try:
             for carrier, note in notes:
-                await self._api.annotate_pod(carrier.namespace, carrier.name, carrier.uid, note)
+                await self._context.api.annotate_pod(carrier.namespace, carrier.name, carrier.uid, note)
         except (ApiError, ApiUnavailableError) as error:
             self._close(found.gang)
             self._words.not_noted(found, error)
@@ -137,30 +117,30 @@ class PreemptionClaims:
             return  # the gang is gone, or another replica decides now
         opened.noted = True
         self._words.begun(found, self._timeout_s)
-        self._telemetry.preempted("begun")
+        self._context.telemetry.preempted("begun")
         for victim in found.victims:
             self._let_leave(victim, found.gang)
 
     def follow(self) -> None:
         """Once a second: end claims that are over, and see to those that have not left yet."""
-        now_s = self._clock.monotonic_s()
+        now_s = self._context.clock.monotonic_s()
         for key, opened in sorted(self._open.items()):
             self._follow(key, opened, now_s)
         self._in_vain = {key: until_s for key, until_s in self._in_vain.items() if until_s > now_s}
 
     def recover(self) -> None:
         """After a restart: reserve the room again for which other gangs had started to leave."""
-        until_s = self._clock.monotonic_s() + self._timeout_s
-        for key, gang in sorted(self._cache.snapshot().gangs.items()):
+        until_s = self._context.clock.monotonic_s() + self._timeout_s
+        for key, gang in sorted(self._context.cache.snapshot().gangs.items()):
             noted = noted_of(gang)
             if noted is None or not gang.own or gang.problem is not None or _has_nodes(gang):
                 continue
-            if not 0.0 <= self._clock.now_s() - noted.at_s <= self._timeout_s or not noted.assignment:
+            if not 0.0 <= self._context.clock.now_s() - noted.at_s <= self._timeout_s or not noted.assignment:
                 continue
             claim = Claim(key, noted.assignment)
             opened = _Open(claim, frozenset(), noted.carriers, 0, until_s, noted=True, recovered=True)
             self._open[key] = opened
-            self._cache.set_claim(claim)
+            self._context.cache.set_claim(claim)
             self._see_who_leaves(gang, opened)
 
     def forget(self) -> None:
@@ -177,12 +157,12 @@ class PreemptionClaims:
             opened.pods, opened.left = pods, len(leaving)
             givers = {*opened.claim.givers, *(pod.group.key for pod in leaving if pod.group is not None)}
             opened.claim = replace(opened.claim, givers=tuple(sorted(givers)))
-            self._cache.set_claim(opened.claim)
+            self._context.cache.set_claim(opened.claim)
 
     def _leaving(self, gang: Gang, claim: Claim) -> list[Pod]:
         """Members of lower gangs, where the gang is to go, that end or whose owners we have suspended."""
         nodes, ours = set(claim.assignment.values()), self._restarts.under_way
-        gangs = self._cache.snapshot().gangs.values()
+        gangs = self._context.cache.snapshot().gangs.values()
         return [
             pod
             for one in gangs
@@ -193,7 +173,7 @@ class PreemptionClaims:
 
     def _are_about_to_end(self, key: GangKey, opened: _Open) -> bool:
         """Whether a pod is leaving that has not been asked to end yet: Job controllers take a moment."""
-        gang = self._cache.gang(key)
+        gang = self._context.cache.gang(key)
         return gang is not None and any(not pod.deleting for pod in self._leaving(gang, opened.claim))
 
     def _let_leave(self, victim: GangKey, gang: GangKey) -> None:
@@ -205,7 +185,7 @@ class PreemptionClaims:
         opened = self._open.get(key)
         if outcome.done or opened is None:
             return
-        now_s = self._clock.monotonic_s()
+        now_s = self._context.clock.monotonic_s()
         there = self._there(opened)
         begun = len(there) < len(opened.pods) or any(pod.deleting for pod in there)
         if begun or not self._restarts.under_way.isdisjoint(opened.claim.givers):
@@ -219,7 +199,7 @@ class PreemptionClaims:
         there = self._there(opened)
         if len(there) < opened.left:
             opened.left, opened.until_s = len(there), now_s + self._timeout_s
-        gang = self._cache.gang(key)
+        gang = self._context.cache.gang(key)
         if gang is None:
             self._end(key, "gone")
         elif _has_nodes(gang):
@@ -231,7 +211,7 @@ class PreemptionClaims:
             self._in_vain[key] = now_s + self._timeout_s
         elif opened.recovered:
             self._see_who_leaves(gang, opened)
-        elif opened.noted and self._quiet.over:
+        elif opened.noted and self._context.quiet.over:
             stay = {pod.group.key for pod in there if not pod.deleting and pod.group is not None}
             for victim in sorted(stay - self._restarts.under_way):
                 if now_s >= opened.again_s.get(victim, 0.0):
@@ -240,26 +220,28 @@ class PreemptionClaims:
 
     def _there(self, opened: _Open) -> list[Pod]:
         """Members of those that leave that still have a node."""
-        pods = (self._cache.pod(uid) for uid in opened.pods)
+        pods = (self._context.cache.pod(uid) for uid in opened.pods)
         return [pod for pod in pods if pod is not None and pod.node is not None and not pod.terminal]
 
     def _end(self, key: GangKey, outcome: str) -> None:
         carriers = self._open[key].carriers
         self._close(key)
-        self._telemetry.preempted(outcome)
-        waiting = [pod for one in carriers if (pod := self._cache.pod(one.uid)) is not None and pod.node is None]
+        self._context.telemetry.preempted(outcome)
+        waiting = [
+            pod for one in carriers if (pod := self._context.cache.pod(one.uid)) is not None and pod.node is None
+        ]
         if waiting:
             self._wiping.start(self._wipe(waiting), f"wipe the notes of {key}")
 
     def _close(self, key: GangKey) -> None:
         if self._open.pop(key, None) is not None:
-            self._cache.clear_claim(key)
+            self._context.cache.clear_claim(key)
 
     async def _wipe(self, pods: Sequence[Pod]) -> None:
         """Take notes back; those that stay count for nothing as soon as they are old."""
         for pod in pods:
             try:
-                await self._api.annotate_pod(pod.namespace, pod.name, pod.uid, {NOTE: ""})
+                await self._context.api.annotate_pod(pod.namespace, pod.name, pod.uid, {NOTE: ""})
             except (ApiError, ApiUnavailableError) as error:
                 _log.info("note on pod %s not taken back: %s", pod.key, error)
 

@@ -16,13 +16,10 @@ now, and not by what a former process noted (docs/safety.md S22).
 from collections.abc import Awaitable, Callable, Set
 from dataclasses import dataclass
 
+from extender.controllers.context import ControllerContext
 from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.words import PreemptionWords
-from extender.controllers.removal.quiet_period import Quiet
 from extender.controllers.restart.controller import Restarts
-from extender.ports import Clock
-from extender.runtime.background import Background
-from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
 from scoring.preempt.decide import Preemption
 
@@ -47,29 +44,25 @@ class Preemptions:
 
     def __init__(
         self,
+        context: ControllerContext,
         claims: PreemptionClaims,
-        clock: Clock,
-        telemetry: Telemetry,
         words: PreemptionWords,
         restarts: Restarts,
         *,
         decide: Decide,
-        quiet: Quiet,
     ) -> None:
+        self._context = context
         self._claims = claims
-        self._clock = clock
-        self._telemetry = telemetry
         self._words = words
         self._restarts = restarts
         self._decide = decide
-        self._quiet = quiet
         self._objections: dict[GangKey, _Objection] = {}
         self._spared: dict[GangKey, float] = {}
         """Gang that cannot leave → until when it is not asked again."""
         self._wants: GangKey | None = None
         """The gang for which others would leave, at the last look, and since when"""
         self._wants_since_s = 0.0
-        self._deciding = Background(telemetry, "preempt")
+        self._deciding = context.background("preempt")
 
     def why_blocked(self, gang: GangKey) -> str | None:
         """Why a gang that would make room for this one has not left; `None`: nothing is known to be in the way."""
@@ -77,11 +70,11 @@ class Preemptions:
 
     def look(self) -> None:
         """Once a second: follow what is under way; decide again if that is allowed."""
-        now_s = self._clock.monotonic_s()
+        now_s = self._context.clock.monotonic_s()
         self._words.tidy()
         self._claims.follow()
         self._spared = {key: until_s for key, until_s in self._spared.items() if until_s > now_s}
-        if not self._deciding.busy and self._quiet.over:
+        if not self._deciding.busy and self._context.quiet.over:
             self._deciding.start(self._attempt(), "decide preemption")
 
     def recover(self) -> None:
@@ -99,7 +92,7 @@ class Preemptions:
     async def _attempt(self) -> None:
         """Decide, ask owners and budgets, decide again, and start if it is still the same."""
         found = await self._decided()
-        now_s = self._clock.monotonic_s()
+        now_s = self._context.clock.monotonic_s()
         if found is None or found.gang != self._wants:
             self._wants, self._wants_since_s = (None if found is None else found.gang), now_s
             return
@@ -122,7 +115,7 @@ class Preemptions:
                 objections[victim] = why
         if not objections and (why := await self._restarts.obstacle_to_all(found.victims)) is not None:
             objections[found.victims[-1]] = why
-        now_s = self._clock.monotonic_s()
+        now_s = self._context.clock.monotonic_s()
         before, self._objections = self._objections, {}
         for victim, why in objections.items():
             known = before.get(victim)
@@ -133,5 +126,5 @@ class Preemptions:
             else:
                 self._spared[victim] = now_s + SPARED_S
                 self._words.blocked(found, victim, why)
-                self._telemetry.preempted("blocked")
+                self._context.telemetry.preempted("blocked")
         return bool(objections)

@@ -6,10 +6,9 @@ leave, or which could and why they stay.
 
 from collections.abc import Sequence
 
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import GangEvents, Happening
-from extender.ports import Clock
-from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod
 from scoring.model.snapshot import Claim
@@ -21,10 +20,8 @@ _NAMED = 3
 class PreemptionWords:
     """Writes Events, and remembers for /v1/explain why no gang leaves for another. Bounded by the gangs that exist."""
 
-    def __init__(self, cache: ClusterCache, clock: Clock, log: DecisionLog, events: GangEvents) -> None:
-        self._cache = cache
-        self._clock = clock
-        self._log = log
+    def __init__(self, context: ControllerContext, events: GangEvents) -> None:
+        self._context = context
         self._events = events
         self._blocked: dict[GangKey, str] = {}
 
@@ -34,7 +31,7 @@ class PreemptionWords:
 
     def tidy(self) -> None:
         """Forget gangs that do not wait any more."""
-        for key in [key for key in self._blocked if not _waits(self._cache.gang(key))]:
+        for key in [key for key in self._blocked if not _waits(self._context.cache.gang(key))]:
             del self._blocked[key]
 
     def begun(self, found: Preemption, timeout_s: float) -> None:
@@ -54,7 +51,7 @@ class PreemptionWords:
             ",".join(found.victims),
         )
         for victim in found.victims:
-            gang = self._cache.gang(victim)
+            gang = self._context.cache.gang(victim)
             priority = f" (priority {gang.priority})" if gang is not None else ""
             self._note(Decision("make-room", gang=victim, node=_names([found.gang])))
             self._about(
@@ -97,12 +94,12 @@ class PreemptionWords:
 
     def _about(self, key: GangKey, what: Happening, note: str, topic: str) -> None:
         """On the gang's PodGroup, if it has one, and on one of its pods."""
-        gang = self._cache.gang(key)
+        gang = self._context.cache.gang(key)
         if gang is not None:
             self._events.report(gang, what, note, topic, pods=gang.members[:1])
 
     def _note(self, decision: Decision) -> None:
-        self._log.log_decision(decision, now_s=self._clock.monotonic_s())
+        self._context.decided(decision)
 
 
 def _waits(gang: Gang | None) -> bool:

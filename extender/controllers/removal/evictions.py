@@ -11,17 +11,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Happening, PostEvent, pod_subject
+from extender.controllers.context import ControllerContext
+from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed, budget, controller_of
 from extender.controllers.removal.fresh_gang import Fresh, read_members, same_as_known
-from extender.controllers.removal.quiet_period import Quiet
-from extender.controllers.removal.removals import Cause, Disruptions
+from extender.controllers.removal.removals import Cause
 from extender.errors import ApiError, ApiUnavailableError
-from extender.ports import Clock, ClusterApi
-from extender.runtime.background import Background
-from extender.runtime.decision_lines import Decision, DecisionLog
-from extender.runtime.telemetry import Telemetry
+from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, PodUid
 from scoring.model import Controller, Pod
 
@@ -37,29 +33,10 @@ Refused = Callable[[GangKey, Sequence[PodUid]], None]
 class Evictions:
     """Carries out the permit machine's evictions, one gang at a time per task."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        api: ClusterApi,
-        clock: Clock,
-        telemetry: Telemetry,
-        log: DecisionLog,
-        *,
-        disruptions: Disruptions,
-        refused: Refused,
-        quiet: Quiet,
-        post_event: PostEvent,
-    ) -> None:
-        self._cache = cache
-        self._api = api
-        self._clock = clock
-        self._telemetry = telemetry
-        self._log = log
-        self._disruptions = disruptions
+    def __init__(self, context: ControllerContext, *, refused: Refused) -> None:
+        self._context = context
         self._refused = refused
-        self._quiet = quiet
-        self._post_event = post_event
-        self._evicting = Background(telemetry, "evict")
+        self._evicting = context.background("evict")
 
     def add(self, gang: GangKey, uids: Sequence[PodUid]) -> None:
         """Evict these members of the gang, or report them as refused."""
@@ -79,7 +56,7 @@ class Evictions:
 
     async def _evict_each(self, gang: GangKey, stayed: dict[PodUid, None]) -> None:
         """Evict these members; those that are gone leave `stayed`."""
-        found = await self._as_the_cache_says(gang, tuple(stayed)) if self._quiet.over else None
+        found = await self._as_the_cache_says(gang, tuple(stayed)) if self._context.quiet.over else None
         if found is None:
             return
         for uid in tuple(stayed):
@@ -92,11 +69,11 @@ class Evictions:
         kubelets write into the status of pods that run, so a version may be outdated a moment later; then the eviction
         is refused, and the gang looked at again.
         """
-        gang = self._cache.gang(key)
+        gang = self._context.cache.gang(key)
         if gang is None or not gang.actionable:
             return None
         try:
-            fresh = await read_members(self._api, key, gang.source)
+            fresh = await read_members(self._context.api, key, gang.source)
             if not same_as_known(gang, fresh):
                 return None
             theirs = [one for one in fresh if one.pod.uid in uids]
@@ -117,7 +94,7 @@ class Evictions:
             if ref is not None and ref.group_kind in KINDS:
                 by_owner.setdefault(ref, []).append(one)
         for ref, theirs in sorted(by_owner.items(), key=lambda item: item[0].name):
-            owner = await self._api.get_object(ref.api_version, ref.kind, theirs[0].pod.namespace, ref.name)
+            owner = await self._context.api.get_object(ref.api_version, ref.kind, theirs[0].pod.namespace, ref.name)
             verdict = budget(owner, [one.raw for one in theirs])
             if isinstance(verdict, NotAllowed):
                 return verdict
@@ -125,22 +102,19 @@ class Evictions:
 
     def _tell_refusal(self, key: GangKey, members: Sequence[Pod], refusal: NotAllowed) -> None:
         refused = Decision("evict", members[0].key, key, reason=refusal.reason)
-        self._log.log_decision(refused, now_s=self._clock.monotonic_s())
+        self._context.decided(refused)
         in_part = "The gang did not become whole, and this pod uses room in vain"
         note = f"{in_part}. It is not removed, because {refusal.text}"
         for pod in members:
-            self._post_event(pod_subject(pod), Happening.NOT_EVICTED, note)
+            self._context.post_event(pod_subject(pod), Happening.NOT_EVICTED, note)
 
     async def _evict_one(self, gang: GangKey, one: Fresh, among: Sequence[Fresh]) -> bool:
         pod = one.pod
         try:
-            await self._disruptions.evict(one, _CAUSE, among=among)
+            await self._context.disruptions.evict(one, _CAUSE, among=among)
         except (ApiError, ApiUnavailableError) as error:
-            self._log.log_decision(
-                Decision("evict", pod.key, gang, reason=f"refused: {type(error).__name__}"),
-                now_s=self._clock.monotonic_s(),
-            )
+            self._context.decided(Decision("evict", pod.key, gang, reason=f"refused: {type(error).__name__}"))
             return False
-        self._telemetry.evicted("partial")
-        self._log.log_decision(Decision("evict", pod.key, gang, pod.node or ""), now_s=self._clock.monotonic_s())
+        self._context.telemetry.evicted("partial")
+        self._context.decided(Decision("evict", pod.key, gang, pod.node or ""))
         return True

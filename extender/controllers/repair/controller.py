@@ -11,12 +11,9 @@ been whole, any other one after a while.
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import GangEvents, Happening
 from extender.controllers.restart.controller import Outcome, Restarts
-from extender.ports import Clock
-from extender.runtime.background import Background
-from extender.runtime.telemetry import Telemetry
 from scoring.feasibility.quorum import Quorums
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, Pod
@@ -59,9 +56,7 @@ class Repairs:
 
     def __init__(
         self,
-        cache: ClusterCache,
-        clock: Clock,
-        telemetry: Telemetry,
+        context: ControllerContext,
         policy: Policy,
         restarts: Restarts,
         events: GangEvents,
@@ -70,8 +65,7 @@ class Repairs:
         silent: Callable[[], frozenset[NodeName]],
         wants_no_more: Callable[[GangKey], Awaitable[bool]],
     ) -> None:
-        self._cache = cache
-        self._clock = clock
+        self._context = context
         self._policy = policy
         self._restarts = restarts
         self._lost_of = lost_of
@@ -80,7 +74,7 @@ class Repairs:
         self._wants_no_more = wants_no_more
         """Whether a gang's owner is deleted, suspended, finished or failed"""
         self._events = events
-        self._asking = Background(telemetry, "repair")
+        self._asking = context.background("repair")
         self._quorums = Quorums()
         self._watched: dict[GangKey, _Watched] = {}
         self._looked_at: dict[GangKey, Gang] = {}
@@ -98,9 +92,9 @@ class Repairs:
 
         docs/safety.md S15.
         """
-        now_s = self._clock.monotonic_s()
-        self._quorums.keep_only(self._cache.gang)
-        snapshot, under_way = self._cache.snapshot(), self._restarts.under_way
+        now_s = self._context.clock.monotonic_s()
+        self._quorums.keep_only(self._context.cache.gang)
+        snapshot, under_way = self._context.cache.snapshot(), self._restarts.under_way
         nodes = snapshot.table.version, self._silent()
         same_nodes, self._nodes = nodes == self._nodes, nodes
         before, kept = self._watched, dict[GangKey, _Watched]()
@@ -149,7 +143,7 @@ class Repairs:
     def _seen(self, watched: _Watched | None, gang: Gang, now_s: float) -> _Watched | None:
         lost = self._lost_of(gang.members)
         quorum = self._quorums.of(gang, lost_nodes=lost)
-        known = self._cache.snapshot().table.index
+        known = self._context.cache.snapshot().table.index
         crew = observe(watched.crew if watched is not None else None, gang, quorum, known=known, now_s=now_s)
         if crew is None:
             return None

@@ -12,12 +12,9 @@ import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext
 from extender.errors import ApiError, ApiUnavailableError
-from extender.notes import Bearer, NoteKind, Notes
-from extender.ports import ClusterApi
-from extender.runtime.background import Background
-from extender.runtime.telemetry import Telemetry
+from extender.notes import Bearer, NoteKind
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, Pod, counts
 
@@ -35,25 +32,23 @@ _log = logging.getLogger(__name__)
 class Starts:
     """Gangs that have started and whose members have no note of it yet. Bounded by the gangs that exist."""
 
-    def __init__(self, cache: ClusterCache, api: ClusterApi, telemetry: Telemetry, *, notes: Notes) -> None:
-        self._cache = cache
-        self._api = api
-        self._notes = notes
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._settled: dict[GangKey, Gang] = {}
         """gang → as it was when enough of its members were found to carry the note"""
         self._due: deque[PodUid] = deque()
         self._written: set[PodUid] = set()
         """Members whose note is written and may not be watched yet"""
-        self._writing = Background(telemetry, "starts")
+        self._writing = context.background("starts")
 
     def look(self) -> Iterator[None]:
         """Once a second: see which notes are missing, and write some. Cost: O(gangs + members that changed)."""
-        if self._writing.busy or self._notes.problem:
+        if self._writing.busy or self._context.notes.problem:
             return
         before, self._settled = self._settled, {}
         due: list[PodUid] = []
         written: set[PodUid] = set()
-        for number, (key, gang) in enumerate(self._cache.snapshot().gangs.items(), start=1):
+        for number, (key, gang) in enumerate(self._context.cache.snapshot().gangs.items(), start=1):
             if number % _GANGS_A_STEP == 0:
                 yield
             if not gang.started or not gang.own or gang.source is GangSource.NATIVE:
@@ -86,7 +81,7 @@ class Starts:
 
     def _shows(self, pod: Pod) -> bool:
         """Whether the watch shows the note; the gang's record may be older."""
-        known = self._cache.pod(pod.uid)
+        known = self._context.cache.pod(pod.uid)
         return known is not None and known.started
 
     async def _write(self, uids: Sequence[PodUid]) -> None:
@@ -94,13 +89,13 @@ class Starts:
             await asyncio.gather(*(self._note(uid) for uid in uids[begin : begin + _TOGETHER]))
 
     async def _note(self, uid: PodUid) -> None:
-        pod = self._cache.pod(uid)
+        pod = self._context.cache.pod(uid)
         if pod is None or pod.terminal or pod.deleting:
             return
         bearer = Bearer("v1", "Pod", pod.namespace, pod.name, uid)
         try:
-            note = self._notes.write(NoteKind.STARTED, bearer, "whole")
-            await self._api.annotate_pod(pod.namespace, pod.name, uid, {NoteKind.STARTED.value: note})
+            note = self._context.notes.write(NoteKind.STARTED, bearer, "whole")
+            await self._context.api.annotate_pod(pod.namespace, pod.name, uid, {NoteKind.STARTED.value: note})
         except (ApiError, ApiUnavailableError) as error:
             _log.info("the start of gang of pod %s is not noted: %s", pod.key, error)
         else:

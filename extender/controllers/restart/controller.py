@@ -25,15 +25,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from extender.controllers.removal.quiet_period import Quiet
+from extender.controllers.context import ControllerContext
 from extender.controllers.restart.eligibility import Case, Judge, Obstacle
 from extender.controllers.restart.one_gang import Recreation
 from extender.controllers.restart.suspensions import MARK, REMEMBERED_S, gang_of, namespace_of, note_of, ref_of
 from extender.errors import ApiError, ApiUnavailableError
-from extender.notes import Notes
-from extender.ports import Clock, ClusterApi, Labelled
-from extender.runtime.background import Background
-from extender.runtime.telemetry import Telemetry
+from extender.ports import Labelled
 from scoring.ids import GangKey
 from scoring.model import Controller
 from scoring.model.policy import RestartLimits
@@ -81,29 +78,16 @@ class Restarts:
     """Gangs that are being restarted, one task each."""
 
     def __init__(
-        self,
-        judge: Judge,
-        recreation: Recreation,
-        api: ClusterApi,
-        clock: Clock,
-        telemetry: Telemetry,
-        *,
-        notes: Notes,
-        quiet: Quiet,
-        limits: RestartLimits,
+        self, context: ControllerContext, judge: Judge, recreation: Recreation, *, limits: RestartLimits
     ) -> None:
+        self._context = context
         self._judge = judge
         self._recreation = recreation
-        self._api = api
-        self._clock = clock
-        self._telemetry = telemetry
-        self._notes = notes
-        self._quiet = quiet
         self._limits = limits
         self._history: dict[GangKey, tuple[float, ...]] = {}
         """gang → when it was repaired here, Unix seconds; suspended owners carry it themselves"""
         self._cases: dict[GangKey, _Case] = {}
-        self._search = Background(telemetry, "restart")
+        self._search = context.background("restart")
         self._search_at_s: float | None = None
 
     @property
@@ -114,7 +98,7 @@ class Restarts:
     @property
     def ready(self) -> bool:
         """Whether the quiet time is over; before that everything is refused."""
-        return self._quiet.over
+        return self._context.quiet.over
 
     def add(self, gang: GangKey, *, why: str, ended: Ended = _nobody) -> None:
         """Restart a broken gang. `why` completes "… is restarted: "."""
@@ -126,7 +110,7 @@ class Restarts:
 
     async def obstacle(self, gang: GangKey) -> str | None:
         """Why this gang cannot be restarted now; `None`: it can. It reads the API server and changes nothing."""
-        if not self._quiet.over:
+        if not self._context.quiet.over:
             return "netgang has just started or listed the cluster again"
         found = await self._judge.of(gang)
         return found.why if isinstance(found, Obstacle) else None
@@ -165,7 +149,7 @@ class Restarts:
         task.add_done_callback(lambda over: self._over(gang, case, over))
 
     async def _start_anew(self, gang: GangKey, why: str, purpose: Purpose) -> None:
-        if not self._quiet.over:
+        if not self._context.quiet.over:
             self._end(gang, Outcome(done=False, why_not="too soon after the start or a new list"))
             return
         found = await self._judge.of(gang)
@@ -177,17 +161,17 @@ class Restarts:
             return
         refused = await self._recreation.carry_out(found, why=why, repair=purpose is Purpose.REPAIR)
         if refused is None and purpose is Purpose.REPAIR:
-            self._history[gang] = (*self._history.get(gang, ()), self._clock.now_s())
+            self._history[gang] = (*self._history.get(gang, ()), self._context.clock.now_s())
         self._end(gang, Outcome(done=refused is None, why_not=refused or ""))
 
     def _unless_too_often(self, case: Case) -> Case | Obstacle:
         """The case, unless the gang was restarted too often, or its owner wants no more pods than there are."""
-        now_s = self._clock.now_s()
+        now_s = self._context.clock.now_s()
         recent = {
             key: tuple(at_s for at_s in past if now_s - at_s < REMEMBERED_S) for key, past in self._history.items()
         }
         self._history = {key: past for key, past in recent.items() if past}
-        history = case.history(now_s=now_s, notes=self._notes) or self._history.get(case.gang.key, ())
+        history = case.history(now_s=now_s, notes=self._context.notes) or self._history.get(case.gang.key, ())
         if not_before_s(history, self._limits) > now_s:
             times = "once" if len(history) == 1 else f"{len(history)} times"
             return Obstacle(f"it was restarted {times} within the last hour")
@@ -198,11 +182,11 @@ class Restarts:
     async def _resume_noted(self) -> None:
         """Take up what another process, or a lost answer, left suspended."""
         try:
-            found = await self._api.labelled_owners(MARK)
+            found = await self._context.api.labelled_owners(MARK)
         except (ApiError, ApiUnavailableError) as error:
             # A netgang that may not list them has never suspended any either: both are rights of the same component.
             if not (isinstance(error, ApiError) and error.status == 403):
-                self._search_at_s = self._clock.monotonic_s() + _NOTES_AGAIN_S
+                self._search_at_s = self._context.clock.monotonic_s() + _NOTES_AGAIN_S
             return
         noted: dict[GangKey, list[tuple[str, Controller]]] = {}
         unreadable = 0
@@ -222,7 +206,7 @@ class Restarts:
     def _noted(self, one: Labelled) -> tuple[GangKey, str, Controller] | None:
         """The gang that is to come back, and its owner; `None`: it has no note of ours. ValueError: not readable."""
         ref = ref_of(one.api_version, one.kind, one.object)
-        note = note_of(one.object, ref, self._notes)
+        note = note_of(one.object, ref, self._context.notes)
         return None if note is None else (gang_of(one.object, note), namespace_of(one.object), ref)
 
     async def _finish(self, gang: GangKey, owners: Iterable[tuple[str, Controller]]) -> None:
@@ -239,6 +223,6 @@ class Restarts:
     def _over(self, gang: GangKey, case: _Case, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("internal error in restarting a gang", exc_info=error)
-            self._telemetry.internal_error("restart")
+            self._context.telemetry.internal_error("restart")
             if self._cases.get(gang) is case:
                 self._end(gang, Outcome(done=False, why_not="an internal error"))

@@ -8,7 +8,7 @@ Rule: what is not known speaks against it. Nothing is written here.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext
 from extender.controllers.owners.counts import desired_pods, has_succeeded
 from extender.controllers.owners.failure_budget import (
     KINDS,
@@ -28,11 +28,9 @@ from extender.controllers.removal.fresh_gang import (
     read_owner,
     same_as_known,
 )
-from extender.controllers.removal.removals import Disruptions
 from extender.controllers.restart.suspensions import can_suspend, managed_by_queue, names_return, restarts_of
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.notes import Notes
-from extender.ports import ClusterApi
 from scoring.ids import GangKey, NodeName
 from scoring.model import Controller, Gang, Phase, Pod
 
@@ -103,24 +101,19 @@ _FINISHING = Obstacle("members have succeeded, so the job is finishing", final=T
 class Judge:
     """Reads a gang, its owners and its disruption budgets."""
 
-    def __init__(
-        self, cache: ClusterCache, api: ClusterApi, disruptions: Disruptions, notes: Notes, *, lost_of: LostOf
-    ) -> None:
-        self._cache = cache
-        self._api = api
-        self._disruptions = disruptions
-        self._notes = notes
+    def __init__(self, context: ControllerContext, *, lost_of: LostOf) -> None:
+        self._context = context
         self._lost_of = lost_of
 
     async def of(self, key: GangKey) -> Case | Obstacle:
         """Whether the gang may be restarted as a whole, by what the API server says now."""
-        gang = self._cache.gang(key)
+        gang = self._context.cache.gang(key)
         if gang is None:
             return Obstacle("the gang is gone", silent=True)
         if not gang.actionable:
             return Obstacle("the gang cannot be used as it is written", silent=True)
         try:
-            members = await read_members(self._api, key, gang.source)
+            members = await read_members(self._context.api, key, gang.source)
             if not same_as_known(gang, members):
                 return Obstacle("the gang has just changed", silent=True)
             case = await self._with_owners(gang, of_this_run(gang, members))
@@ -137,7 +130,7 @@ class Judge:
         """
         by_namespace: dict[str, list[Gang]] = {}
         for key in keys:
-            if (gang := self._cache.gang(key)) is not None:
+            if (gang := self._context.cache.gang(key)) is not None:
                 by_namespace.setdefault(key.partition("/")[0], []).append(gang)
         for namespace, several in sorted(by_namespace.items()):
             if len(several) < 2:
@@ -145,9 +138,9 @@ class Judge:
             pods: list[bytes] = []
             try:
                 for gang in several:
-                    members = await read_members(self._api, gang.key, gang.source)
+                    members = await read_members(self._context.api, gang.key, gang.source)
                     pods.extend(one.raw for one in of_this_run(gang, members))
-                forbids = forbidding(await read_budgets(self._api, namespace), pods)
+                forbids = forbidding(await read_budgets(self._context.api, namespace), pods)
             except (ApiError, ApiUnavailableError, ValueError) as error:
                 return f"the API server did not say enough: {error}"
             if forbids is not None:
@@ -161,7 +154,7 @@ class Judge:
 
         What cannot be read is taken for one that goes on.
         """
-        gang = self._cache.gang(key)
+        gang = self._context.cache.gang(key)
         namespace = key.partition("/")[0]
         owners = {pod.owner for pod in gang.members if pod.owner is not None} if gang is not None else set()
         for owner in sorted(owners, key=lambda one: one.name):
@@ -193,12 +186,14 @@ class Judge:
         if len({can_suspend(owner.ref) for owner in owners.values()}) > 1:
             return Obstacle("its pods have owners of different kinds", final=True)
         job = (
-            await read_job(self._api, members) if any(can_suspend(owner.ref) for owner in owners.values()) else members
+            await read_job(self._context.api, members)
+            if any(can_suspend(owner.ref) for owner in owners.values())
+            else members
         )
         others = [one.pod for one in job if _other_gang(one.pod, gang.key)]
         if others:
             return Obstacle(f"its owner has pods of another gang too, such as {others[0].name}", final=True)
-        if (stranger := self._disruptions.stranger_among(job)) is not None:
+        if (stranger := self._context.disruptions.stranger_among(job)) is not None:
             named = f"schedulerName {stranger.scheduler_name}"
             return Obstacle(f"pod {stranger.name} of its owner is not netgang's ({named})", final=True)
         return Case(gang, members, tuple(owners.values()), job)
@@ -208,7 +203,7 @@ class Judge:
         while True:
             if ref.group_kind not in KINDS:
                 return Obstacle(f"{Refusal.UNKNOWN_KIND} ({ref.kind} of {ref.api_version})", final=True)
-            raw = await read_owner(self._api, namespace, ref)
+            raw = await read_owner(self._context.api, namespace, ref)
             if raw is None:
                 return Obstacle("its owner was replaced by another of the same name", silent=True)
             above = controller_of(raw)
@@ -226,18 +221,25 @@ class Judge:
             verdict = budget(owner.raw, () if suspends else [one.raw for one in case.members if not one.pod.terminal])
             if isinstance(verdict, NotAllowed):
                 return Obstacle(verdict.text, final=True, silent=verdict.reason in OVER)
-            if suspends and self._notes.problem:
-                return Obstacle(f"the note by which it would be resumed could not be signed: {self._notes.problem}")
+            if suspends and self._context.notes.problem:
+                return Obstacle(
+                    f"the note by which it would be resumed could not be signed: {self._context.notes.problem}"
+                )
             if suspends and managed_by_queue(owner.raw):
                 return Obstacle("Kueue suspends and resumes its owner", final=True)
             for one in case.members if names_return(owner.ref) else ():
                 node = one.pod.node
-                if node in lost and node is not None and self._cache.node(node) is not None and not one.pod.terminal:
+                if (
+                    node in lost
+                    and node is not None
+                    and self._context.cache.node(node) is not None
+                    and not one.pod.terminal
+                ):
                     return Obstacle(
                         f"pod {one.pod.name} is on node {node}, which does not answer, and its operator needs it gone "
                         f"first: waiting for node {node} to be removed or to come back"
                     )
-        budgets = await read_budgets(self._api, case.namespace)
+        budgets = await read_budgets(self._context.api, case.namespace)
         forbids = forbidding(budgets, [one.raw for one in case.members if one.pod.node not in lost])
         return case if forbids is None else Obstacle(f"PodDisruptionBudget {forbids} does not allow it")
 

@@ -10,10 +10,10 @@ from contextlib import suppress
 from math import ceil
 from typing import Final
 
-from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Happening, PostEvent, pod_subject
+from extender.controllers.context import ControllerContext
+from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.removal.fresh_gang import read_members, read_owner
-from extender.controllers.removal.removals import Cause, Disruptions, owner_subject
+from extender.controllers.removal.removals import Cause, owner_subject
 from extender.controllers.restart.eligibility import Case, LostOf, Obstacle, Owner, words
 from extender.controllers.restart.suspensions import (
     Note,
@@ -30,10 +30,7 @@ from extender.controllers.restart.suspensions import (
     waits_for_the_end,
 )
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.notes import Notes
-from extender.ports import Clock, ClusterApi
-from extender.runtime.decision_lines import Decision, DecisionLog
-from extender.runtime.telemetry import Telemetry
+from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, NodeName
 from scoring.model import Controller, Gang, Pod
 
@@ -52,39 +49,20 @@ _RESUMED: Final = Cause(Happening.RESUMED, "All its pods have ended: resumed, so
 class Recreation:
     """How a gang is restarted. Keeps nothing between calls but how many are waited for."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        api: ClusterApi,
-        clock: Clock,
-        telemetry: Telemetry,
-        log: DecisionLog,
-        *,
-        disruptions: Disruptions,
-        notes: Notes,
-        lost_of: LostOf,
-        post_event: PostEvent,
-    ) -> None:
-        self._cache = cache
-        self._api = api
-        self._clock = clock
-        self._telemetry = telemetry
-        self._log = log
-        self._disruptions = disruptions
-        self._notes = notes
+    def __init__(self, context: ControllerContext, *, lost_of: LostOf) -> None:
+        self._context = context
         self._lost_of = lost_of
-        self._post_event = post_event
         self._waits = 0
 
     def post_obstacle(self, key: GangKey, obstacle: Obstacle) -> None:
         """Say why the gang stays as it is: in the log, and to its owner by an Event on a member."""
-        self._log.log_decision(Decision("restart", gang=key, reason=obstacle.why), now_s=self._clock.monotonic_s())
-        gang = self._cache.gang(key)
+        self._context.decided(Decision("restart", gang=key, reason=obstacle.why))
+        gang = self._context.cache.gang(key)
         if obstacle.silent or gang is None or not gang.members:
             return
-        self._telemetry.restarted("refused")
+        self._context.telemetry.restarted("refused")
         note = f"The gang is not restarted as a whole, because {obstacle.why}."
-        self._post_event(pod_subject(gang.members[0]), Happening.NOT_RESTARTED, note, obstacle.why)
+        self._context.post_event(pod_subject(gang.members[0]), Happening.NOT_RESTARTED, note, obstacle.why)
 
     async def carry_out(self, case: Case, *, why: str, repair: bool) -> str | None:
         """Restart it; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
@@ -107,7 +85,7 @@ class Recreation:
         Waits as long as it takes; ends when the owner is gone, over, resumed, or its note was taken away. Safe to
         repeat.
         """
-        began_s = self._clock.monotonic_s()
+        began_s = self._context.clock.monotonic_s()
         self._waits += 1
         try:
             pause_s = POLL_S
@@ -124,12 +102,14 @@ class Recreation:
             if raw is None:
                 return True
             if not is_suspended(raw, ref) or is_over(raw):
-                await self._disruptions.restore_owner(owner_subject(namespace, ref), forget_patch(raw))
+                await self._context.disruptions.restore_owner(owner_subject(namespace, ref), forget_patch(raw))
                 return True
             if has_stopped(raw) and await self._is_empty(key, ref, raw, began_s):
-                await self._disruptions.restore_owner(owner_subject(namespace, ref), resume_patch(raw, ref), _RESUMED)
+                await self._context.disruptions.restore_owner(
+                    owner_subject(namespace, ref), resume_patch(raw, ref), _RESUMED
+                )
                 self._log_step("resume", key, ref)
-                self._telemetry.restarted("resumed")
+                self._context.telemetry.restarted("resumed")
                 return True
         return False
 
@@ -145,26 +125,26 @@ class Recreation:
         return False
 
     def _lives(self, key: GangKey) -> bool:
-        gang = self._cache.gang(key)
+        gang = self._context.cache.gang(key)
         return gang is not None and any(not pod.terminal for pod in gang.members)
 
     async def _read_noted(self, namespace: str, ref: Controller) -> bytes | None:
         """The owner, if it is there and carries our note. Errors: ApiError and its kind."""
         try:
-            raw = await read_owner(self._api, namespace, ref)
+            raw = await read_owner(self._context.api, namespace, ref)
         except NotFoundError:
             return None
-        return raw if raw is not None and note_of(raw, ref, self._notes) is not None else None
+        return raw if raw is not None and note_of(raw, ref, self._context.notes) is not None else None
 
     async def _is_empty(self, key: GangKey, ref: Controller, owner: bytes, began_s: float) -> bool:
         """Whether no member is left that its owner would have to see the end of. Errors: ApiError and its kind."""
-        gang = self._cache.gang(key)
+        gang = self._context.cache.gang(key)
         if gang is not None and self._in_the_way(
             gang.members, ref, owner
         ):  # the cache is cheap to ask, and mostly right
             self._tell_slow(gang, namespace_of(owner), ref, began_s)
             return False
-        members = await read_members(self._api, key, gang.source if gang is not None else None)
+        members = await read_members(self._context.api, key, gang.source if gang is not None else None)
         return not self._in_the_way([one.pod for one in members], ref, owner)
 
     def _in_the_way(self, members: Sequence[Pod], ref: Controller, owner: bytes) -> list[Pod]:
@@ -174,25 +154,25 @@ class Recreation:
         return [pod for pod in members if not pod.terminal and not (pod.deleting and pod.node in lost)]
 
     def _tell_slow(self, gang: Gang, namespace: str, ref: Controller, began_s: float) -> None:
-        if self._clock.monotonic_s() - began_s < SLOW_S:
+        if self._context.clock.monotonic_s() - began_s < SLOW_S:
             return
         left = [pod for pod in gang.members if not pod.terminal]
         lost = self._lost_of(gang.members)
         nodes = sorted({pod.node for pod in left if pod.node in lost and pod.node is not None})
         where = f": waiting for node {', '.join(nodes)} to be removed or to come back" if nodes else ""
         note = f"Suspended by netgang, and not resumed yet, because pod {left[0].name} has not ended{where}."
-        self._post_event(owner_subject(namespace, ref), Happening.NOT_RESTARTED, note, "slow")
+        self._context.post_event(owner_subject(namespace, ref), Happening.NOT_RESTARTED, note, "slow")
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     async def _suspend(self, case: Case, owner: Owner, *, why: str, repair: bool) -> str | None:
         """Suspend one owner; `None`: done. An answer that was lost is made good by a look at the note."""
-        note = Note(case.gang.key.partition("/")[2], why, self._clock.now_s())
+        note = Note(case.gang.key.partition("/")[2], why, self._context.clock.now_s())
         told = f"The gang is restarted as a whole: {why}. Suspended now, and resumed when its pods are gone."
         cause = Cause(Happening.RESTARTED, told)
         try:
-            patch = suspend_patch(owner.raw, owner.ref, note, repair=repair, notes=self._notes)
-            await self._disruptions.change_owner(
+            patch = suspend_patch(owner.raw, owner.ref, note, repair=repair, notes=self._context.notes)
+            await self._context.disruptions.change_owner(
                 owner_subject(case.namespace, owner.ref), patch, cause, going=case.pods_of(owner)
             )
         except (ApiError, ApiUnavailableError, ValueError) as error:
@@ -202,27 +182,26 @@ class Recreation:
             if noted is None:
                 return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {words(error)}"
         self._log_step("suspend", case.gang.key, owner.ref)
-        self._telemetry.restarted("suspended")
+        self._context.telemetry.restarted("suspended")
         return None
 
     async def _evict_all(self, case: Case, why: str) -> str | None:
         """Evict every member that lives; ends at the first that the API server refuses."""
-        now_s = self._clock.monotonic_s()
         note = f"The gang is restarted as a whole: {why}. Removed for its owner to create another."
         cause = Cause(Happening.RESTARTED, note)
         there = [one for one in case.members if not (one.pod.terminal or one.pod.deleting)]
         for one in there:
             pod = one.pod
             try:
-                await self._disruptions.evict(one, cause, among=there)
+                await self._context.disruptions.evict(one, cause, among=there)
             except (ConflictError, NotFoundError):
                 continue  # it changed in the last moment: what is left of the gang is looked at again
             except (ApiError, ApiUnavailableError) as error:
                 return f"pod {pod.name} could not be evicted: {words(error)}"
-            self._telemetry.evicted("restart")
-            self._log.log_decision(Decision("restart", pod.key, case.gang.key, pod.node or ""), now_s=now_s)
+            self._context.telemetry.evicted("restart")
+            self._context.decided(Decision("restart", pod.key, case.gang.key, pod.node or ""))
         return None
 
     def _log_step(self, what: str, key: GangKey, ref: Controller) -> None:
         done = Decision(what, f"{ref.kind} {ref.name}", key)
-        self._log.log_decision(done, now_s=self._clock.monotonic_s())
+        self._context.decided(done)
