@@ -1,9 +1,11 @@
 """Report a training loop's progress to netgang: `netgang.report(step=100, loss=0.5)`; see docs/how-to/reporting.md.
 
 Rule: training never waits: no call raises or waits for the network, and without NETGANG_REPORT_URL none does
-anything. One short-lived thread at a time sends what has come together; what cannot be sent is dropped.
+anything. One short-lived thread at a time sends what has come together; what cannot be sent is dropped. The end of the
+process waits for that thread, a second at most.
 """
 
+import atexit
 import json
 import os
 import threading
@@ -15,6 +17,7 @@ from pathlib import Path
 from ssl import create_default_context
 
 _URL, _TOKEN = "NETGANG_REPORT_URL", "/var/run/secrets/kubernetes.io/serviceaccount/token"
+_THREAD = "netgang-report"
 _pending: "deque[dict[str, float]]" = deque(maxlen=256)
 _sending, _hurry, _known = threading.Lock(), threading.Event(), threading.Event()  # known: that this process began
 
@@ -26,7 +29,7 @@ def report(*, step: int, loss: float, **more: "float | None") -> None:
         if os.environ.get(_URL) and all(abs(value) < 1e300 for value in values.values()):  # not so for NaN
             _pending.append({**values, "step": int(step), "time": time.time()})  # noqa: TID251 - the job's own clock
             if _sending.acquire(blocking=False):
-                threading.Thread(target=_send, name="netgang-report", daemon=True).start()
+                threading.Thread(target=_send, name=_THREAD, daemon=True).start()
     except Exception as error:  # noqa: BLE001 - whatever it is, training goes on
         getLogger(__name__).warning("not reported: %r", error)
 
@@ -39,15 +42,28 @@ def flush(timeout_s: float = 5.0) -> None:
     _hurry.clear()
 
 
+@atexit.register
+def _end() -> (
+    None
+):  # a process that ends while OpenSSL works in another thread crashes; a second is enough for its work
+    _pending.clear()
+    _hurry.set()
+    for thread in threading.enumerate():
+        if thread.name == _THREAD:
+            thread.join(1.0)
+
+
 def _send() -> None:
     while _pending:
         points, url = [_pending.popleft() for _ in range(len(_pending))], os.environ.get(_URL, "")
         try:
             token = Path(os.environ.get("NETGANG_TOKEN_FILE", _TOKEN)).read_text().strip()
             body = json.dumps({"restarted": not _known.is_set(), "points": points}).encode()
-            tls = create_default_context(cafile=os.environ.get("NETGANG_CA_FILE"))
+            handler: http.BaseHandler = http.HTTPHandler()
+            if url.startswith("https:"):
+                handler = http.HTTPSHandler(context=create_default_context(cafile=os.environ.get("NETGANG_CA_FILE")))
             opener = http.OpenerDirector()  # follows no redirect and asks no proxy: the token goes nowhere else
-            opener.add_handler(http.HTTPSHandler(context=tls) if url.startswith("https:") else http.HTTPHandler())
+            opener.add_handler(handler)
             asked = http.Request(url, body, {"authorization": f"Bearer {token}"})  # noqa: S310 - http or nothing
             with opener.open(asked, timeout=2.0) as answer:
                 if answer.status >= 300:

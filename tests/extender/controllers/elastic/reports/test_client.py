@@ -235,27 +235,36 @@ def test_a_server_must_show_a_certificate_that_is_trusted(
     assert (len(server.requests), "CERTIFICATE_VERIFY_FAILED" in caplog.text) == ((1, False) if trusted else (0, True))
 
 
-def test_the_end_of_a_process_is_not_held_up(tmp_path: Path) -> None:
-    """A program whose netgang hangs ends as soon as it has trained, without flush and without a word."""
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_the_end_of_a_process_is_not_held_up(tmp_path: Path, scheme: str) -> None:
+    """A program whose netgang hangs ends soon after it has trained, without flush, without a word, and with status 0.
+
+    Ten times, since a thread that was in OpenSSL when the process ended crashed one end in six.
+    """
     (tmp_path / "token").write_text("sesame")
     program = "import netgang\nfor step in range(50):\n    netgang.report(step=step, loss=1.0)\nprint('trained')"
     with RawServer({PATH: hang}) as server:
-        environment = {"NETGANG_REPORT_URL": f"{server.url}{PATH}", "NETGANG_TOKEN_FILE": str(tmp_path / "token")}
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=LIVENESS_S,
-        )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "trained\n", "")
+        url = f"{scheme}{server.url.removeprefix('http')}{PATH}"
+        environment = {"NETGANG_REPORT_URL": url, "NETGANG_TOKEN_FILE": str(tmp_path / "token")}
+        programs = [
+            subprocess.Popen(
+                [sys.executable, "-c", program],
+                cwd=ROOT,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(10)
+        ]
+        ended = [(*one.communicate(timeout=LIVENESS_S), one.returncode) for one in programs]
+    assert ended == [("trained\n", "", 0)] * 10
 
 
 def test_the_client_is_small_and_needs_nothing_but_python() -> None:
-    """At most 60 lines, to be read before it is trusted inside a job; imports of the standard library alone."""
+    """At most 80 lines, to be read before it is trusted inside a job; imports of the standard library alone."""
     source = CLIENT.read_text()
-    assert len(source.splitlines()) <= 60
+    assert len(source.splitlines()) <= 80
     tree = ast.parse(source)
     imported = {
         name.split(".")[0]
