@@ -12,7 +12,7 @@ from sys import intern
 import msgspec
 
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
-from extender.convert.sharing import shared, shared_tuple
+from extender.convert.sharing import shared
 from scoring.ids import NodeName, ResourceName, ZoneName
 from scoring.model import DeviceClass, Node, Taint
 from scoring.model.resources import Resources
@@ -93,7 +93,7 @@ def node_from_json(raw: bytes | msgspec.Raw, *, zone_label: str = ZONE_LABEL) ->
         zone=ZoneName(intern(labels.get(zone_label, ""))),
         allocatable=_allocatable(meta.name, status),
         labels=tuple(sorted((intern(key), intern(value)) for key, value in labels.items())),
-        taints=shared_tuple(taints),
+        taints=taints,
         unschedulable=bool(spec.unschedulable),
         ready=all(one.status == "True" for one in status.conditions or () if one.type == "Ready"),
         leaving=meta.deletion_timestamp is not None or any(taint.key in LEAVING_TAINTS for taint in taints),

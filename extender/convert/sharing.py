@@ -12,7 +12,7 @@ from weakref import ref
 
 T = TypeVar("T")
 _FEW = 1024
-_SHORT = 16
+_SHORT, _SHORT_CHARS = 16, 1024
 
 
 class Pool:
@@ -49,12 +49,13 @@ shared = Pool().one
 """The first living value equal to this one, among the parts of all objects that were read: records, not tuples."""
 
 
-def shared_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same for tuples, which cannot be held loosely: one of the last thousand equal ones. Few differ at all.
+def shared_tuple(value: tuple[str | tuple[str, str], ...]) -> tuple[Any, ...]:
+    """The same for tuples of texts or pairs, which cannot be held loosely: one of the last thousand equal ones.
 
-    A long one is not kept for others: tenants write what is in them (docs/safety.md S21).
+    A long one, by number or by characters, is not kept for others: tenants write what is in them (docs/safety.md S21).
     """
-    return _one_tuple(value) if len(value) <= _SHORT else value
+    chars = sum(len(part) if isinstance(part, str) else len(part[0]) + len(part[1]) for part in value)
+    return _one_tuple(value) if len(value) <= _SHORT and chars <= _SHORT_CHARS else value
 
 
 @lru_cache(maxsize=_FEW)

@@ -65,3 +65,9 @@ def test_equal_values_of_two_kinds_are_two() -> None:
     assert nothing is shared(Resources())
     assert empty == ()
     assert nothing != empty  # type: ignore[comparison-overlap]
+
+
+def test_a_large_text_is_not_kept_for_others() -> None:
+    """Thousands of tuples are kept after their pods are gone: none of them holds a tenant's megabyte."""
+    for large in (["g" * 2000], [("name", "v" * 2000)], ["g"] * 20):
+        assert shared_tuple(tuple(large)) is not shared_tuple(tuple(large))
